@@ -1,11 +1,15 @@
-"""`python -m bench`: every question, or one; the table; 0 when every target was met, 1 when one was missed, 2 when something broke.
+"""`python -m bench`: every question, or one; the table; 0 when every target was met, 1 when one was
+missed, 2 when something broke.
 
-python -m bench                                        all, 5 rounds; writes results/bench.{json,md} and the plots
+python -m bench                                        all, 5 rounds; writes results/bench.{json,md}
+                                                       and the plots
 python -m bench --long                                 … and the questions of ten million messages
 python -m bench --only decide_backlog --rounds 1       one question, once
 python -m bench --only decide_live --scale 0.1         … with a tenth of its messages
-python -m bench --only decide_backlog --profile FILE   where its time goes: cProfile of each process of the router's side
-python -m bench --smoke                                one round at 3 %: fails only when something is broken
+python -m bench --only decide_backlog --profile FILE   where its time goes: cProfile of each process
+                                                       of the router's side
+python -m bench --smoke                                one round at 3 %: fails only when something
+                                                       is broken
 """
 
 from __future__ import annotations
@@ -78,12 +82,18 @@ def main(arguments: list[str]) -> int:
     options = _options(arguments)
     progress = Console(width=None if sys.stderr.isatty() else 200, stderr=True)
     told = partial(document, machine=facts(_command(options)), is_judged=not options.smoke)
-    run = Run(_plan(options), lambda text: progress.print(text, highlight=False, markup=False), partial(_keep, options, told))
+    run = Run(
+        _plan(options),
+        lambda text: progress.print(text, highlight=False, markup=False),
+        partial(_keep, options, told),
+    )
     try:
         with profiling(options.profile) if options.profile else contextlib.nullcontext():
             asyncio.run(run.go())
     except KeyboardInterrupt:
-        progress.print("interrupted: what was measured until now is shown", highlight=False, markup=False)
+        progress.print(
+            "interrupted: what was measured until now is shown", highlight=False, markup=False
+        )
         _show(told(run.answers, run.broken), options)
         return INTERRUPTED
     found = told(run.answers, run.broken)
@@ -115,7 +125,9 @@ def _status(found: Document, options: argparse.Namespace) -> int:
 def _plan(options: argparse.Namespace) -> Plan:
     asked = [_question(name) for name in options.only or QUESTIONS]
     if not options.only:
-        asked = [question for question in asked if options.long or options.smoke or not question.is_long]
+        asked = [
+            question for question in asked if options.long or options.smoke or not question.is_long
+        ]
     if options.profile:
         return Plan(tuple(map(profiled, asked)), 1, options.scale)
     if options.smoke:
@@ -126,11 +138,19 @@ def _plan(options: argparse.Namespace) -> Plan:
 def _question(name: str) -> Question:
     try:
         question: Question = importlib.import_module(f"bench.{name}").QUESTION
-        missing = next((module for module in question.needs if importlib.util.find_spec(module) is None), None)
+        missing = next(
+            (module for module in question.needs if importlib.util.find_spec(module) is None), None
+        )
     except ModuleNotFoundError as exc:
         missing = exc.name
     if missing is not None:
-        print(f"bench: {name} needs {missing}: `make bench` installs it, or pip install -c constraints.txt -e '.[bench]'", file=sys.stderr)
+        print(
+            (
+                f"bench: {name} needs {missing}: `make bench` installs it, or pip install -c "
+                "constraints.txt -e '.[bench]'"
+            ),
+            file=sys.stderr,
+        )
         sys.exit(BROKEN)
     return question
 
@@ -145,19 +165,57 @@ def _command(options: argparse.Namespace) -> str:
     """The command again, without the file that it writes: results are read on other machines."""
     flags = [f"--{name}" for name in ("smoke", "long") if getattr(options, name)]
     only = [f"--only {name}" for name in options.only or ()]
-    return " ".join(["python -m bench", f"--rounds {options.rounds}", *only, f"--scale {options.scale:g}", *flags])
+    return " ".join(
+        [
+            "python -m bench",
+            f"--rounds {options.rounds}",
+            *only,
+            f"--scale {options.scale:g}",
+            *flags,
+        ]
+    )
 
 
 def _options(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=_positive, default=5, help="of each question; 5")
-    parser.add_argument("--only", action="append", choices=QUESTIONS, metavar="QUESTION", help=f"may be repeated: {', '.join(QUESTIONS)}")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the number of messages; 1 = as published")
-    parser.add_argument("--smoke", action="store_true", help=f"one round at scale {SMOKE_SCALE}; targets are not judged")
-    parser.add_argument("--long", action="store_true", help="the questions of ten million messages, too")
-    parser.add_argument("--profile", type=Path, metavar="FILE", help="cProfile each process of the first side: FILE.PROCESS.prof")
-    parser.add_argument("--output", type=Path, metavar="FILE.json", help="write the results here, Markdown and plots beside it")
-    parser.add_argument("--json", action="store_true", help="JSON for programs on standard output, instead of the table")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=QUESTIONS,
+        metavar="QUESTION",
+        help=f"may be repeated: {', '.join(QUESTIONS)}",
+    )
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the number of messages; 1 = as published"
+    )
+    parser.add_argument(
+        "--smoke",
+        action="store_true",
+        help=f"one round at scale {SMOKE_SCALE}; targets are not judged",
+    )
+    parser.add_argument(
+        "--long", action="store_true", help="the questions of ten million messages, too"
+    )
+    parser.add_argument(
+        "--profile",
+        type=Path,
+        metavar="FILE",
+        help="cProfile each process of the first side: FILE.PROCESS.prof",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FILE.json",
+        help="write the results here, Markdown and plots beside it",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="JSON for programs on standard output, instead of the table",
+    )
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,8 @@
-"""How fast are workers' acknowledgements taken? Stored first; then from a tenth of them on to the last that is acknowledged.
+"""How fast are workers' acknowledgements taken? Stored first; then from a tenth of them on to the
+last that is acknowledged.
 
-Their assignments are unknown, so each is asked for in its bucket. An acknowledgement stores nothing. The yardstick is the bare loop
-that parses each and acknowledges it.
+Their assignments are unknown, so each is asked for in its bucket. An acknowledgement stores
+nothing. The yardstick is the bare loop that parses each and acknowledges it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ async def _check_taken(url: str, _: int) -> None:
     config = settings(url)
 
     async def find(jetstream: JetStream) -> Counts:
-        return count_unsettled(await jetstream.consumer(config.streams.acks.name, config.acks.durable) or {})
+        return count_unsettled(
+            await jetstream.consumer(config.streams.acks.name, config.acks.durable) or {}
+        )
 
     await check_counts(url, find, SETTLED)
 

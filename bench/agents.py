@@ -1,7 +1,9 @@
-"""How fast does an agent work through its commands? Stored first; each a state update and one outgoing message, every commit synced.
+"""How fast does an agent work through its commands? Stored first; each a state update and one
+outgoing message, every commit synced.
 
-From a tenth of them on to the last acknowledgement. The yardstick is the same adapter on the same store, one command at a time:
-persist, apply, publish, wait for the publish ack, acknowledge, wait until the server has heard it.
+From a tenth of them on to the last acknowledgement. The yardstick is the same adapter on the same
+store, one command at a time: persist, apply, publish, wait for the publish ack, acknowledge, wait
+until the server has heard it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ async def _check_done(url: str, count: int) -> None:
     async def find(jetstream: JetStream) -> Counts:
         commands = await jetstream.stream("MESHFORGE_COMMANDS") or {}
         events = await jetstream.stream("MESHFORGE_EVENTS") or {}
-        return {"not acknowledged": commands["state"]["messages"], "messages": events["state"]["messages"]}
+        return {
+            "not acknowledged": commands["state"]["messages"],
+            "messages": events["state"]["messages"],
+        }
 
     await check_counts(url, find, {"not acknowledged": 0, "messages": count})
 
@@ -31,7 +36,10 @@ COMMANDS = StoredWork("agents.fill", 60_000, _check_done, has_store=True)
 QUESTION = Question(
     name="agents",
     asks="How fast does an agent work through its commands?",
-    sides=(COMMANDS.side("agent", "agents.agent"), COMMANDS.side("one by one", "agents.one_by_one", full=ONE_BY_ONE)),
+    sides=(
+        COMMANDS.side("agent", "agents.agent"),
+        COMMANDS.side("one by one", "agents.one_by_one", full=ONE_BY_ONE),
+    ),
     figures=(
         Figure("rate", "commands/s", target=at_least(10_000)),
         Figure("rate", "commands/s", against="one by one", target=at_least(8)),

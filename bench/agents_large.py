@@ -1,4 +1,6 @@
-"""What does a store of a million events cost? Memory while it grows, and the time to open it again; no broker."""
+"""What does a store of a million events cost? Memory while it grows, and the time to open it again;
+no broker.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,13 @@ EVENTS = 1_000_000
 
 async def agent(scale: float) -> Measured:
     with tempfile.TemporaryDirectory(prefix="router-bench-") as home:
-        return await figures_of("bench.sides.agents", "large", patience_s=1800.0, store=f"{home}/a.db", events=sized(EVENTS, scale, 10_000))
+        return await figures_of(
+            "bench.sides.agents",
+            "large",
+            patience_s=1800.0,
+            store=f"{home}/a.db",
+            events=sized(EVENTS, scale, 10_000),
+        )
 
 
 QUESTION = Question(
@@ -25,5 +33,6 @@ QUESTION = Question(
         Figure("rate", "events/s"),
     ),
     lasts=(1.0, 110.0),
-    most_rounds=1,  # a store that grows for minutes; what it costs at a fifth and in the end is compared within it
+    # a store that grows for minutes; what it costs at a fifth and in the end is compared within it
+    most_rounds=1,
 )

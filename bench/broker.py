@@ -1,4 +1,6 @@
-"""A broker for one side of one round, with the router's own streams and consumers on it for the side that is measured."""
+"""A broker for one side of one round, with the router's own streams and consumers on it for the
+side that is measured.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,18 @@ def settings(url: str, given: Given = NOTHING) -> Settings:
 def decide_subscription(url: str) -> dict[str, str]:
     """What a yardstick, which knows nothing of settings, must know of the decide consumer."""
     config = settings(url)
-    return {"subject": config.decide.subject, "stream": config.streams.decide.name, "durable": config.decide.durable}
+    return {
+        "subject": config.decide.subject,
+        "stream": config.streams.decide.name,
+        "durable": config.decide.durable,
+    }
 
 
 @contextlib.asynccontextmanager
 async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
-    """A fresh nats-server on a free port, its store gone afterwards: no side inherits what another left in it."""
+    """A fresh nats-server on a free port, its store gone afterwards: no side inherits what another
+    left in it.
+    """
     with tempfile.TemporaryDirectory(prefix="router-bench-") as store:
         async with a_broker_in(Path(store), given) as url:
             yield url
@@ -68,14 +76,22 @@ async def jetstream_on(url: str) -> AsyncIterator[JetStream]:
 
 
 async def check_counts(url: str, find: Find, wanted: Counts) -> None:
-    """Broken unless the counts become as wanted within two seconds: a rate of work that was not done is none."""
+    """Broken unless the counts become as wanted within two seconds: a rate of work that was not
+    done is none.
+    """
     async with jetstream_on(url) as jetstream:
         for _ in range(40):
             counts = await find(jetstream)
             if counts == wanted:
                 return
             await asyncio.sleep(0.05)
-    raise Broken(", ".join(f"{what}: {counts[what]}, not {number}" for what, number in wanted.items() if counts[what] != number))
+    raise Broken(
+        ", ".join(
+            f"{what}: {counts[what]}, not {number}"
+            for what, number in wanted.items()
+            if counts[what] != number
+        )
+    )
 
 
 async def nothing_is_left(url: str, stored: int) -> None:
@@ -84,7 +100,10 @@ async def nothing_is_left(url: str, stored: int) -> None:
 
     async def find(jetstream: JetStream) -> Counts:
         info = await jetstream.consumer(config.streams.decide.name, config.decide.durable) or {}
-        return {**count_unsettled(info), "requests acknowledged": min(stored, info["ack_floor"]["stream_seq"])}
+        return {
+            **count_unsettled(info),
+            "requests acknowledged": min(stored, info["ack_floor"]["stream_seq"]),
+        }
 
     await check_counts(url, find, {**SETTLED, "requests acknowledged": stored})
 

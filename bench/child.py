@@ -1,7 +1,8 @@
 """A side from inside its process: `python -m bench.child bench.sides.bare backlog '{"url": …}'`.
 
-The function is called with `ready` and the arguments, and returns its figures. What it says to its parent are JSON
-lines on standard output, {"ready": {…}} and {"figures": {…}}; everything else that is printed goes to standard error.
+The function is called with `ready` and the arguments, and returns its figures. What it says to its
+parent are JSON lines on standard output, {"ready": {…}} and {"figures": {…}}; everything else that
+is printed goes to standard error.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def _say(voice: TextIO, what: dict[str, object]) -> None:
 
 
 def _end_with_parent() -> None:
-    """Our standard input is held open by the parent alone, so its end is the parent's, however that came."""
+    """Our standard input is held open by the parent alone, so its end is the parent's, however that
+    came.
+    """
     os.read(0, 1)  # not through `sys.stdin`: its lock, held here, would end a good end badly
     os._exit(1)
 

@@ -1,6 +1,8 @@
-"""What does the whole circle cost: decide, assign, work, result, usage? A backlog of pushed requests, one router, one worker.
+"""What does the whole circle cost: decide, assign, work, result, usage? A backlog of pushed
+requests, one router, one worker.
 
-The worker's function returns at once, so what is measured is the way, until every usage event is stored and acknowledged.
+The worker's function returns at once, so what is measured is the way, until every usage event is
+stored and acknowledged.
 """
 
 from __future__ import annotations
@@ -24,11 +26,18 @@ async def measure(scale: float) -> Measured:
         broker = member(os.getpid(), "nats-server")
         before = used(broker).cpu_s
         span = {"url": url, "first": 1, "last": count}
-        async with a_child("bench.sides.working", "work", **span) as worker, a_child("bench.sides.metering", "router", **span) as router:
+        async with (
+            a_child("bench.sides.working", "work", **span) as worker,
+            a_child("bench.sides.metering", "router", **span) as router,
+        ):
             working, routing = await worker.figures(), await router.figures()
         broker_us = (used(broker).cpu_s - before) / count * 1e6
         await check_usage(url, count)
-    cpu = {"cpu_us": routing["cpu_us"], "worker_cpu_us": working["cpu_us"], "broker_cpu_us": broker_us}
+    cpu = {
+        "cpu_us": routing["cpu_us"],
+        "worker_cpu_us": working["cpu_us"],
+        "broker_cpu_us": broker_us,
+    }
     return {**routing, **cpu, "router_and_worker_cpu_us": routing["cpu_us"] + working["cpu_us"]}
 
 
@@ -37,7 +46,11 @@ async def check_usage(url: str, count: int) -> None:
     config = settings(url)
 
     async def find(jetstream: JetStream) -> Counts:
-        return {"usage events": (await jetstream.stream(config.streams.usage.name) or {})["state"]["last_seq"]}
+        return {
+            "usage events": (await jetstream.stream(config.streams.usage.name) or {})["state"][
+                "last_seq"
+            ]
+        }
 
     await check_counts(url, find, {"usage events": count})
 
@@ -48,7 +61,9 @@ QUESTION = Question(
     sides=(Side("router", measure),),
     figures=(
         Figure("rate", "circles/s"),
-        Figure("router_and_worker_cpu_us", "CPU µs of router and worker a circle", target=at_most(150)),
+        Figure(
+            "router_and_worker_cpu_us", "CPU µs of router and worker a circle", target=at_most(150)
+        ),
         Figure("worker_cpu_us", "CPU µs of the worker a circle"),
         Figure("broker_cpu_us", "CPU µs of the broker a circle"),
     ),

@@ -1,7 +1,8 @@
-"""How fast does poison become dead letters? Stored requests lack their text: each gets an answer, and a dead letter before its ack.
+"""How fast does poison become dead letters? Stored requests lack their text: each gets an answer,
+and a dead letter before its ack.
 
-From a tenth of them on to the last acknowledgement. The yardstick publishes the bytes that it was given, waits for the PubAck in a
-callback, acks, and sends no reply.
+From a tenth of them on to the last acknowledgement. The yardstick publishes the bytes that it was
+given, waits for the PubAck in a callback, acks, and sends no reply.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ POISON = StoredWork("store.fill_poisoned", 40_000, _check_dead_letters)
 QUESTION = Question(
     name="dead_letters",
     asks="How fast does poison become dead letters?",
-    sides=(POISON.side("router", "router.decide"), POISON.side("bare nats-py", "metering.bare_dead_letters")),
+    sides=(
+        POISON.side("router", "router.decide"),
+        POISON.side("bare nats-py", "metering.bare_dead_letters"),
+    ),
     figures=(Figure("rate", "letters/s", against="bare nats-py"),),
     lasts=(5.0, 9.0),
 )

@@ -1,6 +1,8 @@
-"""How fast is a backlog decided? Requests are stored first; then from the first pull to the last acknowledgement.
+"""How fast is a backlog decided? Requests are stored first; then from the first pull to the last
+acknowledgement.
 
-JSON with four headers, a policy with weights and sticky sessions, metrics on, answers to the reply subject.
+JSON with four headers, a policy with weights and sticky sessions, metrics on, answers to the reply
+subject.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ QUESTION = Question(
         REQUESTS.side("bare nats-py", "bare.backlog", as_subscriber),
         REQUESTS.side("nats-py fetch", "fetch.backlog", as_subscriber, full=REQUESTS_FETCHED),
         REQUESTS.side("FastStream", "stream.typed", as_subscriber, full=REQUESTS_OF_FASTSTREAM),
-        REQUESTS.side("FastStream, untyped", "stream.untyped", as_subscriber, full=REQUESTS_OF_FASTSTREAM),
+        REQUESTS.side(
+            "FastStream, untyped", "stream.untyped", as_subscriber, full=REQUESTS_OF_FASTSTREAM
+        ),
     ),
     figures=(
         Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.6)),

@@ -1,8 +1,11 @@
-"""What does an open console cost the router? The load of `decide_live`, longer, with a console whose page Now is live, and without.
+"""What does an open console cost the router? The load of `decide_live`, longer, with a console
+whose page Now is live, and without.
 
-The console is a process of its own: it reads /metrics of the router and the backlog of the broker every two seconds, and sends each
-sample to the page. On a machine of two cores it takes its share of them beside router, broker and asker. Rates of two rounds differ by more
-than the console takes, so its own processor time is a figure, too: ten milliseconds of a second are a two-hundredth of two cores.
+The console is a process of its own: it reads /metrics of the router and the backlog of the broker
+every two seconds, and sends each sample to the page. On a machine of two cores it takes its share
+of them beside router, broker and asker. Rates of two rounds differ by more than the console takes,
+so its own processor time is a figure, too: ten milliseconds of a second are a two-hundredth of two
+cores.
 """
 
 from __future__ import annotations
@@ -25,12 +28,19 @@ WITH_CONSOLE = "router, console open"
 
 async def with_console(scale: float) -> Measured:
     load = LOAD.at(scale)
-    async with a_broker() as url, a_child("bench.sides.router", "decide", url=url, first=load.warm, last=load.all) as router:
+    async with (
+        a_broker() as url,
+        a_child("bench.sides.router", "decide", url=url, first=load.warm, last=load.all) as router,
+    ):
         address = (await router.ready())["http"]
-        async with a_child("bench.sides.live_console", "follow", url=url, address=address) as console:
+        async with a_child(
+            "bench.sides.live_console", "follow", url=url, address=address
+        ) as console:
             await console.ready()
             subject = decide_subscription(url)["subject"]
-            asking = figures_of("bench.sides.asker", "ask", url=url, subject=subject, **asdict(load))
+            asking = figures_of(
+                "bench.sides.asker", "ask", url=url, subject=subject, **asdict(load)
+            )
             pid, begin = member(os.getpid(), "bench.sides.live_console"), time.perf_counter()
             before = used_alone(pid).cpu_s
             asked, served = await asyncio.gather(asking, router.figures())

@@ -1,7 +1,8 @@
 """How long does an answer take when requests come at a rate, not when the last one is answered?
 
-An open loop at 10, 50 and 80 % of the capacity that the same side has just shown in the same round. Latencies count from the time
-that a request was due. Beside it the same router while /metrics is read every second, and the bare loop at its own shares.
+An open loop at 10, 50 and 80 % of the capacity that the same side has just shown in the same round.
+Latencies count from the time that a request was due. Beside it the same router while /metrics is
+read every second, and the bare loop at its own shares.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from bench.question import Broken, Figure, Measured, Question, Side, at_least, a
 from bench.sides.pacer import Ramp
 
 SHARES = (10, 50, 80)
-RAMP = Ramp(warm=4_000, closed=30_000, opened=60_000, shares=SHARES, in_flight=256)  # each load takes equally long
+# each load takes equally long
+RAMP = Ramp(warm=4_000, closed=30_000, opened=60_000, shares=SHARES, in_flight=256)
 SCRAPE_S = 1.0
 
 
@@ -35,13 +37,24 @@ async def bare(scale: float) -> Measured:
 
 
 async def _loaded(scale: float, side: str, function: str, *, is_scraped: bool = False) -> Measured:
-    ramp = replace(RAMP, **{name: sized(getattr(RAMP, name), scale, 1_000) for name in ("warm", "closed", "opened")})
+    ramp = replace(
+        RAMP,
+        **{name: sized(getattr(RAMP, name), scale, 1_000) for name in ("warm", "closed", "opened")},
+    )
     async with a_broker() as url:
         told = decide_subscription(url) if side == "bare" else {}
-        async with a_child(f"bench.sides.{side}", function, url=url, first=ramp.warm, last=ramp.all, **told) as server:
+        async with a_child(
+            f"bench.sides.{side}", function, url=url, first=ramp.warm, last=ramp.all, **told
+        ) as server:
             address = (await server.ready()).get("http")
             async with _scraping(address if is_scraped else None):
-                asking = figures_of("bench.sides.pacer", "pace", url=url, subject=decide_subscription(url)["subject"], ramp=asdict(ramp))
+                asking = figures_of(
+                    "bench.sides.pacer",
+                    "pace",
+                    url=url,
+                    subject=decide_subscription(url)["subject"],
+                    ramp=asdict(ramp),
+                )
                 asked, served = await asyncio.gather(asking, server.figures())
         await nothing_is_left(url, ramp.all)
     if asked["wrong"]:
@@ -55,7 +68,9 @@ async def _scraping(address: str | None) -> AsyncIterator[None]:
     if address is None:
         yield
         return
-    async with a_child("bench.sides.scraper", "scrape", address=address, pause_s=SCRAPE_S) as scraper:
+    async with a_child(
+        "bench.sides.scraper", "scrape", address=address, pause_s=SCRAPE_S
+    ) as scraper:
         await scraper.ready()
         yield
 

@@ -1,6 +1,8 @@
-"""How long does one durable request take? Asked one at a time, beside a core NATS echo between the same two processes.
+"""How long does one durable request take? Asked one at a time, beside a core NATS echo between the
+same two processes.
 
-The echo stores nothing and decides nothing: the ratio is the price of durability and of the decision.
+The echo stores nothing and decides nothing: the ratio is the price of durability and of the
+decision.
 """
 
 from __future__ import annotations

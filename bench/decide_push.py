@@ -1,6 +1,8 @@
-"""How fast is a backlog of pushed requests decided: each assignment stored in its bucket and published, the request acknowledged?
+"""How fast is a backlog of pushed requests decided: each assignment stored in its bucket and
+published, the request acknowledged?
 
-The yardstick stores the same two messages with the same conditions, replies and acknowledges, and decides nothing.
+The yardstick stores the same two messages with the same conditions, replies and acknowledges, and
+decides nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""And ten million? As `decide_volume`: what a decision costs beside ten thousand in another router, and memory on the way."""
+"""And ten million? As `decide_volume`: what a decision costs beside ten thousand in another router,
+and memory on the way.
+"""
 
 from __future__ import annotations
 

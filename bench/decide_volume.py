@@ -1,7 +1,9 @@
-"""Does a request cost the same whether ten thousand come or a million? CPU and memory by volume, each in a router of its own.
+"""Does a request cost the same whether ten thousand come or a million? CPU and memory by volume,
+each in a router of its own.
 
-Every request is new and there are more sessions than are remembered, so each bounded cache fills up and starts to forget: that
-takes some 700 000 requests, so memory is held against itself within the million, and CPU across the volumes.
+Every request is new and there are more sessions than are remembered, so each bounded cache fills up
+and starts to forget: that takes some 700 000 requests, so memory is held against itself within the
+million, and CPU across the volumes.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ REQUESTS = StoredWork("store.fill", 1_000_000, given=UNLIMITED, patience_s=3600.
 
 
 def build_side(name: str, full: int) -> Side:
-    return REQUESTS.side(name, "endurance.decide", all_of_them, full=full, fill={"users": USERS}, given=UNLIMITED)
+    return REQUESTS.side(
+        name, "endurance.decide", all_of_them, full=full, fill={"users": USERS}, given=UNLIMITED
+    )
 
 
 QUESTION = Question(
@@ -28,13 +32,20 @@ QUESTION = Question(
         Figure("cpu_us", "CPU µs/decision", of="1 M", against="10 k", target=at_most(1.10)),
         Figure("cpu_us", "CPU µs/decision", of="100 k", against="10 k"),
         Figure("cpu_drift", "CPU per decision, last tenth / first", of="1 M", target=at_most(1.10)),
-        # The tables under the caches of 100 000 take their last size some 700 000 requests in: until then it is warm-up.
-        Figure("growth", "resident memory, at the end / at three quarters", of="1 M", target=at_most(1.05)),
+        # The tables under the caches of 100 000 take their last size some 700 000 requests in:
+        # until then it is warm-up.
+        Figure(
+            "growth",
+            "resident memory, at the end / at three quarters",
+            of="1 M",
+            target=at_most(1.05),
+        ),
         Figure("rss_100_mib", "MiB resident at the end", of="10 k"),
         Figure("rss_100_mib", "MiB resident at the end", of="100 k"),
         Figure("rss_75_mib", "MiB resident at 75 %", of="1 M"),
         Figure("rss_100_mib", "MiB resident at the end", of="1 M"),
     ),
     lasts=(7.0, 82.0),
-    most_rounds=3,  # a round takes a minute and a half, and the million is its own repetition: a hundred slices
+    # a round takes a minute and a half, and the million is its own repetition: a hundred slices
+    most_rounds=3,
 )

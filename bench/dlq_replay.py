@@ -1,7 +1,9 @@
-"""How fast are dead letters sent again? From the first look at the journal to the last one removed, each message proven to stand there.
+"""How fast are dead letters sent again? From the first look at the journal to the last one removed,
+each message proven to stand there.
 
-Ten thousand dead letters with payloads of some hundred bytes, to a stream that acknowledges (results) and to one that does not
-(decide), where the proof is the message itself. The yardstick publishes and waits for PubAcks alike, and removes nothing.
+Ten thousand dead letters with payloads of some hundred bytes, to a stream that acknowledges
+(results) and to one that does not (decide), where the proof is the message itself. The yardstick
+publishes and waits for PubAcks alike, and removes nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ QUESTION = Question(
     asks="How fast are dead letters sent again?",
     sides=(
         DEAD_LETTERS.side("router", "dead_letters.replay", all_of_them, fill={"to": "results"}),
-        DEAD_LETTERS.side("router, no_ack", "dead_letters.replay", all_of_them, fill={"to": "decide"}),
+        DEAD_LETTERS.side(
+            "router, no_ack", "dead_letters.replay", all_of_them, fill={"to": "decide"}
+        ),
         Side("publish alone", bare),
     ),
     figures=(

@@ -21,7 +21,9 @@ class Asked(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """`machine`: where and with what; `lines`: the table; `broken`: questions without an answer, and why."""
+    """`machine`: where and with what; `lines`: the table; `broken`: questions without an answer,
+    and why.
+    """
 
     machine: dict[str, str]
     lines: list[Line]
@@ -29,10 +31,23 @@ class Document(Struct, frozen=True):
     broken: dict[str, str] = {}  # msgspec copies it
 
 
-def document(answers: Sequence[Answer], broken: Mapping[str, str], machine: Mapping[str, str], *, is_judged: bool = True) -> Document:
+def document(
+    answers: Sequence[Answer],
+    broken: Mapping[str, str],
+    machine: Mapping[str, str],
+    *,
+    is_judged: bool = True,
+) -> Document:
     """`is_judged` False: too short a run to say that a target is met, or missed."""
-    table = [line if is_judged else replace(line, is_met=None) for answer in answers for line in lines(answer)]
-    asked = {answer.question.name: Asked(answer.question.asks, answer.rounds, round(answer.seconds, 1)) for answer in answers}
+    table = [
+        line if is_judged else replace(line, is_met=None)
+        for answer in answers
+        for line in lines(answer)
+    ]
+    asked = {
+        answer.question.name: Asked(answer.question.asks, answer.rounds, round(answer.seconds, 1))
+        for answer in answers
+    }
     return Document(dict(machine), table, asked, dict(broken))
 
 

@@ -1,8 +1,10 @@
-"""PostgreSQL and a broker that lose nothing when the power goes: fsync on, `sync_interval: always`. The tests' own servers.
+"""PostgreSQL and a broker that lose nothing when the power goes: fsync on, `sync_interval: always`.
+The tests' own servers.
 
 async with durable() as servers:        servers.url, servers.dsn: the tables are there
     …
-    servers.cpu_us(rows)                what each of the two has computed for a row, in all its processes
+    servers.cpu_us(rows)                what each of the two has computed for a row, in all its
+                                        processes
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ class Durable:
 
     def cpu_us(self, rows: int) -> dict[str, float]:
         """Microseconds a row, by server."""
-        return {f"{name}_cpu_us": (_cpu_s(pid) - self._before[name]) / rows * 1e6 for name, pid in self._pids.items()}
+        return {
+            f"{name}_cpu_us": (_cpu_s(pid) - self._before[name]) / rows * 1e6
+            for name, pid in self._pids.items()
+        }
 
 
 @asynccontextmanager
@@ -48,9 +53,12 @@ async def durable() -> AsyncIterator[Durable]:
 def _cpu_s(pid: int) -> float:
     """Of a process, its children, and those that it has waited for."""
     try:
-        children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        children = [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
         times = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):  # it ended since its parent was asked, which has its time now
+    except (FileNotFoundError, ProcessLookupError):
+        # it ended since its parent was asked, which has its time now
         return 0.0
     user, system, waited_user, waited_system = map(int, times.rsplit(")", 1)[1].split()[11:15])
     return (user + system + waited_user + waited_system) / TICKS + sum(map(_cpu_s, children))

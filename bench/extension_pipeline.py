@@ -1,7 +1,9 @@
-"""What does a pipeline of three extensions cost, beside a program that makes the same three calls with nats-py and nothing else?
+"""What does a pipeline of three extensions cost, beside a program that makes the same three calls
+with nats-py and nothing else?
 
-The router takes its requests from the stream, decides, answers and acknowledges them on the way; the bare program only calls. Both
-have 64 pipelines under way. Then one at a time: what a request waits for the router in addition to the three calls.
+The router takes its requests from the stream, decides, answers and acknowledges them on the way;
+the bare program only calls. Both have 64 pipelines under way. Then one at a time: what a request
+waits for the router in addition to the three calls.
 """
 
 from __future__ import annotations
@@ -29,9 +31,15 @@ async def router(scale: float) -> Measured:
     count = sized(REQUESTS, scale)
     async with _extensions() as url:
         await figures_of("bench.sides.store", "fill", url=url, count=count)
-        figures = await figures_of("bench.sides.extended", "router", url=url, first=IN_FLIGHT, last=count)
+        figures = await figures_of(
+            "bench.sides.extended", "router", url=url, first=IN_FLIGHT, last=count
+        )
         await nothing_is_left(url, count)
-    return {**figures, "overhead_ms": await _alone(scale) - (await _bare(scale, ONE_BY_ONE.count, 1))["handled_ms"]}
+    return {
+        **figures,
+        "overhead_ms": await _alone(scale)
+        - (await _bare(scale, ONE_BY_ONE.count, 1))["handled_ms"],
+    }
 
 
 async def bare(scale: float) -> Measured:
@@ -41,17 +49,35 @@ async def bare(scale: float) -> Measured:
 async def _alone(scale: float) -> float:
     """p50 of handling when requests come one at a time, milliseconds."""
     load = ONE_BY_ONE.at(scale)
-    async with _extensions() as url, a_child("bench.sides.extended", "router", url=url, first=load.warm, last=load.all) as server:
+    async with (
+        _extensions() as url,
+        a_child(
+            "bench.sides.extended", "router", url=url, first=load.warm, last=load.all
+        ) as server,
+    ):
         await server.ready()
         await figures_of(
-            "bench.sides.asker", "ask", url=url, subject=decide_subscription(url)["subject"], warm=load.warm, count=load.count, in_flight=1
+            "bench.sides.asker",
+            "ask",
+            url=url,
+            subject=decide_subscription(url)["subject"],
+            warm=load.warm,
+            count=load.count,
+            in_flight=1,
         )
         return (await server.figures())["handled_ms"]
 
 
 async def _bare(scale: float, count: int, in_flight: int) -> Measured:
     async with _extensions() as url:
-        return await figures_of("bench.sides.extended", "bare", url=url, warm=300, count=sized(count, scale), in_flight=in_flight)
+        return await figures_of(
+            "bench.sides.extended",
+            "bare",
+            url=url,
+            warm=300,
+            count=sized(count, scale),
+            in_flight=in_flight,
+        )
 
 
 @contextlib.asynccontextmanager
@@ -65,7 +91,11 @@ async def _extensions() -> AsyncIterator[str]:
 QUESTION = Question(
     name="extension_pipeline",
     asks="What does a pipeline of three extensions cost?",
-    sides=(Side("router", router), Side("bare nats-py", bare), STORED.side("no extension", "router.decide", from_in_flight)),
+    sides=(
+        Side("router", router),
+        Side("bare nats-py", bare),
+        STORED.side("no extension", "router.decide", from_in_flight),
+    ),
     figures=(
         Figure("rate", "requests/s", against="bare nats-py", target=at_least(0.7)),
         Figure("overhead_ms", "ms over three bare calls, p50", target=at_most(0.5)),

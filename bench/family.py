@@ -1,4 +1,5 @@
-"""What a process and everything that it started have used: processor time, and memory at its highest. Linux; elsewhere nothing.
+"""What a process and everything that it started have used: processor time, and memory at its
+highest. Linux; elsewhere nothing.
 
 Processes that have ended count as long as their parents are there.
 """
@@ -53,7 +54,8 @@ def _fields(pid: int) -> list[str]:
 
 
 def _cpu_s(pid: int) -> float:
-    return sum(map(int, _fields(pid)[11:15])) / _TICKS  # of its own, and of children that it has buried
+    # of its own, and of children that it has buried
+    return sum(map(int, _fields(pid)[11:15])) / _TICKS
 
 
 def _peak_mib(pid: int) -> float:

@@ -1,7 +1,8 @@
 """How fast does an inbox handle events in process, fsync on, the broker syncing always?
 
-Events of some hundred bytes are stored first; then from a tenth of them on to the last that is acknowledged. A handler of
-this process writes one row of its own in the transaction of the inbox row, with five hundred in hand, or fifty, as specified.
+Events of some hundred bytes are stored first; then from a tenth of them on to the last that is
+acknowledged. A handler of this process writes one row of its own in the transaction of the inbox
+row, with five hundred in hand, or fifty, as specified.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ async def handled(count: int, *, in_hand: int, handler: str | None = None) -> Me
         await figures_of("bench.sides.inbox", "fill", url=servers.url, count=count)
         servers.begin()
         places: dict[str, Any] = {"url": servers.url, "dsn": servers.dsn, "handler": handler}
-        figures = await figures_of("bench.sides.inbox", "inbox", **places, in_hand=in_hand, first=count // 10, last=count)
+        figures = await figures_of(
+            "bench.sides.inbox", "inbox", **places, in_hand=in_hand, first=count // 10, last=count
+        )
         costs = servers.cpu_us(count)
         await _all_handled(servers, count, 0 if handler else count)
         return {**figures, **costs}
@@ -45,10 +48,14 @@ async def handled(count: int, *, in_hand: int, handler: str | None = None) -> Me
 
 async def _all_handled(servers: Durable, count: int, effects: int) -> None:
     """Broken unless each event has its row, marked, and its effect."""
-    marked = await rows(servers.dsn, "SELECT count(*) FROM inbox_messages WHERE processed_at IS NOT NULL")
+    marked = await rows(
+        servers.dsn, "SELECT count(*) FROM inbox_messages WHERE processed_at IS NOT NULL"
+    )
     written = await rows(servers.dsn, "SELECT count(*) FROM effects")
     if (marked, written) != ([(count,)], [(effects,)]):
-        raise Broken(f"of {count} events {marked[0][0]} are marked, and {written[0][0]} have their effect")
+        raise Broken(
+            f"of {count} events {marked[0][0]} are marked, and {written[0][0]} have their effect"
+        )
 
 
 QUESTION = Question(

@@ -1,7 +1,8 @@
 """What does an inbox add to the HTTP calls that it makes?
 
-The sample service answers on localhost, fifty calls at once. The yardstick is httpx2's client alone: it sends the same bodies to
-the same service at the same concurrency, and stores, marks and acknowledges nothing.
+The sample service answers on localhost, fifty calls at once. The yardstick is httpx2's client
+alone: it sends the same bodies to the same service at the same concurrency, and stores, marks and
+acknowledges nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +16,23 @@ CALLS = 4_000
 
 async def inbox(scale: float) -> Measured:
     async with a_child("bench.sides.inbox", "service") as service:
-        return await handled(sized(CALLS, scale), in_hand=IN_HAND, handler=(await service.ready())["url"])
+        return await handled(
+            sized(CALLS, scale), in_hand=IN_HAND, handler=(await service.ready())["url"]
+        )
 
 
 async def bare(scale: float) -> Measured:
     count = sized(CALLS, scale)
     async with a_child("bench.sides.inbox", "service") as service:
         handler = (await service.ready())["url"]
-        return await figures_of("bench.sides.inbox", "calls", handler=handler, at_once=IN_HAND, first=count // 10, last=count)
+        return await figures_of(
+            "bench.sides.inbox",
+            "calls",
+            handler=handler,
+            at_once=IN_HAND,
+            first=count // 10,
+            last=count,
+        )
 
 
 QUESTION = Question(

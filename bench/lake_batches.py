@@ -1,7 +1,8 @@
-"""Does a larger micro-batch cost the driver of an ingest more? The same three million events in sixty micro-batches, in six, in one.
+"""Does a larger micro-batch cost the driver of an ingest more? The same three million events in
+sixty micro-batches, in six, in one.
 
-The driver's Python plans and commits; it gets names of files from the tasks, and no events. As `lake_ingest`: the same load, the same check
-against the truth, a session that has ingested before.
+The driver's Python plans and commits; it gets names of files from the tasks, and no events. As
+`lake_ingest`: the same load, the same check against the truth, a session that has ingested before.
 """
 
 from __future__ import annotations
@@ -24,10 +25,34 @@ QUESTION = Question(
     asks="Does a larger micro-batch cost the driver of an ingest more?",
     sides=tuple(Side(name, partial(spark, events)) for name, events in BATCHES.items()),
     figures=(
-        Figure("driver_mib", "MiB of the driver's Python at the peak", of="3 M", against="50 k", target=at_most(1.05)),
-        Figure("driver_mib", "MiB of the driver's Python at the peak", of="500 k", against="50 k", target=at_most(1.05)),
-        Figure("driver_batch_ms", "CPU ms of the driver's Python/micro-batch", of="3 M", against="50 k", target=at_most(1.05)),
-        Figure("driver_batch_ms", "CPU ms of the driver's Python/micro-batch", of="500 k", against="50 k", target=at_most(1.05)),
+        Figure(
+            "driver_mib",
+            "MiB of the driver's Python at the peak",
+            of="3 M",
+            against="50 k",
+            target=at_most(1.05),
+        ),
+        Figure(
+            "driver_mib",
+            "MiB of the driver's Python at the peak",
+            of="500 k",
+            against="50 k",
+            target=at_most(1.05),
+        ),
+        Figure(
+            "driver_batch_ms",
+            "CPU ms of the driver's Python/micro-batch",
+            of="3 M",
+            against="50 k",
+            target=at_most(1.05),
+        ),
+        Figure(
+            "driver_batch_ms",
+            "CPU ms of the driver's Python/micro-batch",
+            of="500 k",
+            against="50 k",
+            target=at_most(1.05),
+        ),
         Figure("cpu_us", "CPU µs of all processes/event", of="3 M", against="50 k"),
         Figure("rate", "events/s", of="3 M", against="50 k"),
         Figure("peak_mib", "MiB of all processes at the peak", of="3 M", against="50 k"),

@@ -1,8 +1,10 @@
-"""How fast do usage events come from the stream into silver? A million of them: duplicates, late, malformed and conflicting ones too.
+"""How fast do usage events come from the stream into silver? A million of them: duplicates, late,
+malformed and conflicting ones too.
 
-local[2], with the broker on the same cores; the session has written a few micro-batches before, elsewhere. Bronze, silver, gold and
-what was dropped are written in commits, and the tables are compared with the generator's truth before a figure is shown. Ten times
-fewer, then, tells whether the cost of an event stays what it is. The yardstick is DuckDB over the same messages.
+local[2], with the broker on the same cores; the session has written a few micro-batches before,
+elsewhere. Bronze, silver, gold and what was dropped are written in commits, and the tables are
+compared with the generator's truth before a figure is shown. Ten times fewer, then, tells whether
+the cost of an event stays what it is. The yardstick is DuckDB over the same messages.
 """
 
 from __future__ import annotations
@@ -41,9 +43,25 @@ async def ingested(side: str, events: int, **more: object) -> Measured:
     async with a_broker() as url:
         with tempfile.TemporaryDirectory(prefix="router-bench-") as home:
             file = Path(home) / "truth.json"
-            await figures_of("bench.sides.ingests", "fill_stream", patience_s, url=url, events=events, truth=str(file))
+            await figures_of(
+                "bench.sides.ingests",
+                "fill_stream",
+                patience_s,
+                url=url,
+                events=events,
+                truth=str(file),
+            )
             broker = member(os.getpid(), "nats-server")
-            figures = await figures_of("bench.sides.ingests", side, patience_s, url=url, home=home, events=events, broker=broker, **more)
+            figures = await figures_of(
+                "bench.sides.ingests",
+                side,
+                patience_s,
+                url=url,
+                home=home,
+                events=events,
+                broker=broker,
+                **more,
+            )
             await _checked(figures, home, json.loads(await asyncio.to_thread(file.read_text)))
     return figures
 
@@ -67,6 +85,7 @@ QUESTION = Question(
         Figure("broker_us", "µs of the broker an event", against="a tenth of them"),
     ),
     lasts=(50.0, 130.0),
-    most_rounds=1,  # minutes: the JVM starts anew for each side, and the tables are compared with the truth
+    # minutes: the JVM starts anew for each side, and the tables are compared with the truth
+    most_rounds=1,
     needs=("pyspark", "duckdb"),
 )

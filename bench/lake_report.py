@@ -1,7 +1,8 @@
-"""How long does a report take? Ten million events: the gold of twenty micro-batches, every dimension, counts, costs, percentiles.
+"""How long does a report take? Ten million events: the gold of twenty micro-batches, every
+dimension, counts, costs, percentiles.
 
-No JVM: pyarrow reads what the log names. A fresh process each time, its imports included. The yardstick is DuckDB with the
-same sums and the same percentiles over the same files.
+No JVM: pyarrow reads what the log names. A fresh process each time, its imports included. The
+yardstick is DuckDB with the same sums and the same percentiles over the same files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""Does an event cost the same when there are ten million of them? The same micro-batches each time, from the stream to all tables.
+"""Does an event cost the same when there are ten million of them? The same micro-batches each time,
+from the stream to all tables.
 
-As `lake_ingest`: the same load, the same check against the truth, a session that has ingested before. A micro-batch has a price
-of its own, so it is as large at every volume. What may grow with the tables is the search for identities that are known, which
-reads a column of silver for every micro-batch: so the last quarter of them is held against the second, too. The driver's Python, which
+As `lake_ingest`: the same load, the same check against the truth, a session that has ingested
+before. A micro-batch has a price of its own, so it is as large at every volume. What may grow with
+the tables is the search for identities that are known, which reads a column of silver for every
+micro-batch: so the last quarter of them is held against the second, too. The driver's Python, which
 commits and gets the names of files, is measured by itself.
 """
 
@@ -28,10 +30,21 @@ QUESTION = Question(
     figures=(
         Figure("cpu_us", "CPU µs/event", of="10 M", against="100 k", target=at_most(1.10)),
         Figure("cpu_us", "CPU µs/event", of="1 M", against="100 k"),
-        Figure("growth", "CPU, last quarter of the micro-batches / second", of="10 M", target=at_most(1.10)),
+        Figure(
+            "growth",
+            "CPU, last quarter of the micro-batches / second",
+            of="10 M",
+            target=at_most(1.10),
+        ),
         Figure("driver_us", "CPU µs of the driver's Python/event", of="10 M", against="1 M"),
         Figure("driver_growth", "the same, last quarter / second", of="10 M", target=at_most(1.10)),
-        Figure("driver_mib", "MiB of the driver's Python at the peak", of="10 M", against="100 k", target=at_most(1.10)),
+        Figure(
+            "driver_mib",
+            "MiB of the driver's Python at the peak",
+            of="10 M",
+            against="100 k",
+            target=at_most(1.10),
+        ),
         Figure("broker_us", "µs of the broker an event", of="10 M", against="100 k"),
         Figure("rate", "events/s", of="10 M", against="100 k"),
         Figure("peak_mib", "MiB at the peak", of="10 M", against="100 k"),

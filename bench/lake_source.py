@@ -1,7 +1,9 @@
-"""How fast is the `jetstream` source alone? Usage events stored first; then all of them read by Spark, `local[2]`, on the cores
-that the broker has too: every column and header, added up, nothing written. The session has read them once before.
+"""How fast is the `jetstream` source alone? Usage events stored first; then all of them read by
+Spark, `local[2]`, on the cores that the broker has too: every column and header, added up, nothing
+written. The session has read them once before.
 
-One process without Spark shows what the JVM costs. The yardstick is the bare loop of the same consumer: it counts messages.
+One process without Spark shows what the JVM costs. The yardstick is the bare loop of the same
+consumer: it counts messages.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ QUESTION = Question(
         Figure("rate", "events/s", against="in one process"),
     ),
     lasts=(25.0, 75.0),
-    most_rounds=1,  # a minute and a half: the JVM starts anew, and half a million events are their own repetition
+    # a minute and a half: the JVM starts anew, and half a million events are their own repetition
+    most_rounds=1,
     needs=("pyspark",),
 )

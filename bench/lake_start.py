@@ -1,7 +1,8 @@
 """How long does an ingest take to start over tables in a bucket that hold ten million events?
 
-The tables are made by an ingest into the bucket of an S3 server on this machine (moto). Then ten thousand new events come, and another
-process ingests them: its time until the query runs, and until the first micro-batch is committed. Spark's own start is in neither.
+The tables are made by an ingest into the bucket of an S3 server on this machine (moto). Then ten
+thousand new events come, and another process ingests them: its time until the query runs, and until
+the first micro-batch is committed. Spark's own start is in neither.
 """
 
 from __future__ import annotations
@@ -28,15 +29,35 @@ async def start(history: int, scale: float) -> Measured:
     with tempfile.TemporaryDirectory(prefix="router-bench-") as home, an_s3_server() as server:
         async with a_broker() as url:
             place, truth = server.locate("usage"), str(Path(home) / "truth.json")
-            await figures_of("bench.sides.ingests", "fill_stream", patience_s, url=url, events=events, truth=truth)
+            await figures_of(
+                "bench.sides.ingests",
+                "fill_stream",
+                patience_s,
+                url=url,
+                events=events,
+                truth=truth,
+            )
             await figures_of("bench.sides.ingests", "start", patience_s, url=url, location=place)
-            await figures_of("bench.sides.ingests", "fill_stream", patience_s, url=url, events=NEW, truth=truth, seed=2)
-            return await figures_of("bench.sides.ingests", "start", patience_s, url=url, location=place)
+            await figures_of(
+                "bench.sides.ingests",
+                "fill_stream",
+                patience_s,
+                url=url,
+                events=NEW,
+                truth=truth,
+                seed=2,
+            )
+            return await figures_of(
+                "bench.sides.ingests", "start", patience_s, url=url, location=place
+            )
 
 
 QUESTION = Question(
     name="lake_start",
-    asks="How long does an ingest take to start over tables in a bucket that hold ten million events?",
+    asks=(
+        "How long does an ingest take to start over tables in a bucket that hold ten million "
+        "events?"
+    ),
     sides=tuple(Side(name, partial(start, events)) for name, events in HISTORIES.items()),
     figures=(
         Figure("start_s", "s until the query runs", target=at_most(10.0)),

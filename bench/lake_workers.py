@@ -1,7 +1,9 @@
-"""How much faster is an ingest on two workers than on one? A standalone Spark cluster on this machine, of workers of one core each.
+"""How much faster is an ingest on two workers than on one? A standalone Spark cluster on this
+machine, of workers of one core each.
 
-As `lake_ingest`: the same load, the same check against the truth, a session that has ingested before. The driver and the broker run on the
-same cores as the workers, so the machine needs at least four to show what a second worker brings by itself.
+As `lake_ingest`: the same load, the same check against the truth, a session that has ingested
+before. The driver and the broker run on the same cores as the workers, so the machine needs at
+least four to show what a second worker brings by itself.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ EVENTS = 1_000_000
 async def spark(workers: int, scale: float) -> Measured:
     from tests.support.spark_cluster import SparkCluster
 
-    with tempfile.TemporaryDirectory(prefix="router-bench-") as home, SparkCluster(Path(home), workers) as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="router-bench-") as home,
+        SparkCluster(Path(home), workers) as cluster,
+    ):
         return await ingested("spark", sized(EVENTS, scale), master=cluster.master)
 
 

@@ -1,7 +1,7 @@
 """The frame of live questions: a broker, a side that answers, and a process that asks.
 
-    LOAD = Load(warm=4_000, count=40_000, in_flight=256)
-    sides=(LOAD.side("router", "router.decide"), LOAD.side("bare nats-py", "bare.live", decide_subscription))
+    LOAD = Load(warm=4_000, count=40_000, in_flight=256) sides=(LOAD.side("router",
+    "router.decide"), LOAD.side("bare nats-py", "bare.live", decide_subscription))
 
 A side is a function of a module of `bench.sides`, and runs in a process of its own.
 """
@@ -28,7 +28,9 @@ def knows_all(_: str) -> Mapping[str, str]:
 
 
 class Load(Struct, frozen=True):
-    """`warm` requests that are not measured, then `count` that are; `in_flight` of them unanswered at once."""
+    """`warm` requests that are not measured, then `count` that are; `in_flight` of them unanswered
+    at once.
+    """
 
     warm: int
     count: int
@@ -41,23 +43,50 @@ class Load(Struct, frozen=True):
     def all(self) -> int:
         return self.warm + self.count
 
-    def side(self, name: str, function: str, places: Places = knows_all, *, subject: str = "", **more: str) -> Side:
-        """`subject`: where it is asked, unless requests are stored there and decided; `more`: arguments of the side's own."""
-        return Side(name, partial(self.measure, function=function, places=places, subject=subject, more=more))
+    def side(
+        self,
+        name: str,
+        function: str,
+        places: Places = knows_all,
+        *,
+        subject: str = "",
+        **more: str,
+    ) -> Side:
+        """`subject`: where it is asked, unless requests are stored there and decided; `more`:
+        arguments of the side's own.
+        """
+        return Side(
+            name,
+            partial(self.measure, function=function, places=places, subject=subject, more=more),
+        )
 
-    async def measure(self, scale: float, *, function: str, places: Places, subject: str, more: Mapping[str, str]) -> Measured:
+    async def measure(
+        self, scale: float, *, function: str, places: Places, subject: str, more: Mapping[str, str]
+    ) -> Measured:
         load = self.at(scale)
         async with a_broker() as url:
-            figures = await _ask(load, function, url, subject or decide_subscription(url)["subject"], {**places(url), **more})
+            figures = await _ask(
+                load,
+                function,
+                url,
+                subject or decide_subscription(url)["subject"],
+                {**places(url), **more},
+            )
             if not subject:
                 await nothing_is_left(url, load.all)
         return figures
 
 
-async def _ask(load: Load, function: str, url: str, subject: str, arguments: Mapping[str, str]) -> Measured:
-    """Start a side, ask it: what both measured, latencies as the asker saw them. Broken: a wrong answer, or none."""
+async def _ask(
+    load: Load, function: str, url: str, subject: str, arguments: Mapping[str, str]
+) -> Measured:
+    """Start a side, ask it: what both measured, latencies as the asker saw them. Broken: a wrong
+    answer, or none.
+    """
     module, _, name = function.rpartition(".")
-    async with a_child(f"bench.sides.{module}", name, url=url, first=load.warm, last=load.all, **arguments) as server:
+    async with a_child(
+        f"bench.sides.{module}", name, url=url, first=load.warm, last=load.all, **arguments
+    ) as server:
         await server.ready()
         asking = figures_of("bench.sides.asker", "ask", url=url, subject=subject, **asdict(load))
         asked, served = await asyncio.gather(asking, server.figures())

@@ -36,7 +36,10 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor() or platform.machine()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.machine(),
+    )
 
 
 def _memory() -> str:
@@ -46,7 +49,9 @@ def _memory() -> str:
 
 
 def _server() -> str:
-    said = subprocess.run([server_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(
+        [server_binary(), "--version"], capture_output=True, text=True, check=True
+    ).stdout
     return said.split("v")[-1].strip()
 
 

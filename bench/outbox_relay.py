@@ -1,7 +1,8 @@
 """How fast is an outbox emptied, end to end, with fsync on and a broker that waits for its disk?
 
-Rows of about 250 bytes, one order in a thousand each, are committed first; then from a tenth of them on to the last that is
-published and marked. The yardstick is the shape that is usually written: one row, one publish, one update, one commit.
+Rows of about 250 bytes, one order in a thousand each, are committed first; then from a tenth of
+them on to the last that is published and marked. The yardstick is the shape that is usually
+written: one row, one publish, one update, one commit.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ async def _emptied(side: str, count: int) -> Measured:
     async with durable() as servers:
         await _fill(servers, count)
         servers.begin()
-        figures = await figures_of("bench.sides.outbox", side, url=servers.url, dsn=servers.dsn, first=count // 10, last=count)
+        figures = await figures_of(
+            "bench.sides.outbox",
+            side,
+            url=servers.url,
+            dsn=servers.dsn,
+            first=count // 10,
+            last=count,
+        )
         costs = servers.cpu_us(count)
         await _all_published(servers, count)
         return {**figures, **costs}
@@ -57,7 +65,11 @@ async def _all_published(servers: Durable, count: int) -> None:
     async with jetstream_on(servers.url) as jetstream:
         stored = ((await jetstream.stream("SEA_EVENTS")) or {})["state"]["messages"]
     async with await psycopg.AsyncConnection.connect(servers.dsn) as connection:
-        found = await (await connection.execute("SELECT count(*) FROM outbox_events WHERE published_at IS NULL")).fetchone()
+        found = await (
+            await connection.execute(
+                "SELECT count(*) FROM outbox_events WHERE published_at IS NULL"
+            )
+        ).fetchone()
     if (stored, found) != (count, (0,)):
         raise Broken(f"of {count} rows {stored} stand in the stream, and {found} are not marked")
 

@@ -1,4 +1,5 @@
-"""The result that every side is told, and the assignment that it is of: one content, which a number makes a new one.
+"""The result that every side is told, and the assignment that it is of: one content, which a number
+makes a new one.
 
 A result is JSON or protobuf, with the four headers of `requests`.
 """
@@ -20,7 +21,9 @@ from router.contracts.request import RouteRequest
 from router.core.clock import now_ms
 from router.delivery.wire.connection import head_of
 
-DECISION = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "default", "policy_version": "1"})
+DECISION = Decision(
+    "openai", "weighted", 50, 800, 0.012, {"policy_id": "default", "policy_version": "1"}
+)
 STAMP_MS = now_ms()  # a result's own time has to lie near the time that it is stored at
 
 
@@ -29,7 +32,9 @@ def as_json(number: int) -> bytes:
 
 
 def as_protobuf(number: int) -> bytes:
-    data: bytes = result_pb2.ExecResult(**_fields(number), job=result_pb2.Job(type="chat")).SerializeToString()
+    data: bytes = result_pb2.ExecResult(
+        **_fields(number), job=result_pb2.Job(type="chat")
+    ).SerializeToString()
     return data
 
 
@@ -41,10 +46,20 @@ def as_ack(number: int) -> bytes:
 
 
 def as_record(number: int) -> tuple[str, bytes]:
-    """The assignment that this result is of: its id, and its record in the bucket of known assignments."""
+    """The assignment that this result is of: its id, and its record in the bucket of known
+    assignments.
+    """
     key, request = _assignment_id(number), _request(number, "…")
     return key, record_bytes(
-        build_record(key, request, DECISION, subject=ASSIGNMENT_SUBJECT, traceparent=None, content=None, requested_at_ms=STAMP_MS)
+        build_record(
+            key,
+            request,
+            DECISION,
+            subject=ASSIGNMENT_SUBJECT,
+            traceparent=None,
+            content=None,
+            requested_at_ms=STAMP_MS,
+        )
     )
 
 
@@ -55,7 +70,14 @@ def as_assignment(number: int) -> bytes:
 
 def assignment_head(number: int) -> bytes:
     """The block of headers of an assignment."""
-    return head_of({"version": "1", "tenant_id": TENANT, "trace_id": TRACE, "Nats-Msg-Id": _assignment_id(number)})
+    return head_of(
+        {
+            "version": "1",
+            "tenant_id": TENANT,
+            "trace_id": TRACE,
+            "Nats-Msg-Id": _assignment_id(number),
+        }
+    )
 
 
 FORMS: dict[str, Callable[[int], bytes]] = {"json": as_json, "protobuf": as_protobuf}
@@ -68,7 +90,12 @@ def _assignment_id(number: int) -> str:
 def _request(number: int, payload: str) -> RouteRequest:
     key = f"r-{number}"
     return RouteRequest(
-        tenant_id=TENANT, message_type="chat", payload=RawJson.encode(payload), request_key=key, answer_id=key, trace_id=TRACE
+        tenant_id=TENANT,
+        message_type="chat",
+        payload=RawJson.encode(payload),
+        request_key=key,
+        answer_id=key,
+        trace_id=TRACE,
     )
 
 

@@ -31,7 +31,11 @@ class Plan(Struct, frozen=True):
     def left_s(self, number: int, rounds_done: int) -> float:
         """What is left when question `number` (from 1) has had so many of its rounds."""
         asked = self.questions[number - 1]
-        return self.all_s(self.questions[number:]) + self.question_s(asked) - rounds_done * self.round_s(asked)
+        return (
+            self.all_s(self.questions[number:])
+            + self.question_s(asked)
+            - rounds_done * self.round_s(asked)
+        )
 
     def all_s(self, questions: Iterable[Question] | None = None) -> float:
         return sum(map(self.question_s, self.questions if questions is None else questions))

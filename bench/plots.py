@@ -1,6 +1,7 @@
 """Pictures of a document, as SVG: latency against load, cost against volume, cost against payload.
 
-Only what was asked is drawn. Lines are medians of the rounds, bands and bars reach from the least to the most.
+Only what was asked is drawn. Lines are medians of the rounds, bands and bars reach from the least
+to the most.
 """
 
 from __future__ import annotations
@@ -28,8 +29,13 @@ Questions = Mapping[str, Asked]
 def draw(found: Document, file: Path) -> dict[str, Path]:
     """The pictures beside `file`, by what they show."""
     asked = found.questions
-    pictures = {what: picture(asked) for what, (question, picture) in PICTURES.items() if question in asked}
-    return {what: _save(picture, file.with_name(f"{file.stem}_{what.replace(' ', '_')}")) for what, picture in pictures.items()}
+    pictures = {
+        what: picture(asked) for what, (question, picture) in PICTURES.items() if question in asked
+    }
+    return {
+        what: _save(picture, file.with_name(f"{file.stem}_{what.replace(' ', '_')}"))
+        for what, picture in pictures.items()
+    }
 
 
 def _save(picture: Figure, stem: Path) -> Path:
@@ -43,14 +49,31 @@ def _load(questions: Questions) -> Figure:
     asked = questions["decide_load"]
     picture, panels = _panels(3, "decide: latency against load", share_y=True)
     sides = (("bare nats-py", GREY, "-"), ("router", BLUE, "-"), ("router, scraped", ORANGE, "--"))
-    for axes, (name, title) in zip(panels, (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9")), strict=True):
+    for axes, (name, title) in zip(
+        panels, (("p50", "p50"), ("p99", "p99"), ("p999", "p99.9")), strict=True
+    ):
         for side, colour, style in sides:
-            points = [(share, _of(asked, side, f"{name}_{share}_ms")) for share in decide_load.SHARES]
+            points = [
+                (share, _of(asked, side, f"{name}_{share}_ms")) for share in decide_load.SHARES
+            ]
             _line(axes, points, side, colour, style)
-        axes.set(title=title, yscale="log", xlim=(0, 90), xticks=decide_load.SHARES, xlabel="load, % of its capacity")
+        axes.set(
+            title=title,
+            yscale="log",
+            xlim=(0, 90),
+            xticks=decide_load.SHARES,
+            xlabel="load, % of its capacity",
+        )
         _plain_numbers(axes)
     panels[1].plot([50], [TARGET_MS], marker="v", color="black", markersize=7, linestyle="none")
-    panels[1].annotate("target 5 ms", (50, TARGET_MS), xytext=(0, 8), textcoords="offset points", ha="center", fontsize=8)
+    panels[1].annotate(
+        "target 5 ms",
+        (50, TARGET_MS),
+        xytext=(0, 8),
+        textcoords="offset points",
+        ha="center",
+        fontsize=8,
+    )
     panels[0].set_ylabel("milliseconds from when it was due")
     panels[0].legend(frameon=False, fontsize=9, loc="upper left")
     return picture
@@ -60,12 +83,22 @@ def _volume(questions: Questions) -> Figure:
     """Processor time and memory, from ten thousand on, and to ten million where that was asked."""
     asked, longest = questions["decide_volume"], questions.get("decide_ten_million")
     picture, (cpu, memory) = _panels(2, "decide: cost against volume")
-    for axes, figure, what in ((cpu, "cpu_us", "CPU µs a decision"), (memory, "rss_100_mib", "MiB resident at the end")):
-        points: list[Point] = [(count, _of(asked, side, figure)) for side, count in decide_volume.VOLUMES.items()]
+    for axes, figure, what in (
+        (cpu, "cpu_us", "CPU µs a decision"),
+        (memory, "rss_100_mib", "MiB resident at the end"),
+    ):
+        points: list[Point] = [
+            (count, _of(asked, side, figure)) for side, count in decide_volume.VOLUMES.items()
+        ]
         if longest is not None:
             points.append((10_000_000, _of(longest, "10 M", figure)))
         _line(axes, points, "router", BLUE, "-")
-        axes.set(title=what, xscale="log", xlabel="requests", ylim=(0, 1.25 * max(value.most for _, value in points)))
+        axes.set(
+            title=what,
+            xscale="log",
+            xlabel="requests",
+            ylim=(0, 1.25 * max(value.most for _, value in points)),
+        )
         axes.set_xticks([count for count, _ in points], [f"{count:,.0f}" for count, _ in points])
         axes.minorticks_off()
         _values(axes, points)
@@ -78,7 +111,9 @@ def _payload(questions: Questions) -> Figure:
     picture, (axes,) = _panels(1, "decide: cost against payload")
     sizes = {size: payload for size, (payload, _) in decide_payload.SIZES.items()}
     for side, label, colour in (("bare", "bare nats-py", GREY), ("router", "router", BLUE)):
-        points = [(payload, _of(asked, f"{side}, {size}", "cpu_us")) for size, payload in sizes.items()]
+        points = [
+            (payload, _of(asked, f"{side}, {size}", "cpu_us")) for size, payload in sizes.items()
+        ]
         _line(axes, points, label, colour, "-")
         _values(axes, points)
     axes.set(xscale="log", yscale="log", xlabel="payload", ylabel="CPU µs a decision")
@@ -97,7 +132,7 @@ PICTURES: Mapping[str, tuple[str, Callable[[Questions], Figure]]] = {
 }
 
 
-# -- one look for all ----------------------------------------------------------------------------------------------
+# -- one look for all ------------------------------------------------------------------------------
 
 
 def _panels(count: int, title: str, *, share_y: bool = False) -> tuple[Figure, Sequence[Axes]]:
@@ -114,14 +149,36 @@ def _panels(count: int, title: str, *, share_y: bool = False) -> tuple[Figure, S
 
 def _line(axes: Axes, points: Sequence[Point], label: str, colour: str, style: str) -> None:
     places, values = [place for place, _ in points], [value for _, value in points]
-    axes.fill_between(places, [value.least for value in values], [value.most for value in values], color=colour, alpha=0.12, linewidth=0)
-    axes.plot(places, [value.median for value in values], style, color=colour, marker="o", markersize=4.5, linewidth=1.8, label=label)
+    axes.fill_between(
+        places,
+        [value.least for value in values],
+        [value.most for value in values],
+        color=colour,
+        alpha=0.12,
+        linewidth=0,
+    )
+    axes.plot(
+        places,
+        [value.median for value in values],
+        style,
+        color=colour,
+        marker="o",
+        markersize=4.5,
+        linewidth=1.8,
+        label=label,
+    )
 
 
 def _values(axes: Axes, points: Sequence[Point]) -> None:
     for place, value in points:
         axes.annotate(
-            shown(value.median), (place, value.median), xytext=(0, 7), textcoords="offset points", ha="center", fontsize=8, color="#444444"
+            shown(value.median),
+            (place, value.median),
+            xytext=(0, 7),
+            textcoords="offset points",
+            ha="center",
+            fontsize=8,
+            color="#444444",
         )
 
 

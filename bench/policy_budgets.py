@@ -1,4 +1,6 @@
-"""What does a decision of a tenant with a budget cost more? The handler's choice of a pushed request; its slice is large enough."""
+"""What does a decision of a tenant with a budget cost more? The handler's choice of a pushed
+request; its slice is large enough.
+"""
 
 from __future__ import annotations
 

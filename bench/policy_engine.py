@@ -1,4 +1,6 @@
-"""What does the policy engine alone cost? Three providers, weights and sticky sessions, no trace; nothing around it."""
+"""What does the policy engine alone cost? Three providers, weights and sticky sessions, no trace;
+nothing around it.
+"""
 
 from __future__ import annotations
 

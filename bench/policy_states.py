@@ -1,7 +1,8 @@
-"""What does the choice of a provider cost where averages are learned, or a breaker is open? Against a tenant of which nothing is known.
+"""What does the choice of a provider cost where averages are learned, or a breaker is open? Against
+a tenant of which nothing is known.
 
-The choice is the handler's: the session, the states of the tenant's providers, the engine. States change seldom beside requests, so
-they stand still here.
+The choice is the handler's: the session, the states of the tenant's providers, the engine. States
+change seldom beside requests, so they stand still here.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ CHOICES = 100_000
 
 
 async def choose(scale: float, *, states: str) -> Measured:
-    return await figures_of("bench.sides.alone", "choose", count=sized(CHOICES, scale), states=states)
+    return await figures_of(
+        "bench.sides.alone", "choose", count=sized(CHOICES, scale), states=states
+    )
 
 
 QUESTION = Question(
@@ -28,7 +31,13 @@ QUESTION = Question(
     ),
     figures=(
         Figure("choose_us", "µs, averages", against="no states", target=at_most(1.3)),
-        Figure("choose_us", "µs, open breaker", of="open breaker", against="no states", target=at_most(1.3)),
+        Figure(
+            "choose_us",
+            "µs, open breaker",
+            of="open breaker",
+            against="no states",
+            target=at_most(1.3),
+        ),
     ),
     lasts=(1.0, 3.0),
 )

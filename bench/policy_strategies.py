@@ -1,4 +1,6 @@
-"""What does a choice by learned figures cost more than one by weight? The handler's choice: states, figures, engine; no session."""
+"""What does a choice by learned figures cost more than one by weight? The handler's choice: states,
+figures, engine; no session.
+"""
 
 from __future__ import annotations
 

@@ -63,7 +63,9 @@ class ChildProcess:
         try:
             line = await asyncio.wait_for(self._process.stdout.readline(), patience_s)
         except TimeoutError:
-            raise Broken(f"{self._name} said nothing for {patience_s:.0f} s: {self._last_words()}") from None
+            raise Broken(
+                f"{self._name} said nothing for {patience_s:.0f} s: {self._last_words()}"
+            ) from None
         if not line:
             raise Broken(f"{self._name} ended early: {self._last_words()}")
         said: Said = json.loads(line)
@@ -93,7 +95,9 @@ async def a_child(module: str, function: str, **arguments: object) -> AsyncItera
             await child.end()
 
 
-async def figures_of(module: str, function: str, patience_s: float = PATIENCE_S, **arguments: object) -> Measured:
+async def figures_of(
+    module: str, function: str, patience_s: float = PATIENCE_S, **arguments: object
+) -> Measured:
     """The figures of a child that its parent need not drive."""
     async with a_child(module, function, **arguments) as child:
         return await child.figures(patience_s)

@@ -1,6 +1,8 @@
-"""Where the time goes: cProfile in the processes of a question's first side. Off unless asked for: it triples what a call costs.
+"""Where the time goes: cProfile in the processes of a question's first side. Off unless asked for:
+it triples what a call costs.
 
-The way into a child is its environment; who measures passes through here, from `--profile FILE` to FILE.PROCESS.prof.
+The way into a child is its environment; who measures passes through here, from `--profile FILE` to
+FILE.PROCESS.prof.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a question is: sides that are measured, figures that are compared, targets that should be met.
+"""What a question is: sides that are measured, figures that are compared, targets that should be
+met.
 
     QUESTION = Question(
         name="decide_backlog", asks="…",
@@ -16,7 +17,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import Struct
 
 Measured = Mapping[str, float]  # by figure: rate (1/s), cpu_us (a message), peak_mib, p50_ms, …
-Measure = Callable[[float], Awaitable[Measured]]  # the scale (1 = as published, less = sooner done) -> one round's figures
+# the scale (1 = as published, less = sooner done) -> one round's figures
+Measure = Callable[[float], Awaitable[Measured]]
 
 
 class Broken(Exception):
@@ -39,7 +41,8 @@ class Target(Struct, frozen=True):
 class Figure(Struct, frozen=True):
     """One line of the table.
 
-    `name`: the key in what the sides measured; `of`: whose, None = the first side's; `against`: the yardstick's.
+    `name`: the key in what the sides measured; `of`: whose, None = the first side's; `against`: the
+    yardstick's.
     """
 
     name: str
@@ -59,9 +62,9 @@ class Side(Struct, frozen=True):
 class Question(Struct, frozen=True):
     """One file of this package.
 
-    `lasts`: seconds of a round, (at any scale, at scale 1 in addition), roughly: what is told at the start of a run.
-    `most_rounds`: a slow question is asked less often, and says why. `is_long`: only by `--long`, or by its name.
-    `needs`: modules that only the bench installs.
+    `lasts`: seconds of a round, (at any scale, at scale 1 in addition), roughly: what is told at
+    the start of a run. `most_rounds`: a slow question is asked less often, and says why. `is_long`:
+    only by `--long`, or by its name. `needs`: modules that only the bench installs.
     """
 
     name: str

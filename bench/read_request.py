@@ -1,4 +1,6 @@
-"""What does reading a request cost? Each of the five forms from bytes to a RouteRequest, beside orjson's parse alone."""
+"""What does reading a request cost? Each of the five forms from bytes to a RouteRequest, beside
+orjson's parse alone.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What does a failure cost? Every message fails once, is sent away with a NAK, comes again, is started anew and acknowledged.
+"""What does a failure cost? Every message fails once, is sent away with a NAK, comes again, is
+started anew and acknowledged.
 
-Delivery alone with a handler that does nothing: a failed first delivery and each later attempt is counted, its PubAck awaited, before the
-handler runs, and the window falls to one message (it kept a poison message's neighbours safe). The yardstick is the same subscription,
-undisturbed.
+Delivery alone with a handler that does nothing: a failed first delivery and each later attempt is
+counted, its PubAck awaited, before the handler runs, and the window falls to one message (it kept a
+poison message's neighbours safe). The yardstick is the same subscription, undisturbed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ QUESTION = Question(
         MESSAGES.side("failed once", "failing.settle", full=FAILING, failures=1),
         MESSAGES.side("undisturbed", "failing.settle", failures=0),
     ),
-    figures=(Figure("rate", "messages/s", against="undisturbed"), Figure("cpu_us", "CPU µs/message", against="undisturbed")),
+    figures=(
+        Figure("rate", "messages/s", against="undisturbed"),
+        Figure("cpu_us", "CPU µs/message", against="undisturbed"),
+    ),
     lasts=(5.0, 10.0),
 )

@@ -15,14 +15,30 @@ from bench.document import Document, encoded, read
 from bench.figures import Spread, shown
 from bench.rounds import Line
 
-HEADINGS = ("question", "figure", "router", "yardstick", "its figure", "ratio", "CPU µs/msg", "peak MiB", "target", "met")
-DRAWN = frozenset({"decide_load", "decide_volume", "decide_payload"})  # what `plots` has a picture of
+HEADINGS = (
+    "question",
+    "figure",
+    "router",
+    "yardstick",
+    "its figure",
+    "ratio",
+    "CPU µs/msg",
+    "peak MiB",
+    "target",
+    "met",
+)
+# what `plots` has a picture of
+DRAWN = frozenset({"decide_load", "decide_volume", "decide_payload"})
 NUMBERS = frozenset({"router", "its figure", "ratio", "CPU µs/msg", "peak MiB", "target"})
 
 
 def show(found: Document, console: Console) -> None:
     """The table, as wide as it needs to be."""
-    table = Table(*HEADINGS[:2], caption="median (least … most) of the rounds; CPU and memory: router : yardstick", caption_justify="left")
+    table = Table(
+        *HEADINGS[:2],
+        caption="median (least … most) of the rounds; CPU and memory: router : yardstick",
+        caption_justify="left",
+    )
     for heading in HEADINGS[2:]:
         table.add_column(heading, justify="right" if heading in NUMBERS else "left")
     for line in found.lines:
@@ -70,10 +86,18 @@ def markdown(found: Document, pictures: dict[str, Path]) -> str:
     rows += [_cells(line) for line in found.lines]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     facts = "\n".join(f"- {name}: {value}" for name, value in found.machine.items())
-    reading = "Median (least … most) of the rounds; CPU and memory: router : yardstick. How to read it: [bench/README.md](../README.md)."
+    reading = (
+        "Median (least … most) of the rounds; CPU and memory: router : yardstick. How to read "
+        "it: [bench/README.md](../README.md)."
+    )
     shown_too = [f"![{what}]({picture.name})" for what, picture in pictures.items()]
     broken = [f"- {name} is broken: {' '.join(why.split())}" for name, why in found.broken.items()]
-    return "\n\n".join(["# Bench", facts, table, reading, *shown_too, *(["\n".join(broken)] if broken else [])]) + "\n"
+    return (
+        "\n\n".join(
+            ["# Bench", facts, table, reading, *shown_too, *(["\n".join(broken)] if broken else [])]
+        )
+        + "\n"
+    )
 
 
 def _cells(line: Line) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""The request that every side is asked: about 300 bytes of JSON and four headers; a number makes it a new one."""
+"""The request that every side is asked: about 300 bytes of JSON and four headers; a number makes it
+a new one.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +16,14 @@ _BODY = (
     '"message_type":"chat","payload":"%s",'
     '"metadata":{"source":"gateway"}},"context":{"user_id":"user-%d","lang":"en"}}'
 )
-_HEAD = head_of({"trace_id": TRACE, "tenant_id": TENANT, "version": "1", "Nats-Msg-Id": "m-%d"}).decode()
+_HEAD = head_of(
+    {"trace_id": TRACE, "tenant_id": TENANT, "version": "1", "Nats-Msg-Id": "m-%d"}
+).decode()
 
 
-_BROKEN_HEAD = head_of({"trace_id": "two words", "tenant_id": TENANT, "traceparent": "none", "Nats-Msg-Id": "m-%d"}).decode()
+_BROKEN_HEAD = head_of(
+    {"trace_id": "two words", "tenant_id": TENANT, "traceparent": "none", "Nats-Msg-Id": "m-%d"}
+).decode()
 
 
 def body(number: int, users: int = USERS, payload: str = TEXT) -> bytes:
@@ -50,7 +56,9 @@ def broken_head(number: int) -> bytes:
 
 
 def answer_fields(request_id: str, trace_id: str) -> dict[str, object]:
-    """What a yardstick answers: as many fields as the router's answer has, always the same decision."""
+    """What a yardstick answers: as many fields as the router's answer has, always the same
+    decision.
+    """
     return {
         "ok": True,
         "decision": {

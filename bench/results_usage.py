@@ -1,8 +1,10 @@
-"""How fast are results metered? Stored first; then from a tenth of them on to the last acknowledgement, each usage event stored before it.
+"""How fast are results metered? Stored first; then from a tenth of them on to the last
+acknowledgement, each usage event stored before it.
 
-JSON, or protobuf of the same content, with four headers, whole enough to be metered without their assignment. The router has
-just started, so each assignment is asked for in its bucket, which holds none of them, or ("known") all. The yardstick publishes
-one message for each, awaits its PubAck in a callback, and reads nothing.
+JSON, or protobuf of the same content, with four headers, whole enough to be metered without their
+assignment. The router has just started, so each assignment is asked for in its bucket, which holds
+none of them, or ("known") all. The yardstick publishes one message for each, awaits its PubAck in a
+callback, and reads nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ async def _check_metered(url: str, count: int) -> None:
     config = settings(url)
 
     async def find(jetstream: JetStream) -> Counts:
-        results = await jetstream.consumer(config.streams.results.name, config.results.durable) or {}
+        results = (
+            await jetstream.consumer(config.streams.results.name, config.results.durable) or {}
+        )
         usage = await jetstream.stream(config.streams.usage.name) or {}
         return {**count_unsettled(results), "usage events": usage["state"]["messages"]}
 

@@ -3,8 +3,9 @@
     python -m bench --only decide_backlog --scale 0.25 --profile FILE
     python -m bench.rooms FILE.router.decide.prof --messages 25000
 
-What C does is counted where it was called from. Waiting for the socket (`poll`) counts for no room. cProfile makes Python calls dear, so
-the shares show where Python works, and are wrong about what C does.
+What C does is counted where it was called from. Waiting for the socket (`poll`) counts for no room.
+cProfile makes Python calls dear, so the shares show where Python works, and are wrong about what C
+does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 Function = tuple[str, int, str]  # file, line, name
-Callers = dict[Function, tuple[int, int, float, float]]  # calls without recursion, calls, own seconds, all seconds: of those from there
+# calls without recursion, calls, own seconds, all seconds: of those from there
+Callers = dict[Function, tuple[int, int, float, float]]
 Stats = dict[Function, tuple[int, int, float, float, Callers]]
 LEAST_SHARE = 0.01
 NOT_WORK = "'poll' of 'select.epoll'"
@@ -51,7 +53,8 @@ def room_of(file: str) -> str:
         return Path(parts[parts.index("site-packages") + 1]).stem
     if ROOT in parts:
         rest = parts[len(parts) - parts[::-1].index(ROOT) :]
-        folders = rest[:2] if rest[0] == "core" else rest[:-1][:2]  # each file of core is a thing of its own
+        # each file of core is a thing of its own
+        folders = rest[:2] if rest[0] == "core" else rest[:-1][:2]
         return "/".join((ROOT, *folders)).removesuffix(".py")
     return "asyncio" if "asyncio" in parts or Path(file).stem == "selectors" else "elsewhere"
 
@@ -59,22 +62,47 @@ def room_of(file: str) -> str:
 def table(found: dict[str, tuple[float, int]], messages: int) -> str:
     """As Markdown, the dearest room first; what is below a hundredth is one line."""
     whole = sum(seconds for seconds, _ in found.values())
-    rows = sorted(((seconds / whole, calls / messages, room) for room, (seconds, calls) in found.items()), reverse=True)
+    rows = sorted(
+        ((seconds / whole, calls / messages, room) for room, (seconds, calls) in found.items()),
+        reverse=True,
+    )
     big = [row for row in rows if row[0] >= LEAST_SHARE]
     small = [row for row in rows if row[0] < LEAST_SHARE]
     big.append((sum(row[0] for row in small), sum(row[1] for row in small), "all others"))
     lines = [f"| {room} | {calls:.1f} | {share:.0%} |" for share, calls, room in big]
     total = f"| together | {sum(row[1] for row in rows):.1f} | |"
-    return "\n".join(["| room | calls a message | share of the time |", "| --- | ---: | ---: |", *lines, total]) + "\n"
+    return (
+        "\n".join(
+            [
+                "| room | calls a message | share of the time |",
+                "| --- | ---: | ---: |",
+                *lines,
+                total,
+            ]
+        )
+        + "\n"
+    )
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="bench.rooms", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", type=Path, help="what `--profile` wrote for the process that is asked about")
+    parser = argparse.ArgumentParser(
+        prog="bench.rooms",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "file", type=Path, help="what `--profile` wrote for the process that is asked about"
+    )
     parser.add_argument("--messages", type=int, required=True, help="how many it handled")
     options = parser.parse_args(arguments)
     if not options.file.is_file():
-        print(f"bench.rooms: {options.file} is no file: `python -m bench --only … --profile {options.file}` writes some", file=sys.stderr)
+        print(
+            (
+                f"bench.rooms: {options.file} is no file: `python -m bench --only … --profile "
+                f"{options.file}` writes some"
+            ),
+            file=sys.stderr,
+        )
         return 2
     print(table(rooms(options.file), options.messages), end="")
     return 0

@@ -1,7 +1,9 @@
-"""Asks a question: its sides by turns, round after round, so that whatever disturbs the machine disturbs them alike.
-Every other round in reverse order: what a side leaves behind for the next (a warm cache, a disk still writing) is left to each of them.
+"""Asks a question: its sides by turns, round after round, so that whatever disturbs the machine
+disturbs them alike. Every other round in reverse order: what a side leaves behind for the next (a
+warm cache, a disk still writing) is left to each of them.
 
-router, bare, FastStream,  FastStream, bare, router,  …        -> Line: medians, spread, the ratio of each round
+router, bare, FastStream,  FastStream, bare, router,  …        -> Line: medians, spread, the ratio
+                                                      of each round
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ class Answer(Struct, frozen=True):
 
 
 class Line(Struct, frozen=True):
-    """One line of the table. `ratio`: ours to the yardstick's in the same round; `is_met` None: there is no target."""
+    """One line of the table. `ratio`: ours to the yardstick's in the same round; `is_met` None:
+    there is no target.
+    """
 
     question: str
     figure: Figure
@@ -38,7 +42,9 @@ class Line(Struct, frozen=True):
     is_met: bool | None
 
 
-async def ask(question: Question, rounds: int, scale: float, progress: Callable[[int, str], None]) -> Answer:
+async def ask(
+    question: Question, rounds: int, scale: float, progress: Callable[[int, str], None]
+) -> Answer:
     """`progress` is told the number of each round, and what it found.
 
     Raises Broken when a side fails; a figure that misses its target is an answer.
@@ -66,7 +72,9 @@ def _line(answer: Answer, figure: Figure) -> Line:
     own = figure.of or answer.question.sides[0].name
     ours = _values(answer, own, figure.name)
     theirs = _values(answer, figure.against, figure.name) if figure.against is not None else None
-    ratio = spread([a / b for a, b in zip(ours, theirs, strict=True)]) if theirs is not None else None
+    ratio = (
+        spread([a / b for a, b in zip(ours, theirs, strict=True)]) if theirs is not None else None
+    )
     judged = (ratio or spread(ours)).median
     return Line(
         question=answer.question.name,
@@ -95,4 +103,9 @@ def _told(question: Question, measured: Rounds) -> str:
         return ""
     lead = question.figures[0]
     last = ((side, rounds[-1]) for side, rounds in measured.items())
-    return ", ".join(f"{side} {shown(figures[lead.name])}" for side, figures in last if lead.name in figures) + f"  {lead.unit}"
+    return (
+        ", ".join(
+            f"{side} {shown(figures[lead.name])}" for side, figures in last if lead.name in figures
+        )
+        + f"  {lead.unit}"
+    )

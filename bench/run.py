@@ -1,4 +1,6 @@
-"""The run: question after question, told as it goes and kept as it goes. One that breaks does not take the others with it."""
+"""The run: question after question, told as it goes and kept as it goes. One that breaks does not
+take the others with it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,10 @@ class Run:
 
     async def go(self) -> None:
         """Ask them all. Raises nothing that a question is to blame for."""
-        self._say(f"{len(self.plan.questions)} questions, about {clock(self.plan.all_s())} (minutes:seconds) on two quiet cores")
+        self._say(
+            f"{len(self.plan.questions)} questions, about {clock(self.plan.all_s())} "
+            "(minutes:seconds) on two quiet cores"
+        )
         for number, question in enumerate(self.plan.questions, 1):
             await self._ask(number, question)
             self._keep(self)
@@ -34,12 +39,17 @@ class Run:
     async def _ask(self, number: int, question: Question) -> None:
         told = partial(self._tell, number, question)
         try:
-            self.answers.append(await ask(question, self.plan.rounds, self.plan.scale_of(question), told))
+            self.answers.append(
+                await ask(question, self.plan.rounds, self.plan.scale_of(question), told)
+            )
         except Broken as exc:
             self.broken[question.name] = str(exc)
             self._say(f"{question.name} is broken: {str(exc).splitlines()[-1]}")
 
     def _tell(self, number: int, question: Question, rounds_done: int, found: str) -> None:
-        of = f"{number}/{len(self.plan.questions)} {question.name}  round {rounds_done}/{question.rounds(self.plan.rounds)}"
+        of = (
+            f"{number}/{len(self.plan.questions)} {question.name}  round "
+            f"{rounds_done}/{question.rounds(self.plan.rounds)}"
+        )
         gone, left = time.monotonic() - self._begun, self.plan.left_s(number, rounds_done)
         self._say(f"{of}  {clock(gone)} gone, about {clock(left)} left  {found}")

@@ -1,7 +1,8 @@
-"""How long does a scrape hold the loop? A ticker of one millisecond runs on the router's loop, with scrapes and without.
+"""How long does a scrape hold the loop? A ticker of one millisecond runs on the router's loop, with
+scrapes and without.
 
-The router has decided before and is idle now: what the ticker waits for is the scrape, the timer's own millisecond, and
-the operating system. The side that is left alone shows the last two.
+The router has decided before and is idle now: what the ticker waits for is the scrape, the timer's
+own millisecond, and the operating system. The side that is left alone shows the last two.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ SECONDS = 5.0
 
 
 async def scraped(scale: float) -> Measured:
-    async with a_broker() as url, a_child("bench.sides.ticker", "tick", url=url, **await _filled(url, scale)) as router:
+    async with (
+        a_broker() as url,
+        a_child("bench.sides.ticker", "tick", url=url, **await _filled(url, scale)) as router,
+    ):
         address = (await router.ready())["http"]
         async with a_child("bench.sides.scraper", "scrape", address=address) as scraper:
             await scraper.ready()
@@ -23,7 +27,10 @@ async def scraped(scale: float) -> Measured:
 
 
 async def left_alone(scale: float) -> Measured:
-    async with a_broker() as url, a_child("bench.sides.ticker", "tick", url=url, **await _filled(url, scale)) as router:
+    async with (
+        a_broker() as url,
+        a_child("bench.sides.ticker", "tick", url=url, **await _filled(url, scale)) as router,
+    ):
         await router.ready()
         return await router.figures()
 

@@ -1,7 +1,8 @@
-"""The frame of questions about stored work: a broker, messages that are stored first, a side that works them off, a check that all is done.
+"""The frame of questions about stored work: a broker, messages that are stored first, a side that
+works them off, a check that all is done.
 
-    WORK = StoredWork("store.fill", 100_000)
-    sides=(WORK.side("router", "router.decide", from_first), WORK.side("bare nats-py", "bare.backlog", as_subscriber))
+    WORK = StoredWork("store.fill", 100_000) sides=(WORK.side("router", "router.decide",
+    from_first), WORK.side("bare nats-py", "bare.backlog", as_subscriber))
 
 A side is a function of a module of `bench.sides`, and runs in a process of its own.
 """
@@ -20,7 +21,8 @@ from bench.process import PATIENCE_S, figures_of
 from bench.question import Measured, Side, sized
 
 Arguments = Mapping[str, Any]
-Stretch = Callable[[str, int], Arguments]  # the broker's URL, how many messages -> which of them the side measures, and where they are
+# the broker's URL, how many messages -> which of them the side measures, and where they are
+Stretch = Callable[[str, int], Arguments]
 Check = Callable[[str, int], Awaitable[None]]  # raises Broken unless so many messages are done
 
 
@@ -47,7 +49,9 @@ async def check_nothing(_url: str, _count: int) -> None:
 
 
 class StoredWork(Struct, frozen=True):
-    """`fill`: the function that stores `full` messages (at scale 1); `given`: settings of the broker's topology."""
+    """`fill`: the function that stores `full` messages (at scale 1); `given`: settings of the
+    broker's topology.
+    """
 
     fill: str
     full: int
@@ -58,19 +62,50 @@ class StoredWork(Struct, frozen=True):
     has_store: bool = False  # the side is given a `store`, a file of its own
 
     def side(
-        self, name: str, function: str, stretch: Stretch = from_tenth, *, full: int = 0, fill: Arguments = NOTHING, **more: object
+        self,
+        name: str,
+        function: str,
+        stretch: Stretch = from_tenth,
+        *,
+        full: int = 0,
+        fill: Arguments = NOTHING,
+        **more: object,
     ) -> Side:
-        """`full`: another number of messages; `fill`: more arguments of the function that stores them, `more`: of the side's own."""
-        return Side(name, partial(self.measure, function=function, stretch=stretch, full=full or self.full, fill=fill, more=more))
+        """`full`: another number of messages; `fill`: more arguments of the function that stores
+        them, `more`: of the side's own.
+        """
+        return Side(
+            name,
+            partial(
+                self.measure,
+                function=function,
+                stretch=stretch,
+                full=full or self.full,
+                fill=fill,
+                more=more,
+            ),
+        )
 
-    async def measure(self, scale: float, *, function: str, stretch: Stretch, full: int, fill: Arguments, more: Arguments) -> Measured:
+    async def measure(
+        self,
+        scale: float,
+        *,
+        function: str,
+        stretch: Stretch,
+        full: int,
+        fill: Arguments,
+        more: Arguments,
+    ) -> Measured:
         count = sized(full, scale, self.least)
         async with a_broker(self.given) as url:
-            # All of it beforehand: a process that stores beside the side, on two cores, would be what is measured.
+            # All of it beforehand: a process that stores beside the side, on two cores, would be
+            # what is measured.
             await self._run(self.fill, {"url": url, "count": count, **fill})
             with tempfile.TemporaryDirectory(prefix="router-bench-") as home:
                 own = {"store": f"{home}/a.db"} if self.has_store else NOTHING
-                figures = await self._run(function, {"url": url, **stretch(url, count), **own, **more})
+                figures = await self._run(
+                    function, {"url": url, **stretch(url, count), **own, **more}
+                )
             await self.check(url, count)
         return figures
 

@@ -1,7 +1,8 @@
 """What a process measures of itself over a stretch of messages: wall time, CPU, memory.
 
-The count of finished messages is looked at every 5 ms, so measuring costs the same on every side, whatever it runs.
-A stretch begins at the last look before its first message: start-up is outside, at most 5 ms of waiting are inside.
+The count of finished messages is looked at every 5 ms, so measuring costs the same on every side,
+whatever it runs. A stretch begins at the last look before its first message: start-up is outside,
+at most 5 ms of waiting are inside.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Look(Struct, frozen=True):
 
 
 async def stretch(done: Done, first: int, last: int) -> dict[str, float]:
-    """From message `first` to message `last`: rate (1/s), cpu_us (a message), peak_mib (resident, of the whole life)."""
+    """From message `first` to message `last`: rate (1/s), cpu_us (a message), peak_mib (resident,
+    of the whole life).
+    """
     begin, _ = await reaches(done, first)
     _, end = await reaches(done, last)
     return figures_of(begin, end)
@@ -65,7 +68,9 @@ def resident_bytes() -> int:
 
 def peak_bytes() -> int:
     # Not `ru_maxrss` on Linux: a child inherits there what its parent held when it was started.
-    return _of_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return _of_status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def _of_status(name: str) -> int | None:
@@ -73,4 +78,6 @@ def _of_status(name: str) -> int | None:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
         return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None)
+    return next(
+        (int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:")), None
+    )

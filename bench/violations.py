@@ -1,6 +1,8 @@
-"""What do clients cost whose every request breaks the header contract? An open loop at one rate, with valid headers and with broken ones.
+"""What do clients cost whose every request breaks the header contract? An open loop at one rate,
+with valid headers and with broken ones.
 
-Each violation is counted, logged at most once a second, and made an event. The stream of events has so many a minute, whatever comes.
+Each violation is counted, logged at most once a second, and made an event. The stream of events has
+so many a minute, whatever comes.
 """
 
 from __future__ import annotations
@@ -27,10 +29,19 @@ async def _measure(scale: float, *, is_broken: bool) -> Measured:
     warm, count = sized(WARM, scale, 1_000), sized(REQUESTS, scale, 1_000)
     async with a_broker() as url:
         subject = decide_subscription(url)["subject"]
-        async with a_child("bench.sides.router", "decide", url=url, first=warm, last=warm + count) as server:
+        async with a_child(
+            "bench.sides.router", "decide", url=url, first=warm, last=warm + count
+        ) as server:
             await server.ready()
             asking = figures_of(
-                "bench.sides.pacer", "pace_at", url=url, subject=subject, warm=warm, count=count, rate=RATE, is_broken=is_broken
+                "bench.sides.pacer",
+                "pace_at",
+                url=url,
+                subject=subject,
+                warm=warm,
+                count=count,
+                rate=RATE,
+                is_broken=is_broken,
             )
             asked, served = await asyncio.gather(asking, server.figures())
         await nothing_is_left(url, warm + count)

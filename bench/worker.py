@@ -1,7 +1,9 @@
-"""How fast does a worker of the SDK work a backlog off: each assignment acknowledged, its result stored before it is settled?
+"""How fast does a worker of the SDK work a backlog off: each assignment acknowledged, its result
+stored before it is settled?
 
-The worker's function returns at once, so what is measured is the way. The yardstick publishes the same two messages of each assignment,
-waits for the publish ack of the result by callback, settles, and checks, times and limits nothing.
+The worker's function returns at once, so what is measured is the way. The yardstick publishes the
+same two messages of each assignment, waits for the publish ack of the result by callback, settles,
+and checks, times and limits nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +19,18 @@ from router.sdk.worker import DURABLE
 def from_tenth(url: str, count: int) -> dict[str, object]:
     """What both sides must know; the durable is the one that a worker makes for itself."""
     config = settings(url)
-    subjects = {"assignments": config.assignment.subjects[0], "results": config.results.subject, "acks": config.acks.subject}
-    return {"first": count // 10, "last": count, "stream": config.streams.assignments.name, "durable": DURABLE, "subjects": subjects}
+    subjects = {
+        "assignments": config.assignment.subjects[0],
+        "results": config.results.subject,
+        "acks": config.acks.subject,
+    }
+    return {
+        "first": count // 10,
+        "last": count,
+        "stream": config.streams.assignments.name,
+        "durable": DURABLE,
+        "subjects": subjects,
+    }
 
 
 async def check_results(url: str, count: int) -> None:
@@ -28,7 +40,9 @@ async def check_results(url: str, count: int) -> None:
 
     async def find(jetstream: JetStream) -> Counts:
         durable = await jetstream.consumer(config.streams.assignments.name, DURABLE) or {}
-        stored = {name: (await jetstream.stream(name) or {})["state"]["last_seq"] for name in streams}
+        stored = {
+            name: (await jetstream.stream(name) or {})["state"]["last_seq"] for name in streams
+        }
         return {**count_unsettled(durable), **stored}
 
     await check_counts(url, find, {**SETTLED, **dict.fromkeys(streams, count)})
@@ -38,7 +52,10 @@ ASSIGNMENTS = StoredWork("store.fill_assignments", 20_000, check_results, TAKING
 
 QUESTION = Question(
     name="worker",
-    asks="How fast does a worker of the SDK work a backlog of assignments off, until every result is stored?",
+    asks=(
+        "How fast does a worker of the SDK work a backlog of assignments off, until every "
+        "result is stored?"
+    ),
     sides=(
         ASSIGNMENTS.side("router", "working.backlog", from_tenth),
         ASSIGNMENTS.side("bare nats-py", "bare_worker.backlog", from_tenth),

@@ -1,7 +1,9 @@
-"""What does a second worker add? The same backlog, and the same live load, for one process and for two, under a parent each time.
+"""What does a second worker add? The same backlog, and the same live load, for one process and for
+two, under a parent each time.
 
-Broker, generator and workers share the machine: on two cores a second worker gets what the broker leaves. So the columns of
-what the server and the generator spend on a request stand beside the rate; the parent, which sees no request, is in `cpu_us`.
+Broker, generator and workers share the machine: on two cores a second worker gets what the broker
+leaves. So the columns of what the server and the generator spend on a request stand beside the
+rate; the parent, which sees no request, is in `cpu_us`.
 """
 
 from __future__ import annotations
@@ -28,8 +30,15 @@ QUESTION = Question(
         Figure("server_cpu_us", "µs of the server a request", against="one worker"),
         Figure("rate", "requests/s, live", against="one, live", of="two, live"),
         Figure("p99_ms", "ms, p99, live", against="one, live", of="two, live"),
-        Figure("server_cpu_us", "µs of the server a live request", against="one, live", of="two, live"),
-        Figure("generator_cpu_us", "µs of the generator a live request", against="one, live", of="two, live"),
+        Figure(
+            "server_cpu_us", "µs of the server a live request", against="one, live", of="two, live"
+        ),
+        Figure(
+            "generator_cpu_us",
+            "µs of the generator a live request",
+            against="one, live",
+            of="two, live",
+        ),
     ),
     lasts=(30.0, 25.0),
 )

@@ -1,7 +1,9 @@
-"""The page of the Python API, made of the source: `python deploy/api_page.py > docs/reference/python.md`.
+"""The page of the Python API, made of the source: `python deploy/api_page.py >
+docs/reference/python.md`.
 
-What a module lists in `__all__` is what users import. Signatures and values are read from the source, not from the objects: a default
-then stands as its author wrote it, on every version of Python.
+What a module lists in `__all__` is what users import. Signatures and values are read from the
+source, not from the objects: a default then stands as its author wrote it, on every version of
+Python.
 """
 
 from __future__ import annotations
@@ -40,17 +42,29 @@ def build_page() -> str:
 def _build_module(name: str, manual: str, shown: set[str]) -> str:
     """A name that an earlier module has shown is not shown again."""
     module = importlib.import_module(name)
-    names = [one for one in module.__all__ if one not in shown and not one.startswith("_") and not inspect.ismodule(getattr(module, one))]
+    names = [
+        one
+        for one in module.__all__
+        if one not in shown
+        and not one.startswith("_")
+        and not inspect.ismodule(getattr(module, one))
+    ]
     shown.update(names)
     first = (inspect.getdoc(module) or "").partition("\n\n")[0]
     manual = f"`{manual}`" if manual.startswith("from ") else f"The page for authors: {manual}."
-    return f"\n## {name}\n\n{first}\n\n{manual}\n" + "".join(_build_name(module, one) for one in names)
+    return f"\n## {name}\n\n{first}\n\n{manual}\n" + "".join(
+        _build_name(module, one) for one in names
+    )
 
 
 def _build_name(module: ModuleType, name: str) -> str:
     home, node = _find_definition(module, name)
     text = _clean(ast.get_docstring(node)) if isinstance(node, Definition) else ""
-    methods = "".join(_build_method(name, one) for one in _list_methods(node)) if isinstance(node, ast.ClassDef) else ""
+    methods = (
+        "".join(_build_method(name, one) for one in _list_methods(node))
+        if isinstance(node, ast.ClassDef)
+        else ""
+    )
     signature = "\n".join(_list_signature(node, name))
     return f"\n### {name}\n\n```python\n{signature}\n```\n\n{text}(`{home}`)\n{methods}"
 
@@ -67,7 +81,11 @@ def _find_definition(module: ModuleType, name: str) -> tuple[str, ast.stmt]:
             return module.__name__, node
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in _list_targets(node):
             return module.__name__, node
-        if isinstance(node, ast.ImportFrom) and node.module and any(name == (one.asname or one.name) for one in node.names):
+        if (
+            isinstance(node, ast.ImportFrom)
+            and node.module
+            and any(name == (one.asname or one.name) for one in node.names)
+        ):
             return _find_definition(importlib.import_module(node.module), name)
     raise LookupError(f"{module.__name__} defines no {name}")
 
@@ -77,7 +95,9 @@ def _read(module: ModuleType) -> ast.Module:
 
 
 def _list_statements(tree: ast.Module) -> Iterator[ast.stmt]:
-    """Those under `if TYPE_CHECKING:`, too, which import the names that are loaded when they are first asked for."""
+    """Those under `if TYPE_CHECKING:`, too, which import the names that are loaded when they are
+    first asked for.
+    """
     for node in tree.body:
         yield from node.body if isinstance(node, ast.If) else (node,)
 
@@ -90,7 +110,11 @@ def _list_targets(node: ast.Assign | ast.AnnAssign) -> list[str]:
 def _list_methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Those for users: without `_`, and with a text."""
     for one in node.body:
-        if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef) and not one.name.startswith("_") and ast.get_docstring(one):
+        if (
+            isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            and not one.name.startswith("_")
+            and ast.get_docstring(one)
+        ):
             yield one
 
 
@@ -110,7 +134,10 @@ def _list_signature(node: ast.stmt, name: str) -> Iterator[str]:
 
 def _list_class(node: ast.ClassDef, name: str) -> Iterator[str]:
     """Its constructor's signature, or its fields and what it derives from."""
-    maker = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
+    maker = next(
+        (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"),
+        None,
+    )
     if maker is not None:
         yield f"{name}({_list_arguments(maker)})"
         return
@@ -124,7 +151,11 @@ def _list_class(node: ast.ClassDef, name: str) -> Iterator[str]:
 def _list_arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """Without `self`; one on each line where they would not fit into one."""
     arguments = ast.unparse(node.args).removeprefix("self").removeprefix("cls").removeprefix(", ")
-    return arguments if len(arguments) <= WIDTH else "\n    " + ",\n    ".join(_split(arguments)) + ",\n"
+    return (
+        arguments
+        if len(arguments) <= WIDTH
+        else "\n    " + ",\n    ".join(_split(arguments)) + ",\n"
+    )
 
 
 def _split(arguments: str) -> Iterator[str]:

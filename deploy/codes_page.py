@@ -1,4 +1,6 @@
-"""The page of codes, made of what `router explain` reads: `python deploy/codes_page.py > docs/reference/codes.md`."""
+"""The page of codes, made of what `router explain` reads: `python deploy/codes_page.py >
+docs/reference/codes.md`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,10 @@ same in a terminal, with the sentence of the rule behind it; `router explain COD
 def build_page() -> str:
     codes = read_codes().values()
     sections = {kind: [code for code in codes if code.kinds[0] == kind] for kind in CODE_KINDS}
-    contents = "".join(f"| [{kind}](#{kind}) | {text} | {len(sections[kind])} |\n" for kind, text in CODE_KINDS.items())
+    contents = "".join(
+        f"| [{kind}](#{kind}) | {text} | {len(sections[kind])} |\n"
+        for kind, text in CODE_KINDS.items()
+    )
     head = f"{HEAD}\n| where it is met first | | codes |\n|---|---|---|\n{contents}"
     return head + "".join(_build_section(kind, sections[kind]) for kind in CODE_KINDS)
 
@@ -41,13 +46,19 @@ def _join(lines: Iterable[str]) -> str:
 
 def _link(page: str) -> str:
     """From docs/reference, where the page of codes is."""
-    return page.removeprefix("docs/reference/") if page.startswith("docs/reference/") else page.replace("docs/", "../", 1)
+    return (
+        page.removeprefix("docs/reference/")
+        if page.startswith("docs/reference/")
+        else page.replace("docs/", "../", 1)
+    )
 
 
 def _escape(text: str) -> str:
     """What is no Markdown: a bar that would end the cell, `<id>` outside of code."""
     parts = re.split(r"(`[^`]*`)", text)
-    return "".join(one if one.startswith("`") else one.replace("<", "&lt;") for one in parts).replace("|", "\\|")
+    return "".join(
+        one if one.startswith("`") else one.replace("<", "&lt;") for one in parts
+    ).replace("|", "\\|")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""The page of messages, made of their shapes and messages_head.txt: `python deploy/messages_page.py > docs/reference/messages.md`."""
+"""The page of messages, made of their shapes and messages_head.txt: `python deploy/messages_page.py
+> docs/reference/messages.md`.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,18 @@ def build_page() -> str:
 
 def _build_section(shape: MessageShape) -> str:
     page, anchor = shape.page.removeprefix("docs/reference/"), shape.name
-    examples = "\n".join(f"```json\n{orjson.dumps(example, option=orjson.OPT_INDENT_2).decode()}\n```\n" for example in shape.examples)
+    examples = "\n".join(
+        f"```json\n{orjson.dumps(example, option=orjson.OPT_INDENT_2).decode()}\n```\n"
+        for example in shape.examples
+    )
     proto = f" In protobuf: `{shape.proto}`." if shape.proto else ""
-    rows = "".join(f"| `{place}` | {_describe(field)} |\n" for place, field in list_fields(shape.body).items())
-    head = f'\n<a id="{anchor}"></a>\n## {shape.name}: {shape.title}\n\n{shape.text}{proto} Its rules: [{page}]({page}).\n'
+    rows = "".join(
+        f"| `{place}` | {_describe(field)} |\n" for place, field in list_fields(shape.body).items()
+    )
+    head = (
+        f'\n<a id="{anchor}"></a>\n## {shape.name}: {shape.title}\n\n'
+        f"{shape.text}{proto} Its rules: [{page}]({page}).\n"
+    )
     return f"{head}\n{examples}\n| field | is |\n|---|---|\n{rows}"
 
 
@@ -31,9 +41,16 @@ def _describe(field: Schema) -> str:
     """The words of a field, or else its kind; and the words that are legal."""
     part = PARTS.get(str(field.get("$ref", "")).rpartition("/")[2], {})
     words = [str(text) for text in (field.get("description"), part.get("description")) if text]
-    legal = [orjson.dumps(value).decode() for value in field.get("enum", [field["const"]] if "const" in field else ())]
+    legal = [
+        orjson.dumps(value).decode()
+        for value in field.get("enum", [field["const"]] if "const" in field else ())
+    ]
     if legal:
-        words.append(f"one of {', '.join(f'`{value}`' for value in legal)}" if len(legal) > 1 else f"`{legal[0]}`")
+        words.append(
+            f"one of {', '.join(f'`{value}`' for value in legal)}"
+            if len(legal) > 1
+            else f"`{legal[0]}`"
+        )
     return "; ".join(words).replace("|", "\\|") or " or ".join(_list_types(field))
 
 

@@ -1,4 +1,6 @@
-"""The page of metrics, made of the instruments and of the alerts: `python deploy/metrics_page.py > docs/reference/metrics.md`."""
+"""The page of metrics, made of the instruments and of the alerts: `python deploy/metrics_page.py >
+docs/reference/metrics.md`.
+"""
 
 from __future__ import annotations
 
@@ -27,25 +29,41 @@ SECTIONS = {
 
 def build_page() -> str:
     alerts = dict(_read_alerts())
-    return HEAD + "".join(_build_section(title, kind().registry.snapshot(), alerts) for title, kind in SECTIONS.items())
+    return HEAD + "".join(
+        _build_section(title, kind().registry.snapshot(), alerts)
+        for title, kind in SECTIONS.items()
+    )
 
 
 def _read_alerts() -> Iterator[tuple[str, str]]:
-    """Each alert's name and its expression; what a recorded ratio is made of belongs to the alerts that read it."""
+    """Each alert's name and its expression; what a recorded ratio is made of belongs to the alerts
+    that read it.
+    """
     text = "\n".join(file.read_text("utf-8") for file in sorted(RULES.glob("*.yml")))
     records = dict(re.findall(r"- record: (\S+)\s+expr: (.*(?:\n {10,}.*)*)", text))
     for name, expression in re.findall(r"- alert: (\w+)\s+expr: (.*(?:\n {10,}.*)*)", text):
-        yield name, expression + "".join(source for record, source in records.items() if record in expression)
+        yield (
+            name,
+            expression
+            + "".join(source for record, source in records.items() if record in expression),
+        )
 
 
 def _build_section(title: str, metrics: Iterable[MetricFamily], alerts: dict[str, str]) -> str:
     rows = "".join(_build_row(one, alerts) for one in metrics)
-    return f"\n## {title}\n\n| metric | kind | labels | what it counts or measures | alerts |\n|---|---|---|---|---|\n{rows}"
+    return (
+        f"\n## {title}\n\n| metric | kind | labels | what it counts or measures | alerts |\n"
+        f"|---|---|---|---|---|\n{rows}"
+    )
 
 
 def _build_row(metric: MetricFamily, alerts: dict[str, str]) -> str:
     kind = f"gauge, {metric.aggregation}" if metric.kind == "gauge" else metric.kind
-    used = (name for name, expression in alerts.items() if re.search(rf"\b{metric.name}(?:_bucket|_sum|_count)?\b", expression))
+    used = (
+        name
+        for name, expression in alerts.items()
+        if re.search(rf"\b{metric.name}(?:_bucket|_sum|_count)?\b", expression)
+    )
     links = ", ".join(f"[{name}](../how-to/runbook.md#{name.lower()})" for name in used)
     return f"| `{metric.name}` | {kind} | {', '.join(metric.labels)} | {metric.help} | {links} |\n"
 

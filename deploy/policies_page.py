@@ -1,7 +1,9 @@
-"""The tables of the page on policies, made of the readers that check one: `python deploy/policies_page.py` writes that page anew.
+"""The tables of the page on policies, made of the readers that check one: `python
+deploy/policies_page.py` writes that page anew.
 
-A document without any key is read by `read_policy`, and each key that it asks for is noted with its type, bounds and default. The page
-keeps its text and the column of meanings; keys, types and defaults are written anew. What no reader says in figures stands in WORDS.
+A document without any key is read by `read_policy`, and each key that it asks for is noted with its
+type, bounds and default. The page keeps its text and the column of meanings; keys, types and
+defaults are written anew. What no reader says in figures stands in WORDS.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ TABLES = {  # the page's anchor -> where its objects stand in a document
     "circuit-breaker": ("circuit_breaker",),
     "rate-limit": ("rate_limit",),
 }
-ANCHORS = {place: anchor for anchor, places in TABLES.items() for place in places} | {"priority": "priority"}
+ANCHORS = {place: anchor for anchor, places in TABLES.items() for place in places} | {
+    "priority": "priority"
+}
 IS_REQUIRED_LIST = "providers"
 CONDITION = "[condition](#conditions)"
 WORDS = {  # what a reader checks in words of its own: type and bounds
@@ -57,7 +61,9 @@ NONE = "none"
 
 
 class RecordingFields(Fields):
-    """One object of a document without keys: every key that a reader takes is noted in `rows`, as (key, type and bounds, default)."""
+    """One object of a document without keys: every key that a reader takes is noted in `rows`, as
+    (key, type and bounds, default).
+    """
 
     def __init__(self, place: str, rows: dict[str, dict[str, tuple[str, str]]]) -> None:
         super().__init__({}, place, Problems())
@@ -67,7 +73,10 @@ class RecordingFields(Fields):
     def _note(self, key: str, kind: str, default: str) -> None:
         full = f"{self._place}.{key}" if self._place else key
         kind = WORDS.get(full, "{}").format(kind)
-        self._rows[self._place][key] = (kind, "required" if key in self._required else DEFAULTS.get(full, default))
+        self._rows[self._place][key] = (
+            kind,
+            "required" if key in self._required else DEFAULTS.get(full, default),
+        )
 
     def require(self, *keys: str) -> None:
         self._required.update(keys)
@@ -120,9 +129,12 @@ def _format(value: float | None) -> str:
 
 
 def read_rows() -> dict[str, dict[str, tuple[str, str]]]:
-    """For each object of a document its keys, each with (type and bounds, default). `within` has no table of its own."""
+    """For each object of a document its keys, each with (type and bounds, default). `within` has no
+    table of its own.
+    """
     rows: dict[str, dict[str, tuple[str, str]]] = {}
-    with suppress(PolicyError):  # a document without keys is none, but then all keys have been asked for
+    # a document without keys is none, but then all keys have been asked for
+    with suppress(PolicyError):
         read_policy(RecordingFields("", rows), "acme", "default")
     within = rows.pop("strategy.within")
     del rows["strategy"]["within"]
@@ -131,12 +143,19 @@ def read_rows() -> dict[str, dict[str, tuple[str, str]]]:
 
 
 def build_page(page: str | None = None) -> str:
-    """Return the page with its tables made anew. Raises KeyError for a key that has no meaning there."""
+    """Return the page with its tables made anew. Raises KeyError for a key that has no meaning
+    there.
+    """
     text, rows = PAGE.read_text("utf-8") if page is None else page, read_rows()
     for anchor, places in TABLES.items():
-        start = text.index("|---|---|---|---|\n", text.index(f'<a id="{anchor}"></a>')) + len("|---|---|---|---|\n")
+        start = text.index("|---|---|---|---|\n", text.index(f'<a id="{anchor}"></a>')) + len(
+            "|---|---|---|---|\n"
+        )
         end = text.index("\n\n", start) + 1
-        meanings = {_read_key(line): line.removesuffix("|").rsplit("| ", 1)[-1].strip() for line in text[start:end].splitlines()}
+        meanings = {
+            _read_key(line): line.removesuffix("|").rsplit("| ", 1)[-1].strip()
+            for line in text[start:end].splitlines()
+        }
         text = text[:start] + "".join(_build_rows(rows, places, meanings)) + text[end:]
     return text
 
@@ -146,7 +165,11 @@ def _read_key(line: str) -> str:
     return found[1] if found else line
 
 
-def _build_rows(rows: Mapping[str, Mapping[str, tuple[str, str]]], places: Sequence[str], meanings: Mapping[str, str]) -> Iterable[str]:
+def _build_rows(
+    rows: Mapping[str, Mapping[str, tuple[str, str]]],
+    places: Sequence[str],
+    meanings: Mapping[str, str],
+) -> Iterable[str]:
     for key in dict.fromkeys(key for place in places for key in rows[place]):
         having = [place for place in places if key in rows[place]]
         kind, default = rows[having[0]][key]

@@ -1,4 +1,6 @@
-"""The table of all settings, made from the settings themselves: `python deploy/settings_table.py > docs/reference/settings.md`."""
+"""The table of all settings, made from the settings themselves: `python deploy/settings_table.py >
+docs/reference/settings.md`.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ as it stands here, or by the names of the specifications (`NATS_URL`, `NATS_MAX_
 
 def table() -> str:
     rows = describe(Settings(node_id="host:process"), {})
-    return HEAD + "".join(f"| `{row.name}` | {_shown(row.name, row.default)} | {row.description} |\n" for row in rows)
+    return HEAD + "".join(
+        f"| `{row.name}` | {_shown(row.name, row.default)} | {row.description} |\n" for row in rows
+    )
 
 
 def _shown(name: str, default: str) -> str:

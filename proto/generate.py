@@ -4,7 +4,8 @@
     python proto/generate.py --check    exit 1 and name what differs, write nothing
     python proto/generate.py --out DIR  write it somewhere else
 
-The modules and their type stubs, no gRPC: the services stand in proto/ for those who call us by them.
+The modules and their type stubs, no gRPC: the services stand in proto/ for those who call us by
+them.
 """
 
 from __future__ import annotations
@@ -36,29 +37,48 @@ def generate(out: Path) -> None:
     """Write every module, its stub and the packages around them below `out`."""
     out.mkdir(parents=True, exist_ok=True)
     sources = sorted(str(path.relative_to(PROTO)) for path in PROTO.rglob("*.proto"))
-    status = protoc.main(["protoc", f"-I{PROTO}", f"--python_out={out}", f"--pyi_out={out}", *sources])
+    status = protoc.main(
+        ["protoc", f"-I{PROTO}", f"--python_out={out}", f"--pyi_out={out}", *sources]
+    )
     if status != 0:
         raise SystemExit(status)
-    for folder in {parent for path in out.rglob("*_pb2.py") for parent in path.parents if parent.is_relative_to(out)}:
+    for folder in {
+        parent
+        for path in out.rglob("*_pb2.py")
+        for parent in path.parents
+        if parent.is_relative_to(out)
+    }:
         (folder / "__init__.py").write_text(PACKAGE)
 
 
 def differences(committed: Path) -> list[str]:
-    """The generated files that are missing, left over or of other content than proto/ would give now."""
+    """The generated files that are missing, left over or of other content than proto/ would give
+    now.
+    """
     with tempfile.TemporaryDirectory() as fresh:
         generate(Path(fresh))
         wanted, present = _contents(Path(fresh)), _contents(committed)
-    return sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
+    return sorted(
+        name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name)
+    )
 
 
 def _contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.py*") if path.suffix in {".py", ".pyi"}}
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for path in root.rglob("*.py*")
+        if path.suffix in {".py", ".pyi"}
+    }
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Generate router/contracts/pb from proto/.")
-    parser.add_argument("--check", action="store_true", help="only compare; exit 1 if something differs")
-    parser.add_argument("--out", type=Path, default=COMMITTED, help="where to write (default: router/contracts/pb)")
+    parser.add_argument(
+        "--check", action="store_true", help="only compare; exit 1 if something differs"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=COMMITTED, help="where to write (default: router/contracts/pb)"
+    )
     return parser.parse_args()
 
 

@@ -1,9 +1,11 @@
 """Router: a durable message router on NATS JetStream.
 
     from router import Client, Worker
-    from router import agent, extension, outbox     # what authors of agents, extensions and services import
+    from router import agent, extension, outbox     # what authors of agents, extensions and
+                                                    services import
 
-Importing this package alone imports nothing else: what it offers is loaded when it is first asked for.
+Importing this package alone imports nothing else: what it offers is loaded when it is first asked
+for.
 """
 
 from __future__ import annotations

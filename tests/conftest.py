@@ -1,4 +1,6 @@
-"""What every test may ask for: a nats-server of its module's own, a client and a name of the test's own on it; a PostgreSQL."""
+"""What every test may ask for: a nats-server of its module's own, a client and a name of the test's
+own on it; a PostgreSQL.
+"""
 
 import re
 import signal
@@ -21,16 +23,23 @@ if TYPE_CHECKING:
     from tests.support.distribution import UnitScheduling
     from tests.support.postgres import Postgres
 
-LONGEST_S = 20  # ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a processor
+# ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a
+# processor
+LONGEST_S = 20
 
-# How long an example takes depends on how busy the machine is, so there is no deadline; a test that means a time measures it.
-# The examples are the same in each run; `--hypothesis-profile search` looks for others.
+# How long an example takes depends on how busy the machine is, so there is no deadline; a test that
+# means a time measures it. The examples are the same in each run; `--hypothesis-profile search`
+# looks for others.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("any machine", settings.get_profile("search"), derandomize=True)
 settings.load_profile("any machine")
 
-# A script that starts the suite in its background has Ctrl-C ignored, and every program under test would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+# A script that starts the suite in its background has Ctrl-C ignored, and every program under test
+# would inherit that.
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    and threading.current_thread() is threading.main_thread()
+):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -56,7 +65,11 @@ def _loggers_are_made_anew() -> Iterator[None]:
     """A module's logger must not keep the stream of whichever test used it first."""
     configure = structlog.configure
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(structlog, "configure", lambda **given: configure(**{**given, "cache_logger_on_first_use": False}))
+        patch.setattr(
+            structlog,
+            "configure",
+            lambda **given: configure(**{**given, "cache_logger_on_first_use": False}),
+        )
         yield
 
 
@@ -92,7 +105,9 @@ async def nc(nats_url: str) -> AsyncIterator[Client]:
 
 @pytest.fixture
 def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that takes a second for a publish ack is a busy one here, and gets no second copy of what it has."""
+    """A server that takes a second for a publish ack is a busy one here, and gets no second copy of
+    what it has.
+    """
     from router.delivery.publish import publish_probes
 
     monkeypatch.setattr(publish_probes, "PROBE_AFTER_S", 3_600.0)
@@ -100,14 +115,17 @@ def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def postgres_of() -> Iterator[Callable[[int], "Postgres"]]:
-    """A real PostgreSQL of each major version that is asked for: no test stops it, each test makes a database of its own."""
+    """A real PostgreSQL of each major version that is asked for: no test stops it, each test makes
+    a database of its own.
+    """
     from tests.support.postgres import Postgres
 
     servers: dict[int, Postgres] = {}
 
     def server_of(major: int) -> Postgres:
         if major not in servers:
-            servers[major] = Postgres(major, "autovacuum = off").start()  # the tests of plans speak of a table without statistics
+            # the tests of plans speak of a table without statistics
+            servers[major] = Postgres(major, "autovacuum = off").start()
         return servers[major]
 
     yield server_of
@@ -128,12 +146,21 @@ def prefix(request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """A test that takes too long fails unless it is marked slow: slowness is a bug until its mark says why."""
+    """A test that takes too long fails unless it is marked slow: slowness is a bug until its mark
+    says why.
+    """
     outcome = yield
     report = outcome.get_result()
     # A worker of xdist sends it as UTF-8, and ends at half a surrogate pair in what a test logged.
-    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
     longest_s = LONGEST_S * slack()
-    if report.when == "call" and report.passed and call.duration > longest_s and item.get_closest_marker("slow") is None:
+    if (
+        report.when == "call"
+        and report.passed
+        and call.duration > longest_s
+        and item.get_closest_marker("slow") is None
+    ):
         report.outcome = "failed"
         report.longrepr = f"took {call.duration:.1f} s; make it faster, or mark it slow and say why"

@@ -1,7 +1,8 @@
 """Which lines of the specifications are named by a test: `python -m tests.coverage_of_lines SR MF`.
 
-A test names a line in its docstring (`SR-12`, or `SR-1 to SR-10` for all between). Prints one line a prefix, n/n, and what is
-missing; the exit status is 1 unless all are there. `--list` prints the tests of each line.
+A test names a line in its docstring (`SR-12`, or `SR-1 to SR-10` for all between). Prints one line
+a prefix, n/n, and what is missing; the exit status is 1 unless all are there. `--list` prints the
+tests of each line.
 """
 
 import ast
@@ -18,7 +19,10 @@ NAMED = re.compile(r"\b(SR|SD|MF|UL)-(\d+)\b(?: to \1-(\d+)\b)?")
 def lines() -> dict[str, list[str]]:
     """Every line by its prefix: SR -> [SR-1 … SR-36]."""
     counts = tomllib.loads((TESTS / "lines.toml").read_text())
-    return {prefix: [f"{prefix}-{number}" for number in range(1, count + 1)] for prefix, count in counts.items()}
+    return {
+        prefix: [f"{prefix}-{number}" for number in range(1, count + 1)]
+        for prefix, count in counts.items()
+    }
 
 
 def named(tests: Path = TESTS) -> dict[str, list[str]]:
@@ -41,7 +45,9 @@ def _tests(text: str) -> Iterator[tuple[str, str]]:
     if NAMED.search(text) is None:
         return  # most files name none, and parsing is what costs
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
+            "test_"
+        ):
             yield node.name, ast.get_docstring(node) or ""
 
 
@@ -55,16 +61,28 @@ def _lines_in(docstring: str) -> set[str]:
 def main(arguments: Sequence[str]) -> int:
     prefixes = [one for one in arguments if not one.startswith("-")] or [*lines()]
     if unknown := set(prefixes) - set(lines()):
-        print(f"no such specification: {', '.join(sorted(unknown))}; there are {', '.join(lines())}", file=sys.stderr)
+        print(
+            f"no such specification: {', '.join(sorted(unknown))}; there are {', '.join(lines())}",
+            file=sys.stderr,
+        )
         return 2
     tests, is_whole = named(), True
     for prefix in prefixes:
         wanted = lines()[prefix]
         gaps = [line for line in wanted if line not in tests]
         is_whole &= not gaps
-        print(f"{prefix}: {len(wanted) - len(gaps)}/{len(wanted)}" + (f"  missing: {', '.join(gaps)}" if gaps else ""))
+        print(
+            f"{prefix}: {len(wanted) - len(gaps)}/{len(wanted)}"
+            + (f"  missing: {', '.join(gaps)}" if gaps else "")
+        )
         if "--list" in arguments:
-            print("".join(f"  {line}\n" + "".join(f"    {test}\n" for test in tests.get(line, ())) for line in wanted), end="")
+            print(
+                "".join(
+                    f"  {line}\n" + "".join(f"    {test}\n" for test in tests.get(line, ()))
+                    for line in wanted
+                ),
+                end="",
+            )
     return 0 if is_whole else 1
 
 

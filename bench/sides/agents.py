@@ -1,4 +1,6 @@
-"""An agent on the event store: as the runtime works, and one command at a time; and a store without a broker that grows large."""
+"""An agent on the event store: as the runtime works, and one command at a time; and a store without
+a broker that grows large.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,14 @@ class Counter:
 
 
 def command(number: int) -> bytes:
-    payload = {"account": f"account-{number % ACCOUNTS}", "amount": number % 100, "note": "as long as a short remark"}
-    return json.dumps({"idempotency_key": f"{number:08x}-5b1e-4c8f-9a53", "type": "add", "payload": payload}).encode()
+    payload = {
+        "account": f"account-{number % ACCOUNTS}",
+        "amount": number % 100,
+        "note": "as long as a short remark",
+    }
+    return json.dumps(
+        {"idempotency_key": f"{number:08x}-5b1e-4c8f-9a53", "type": "add", "payload": payload}
+    ).encode()
 
 
 async def fill(ready: Ready, *, url: str, count: int) -> Measured:
@@ -73,7 +81,9 @@ async def fill(ready: Ready, *, url: str, count: int) -> Measured:
 
 
 async def agent(ready: Ready, *, url: str, store: str, first: int, last: int) -> Measured:
-    """The whole runtime, as `router agent run` has it; drained afterwards, so that the broker has every acknowledgement."""
+    """The whole runtime, as `router agent run` has it; drained afterwards, so that the broker has
+    every acknowledgement.
+    """
     connection = await connect({"servers": [url]})
     runtime = AgentRuntime(Counter(), Path(store))
     with calm_collector():
@@ -82,7 +92,9 @@ async def agent(ready: Ready, *, url: str, store: str, first: int, last: int) ->
     return figures
 
 
-async def _worked(runtime: AgentRuntime, jetstream: JetStream, ready: Ready, first: int, last: int) -> Measured:
+async def _worked(
+    runtime: AgentRuntime, jetstream: JetStream, ready: Ready, first: int, last: int
+) -> Measured:
     async with asyncio.TaskGroup() as tasks:
         working = tasks.create_task(runtime.run(jetstream, ready))
         figures = await stretch(lambda: runtime.stats.applied, first, last)
@@ -119,7 +131,12 @@ class OneByOne:
         self._store = Store(self.database, "counter")
         self._publish_acks = PublishAckBuffer()
         self._batch = BatchProcessor(
-            Counter(), self._store, self._publish_acks, limit=5, rules=OutputRules(AgentTopology().is_bound), mark_dead=lambda _: _never
+            Counter(),
+            self._store,
+            self._publish_acks,
+            limit=5,
+            rules=OutputRules(AgentTopology().is_bound),
+            mark_dead=lambda _: _never,
         )
         self.done = 0
 
@@ -147,11 +164,23 @@ async def _never(_: object) -> None:
 def _message(message: Msg) -> Message:
     meta = message.metadata
     stored_ns = int(meta.timestamp.timestamp() * 1e9)
-    return Message(message.subject, message.data, {}, meta.stream, meta.consumer, meta.sequence.stream, stored_ns, 1, "")
+    return Message(
+        message.subject,
+        message.data,
+        {},
+        meta.stream,
+        meta.consumer,
+        meta.sequence.stream,
+        stored_ns,
+        1,
+        "",
+    )
 
 
 async def large(ready: Ready, *, store: str, events: int) -> Measured:
-    """Events in batches, marked as sent with the next one; what the process holds at a fifth and in the end; the store opened again."""
+    """Events in batches, marked as sent with the next one; what the process holds at a fifth and in
+    the end; the store opened again.
+    """
     begun, fifth = time.perf_counter(), 0
     database = StoreFile(Path(store))
     publish_acks = PublishAckBuffer()
@@ -178,8 +207,23 @@ async def large(ready: Ready, *, store: str, events: int) -> Measured:
     opened = time.perf_counter() - begun
     assert left == []
     again.close()
-    return {"rate": events / seconds, "growth_mib": growth / MIB, "open_s": opened, "peak_mib": resident_bytes() / MIB}
+    return {
+        "rate": events / seconds,
+        "growth_mib": growth / MIB,
+        "open_s": opened,
+        "peak_mib": resident_bytes() / MIB,
+    }
 
 
 def a_delivery(number: int) -> Message:
-    return Message(SUBJECT, command(number), {}, "MESHFORGE_COMMANDS", "counter_consumer", number + 1, 10**18 + number, 1, "")
+    return Message(
+        SUBJECT,
+        command(number),
+        {},
+        "MESHFORGE_COMMANDS",
+        "counter_consumer",
+        number + 1,
+        10**18 + number,
+        1,
+        "",
+    )

@@ -1,7 +1,8 @@
-"""Who asks live: many requests in flight on one wildcard inbox, so that asking costs little of the machine.
+"""Who asks live: many requests in flight on one wildcard inbox, so that asking costs little of the
+machine.
 
-The connection is the router's own class, which hands an answer to a plain function: a request through nats-py costs more
-than the router's answer to it, and would be what is measured.
+The connection is the router's own class, which hands an answer to a plain function: a request
+through nats-py costs more than the router's answer to it, and would be what is measured.
 """
 
 from __future__ import annotations
@@ -21,9 +22,13 @@ PATIENCE_S = 60.0
 
 
 class Asker:
-    """Asks requests `first` … `last` - 1 with `in_flight` of them unanswered; every answer sends the next one."""
+    """Asks requests `first` … `last` - 1 with `in_flight` of them unanswered; every answer sends
+    the next one.
+    """
 
-    def __init__(self, connection: Connection, subject: str, first: int, last: int, in_flight: int) -> None:
+    def __init__(
+        self, connection: Connection, subject: str, first: int, last: int, in_flight: int
+    ) -> None:
         self._connection = connection
         self._subject = subject
         self._inbox = connection.new_inbox()
@@ -47,9 +52,13 @@ class Asker:
     def _ask(self) -> None:
         number, self._next = self._next, self._next + 1
         self._sent[number] = time.perf_counter()
-        self._connection.publish_nowait(self._subject, requests.body(number), f"{self._inbox}.{number}", requests.head(number))
+        self._connection.publish_nowait(
+            self._subject, requests.body(number), f"{self._inbox}.{number}", requests.head(number)
+        )
 
-    def _heard(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def _heard(
+        self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None
+    ) -> None:
         sent = self._sent.pop(int(subject.rpartition(".")[2]), None)
         if sent is None:  # answered twice
             self.wrong += 1
@@ -63,8 +72,12 @@ class Asker:
             self._ended.set()
 
 
-async def ask(ready: Ready, *, url: str, subject: str, warm: int, count: int, in_flight: int) -> Measured:
-    """Ask `warm` requests, then `count` measured ones: rate (1/s), p50_ms, p99_ms, longest_ms, and how many answers were `wrong`."""
+async def ask(
+    ready: Ready, *, url: str, subject: str, warm: int, count: int, in_flight: int
+) -> Measured:
+    """Ask `warm` requests, then `count` measured ones: rate (1/s), p50_ms, p99_ms, longest_ms, and
+    how many answers were `wrong`.
+    """
     connection = await connect({"servers": [url]})
     await Asker(connection, subject, 0, warm, in_flight).run()
     asker = Asker(connection, subject, warm, warm + count, in_flight)

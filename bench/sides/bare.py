@@ -1,8 +1,9 @@
-"""The bare yardstick: stock nats-py and a pull loop on a callback subscription, written as tightly as that client allows.
+"""The bare yardstick: stock nats-py and a pull loop on a callback subscription, written as tightly
+as that client allows.
 
-It parses, builds an answer, replies and acknowledges, and that is all: no policy, no validation, no retry, no
-dead letter, no metrics, and a malformed header would stop it for good. What it costs is the floor under any Python router
-on this client.
+It parses, builds an answer, replies and acknowledges, and that is all: no policy, no validation, no
+retry, no dead letter, no metrics, and a malformed header would stop it for good. What it costs is
+the floor under any Python router on this client.
 """
 
 from __future__ import annotations
@@ -27,9 +28,19 @@ Answer = Callable[[Msg, bytes], Awaitable[None]]
 
 
 class PullLoop:
-    """One durable pulled and answered. `answer` sends what was built; with `is_settled_later` it sees to `settle` too."""
+    """One durable pulled and answered. `answer` sends what was built; with `is_settled_later` it
+    sees to `settle` too.
+    """
 
-    def __init__(self, client: Client, stream: str, durable: str, answer: Answer, *, is_settled_later: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        stream: str,
+        durable: str,
+        answer: Answer,
+        *,
+        is_settled_later: bool = False,
+    ) -> None:
         self._client = client
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = client.new_inbox()
@@ -53,7 +64,9 @@ class PullLoop:
             await self._pull(WINDOW)
             return
         asked = orjson.loads(msg.data)
-        await self._answer(msg, orjson.dumps(answer_fields(asked["request_id"], msg.headers["trace_id"])))
+        await self._answer(
+            msg, orjson.dumps(answer_fields(asked["request_id"], msg.headers["trace_id"]))
+        )
         if not self._is_settled_later:
             await self.settle(msg)
 
@@ -65,7 +78,9 @@ class PullLoop:
             await self._pull(WINDOW // 2)
 
 
-async def backlog(ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int) -> Measured:
+async def backlog(
+    ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int
+) -> Measured:
     """Answer `last` stored requests on the reply subject."""
     client = await nats.connect(url)
 
@@ -93,8 +108,12 @@ async def swallow(ready: Ready, *, url: str, first: int, last: int) -> Measured:
 async def _say_nothing(_: Msg, __: bytes) -> None: ...
 
 
-async def live(ready: Ready, *, url: str, subject: str, stream: str, durable: str, first: int, last: int) -> Measured:
-    """Answer requests from the stream to the inboxes that a listener heard asking; either half may come first."""
+async def live(
+    ready: Ready, *, url: str, subject: str, stream: str, durable: str, first: int, last: int
+) -> Measured:
+    """Answer requests from the stream to the inboxes that a listener heard asking; either half may
+    come first.
+    """
     client = await nats.connect(url)
     inboxes: dict[int, str] = {}
     answers: dict[int, bytes] = {}

@@ -1,8 +1,10 @@
-"""The bare yardstick of pushed requests: what the router stores of one, stored by stock nats-py as tightly as that client allows.
+"""The bare yardstick of pushed requests: what the router stores of one, stored by stock nats-py as
+tightly as that client allows.
 
     request ──> create in the bucket (expected sequence 0) ──> publish the assignment ──> reply ──> acknowledge
 
-Each step waits for the publish ack of the one before it, by callback. It decides, validates and retries nothing: a refusal stops it.
+Each step waits for the publish ack of the one before it, by callback. It decides, validates and
+retries nothing: a refusal stops it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,16 @@ Settle = Callable[[Msg], Awaitable[None]]
 IS_FREE = {"Nats-Expected-Last-Subject-Sequence": "0"}
 
 
-async def backlog(ready: Ready, *, url: str, decide: Mapping[str, str], bucket: str, subject: str, first: int, last: int) -> Measured:
+async def backlog(
+    ready: Ready,
+    *,
+    url: str,
+    decide: Mapping[str, str],
+    bucket: str,
+    subject: str,
+    first: int,
+    last: int,
+) -> Measured:
     """Push `last` stored requests."""
     client = await nats.connect(url)
     pusher = Pusher(client, f"$KV.{bucket}", subject, f"{decide['subject']}.reply")

@@ -2,8 +2,8 @@
 
     assignment ──> publish its acknowledgement ──> publish its result ──> the publish ack, by callback ──> settle
 
-It parses an assignment and builds what the SDK's worker publishes of it, with the same fields and headers. It checks, times, limits and
-retries nothing, sends no heartbeat, and a refusal stops it.
+It parses an assignment and builds what the SDK's worker publishes of it, with the same fields and
+headers. It checks, times, limits and retries nothing, sends no heartbeat, and a refusal stops it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ from bench.stretch import stretch
 SHARED = ("version", "assignment_id", "request_id", "tenant_id", "trace_id")
 
 
-async def backlog(ready: Ready, *, url: str, first: int, last: int, stream: str, durable: str, subjects: Mapping[str, str]) -> Measured:
+async def backlog(
+    ready: Ready,
+    *,
+    url: str,
+    first: int,
+    last: int,
+    stream: str,
+    durable: str,
+    subjects: Mapping[str, str],
+) -> Measured:
     """Work `last` stored assignments off."""
     client = await nats.connect(url)
     worker = BareWorker(client, f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}", subjects)
@@ -45,7 +54,8 @@ class BareWorker:
         self._results = subjects["results"]
         self._inbox = client.new_inbox()
         self._publish_acks = client.new_inbox()
-        self._tokens: dict[str, str] = {}  # of what waits for its publish ack, by the inbox that it comes to
+        # of what waits for its publish ack, by the inbox that it comes to
+        self._tokens: dict[str, str] = {}
         self._count = 0
         self._outstanding = 0
         self.done = 0
@@ -70,12 +80,16 @@ class BareWorker:
         headers = {name: assignment[name] for name in ("version", "tenant_id", "trace_id")}
         of, now = assignment["assignment_id"], time.time_ns() // 1_000_000
         taken = orjson.dumps({**shared, "status": "accepted", "acknowledged_at": now})
-        await self._client.publish(self._acks, taken, headers={**headers, "Nats-Msg-Id": f"ack:{of}:accepted:bare"})
+        await self._client.publish(
+            self._acks, taken, headers={**headers, "Nats-Msg-Id": f"ack:{of}:accepted:bare"}
+        )
         self._count += 1
         inbox = f"{self._publish_acks}.{self._count}"
         self._tokens[inbox] = msg.reply
         done = orjson.dumps(build_result(assignment, shared, now))
-        await self._client.publish(self._results, done, reply=inbox, headers={**headers, "Nats-Msg-Id": f"result:{of}"})
+        await self._client.publish(
+            self._results, done, reply=inbox, headers={**headers, "Nats-Msg-Id": f"result:{of}"}
+        )
 
     async def _on_publish_ack(self, msg: Msg) -> None:
         if "error" in orjson.loads(msg.data):
@@ -87,7 +101,9 @@ class BareWorker:
             await self._pull(WINDOW // 2)
 
 
-def build_result(assignment: Mapping[str, Any], shared: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
+def build_result(
+    assignment: Mapping[str, Any], shared: Mapping[str, Any], now_ms: int
+) -> dict[str, Any]:
     """The result of a function that returned at once."""
     return {
         **shared,

@@ -1,4 +1,6 @@
-"""Choices of a tenant with a budget beside those of one without, in turn in one process. CPU µs a choice."""
+"""Choices of a tenant with a budget beside those of one without, in turn in one process. CPU µs a
+choice.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,15 @@ Choose = Callable[[RouteRequest], object]
 
 
 async def choose_within(ready: Ready, *, count: int) -> Measured:
-    """What a choice costs more with a budget of its tenant, and with those of others; the median of the differences."""
+    """What a choice costs more with a budget of its tenant, and with those of others; the median of
+    the differences.
+    """
     asked = [replace(make_request(number), push_assignment=True) for number in range(KEPT)]
-    without, mine, others = _choose_by(None), _choose_by(_make_table(requests.TENANT)), _choose_by(_make_table("another"))
+    without, mine, others = (
+        _choose_by(None),
+        _choose_by(_make_table(requests.TENANT)),
+        _choose_by(_make_table("another")),
+    )
     more: dict[str, list[float]] = {"with_budget_more_us": [], "of_others_more_us": []}
     for _ in range(TURNS):
         base = time_each(without, asked, count // TURNS)

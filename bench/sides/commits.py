@@ -1,4 +1,5 @@
-"""What the driver does for a micro-batch, without Spark, stream and tasks: it plans by silver's files, and commits what tasks named.
+"""What the driver does for a micro-batch, without Spark, stream and tasks: it plans by silver's
+files, and commits what tasks named.
 
 The files are described and not written: a commit reads none of them.
 """
@@ -34,7 +35,9 @@ FACTS = StreamState("ROUTER_USAGE", "2026-11-01T00:00:00Z", 1, 0, 0, 0)
 
 
 async def commit(ready: Ready, *, home: str, history: int, is_compacted: bool = False) -> Measured:
-    """Commit so many events first, and then measure some micro-batches more. `is_compacted`: the tables are, after each day."""
+    """Commit so many events first, and then measure some micro-batches more. `is_compacted`: the
+    tables are, after each day.
+    """
 
     def whole() -> Measured:
         warehouse, before = Warehouse(str(Path(home) / "tables")), history // BATCH
@@ -43,12 +46,18 @@ async def commit(ready: Ready, *, home: str, history: int, is_compacted: bool = 
             _commit(warehouse, sink, number)
             if is_compacted and number % BATCHES_PER_DAY == BATCHES_PER_DAY - 1:
                 _compact(warehouse)
-        files = sum(len(table.list_files()) for table in (*warehouse.tables.values(), warehouse.cut_table))
+        files = sum(
+            len(table.list_files()) for table in (*warehouse.tables.values(), warehouse.cut_table)
+        )
         begun = used_alone(os.getpid())
         for number in range(before, before + MEASURED):
             _commit(warehouse, sink, number)
         ended = used_alone(os.getpid())
-        return {"cpu_ms": (ended.cpu_s - begun.cpu_s) / MEASURED * 1e3, "peak_mib": ended.peak_mib, "files": files}
+        return {
+            "cpu_ms": (ended.cpu_s - begun.cpu_s) / MEASURED * 1e3,
+            "peak_mib": ended.peak_mib,
+            "files": files,
+        }
 
     return await asyncio.to_thread(whole)
 
@@ -61,7 +70,9 @@ def _commit(warehouse: Warehouse, sink: MicroBatchSink, number: int) -> None:
 
 
 def _compact(warehouse: Warehouse) -> None:
-    """Commit what `router usage compact` commits: the files described here have no rows to merge, but those of the cuts have."""
+    """Commit what `router usage compact` commits: the files described here have no rows to merge,
+    but those of the cuts have.
+    """
     for table in warehouse.tables.values():
         table.rewrite(lambda _, files: _merge(files))
     maintenance._compact_table(warehouse.cut_table)
@@ -78,7 +89,11 @@ def _merge(files: Sequence[DataFile]) -> tuple[list[DataFile], list[DataFile]]:
 
 def _merge_part(part: Sequence[DataFile]) -> DataFile:
     first, last = part[0], part[-1]
-    return replace(first, path=f"{first.path.rpartition('/')[0]}/compacted-{uuid4().hex[:12]}.parquet", max_seq=last.max_seq)
+    return replace(
+        first,
+        path=f"{first.path.rpartition('/')[0]}/compacted-{uuid4().hex[:12]}.parquet",
+        max_seq=last.max_seq,
+    )
 
 
 def _describe(number: int, first: int, last: int) -> FilesByTable:
@@ -89,12 +104,22 @@ def _describe(number: int, first: int, last: int) -> FilesByTable:
         place = f"{table}/day={day}" + ("" if bucket is None else f"/bucket={bucket}")
         ends = (first, last) if has_sequences else (None, None)
         name = f"{place}/batch-{uuid4().hex[:12]}-0.parquet"
-        return DataFile(path=name, rows=1, bytes=1_000_000, min_seq=ends[0], max_seq=ends[1], day=day, bucket=bucket)
+        return DataFile(
+            path=name,
+            rows=1,
+            bytes=1_000_000,
+            min_seq=ends[0],
+            max_seq=ends[1],
+            day=day,
+            bucket=bucket,
+        )
 
     return {
         "bronze": [file("bronze") for _ in range(TASKS)],
         "quarantine": [file("quarantine") for _ in range(TASKS)],
         "duplicates": [file("duplicates") for _ in range(TASKS)],
         "silver": [file("silver", bucket) for bucket in range(BUCKETS)],
-        **{table: [file(table, has_sequences=False) for _ in range(TASKS)] for table in GOLD_TABLES},
+        **{
+            table: [file(table, has_sequences=False) for _ in range(TASKS)] for table in GOLD_TABLES
+        },
     }

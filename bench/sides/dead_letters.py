@@ -1,4 +1,6 @@
-"""Dead letters: stored, sent again, and, as the yardstick, the same messages published without any letter."""
+"""Dead letters: stored, sent again, and, as the yardstick, the same messages published without any
+letter.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,10 @@ async def replay(ready: Ready, *, url: str, count: int) -> Measured:
 async def publish(ready: Ready, *, url: str, count: int) -> Measured:
     """The same messages, from memory, through the same PubAck window."""
     subject = settings(url).results.subject
-    effects = [Effect(subject, requests.body(number), f"m-{number}", _headers(number)) for number in range(count)]
+    effects = [
+        Effect(subject, requests.body(number), f"m-{number}", _headers(number))
+        for number in range(count)
+    ]
     begin, cpu = time.perf_counter(), time.process_time()
     await _store(url, effects)
     return _figures(count, begin, cpu)
@@ -68,7 +73,13 @@ def _letter(number: int, subject: str) -> Effect:
     data, headers = requests.body(number), {**_headers(number), "Nats-Msg-Id": f"m-{number}"}
     message = Message(subject, data, headers, "S", "c", number + 1, time.time_ns(), 3, "", 3)
     return build_dead_letter(
-        message, MAXDELIVER_EXHAUSTED, FAULT, node_id="bench", now_ms=0, max_bytes=1 << 20, seen={"tenant_id": requests.TENANT}
+        message,
+        MAXDELIVER_EXHAUSTED,
+        FAULT,
+        node_id="bench",
+        now_ms=0,
+        max_bytes=1 << 20,
+        seen={"tenant_id": requests.TENANT},
     )
 
 

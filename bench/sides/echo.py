@@ -1,4 +1,6 @@
-"""The latency yardstick: a core NATS echo. Nothing is stored, read or decided; what was sent comes back."""
+"""The latency yardstick: a core NATS echo. Nothing is stored, read or decided; what was sent comes
+back.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,9 @@ SLICES = 100
 
 
 async def decide(ready: Ready, *, url: str, count: int, given: Given) -> Measured:
-    """Serve `count` requests: CPU per decision in the first and the last tenth (medians of slices), memory on the way."""
+    """Serve `count` requests: CPU per decision in the first and the last tenth (medians of slices),
+    memory on the way.
+    """
     looks: list[Look] = []
     resident: list[float] = []
     async with a_router(url, lambda address: ready(http=address.http), given) as service:
@@ -30,9 +32,15 @@ async def decide(ready: Ready, *, url: str, count: int, given: Given) -> Measure
 
 
 def _work(looks: list[Look]) -> dict[str, float]:
-    # Two looks may be the same one when a slice is shorter than the time between looks (a small volume): then tenths are the whole.
-    slices = [(b.cpu - a.cpu) / (b.done - a.done) * 1e6 for a, b in pairwise(looks) if b.done > a.done]
-    tenths = [median(slices[len(slices) * n // 10 : len(slices) * (n + 1) // 10] or slices) for n in range(10)]
+    # Two looks may be the same one when a slice is shorter than the time between looks (a small
+    # volume): then tenths are the whole.
+    slices = [
+        (b.cpu - a.cpu) / (b.done - a.done) * 1e6 for a, b in pairwise(looks) if b.done > a.done
+    ]
+    tenths = [
+        median(slices[len(slices) * n // 10 : len(slices) * (n + 1) // 10] or slices)
+        for n in range(10)
+    ]
     begin, end = looks[0], looks[-1]
     done = end.done - begin.done
     return {

@@ -1,7 +1,8 @@
-"""A pipeline of three extensions, and who calls it: the router, or a program with nats-py and nothing else.
+"""A pipeline of three extensions, and who calls it: the router, or a program with nats-py and
+nothing else.
 
-`serve` is the extensions themselves, the same for both: a process of its own that answers from the reader, so that it is neither
-side's bottleneck.
+`serve` is the extensions themselves, the same for both: a process of its own that answers from the
+reader, so that it is neither side's bottleneck.
 """
 
 from __future__ import annotations
@@ -26,12 +27,25 @@ from router.process.observability import Histogram, configure
 from router.serve.assembly import RouterService
 
 HOME = Path(__file__).parent.parent / "pipeline"
-SUBJECTS = ("beamline.ext.pre.lower.v1", "beamline.ext.validate.guard.v1", "beamline.ext.post.mark.v1")
+SUBJECTS = (
+    "beamline.ext.pre.lower.v1",
+    "beamline.ext.validate.guard.v1",
+    "beamline.ext.post.mark.v1",
+)
 TEXT = "hello there, what is the weather like in lisbon this afternoon?"
 CHANGED = orjson.dumps(
-    {"payload": {"message_type": "chat", "payload": TEXT, "metadata": {"source": "gateway"}}, "metadata": {"lang": "en"}}
+    {
+        "payload": {"message_type": "chat", "payload": TEXT, "metadata": {"source": "gateway"}},
+        "metadata": {"lang": "en"},
+    }
 )
-ANSWERS = dict(zip(SUBJECTS, (CHANGED, b'{"status":"ok"}', b'{"payload":{"payload":""},"metadata":{"marked":"yes"}}'), strict=True))
+ANSWERS = dict(
+    zip(
+        SUBJECTS,
+        (CHANGED, b'{"status":"ok"}', b'{"payload":{"payload":""},"metadata":{"marked":"yes"}}'),
+        strict=True,
+    )
+)
 
 
 async def serve(ready: Ready, *, url: str) -> Measured:
@@ -48,11 +62,13 @@ async def serve(ready: Ready, *, url: str) -> Measured:
     return {}
 
 
-# -- the router --------------------------------------------------------------------------------------------------
+# -- the router ------------------------------------------------------------------------------------
 
 
 async def router(ready: Ready, *, url: str, first: int, last: int) -> Measured:
-    """Serve, and measure from request `first` to request `last`; `handled_ms`: p50 from the start of handling to the decision."""
+    """Serve, and measure from request `first` to request `last`; `handled_ms`: p50 from the start
+    of handling to the decision.
+    """
     configure("warning")
     service = RouterService(_settings(url), policies_dir=HOME / "policies")
     kept = service.metrics.decision_seconds = Kept("kept", "")
@@ -78,11 +94,22 @@ class Kept(Histogram):
 
 
 def _settings(url: str) -> Settings:
-    """The consumer takes no more requests than wait at once: of a whole backlog of one tenant the rest would be answered `overloaded`."""
-    return load(None, {"nats.url": url, "http.port": 0, "extensions.dir": str(HOME / "extensions"), "decide.slots": 64}, {}).settings
+    """The consumer takes no more requests than wait at once: of a whole backlog of one tenant the
+    rest would be answered `overloaded`.
+    """
+    return load(
+        None,
+        {
+            "nats.url": url,
+            "http.port": 0,
+            "extensions.dir": str(HOME / "extensions"),
+            "decide.slots": 64,
+        },
+        {},
+    ).settings
 
 
-# -- three nc.request calls ---------------------------------------------------------------------------------------
+# -- three nc.request calls ------------------------------------------------------------------------
 
 
 async def bare(ready: Ready, *, url: str, warm: int, count: int, in_flight: int) -> Measured:
@@ -94,17 +121,40 @@ async def bare(ready: Ready, *, url: str, warm: int, count: int, in_flight: int)
     await asyncio.gather(*(_call(client, count // in_flight, seconds) for _ in range(in_flight)))
     done, elapsed, cpu = len(seconds), time.perf_counter() - begin, time.process_time() - cpu
     await client.close()
-    return {"rate": done / elapsed, "cpu_us": cpu / done * 1e6, "handled_ms": percentile(sorted(seconds), 50) * 1e3}
+    return {
+        "rate": done / elapsed,
+        "cpu_us": cpu / done * 1e6,
+        "handled_ms": percentile(sorted(seconds), 50) * 1e3,
+    }
 
 
 async def _call(client: nats.NATS, count: int, seconds: list[float]) -> None:
     headers = {"trace_id": requests.TRACE, "tenant_id": requests.TENANT}
     for number in range(count):
         begin = time.perf_counter()
-        metadata: dict[str, object] = {"user_id": f"user-{number}", "lang": "en", "policy_id": "default"}
-        message: object = {"message_id": f"m-{number}", "message_type": "chat", "payload": TEXT, "metadata": {"source": "gateway"}}
+        metadata: dict[str, object] = {
+            "user_id": f"user-{number}",
+            "lang": "en",
+            "policy_id": "default",
+        }
+        message: object = {
+            "message_id": f"m-{number}",
+            "message_type": "chat",
+            "payload": TEXT,
+            "metadata": {"source": "gateway"},
+        }
         for subject in SUBJECTS:
-            asked = {"trace_id": requests.TRACE, "tenant_id": requests.TENANT, "payload": message, "metadata": metadata, "config": {}}
-            answer = orjson.loads((await client.request(subject, orjson.dumps(asked), timeout=5, headers=headers)).data)
+            asked = {
+                "trace_id": requests.TRACE,
+                "tenant_id": requests.TENANT,
+                "payload": message,
+                "metadata": metadata,
+                "config": {},
+            }
+            answer = orjson.loads(
+                (
+                    await client.request(subject, orjson.dumps(asked), timeout=5, headers=headers)
+                ).data
+            )
             message = answer.get("payload") or message
         seconds.append(time.perf_counter() - begin)

@@ -1,4 +1,6 @@
-"""The yardstick as nats-py's documentation writes a worker: `fetch` a batch, answer and acknowledge each message of it."""
+"""The yardstick as nats-py's documentation writes a worker: `fetch` a batch, answer and acknowledge
+each message of it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ BATCH = 256
 EXPIRES_S = 2.0
 
 
-async def backlog(ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int) -> Measured:
+async def backlog(
+    ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int
+) -> Measured:
     """Answer `last` stored requests on the reply subject."""
     client = await nats.connect(url)
     jetstream = client.jetstream()

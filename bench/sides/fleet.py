@@ -1,4 +1,6 @@
-"""The router as `router serve --processes` runs it: a parent and so many processes. What all of them did is asked of the server."""
+"""The router as `router serve --processes` runs it: a parent and so many processes. What all of
+them did is asked of the server.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,17 @@ from router.delivery.wire.api import JetStream
 from router.process.observability import configure
 from router.serve.fleet import Fleet
 
-TAIL = 512  # left out: the asking process ends with the last ack, and its processor time can no longer be read
+# left out: the asking process ends with the last ack, and its processor time can no longer be read
+TAIL = 512
 LOOK_S = 0.02  # a look costs the server about 0.1 ms
-PARTIES = {"server_cpu_us": "nats-server", "generator_cpu_us": "bench.sides.asker"}  # by what stands in their command lines
+# by what stands in their command lines
+PARTIES = {"server_cpu_us": "nats-server", "generator_cpu_us": "bench.sides.asker"}
 
 
 class Look(Struct, frozen=True):
-    """One moment. `cpu`: seconds so far, of the workers and their parent, and of the others on this machine."""
+    """One moment. `cpu`: seconds so far, of the workers and their parent, and of the others on this
+    machine.
+    """
 
     done: int
     wall: float
@@ -71,4 +77,7 @@ async def _reaches(jetstream: JetStream, target: int) -> Look:
 
 def _cpu() -> dict[str, float]:
     others = {name: member(os.getppid(), command) for name, command in PARTIES.items()}
-    return {"cpu_us": used(os.getpid()).cpu_s, **{name: used(pid).cpu_s if pid else 0.0 for name, pid in others.items()}}
+    return {
+        "cpu_us": used(os.getpid()).cpu_s,
+        **{name: used(pid).cpu_s if pid else 0.0 for name, pid in others.items()},
+    }

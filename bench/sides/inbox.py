@@ -1,4 +1,6 @@
-"""Events handled by an inbox, in the row's transaction or over HTTP; and, as the yardstick, the same calls by a bare HTTP client."""
+"""Events handled by an inbox, in the row's transaction or over HTTP; and, as the yardstick, the
+same calls by a bare HTTP client.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +30,22 @@ EFFECT = "INSERT INTO effects (message_id, note) VALUES (%s, %s)"
 
 
 def body(number: int) -> bytes:
-    return orjson.dumps({"vibe_id": f"v-{number}", "amount": number, "currency": "EUR", "note": "x" * 100})
+    return orjson.dumps(
+        {"vibe_id": f"v-{number}", "amount": number, "currency": "EUR", "note": "x" * 100}
+    )
 
 
 async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     """Store events 0 … count - 1."""
     async with jetstream_on(url) as jetstream:
         for number in range(count):
-            head = head_of({"Nats-Msg-Id": derived_uuid("bench", str(number)), "Event-Type": "vibe_created", "Event-Version": "1"})
+            head = head_of(
+                {
+                    "Nats-Msg-Id": derived_uuid("bench", str(number)),
+                    "Event-Type": "vibe_created",
+                    "Event-Version": "1",
+                }
+            )
             jetstream.connection.publish_nowait(SUBJECT, body(number), "", head)
             if number % BATCH == BATCH - 1:
                 await jetstream.connection.flush()
@@ -48,7 +58,9 @@ async def handle(connection: Driver, event: InboxEvent) -> None:
     await connection.execute(EFFECT, (event.message_id, event.payload["note"]))
 
 
-async def inbox(ready: Ready, *, url: str, dsn: str, handler: str | None, in_hand: int, first: int, last: int) -> Measured:
+async def inbox(
+    ready: Ready, *, url: str, dsn: str, handler: str | None, in_hand: int, first: int, last: int
+) -> Measured:
     """From event `first`, when its start is over, to the last that is acknowledged."""
     given = {
         "nats.url": url,
@@ -70,7 +82,9 @@ async def inbox(ready: Ready, *, url: str, dsn: str, handler: str | None, in_han
 
 async def service(ready: Ready) -> Measured:
     """The sample service, until it is killed."""
-    config = uvicorn.Config(SampleService().app, lifespan="off", ws="none", log_config=None, access_log=False)
+    config = uvicorn.Config(
+        SampleService().app, lifespan="off", ws="none", log_config=None, access_log=False
+    )
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         ready(url=f"http://127.0.0.1:{listener.getsockname()[1]}/handle")
         await uvicorn.Server(config).serve([listener])
@@ -78,18 +92,25 @@ async def service(ready: Ready) -> Measured:
 
 
 async def calls(ready: Ready, *, handler: str, at_once: int, first: int, last: int) -> Measured:
-    """The yardstick: as many callers as there may be calls at once, each with its next event when it has an answer."""
+    """The yardstick: as many callers as there may be calls at once, each with its next event when
+    it has an answer.
+    """
     done, numbers = 0, iter(range(last))
     limits = httpx2.Limits(max_connections=at_once, max_keepalive_connections=at_once)
 
     async def caller(client: httpx2.AsyncClient) -> None:
         nonlocal done
         for number in numbers:
-            answer = await client.post(handler, content=_told(number), headers={"Content-Type": "application/json"})
+            answer = await client.post(
+                handler, content=_told(number), headers={"Content-Type": "application/json"}
+            )
             assert answer.status_code == 200
             done += 1
 
-    async with httpx2.AsyncClient(limits=limits, timeout=30) as client, asyncio.TaskGroup() as tasks:
+    async with (
+        httpx2.AsyncClient(limits=limits, timeout=30) as client,
+        asyncio.TaskGroup() as tasks,
+    ):
         for _ in range(at_once):
             tasks.create_task(caller(client))
         return await stretch(lambda: done, first, last)

@@ -1,8 +1,8 @@
 """Usage events out of a stream into tables: by the whole pipeline, and by DuckDB as the yardstick.
 
-The yardstick reads the same messages through the same consumer, and in one SQL statement takes the JSON apart, keeps the first
-of each identity and writes Parquet: no commit, no quarantine with a reason, no conflicts, no sums, nothing that survives
-a crash. What it costs is the floor.
+The yardstick reads the same messages through the same consumer, and in one SQL statement takes the
+JSON apart, keeps the first of each identity and writes Parquet: no commit, no quarantine with a
+reason, no conflicts, no sums, nothing that survives a crash. What it costs is the floor.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from router.lake.warehouse import Cut
 
 STREAM = "ROUTER_USAGE"
-WARM, BATCHES = 50_000, 3  # messages in a micro-batch, and how many of them, before the clock is started
+# messages in a micro-batch, and how many of them, before the clock is started
+WARM, BATCHES = 50_000, 3
 FIRSTS = """
 copy (
   with texts as (select seq, try(decode(data)) as body from messages),
@@ -49,7 +50,9 @@ copy (
 """
 
 
-async def fill_stream(ready: Ready, *, url: str, events: int, truth: str, seed: int = 1) -> Measured:
+async def fill_stream(
+    ready: Ready, *, url: str, events: int, truth: str, seed: int = 1
+) -> Measured:
     """The stream, as large as it has to be, and the truth about it. Another `seed`: other events."""
     connection = await connect({"servers": [url]})
     jetstream = JetStream(connection)
@@ -63,14 +66,29 @@ async def fill_stream(ready: Ready, *, url: str, events: int, truth: str, seed: 
     return {"rate": events / (time.perf_counter() - begun)}
 
 
-async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, batch: int = 500_000, master: str = "local[2]") -> Measured:
-    """From the start of the query to its end, with a session that has ingested before. What a cluster runs is in no figure but the rate."""
+async def spark(
+    ready: Ready,
+    *,
+    url: str,
+    home: str,
+    events: int,
+    broker: int,
+    batch: int = 500_000,
+    master: str = "local[2]",
+) -> Measured:
+    """From the start of the query to its end, with a session that has ingested before. What a
+    cluster runs is in no figure but the rate.
+    """
     from router.lake.jobs.ingest import IngestJob, start_ingest
     from router.lake.session import create_session
 
     def whole() -> Measured:
         session_, source = create_session(master), {"url": url, "stream": STREAM}
-        _warm(lambda told: start_ingest(session_, IngestJob(warehouse=f"{home}/warm", source=source, max_rows=WARM), told))
+        _warm(
+            lambda told: start_ingest(
+                session_, IngestJob(warehouse=f"{home}/warm", source=source, max_rows=WARM), told
+            )
+        )
         looks, brokers, begun = [used(os.getpid())], used(broker), time.perf_counter()
         drivers = [used_alone(os.getpid())]
 
@@ -83,17 +101,33 @@ async def spark(ready: Ready, *, url: str, home: str, events: int, broker: int, 
         while not running.wait(1):
             pass
         seconds, broker_s = time.perf_counter() - begun, used(broker).cpu_s - brokers.cpu_s
-        figures = {"rate": events / seconds, "broker_us": broker_s / events * 1e6, "peak_mib": looks[-1].peak_mib}
-        figures |= {"cpu_us": (looks[-1].cpu_s - looks[0].cpu_s) / events * 1e6, **_find_growth(looks, "growth")}
+        figures = {
+            "rate": events / seconds,
+            "broker_us": broker_s / events * 1e6,
+            "peak_mib": looks[-1].peak_mib,
+        }
+        figures |= {
+            "cpu_us": (looks[-1].cpu_s - looks[0].cpu_s) / events * 1e6,
+            **_find_growth(looks, "growth"),
+        }
         driver_s = drivers[-1].cpu_s - drivers[0].cpu_s
-        figures |= {"driver_us": driver_s / events * 1e6, "driver_batch_ms": driver_s / (len(drivers) - 1) * 1e3}
-        return {**figures, "driver_mib": drivers[-1].peak_mib, **_find_growth(drivers, "driver_growth")}
+        figures |= {
+            "driver_us": driver_s / events * 1e6,
+            "driver_batch_ms": driver_s / (len(drivers) - 1) * 1e3,
+        }
+        return {
+            **figures,
+            "driver_mib": drivers[-1].peak_mib,
+            **_find_growth(drivers, "driver_growth"),
+        }
 
     return await asyncio.to_thread(whole)
 
 
 async def start(ready: Ready, *, url: str, location: str) -> Measured:
-    """The first micro-batch over tables that hold a history: until the query runs, and until the batch is committed."""
+    """The first micro-batch over tables that hold a history: until the query runs, and until the
+    batch is committed.
+    """
     from router.lake.jobs.ingest import IngestJob, start_ingest
     from router.lake.session import create_session
 
@@ -106,17 +140,26 @@ async def start(ready: Ready, *, url: str, location: str) -> Measured:
         while not running.wait(1):
             pass
         driver = used_alone(os.getpid())
-        return {"start_s": runs - begun, "batch_s": cuts[0] - runs, "driver_s": driver.cpu_s - cpu_s, "driver_mib": driver.peak_mib}
+        return {
+            "start_s": runs - begun,
+            "batch_s": cuts[0] - runs,
+            "driver_s": driver.cpu_s - cpu_s,
+            "driver_mib": driver.peak_mib,
+        }
 
     return await asyncio.to_thread(whole)
 
 
 def _find_growth(looks: list[Used], name: str) -> dict[str, float]:
-    """The cost of the last quarter of the micro-batches against that of the second, when there are so many."""
+    """The cost of the last quarter of the micro-batches against that of the second, when there are
+    so many.
+    """
     quarter = (len(looks) - 1) // 4
     if not quarter:
         return {}
-    early, late = (looks[end].cpu_s - looks[end - quarter].cpu_s for end in (2 * quarter, len(looks) - 1))
+    early, late = (
+        looks[end].cpu_s - looks[end - quarter].cpu_s for end in (2 * quarter, len(looks) - 1)
+    )
     return {name: late / early if early else 1.0}
 
 
@@ -137,11 +180,15 @@ async def duckdb(ready: Ready, *, url: str, home: str, events: int, broker: int)
 
     def whole() -> Measured:
         begun = time.perf_counter()
-        messages = _messages(read_options({"url": url, "stream": STREAM, "includeHeaders": "false"}), events)
+        messages = _messages(
+            read_options({"url": url, "stream": STREAM, "includeHeaders": "false"}), events
+        )
         database = engine.connect(config={"threads": 2})
         database.register("messages", messages)
         database.execute(FIRSTS.format(file=f"{home}/silver.parquet"))
-        (kept,) = database.execute(f"select count(*) from '{home}/silver.parquet'").fetchone() or (0,)
+        (kept,) = database.execute(f"select count(*) from '{home}/silver.parquet'").fetchone() or (
+            0,
+        )
         return {"rate": events / (time.perf_counter() - begun), "kept": kept}
 
     return await asyncio.to_thread(whole)

@@ -12,7 +12,9 @@ from router.console import ConsoleServer
 
 
 async def follow(ready: Ready, *, url: str, address: str) -> Measured:
-    """Serve, and read the events of the page until this process is ended; `ready` after the first event. `address`: of the router."""
+    """Serve, and read the events of the page until this process is ended; `ready` after the first
+    event. `address`: of the router.
+    """
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     server = ConsoleServer(settings(url, {"console.port": 0, "console.metrics": address}))
     async with asyncio.TaskGroup() as tasks:

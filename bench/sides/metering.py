@@ -1,7 +1,9 @@
-"""Results turned into usage events: stored beforehand, metered by the router, and by a bare loop as the yardstick.
+"""Results turned into usage events: stored beforehand, metered by the router, and by a bare loop as
+the yardstick.
 
-The bare loop is stock nats-py. It reads nothing of a result: it publishes the bytes that it was given, without an id, and
-acknowledges when the PubAck is in, with as many on their way as it has pulled. What it costs is the floor.
+The bare loop is stock nats-py. It reads nothing of a result: it publishes the bytes that it was
+given, without an id, and acknowledges when the PubAck is in, with as many on their way as it has
+pulled. What it costs is the floor.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ async def fill(ready: Ready, *, url: str, count: int, form: str, is_known: bool)
             if is_known:
                 key, record = as_record(number)
                 jetstream.connection.publish_nowait(f"$KV.{known}.{key}", record)
-            jetstream.connection.publish_nowait(config.results.subject, body(number), "", requests.head(number))
+            jetstream.connection.publish_nowait(
+                config.results.subject, body(number), "", requests.head(number)
+            )
             if number % BATCH == BATCH - 1:
                 await jetstream.connection.flush()
         await jetstream.connection.flush()
@@ -61,14 +65,23 @@ async def bare(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     """The yardstick."""
     client = await nats.connect(url)
     config = settings(url)
-    return await _metered(client, MeterLoop(client, config.streams.results.name, config.results.durable, USAGE_SUBJECT), first, last)
+    return await _metered(
+        client,
+        MeterLoop(client, config.streams.results.name, config.results.durable, USAGE_SUBJECT),
+        first,
+        last,
+    )
 
 
 async def bare_dead_letters(ready: Ready, *, url: str, first: int, last: int) -> Measured:
-    """The same loop as the yardstick of dead letters: what was asked is published where the letters are."""
+    """The same loop as the yardstick of dead letters: what was asked is published where the letters
+    are.
+    """
     client = await nats.connect(url)
     config = settings(url)
-    loop = MeterLoop(client, config.streams.decide.name, config.decide.durable, f"{config.decide.subject}.dlq")
+    loop = MeterLoop(
+        client, config.streams.decide.name, config.decide.durable, f"{config.decide.subject}.dlq"
+    )
     return await _metered(client, loop, first, last)
 
 
@@ -88,7 +101,8 @@ class MeterLoop:
         self._next = f"$JS.API.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._inbox = client.new_inbox()
         self._publish_acks = client.new_inbox()
-        self._tokens: dict[str, str] = {}  # of what waits for its PubAck, by the address that it comes to
+        # of what waits for its PubAck, by the address that it comes to
+        self._tokens: dict[str, str] = {}
         self._heard = 0
         self._outstanding = 0
         self.done = 0

@@ -1,7 +1,8 @@
 """Who asks in an open loop: each request at its time, whatever was answered until then.
 
-A latency counts from the time that the request was due, not from when it was sent: a stall of any process, of this one too, is
-counted for every request that came due in the meantime (no coordinated omission). How late it sent is told beside it.
+A latency counts from the time that the request was due, not from when it was sent: a stall of any
+process, of this one too, is counted for every request that came due in the meantime (no coordinated
+omission). How late it sent is told beside it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,14 @@ class Pacer:
     """Asks requests `first` … `first + count - 1`, `rate` of them a second, evenly."""
 
     def __init__(
-        self, connection: Connection, subject: str, first: int, count: int, rate: float, *, head: Callable[[int], bytes] = requests.head
+        self,
+        connection: Connection,
+        subject: str,
+        first: int,
+        count: int,
+        rate: float,
+        *,
+        head: Callable[[int], bytes] = requests.head,
     ) -> None:
         self._head = head
         self._connection = connection
@@ -47,7 +55,9 @@ class Pacer:
         await self._connection.flush()
         self._begun = time.perf_counter() + LEAD_S
         while (sent := len(self.late)) < self._count:
-            self._send(sent, min(self._count, int((time.perf_counter() - self._begun) * self._rate) + 1))
+            self._send(
+                sent, min(self._count, int((time.perf_counter() - self._begun) * self._rate) + 1)
+            )
             await asyncio.sleep(TICK_S)
         async with asyncio.timeout(PATIENCE_S):
             await self._ended.wait()
@@ -60,9 +70,13 @@ class Pacer:
         for place in range(begin, end):
             number = self._first + place
             self.late.append(time.perf_counter() - self._due(place))
-            self._connection.publish_nowait(self._subject, requests.body(number), f"{self._inbox}.{place}", self._head(number))
+            self._connection.publish_nowait(
+                self._subject, requests.body(number), f"{self._inbox}.{place}", self._head(number)
+            )
 
-    def _heard(self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def _heard(
+        self, subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None
+    ) -> None:
         place = int(subject.rpartition(".")[2])
         self.wrong += place in self.seconds or not data.startswith((b'{"ok":true', b'{"version"'))
         self.seconds[place] = time.perf_counter() - self._due(place)
@@ -71,7 +85,9 @@ class Pacer:
 
 
 class Ramp(Struct, frozen=True):
-    """Requests that warm up, that show the capacity `in_flight` at once, and those of an open loop: a share (percent) of `opened` each."""
+    """Requests that warm up, that show the capacity `in_flight` at once, and those of an open loop:
+    a share (percent) of `opened` each.
+    """
 
     warm: int
     closed: int
@@ -87,14 +103,20 @@ class Ramp(Struct, frozen=True):
         return self.opened * share // 100
 
 
-async def pace_at(ready: Ready, *, url: str, subject: str, warm: int, count: int, rate: float, is_broken: bool) -> Measured:
-    """An open loop at one rate, after some to warm up: rate (1/s), p50_ms, p99_ms, late_ms (of the sender, p99), wrong.
+async def pace_at(
+    ready: Ready, *, url: str, subject: str, warm: int, count: int, rate: float, is_broken: bool
+) -> Measured:
+    """An open loop at one rate, after some to warm up: rate (1/s), p50_ms, p99_ms, late_ms (of the
+    sender, p99), wrong.
 
     `is_broken`: each request breaks two rules of the header contract, else none.
     """
 
     async def work() -> Measured:
-        connection, head = await connect({"servers": [url]}), requests.broken_head if is_broken else requests.head
+        connection, head = (
+            await connect({"servers": [url]}),
+            requests.broken_head if is_broken else requests.head,
+        )
         try:
             await Pacer(connection, subject, 0, warm, rate, head=head).run()
             pacer = Pacer(connection, subject, warm, count, rate, head=head)
@@ -102,22 +124,34 @@ async def pace_at(ready: Ready, *, url: str, subject: str, warm: int, count: int
         finally:
             await connection.close()
         ordered, late = sorted(pacer.seconds.values()), sorted(pacer.late)
-        figures = {"p50_ms": percentile(ordered, 50), "p99_ms": percentile(ordered, 99), "late_ms": percentile(late, 99)}
-        return {"rate": rate, "wrong": float(pacer.wrong), **{name: seconds * 1e3 for name, seconds in figures.items()}}
+        figures = {
+            "p50_ms": percentile(ordered, 50),
+            "p99_ms": percentile(ordered, 99),
+            "late_ms": percentile(late, 99),
+        }
+        return {
+            "rate": rate,
+            "wrong": float(pacer.wrong),
+            **{name: seconds * 1e3 for name, seconds in figures.items()},
+        }
 
     return await asyncio.to_thread(_run_finely, work)
 
 
 def _run_finely(work: Callable[[], Coroutine[None, None, Measured]]) -> Measured:
-    # On `select`: epoll, asyncio's choice, rounds every wait up to a millisecond, which the latencies would show.
-    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
+    # On `select`: epoll, asyncio's choice, rounds every wait up to a millisecond, which the
+    # latencies would show.
+    with asyncio.Runner(
+        loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())
+    ) as runner:
         return runner.run(work())
 
 
 async def pace(ready: Ready, *, url: str, subject: str, ramp: dict[str, object]) -> Measured:
     """Capacity in a closed loop, then an open one at each share of it.
 
-    capacity (1/s), wrong; by share, 50 for instance: rate_50 (1/s), p50_50_ms, p99_50_ms, p999_50_ms, late_50_ms (of the sender, p99).
+    capacity (1/s), wrong; by share, 50 for instance: rate_50 (1/s), p50_50_ms, p99_50_ms,
+    p999_50_ms, late_50_ms (of the sender, p99).
     """
 
     async def work() -> Measured:
@@ -151,6 +185,9 @@ def _figures(pacer: Pacer, share: int, capacity: float) -> dict[str, float]:
     places = {"p50": 50, "p99": 99, "p999": 99.9}
     return {
         f"rate_{share}": capacity * share / 100,
-        **{f"{name}_{share}_ms": percentile(ordered, percent) * 1e3 for name, percent in places.items()},
+        **{
+            f"{name}_{share}_ms": percentile(ordered, percent) * 1e3
+            for name, percent in places.items()
+        },
         f"late_{share}_ms": percentile(late, 99) * 1e3,
     }

@@ -1,4 +1,6 @@
-"""The usage stream read by ranges: through Spark, in one process, and by a bare consumer that only counts."""
+"""The usage stream read by ranges: through Spark, in one process, and by a bare consumer that only
+counts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,11 @@ async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     from router.lake.generate import fill as into
 
     async with jetstream_on(url) as jetstream:
-        await into(jetstream, Load(LoadPlan(events=count, until_ms=now_ms())), settings(url).streams.usage.name)
+        await into(
+            jetstream,
+            Load(LoadPlan(events=count, until_ms=now_ms())),
+            settings(url).streams.usage.name,
+        )
     return {"stored": count}
 
 
@@ -35,10 +41,19 @@ async def spark(ready: Ready, *, url: str, count: int) -> Measured:
 
     def rows() -> int:
         frame = spark.read.format("jetstream").options(**source).load()
-        sums = "count(*)", "sum(seq)", "sum(length(data))", "sum(length(subject))", "max(time)", "sum(size(headers))"
+        sums = (
+            "count(*)",
+            "sum(seq)",
+            "sum(length(data))",
+            "sum(length(subject))",
+            "max(time)",
+            "sum(size(headers))",
+        )
         return int(frame.selectExpr(*sums).collect()[0][0])
 
-    rows()  # the JVM compiles what it does often: the second reading is what a job that runs for a minute has
+    # the JVM compiles what it does often: the second reading is what a job that runs for a minute
+    # has
+    rows()
     figures = _measured(rows, count)
     spark.stop()
     return {"rate": figures["rate"]}  # its work is done in other processes
@@ -60,15 +75,28 @@ def _process(url: str, count: int) -> Measured:
     options = read_options({"url": url, "stream": settings(url).streams.usage.name})
     whole = SequenceRange(1, count + 1, read_facts(options).created)
     schema = to_arrow_schema(MESSAGE_SCHEMA, timezone="UTC")
-    return _measured(lambda: sum(batch.num_rows for batch in read_record_batches(options, whole, schema)), count)
+    return _measured(
+        lambda: sum(batch.num_rows for batch in read_record_batches(options, whole, schema)), count
+    )
 
 
 async def bare(ready: Ready, *, url: str, count: int) -> Measured:
     stream = settings(url).streams.usage.name
     async with jetstream_on(url) as jetstream:
-        connection, inbox, finished = jetstream.connection, jetstream.connection.new_inbox(), asyncio.Event()
-        config = {"deliver_policy": "all", "ack_policy": "none", "mem_storage": True, "inactive_threshold": 60_000_000_000}
-        made = await jetstream.ask(f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config})
+        connection, inbox, finished = (
+            jetstream.connection,
+            jetstream.connection.new_inbox(),
+            asyncio.Event(),
+        )
+        config = {
+            "deliver_policy": "all",
+            "ack_policy": "none",
+            "mem_storage": True,
+            "inactive_threshold": 60_000_000_000,
+        }
+        made = await jetstream.ask(
+            f"CONSUMER.CREATE.{stream}", {"stream_name": stream, "config": config}
+        )
         left, outstanding = count, 0
 
         def pull() -> None:
@@ -76,7 +104,9 @@ async def bare(ready: Ready, *, url: str, count: int) -> Measured:
             batch = min(PULL, left) - outstanding
             outstanding += batch
             connection.publish_nowait(
-                f"{jetstream.prefix}.CONSUMER.MSG.NEXT.{stream}.{made['name']}", orjson.dumps({"batch": batch}), inbox
+                f"{jetstream.prefix}.CONSUMER.MSG.NEXT.{stream}.{made['name']}",
+                orjson.dumps({"batch": batch}),
+                inbox,
             )
 
         def hear(_subject: bytes, _reply: bytes, _data: bytes, _head: bytes | None) -> None:

@@ -1,7 +1,8 @@
-"""A warehouse with the gold of many events, and the same report read from it: by us, and by DuckDB as the yardstick.
+"""A warehouse with the gold of many events, and the same report read from it: by us, and by DuckDB
+as the yardstick.
 
-The gold is that of one micro-batch's events, written once for each micro-batch: as many rows, buckets and files as a real
-ingest of so many events leaves, made in seconds.
+The gold is that of one micro-batch's events, written once for each micro-batch: as many rows,
+buckets and files as a real ingest of so many events leaves, made in seconds.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ async def build(ready: Ready, *, home: str, events: int) -> Measured:
     rows = list(_rows(Load(LoadPlan(events=batch))))
     warehouse = Warehouse(home)
     for number in range(max(1, events // batch)):
-        files = [_written(Path(home), number, day, [row for of, row in rows if of == day]) for day in sorted({day for day, _ in rows})]
+        files = [
+            _written(Path(home), number, day, [row for of, row in rows if of == day])
+            for day in sorted({day for day, _ in rows})
+        ]
         version = warehouse.tables["gold_day"].commit(files, lambda _: [])
         warehouse.append_cut("ingest", {"gold_day": version or 0})
     return {"rows": len(rows)}
@@ -73,7 +77,11 @@ async def pyarrow(ready: Ready, *, home: str) -> Measured:
     begun = time.perf_counter()
     report = await asyncio.to_thread(lambda: read_report(Warehouse(home), UsageQuery()))
     assert report.totals is not None
-    return {"seconds": time.perf_counter() - begun, "lines": len(report.lines), "events": report.totals.count}
+    return {
+        "seconds": time.perf_counter() - begun,
+        "lines": len(report.lines),
+        "events": report.totals.count,
+    }
 
 
 async def duckdb(ready: Ready, *, home: str) -> Measured:
@@ -82,7 +90,11 @@ async def duckdb(ready: Ready, *, home: str) -> Measured:
 
     begun = time.perf_counter()
     rows = engine.execute(SAME, [Warehouse(home).paths("gold_day")]).fetchall()
-    return {"seconds": time.perf_counter() - begun, "lines": len(rows), "events": sum(row[5] for row in rows)}
+    return {
+        "seconds": time.perf_counter() - begun,
+        "lines": len(rows),
+        "events": sum(row[5] for row in rows),
+    }
 
 
 def _rows(load: Load) -> Iterator[tuple[str, dict[str, object]]]:
@@ -94,11 +106,21 @@ def _rows(load: Load) -> Iterator[tuple[str, dict[str, object]]]:
         figures = {name: row[f"latency_{name}_ms"] for name in ("sum", "min", "max")}
         kept = {name: row[name] for name in (*GROUP, "count")}
         sums = {f"latency_{name}": value for name, value in figures.items()}
-        yield str(row["day"]), {**kept, **sums, "cost": Decimal(str(row["cost"])), "histogram": sorted(buckets.items())}
+        yield (
+            str(row["day"]),
+            {
+                **kept,
+                **sums,
+                "cost": Decimal(str(row["cost"])),
+                "histogram": sorted(buckets.items()),
+            },
+        )
 
 
 def _written(home: Path, number: int, day: str, rows: list[dict[str, object]]) -> DataFile:
     path = home / f"gold_day/{number:03d}/day={day}/part.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path, compression="zstd")
-    return DataFile(path=str(path.relative_to(home)), rows=len(rows), bytes=path.stat().st_size, day=day)
+    return DataFile(
+        path=str(path.relative_to(home)), rows=len(rows), bytes=path.stat().st_size, day=day
+    )

@@ -31,8 +31,12 @@ async def take_acks(ready: Ready, *, url: str, first: int, last: int) -> Measure
 
 
 @contextlib.asynccontextmanager
-async def a_router(url: str, on_ready: Callable[[Address], None], given: Given = NOTHING) -> AsyncIterator[RouterService]:
-    """A running router; drained afterwards, so that the broker has every acknowledgement. If it ends by itself, so do we."""
+async def a_router(
+    url: str, on_ready: Callable[[Address], None], given: Given = NOTHING
+) -> AsyncIterator[RouterService]:
+    """A running router; drained afterwards, so that the broker has every acknowledgement. If it
+    ends by itself, so do we.
+    """
     configure("warning")
     service = RouterService(settings(url, given), policies_dir=POLICIES)
     async with asyncio.TaskGroup() as tasks:

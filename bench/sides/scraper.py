@@ -12,7 +12,9 @@ PAUSE_S = 0.05
 
 
 async def scrape(ready: Ready, *, address: str, pause_s: float = PAUSE_S) -> Measured:
-    """Scrape, twenty times a second unless told otherwise; `ready` after the first answer. Alone in its process, so it may block."""
+    """Scrape, twenty times a second unless told otherwise; `ready` after the first answer. Alone in
+    its process, so it may block.
+    """
     while True:
         with urllib.request.urlopen(f"{address}/metrics", timeout=5) as page:  # noqa: ASYNC210
             page.read()

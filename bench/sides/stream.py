@@ -1,8 +1,10 @@
-"""FastStream's JetStream pull subscriber with the same work: its decoder parses, the handler builds the answer, the
-publisher replies, the framework acknowledges. Logging is off, and each way fetches in batches of the size that suits it.
+"""FastStream's JetStream pull subscriber with the same work: its decoder parses, the handler builds
+the answer, the publisher replies, the framework acknowledges. Logging is off, and each way fetches
+in batches of the size that suits it.
 
     typed      as its documentation writes a handler: annotated arguments, filled in and checked
-    untyped    `apply_types=False`, its fastest: the handler is given the decoded body and finds the rest itself
+    untyped    `apply_types=False`, its fastest: the handler is given the decoded body and finds the
+               rest itself
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ UNTYPED_BATCH = 256  # 512 is no faster, 100 a sixth slower
 SETTLING_S = 0.3  # it counts when the handler runs; the answer and the acknowledgement follow
 
 
-async def typed(ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int) -> Measured:
+async def typed(
+    ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int
+) -> Measured:
     """Answer `last` stored requests on the reply subject."""
     broker = NatsBroker(url, logger=None)
     done = 0
@@ -35,12 +39,16 @@ async def typed(ready: Ready, *, url: str, subject: str, stream: str, durable: s
         return _answer(asked, message)
 
     pulling = PullSub(batch_size=TYPED_BATCH)
-    subscribed = broker.subscriber(subject, stream=JStream(stream, declare=False), durable=durable, pull_sub=pulling)(handle)
+    subscribed = broker.subscriber(
+        subject, stream=JStream(stream, declare=False), durable=durable, pull_sub=pulling
+    )(handle)
     broker.publisher(f"{subject}.reply")(subscribed)
     return await _measured(broker, lambda: done, last)
 
 
-async def untyped(ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int) -> Measured:
+async def untyped(
+    ready: Ready, *, url: str, subject: str, stream: str, durable: str, last: int
+) -> Measured:
     """The same without the framework's injection."""
     broker = NatsBroker(url, logger=None, apply_types=False)
     done = 0
@@ -51,7 +59,9 @@ async def untyped(ready: Ready, *, url: str, subject: str, stream: str, durable:
         return _answer(asked, broker.context.get_local("message"))
 
     pulling = PullSub(batch_size=UNTYPED_BATCH)
-    subscribed = broker.subscriber(subject, stream=JStream(stream, declare=False), durable=durable, pull_sub=pulling)(handle)
+    subscribed = broker.subscriber(
+        subject, stream=JStream(stream, declare=False), durable=durable, pull_sub=pulling
+    )(handle)
     broker.publisher(f"{subject}.reply")(subscribed)
     return await _measured(broker, lambda: done, last)
 

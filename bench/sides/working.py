@@ -1,4 +1,6 @@
-"""A worker of the SDK whose function returns at once: beside a router, or alone with a backlog; in a process as `router worker` has it."""
+"""A worker of the SDK whose function returns at once: beside a router, or alone with a backlog; in
+a process as `router worker` has it.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,19 @@ async def work(ready: Ready, *, url: str, first: int, last: int) -> Measured:
     return figures
 
 
-async def backlog(ready: Ready, *, url: str, first: int, last: int, stream: str, durable: str, subjects: Mapping[str, str]) -> Measured:
-    """The same; the end is that of the drain, when the last assignment is settled. The places are the worker's own."""
+async def backlog(
+    ready: Ready,
+    *,
+    url: str,
+    first: int,
+    last: int,
+    stream: str,
+    durable: str,
+    subjects: Mapping[str, str],
+) -> Measured:
+    """The same; the end is that of the drain, when the last assignment is settled. The places are
+    the worker's own.
+    """
     worker, done = a_worker(url)
     with calm_collector():
         working = asyncio.create_task(worker.work())

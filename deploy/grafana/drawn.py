@@ -1,4 +1,6 @@
-"""How Grafana wants to be told of a board: its JSON model, version 41 (Grafana 12; an older one is asked to migrate nothing)."""
+"""How Grafana wants to be told of a board: its JSON model, version 41 (Grafana 12; an older one is
+asked to migrate nothing).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ SCHEMA = 41
 WIDTH = 24  # columns of Grafana's grid
 HIGH, LOW = 8, 4  # a picture's rows, a number's
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
-TYPES = {"lines": "timeseries", "stacked": "timeseries", "number": "stat", "states": "state-timeline"}
+TYPES = {
+    "lines": "timeseries",
+    "stacked": "timeseries",
+    "number": "stat",
+    "states": "state-timeline",
+}
 
 
 def drawn(board: Board) -> Json:
@@ -29,7 +36,16 @@ def drawn(board: Board) -> Json:
         "refresh": "15s",
         "time": {"from": "now-1h", "to": "now"},
         "timezone": "browser",
-        "links": [{"type": "dashboards", "tags": ["router"], "title": "Router", "asDropdown": True, "includeVars": True, "keepTime": True}],
+        "links": [
+            {
+                "type": "dashboards",
+                "tags": ["router"],
+                "title": "Router",
+                "asDropdown": True,
+                "includeVars": True,
+                "keepTime": True,
+            }
+        ],
         "templating": {"list": [_datasource(), _instance()]},
         "annotations": {"list": [_alerts()]},
         "panels": list(_panels(board)),
@@ -40,7 +56,14 @@ def _panels(board: Board) -> Iterator[Json]:
     number, y = 0, 0
     for row in board.rows:
         number += 1
-        yield {"id": number, "type": "row", "title": row.title, "collapsed": False, "gridPos": _at(0, y, WIDTH, 1), "panels": []}
+        yield {
+            "id": number,
+            "type": "row",
+            "title": row.title,
+            "collapsed": False,
+            "gridPos": _at(0, y, WIDTH, 1),
+            "panels": [],
+        }
         y += 1
         for place, one in _places(row.panels, y):
             number += 1
@@ -56,7 +79,12 @@ def _places(panels: tuple[Panel, ...], y: int) -> Iterator[tuple[Json, Panel]]:
     lines = -(-len(panels) // most)
     each = -(-len(panels) // lines)
     for index, one in enumerate(panels):
-        yield _at(WIDTH // each * (index % each), y + height * (index // each), WIDTH // each, height), one
+        yield (
+            _at(
+                WIDTH // each * (index % each), y + height * (index // each), WIDTH // each, height
+            ),
+            one,
+        )
 
 
 def _panel(panel: Panel) -> Json:
@@ -65,33 +93,66 @@ def _panel(panel: Panel) -> Json:
         "title": panel.title,
         "description": panel.says,
         "datasource": SOURCE,
-        "targets": [_target(query, chr(ord("A") + index)) for index, query in enumerate(panel.queries)],
+        "targets": [
+            _target(query, chr(ord("A") + index)) for index, query in enumerate(panel.queries)
+        ],
         "fieldConfig": {"defaults": _defaults(panel), "overrides": []},
         "options": _options(panel),
     }
 
 
 def _target(query: Query, ref: str) -> Json:
-    return {"refId": ref, "datasource": SOURCE, "expr": query.expr, "legendFormat": query.legend, "editorMode": "code", "range": True}
+    return {
+        "refId": ref,
+        "datasource": SOURCE,
+        "expr": query.expr,
+        "legendFormat": query.legend,
+        "editorMode": "code",
+        "range": True,
+    }
 
 
 def _defaults(panel: Panel) -> Json:
     steps = [{"value": value, "color": colour} for value, colour in panel.steps]
-    shared: Json = {"unit": panel.unit, "thresholds": {"mode": "absolute", "steps": steps}, "noValue": "none"}
+    shared: Json = {
+        "unit": panel.unit,
+        "thresholds": {"mode": "absolute", "steps": steps},
+        "noValue": "none",
+    }
     if panel.kind in ("number", "states"):
         return {**shared, "color": {"mode": "thresholds"}}
     stacking = {"mode": "normal" if panel.kind == "stacked" else "none", "group": "A"}
-    look = {"lineWidth": 1, "fillOpacity": 30 if panel.kind == "stacked" else 8, "showPoints": "never", "stacking": stacking}
+    look = {
+        "lineWidth": 1,
+        "fillOpacity": 30 if panel.kind == "stacked" else 8,
+        "showPoints": "never",
+        "stacking": stacking,
+    }
     return {**shared, "min": 0, "color": {"mode": "palette-classic"}, "custom": look}
 
 
 def _options(panel: Panel) -> Json:
     if panel.kind == "number":
         last = {"calcs": ["lastNotNull"], "fields": "", "values": False}
-        return {"reduceOptions": last, "colorMode": "value", "graphMode": "none", "textMode": "value_and_name"}
+        return {
+            "reduceOptions": last,
+            "colorMode": "value",
+            "graphMode": "none",
+            "textMode": "value_and_name",
+        }
     if panel.kind == "states":
-        return {"mergeValues": True, "showValue": "never", "rowHeight": 0.8, "legend": {"showLegend": False}}
-    legend = {"displayMode": "table", "placement": "bottom", "showLegend": True, "calcs": ["lastNotNull", "max"]}
+        return {
+            "mergeValues": True,
+            "showValue": "never",
+            "rowHeight": 0.8,
+            "legend": {"showLegend": False},
+        }
+    legend = {
+        "displayMode": "table",
+        "placement": "bottom",
+        "showLegend": True,
+        "calcs": ["lastNotNull", "max"],
+    }
     return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
 
 
@@ -100,19 +161,46 @@ def _at(x: int, y: int, w: int, h: int) -> Json:
 
 
 def _datasource() -> Json:
-    return {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "hide": 0, "current": {}}
+    return {
+        "name": "datasource",
+        "label": "Data source",
+        "type": "datasource",
+        "query": "prometheus",
+        "hide": 0,
+        "current": {},
+    }
 
 
 def _instance() -> Json:
     query = "label_values(router_build_info, instance)"
     asked = {"query": query, "refId": "instance"}
     every = {"text": ["All"], "value": ["$__all"]}
-    kind = {"type": "query", "datasource": SOURCE, "definition": query, "query": asked, "refresh": 2, "sort": 1}
-    return {"name": "instance", "label": "Instance", **kind, "multi": True, "includeAll": True, "allValue": ".*", "current": every}
+    kind = {
+        "type": "query",
+        "datasource": SOURCE,
+        "definition": query,
+        "query": asked,
+        "refresh": 2,
+        "sort": 1,
+    }
+    return {
+        "name": "instance",
+        "label": "Instance",
+        **kind,
+        "multi": True,
+        "includeAll": True,
+        "allValue": ".*",
+        "current": every,
+    }
 
 
 def _alerts() -> Json:
     """What fired, as marks over every picture."""
     expr = 'ALERTS{alertstate="firing", severity=~"critical|warning"}'
-    shown = {"titleFormat": "{{alertname}}", "textFormat": "{{severity}}", "iconColor": "red", "step": "15s"}
+    shown = {
+        "titleFormat": "{{alertname}}",
+        "textFormat": "{{severity}}",
+        "iconColor": "red",
+        "step": "15s",
+    }
     return {"name": "Alerts", "datasource": SOURCE, "enable": True, "expr": expr, **shown}

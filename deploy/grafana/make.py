@@ -1,6 +1,8 @@
-"""The dashboards as Grafana reads them, made from `boards/`: `python deploy/grafana/make.py`; a test keeps dashboards/ equal to it.
+"""The dashboards as Grafana reads them, made from `boards/`: `python deploy/grafana/make.py`; a
+test keeps dashboards/ equal to it.
 
-What a board shows is written in its file there, a panel a line or two; how Grafana wants to be told is `drawn`.
+What a board shows is written in its file there, a panel a line or two; how Grafana wants to be told
+is `drawn`.
 """
 
 from __future__ import annotations
@@ -20,7 +22,10 @@ BOARDS = (overview.BOARD, extensions.BOARD, usage.BOARD, mailbox.BOARD)
 
 def made() -> dict[str, str]:
     """File names, and what stands in them."""
-    return {f"{board.uid}.json": json.dumps(drawn(board), indent=1, ensure_ascii=False) + "\n" for board in BOARDS}
+    return {
+        f"{board.uid}.json": json.dumps(drawn(board), indent=1, ensure_ascii=False) + "\n"
+        for board in BOARDS
+    }
 
 
 if __name__ == "__main__":

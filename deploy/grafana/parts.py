@@ -15,14 +15,17 @@ class Query(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One picture. `says` is its description: what it shows, and when to worry. `good`: a number's colours, from this value on."""
+    """One picture. `says` is its description: what it shows, and when to worry. `good`: a number's
+    colours, from this value on.
+    """
 
     title: str
     says: str
     unit: str  # Grafana's name: reqps, s, percentunit, short, bytes
     queries: tuple[Query, ...]
     kind: Kind = "lines"
-    steps: tuple[tuple[float | None, str], ...] = ((None, "green"),)  # from which value on which colour; None: from the start
+    # from which value on which colour; None: from the start
+    steps: tuple[tuple[float | None, str], ...] = ((None, "green"),)
 
 
 class Row(NamedTuple):
@@ -42,7 +45,14 @@ GOOD_FROM_ONE = ((None, "red"), (1.0, "green"))
 WARN_FROM_ONE = ((None, "green"), (1.0, "orange"))
 
 
-def panel(title: str, says: str, unit: str, *queries: tuple[str, str], kind: Kind = "lines", steps: object = None) -> Panel:
+def panel(
+    title: str,
+    says: str,
+    unit: str,
+    *queries: tuple[str, str],
+    kind: Kind = "lines",
+    steps: object = None,
+) -> Panel:
     made = tuple(Query(expr, legend) for expr, legend in queries)
     return Panel(title, says, unit, made, kind, steps or ((None, "green"),))  # type: ignore[arg-type]
 

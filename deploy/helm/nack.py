@@ -1,7 +1,9 @@
-"""The declared streams and consumers as resources of NACK: `python deploy/helm/nack.py > deploy/helm/router/files/nack.yaml`.
+"""The declared streams and consumers as resources of NACK: `python deploy/helm/nack.py >
+deploy/helm/router/files/nack.yaml`.
 
-Buckets are streams here too, because a KeyValue of NACK cannot say all that theirs need. Names are those of Kubernetes; `spec.name` is
-the stream's. A field that NACK does not know must have the server's default, else this ends with an error that names it.
+Buckets are streams here too, because a KeyValue of NACK cannot say all that theirs need. Names are
+those of Kubernetes; `spec.name` is the stream's. A field that NACK does not know must have the
+server's default, else this ends with an error that names it.
 """
 
 from __future__ import annotations
@@ -49,9 +51,16 @@ API_VERSION = "jetstream.nats.io/v1beta2"
 
 def main() -> None:
     topology = declare_topology(load(None, {}, {}).settings)
-    streams = [_build("Stream", one.name, _translate(one.to_json(), STREAM_FIELDS)) for one in topology.streams]
+    streams = [
+        _build("Stream", one.name, _translate(one.to_json(), STREAM_FIELDS))
+        for one in topology.streams
+    ]
     consumers = [
-        _build("Consumer", one.durable, {"streamName": one.stream, **_translate(one.to_json(), CONSUMER_FIELDS)})
+        _build(
+            "Consumer",
+            one.durable,
+            {"streamName": one.stream, **_translate(one.to_json(), CONSUMER_FIELDS)},
+        )
         for one in topology.consumers
     ]
     print("# Made by `python deploy/helm/nack.py`: what `router topology export` prints, for NACK.")
@@ -70,7 +79,9 @@ def _translate(config: Mapping[str, Any], names: Mapping[str, str]) -> dict[str,
             spec[names[field]] = value
         elif field in DURATIONS:
             spec[DURATIONS[field]] = f"{value // NANOSECONDS}ms"
-        elif DEFAULTS.get(field) != value and not (field == "name" and value == config.get("durable_name")):
+        elif DEFAULTS.get(field) != value and not (
+            field == "name" and value == config.get("durable_name")
+        ):
             raise SystemExit(f"NACK knows no {field}: {value!r}")
     return spec
 

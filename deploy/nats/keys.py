@@ -1,9 +1,11 @@
-"""An nkey for each role: `python deploy/nats/keys.py DIR [USER ...]` writes DIR/<role>.nk (the seed, 0600) and DIR/keys.conf (public keys).
+"""An nkey for each role: `python deploy/nats/keys.py DIR [USER ...]` writes DIR/<role>.nk (the
+seed, 0600) and DIR/keys.conf (public keys).
 
-The server is given keys.conf, each role its own seed (setting nats.nkey_file). A USER is one more of a role, like gateway.two: its
-seed is DIR/gateway.two.nk, its key $GATEWAY_TWO_KEY; its block in accounts.conf is a copy of the first one's. A seed that is there
-stays as it is and its key stays in keys.conf: run it again after adding a user. To change a key, delete its seed, run this, give
-the server the new keys.conf (`nats-server --signal reload`).
+The server is given keys.conf, each role its own seed (setting nats.nkey_file). A USER is one more
+of a role, like gateway.two: its seed is DIR/gateway.two.nk, its key $GATEWAY_TWO_KEY; its block in
+accounts.conf is a copy of the first one's. A seed that is there stays as it is and its key stays in
+keys.conf: run it again after adding a user. To change a key, delete its seed, run this, give the
+server the new keys.conf (`nats-server --signal reload`).
 """
 
 from __future__ import annotations
@@ -20,13 +22,21 @@ USER = re.compile(rf"({'|'.join(ROLES)})\.[a-z0-9_]+")
 
 
 def write_keys(directory: Path, *users: str) -> None:
-    """Make what is missing, and keys.conf anew. ValueError: a user's name is not a role's with one of its own."""
+    """Make what is missing, and keys.conf anew. ValueError: a user's name is not a role's with one
+    of its own.
+    """
     if wrong := [user for user in users if USER.fullmatch(user) is None]:
-        raise ValueError(f"{wrong[0]}: a user is a role and a name, like gateway.two; roles are {', '.join(ROLES)}")
+        raise ValueError(
+            f"{wrong[0]}: a user is a role and a name, like gateway.two; roles are "
+            f"{', '.join(ROLES)}"
+        )
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     there = (file.stem for file in directory.glob("*.nk") if USER.fullmatch(file.stem))
     names = (*ROLES, *sorted({*users, *there}))
-    lines = [f"{name.upper().replace('.', '_')}_KEY: {_public_key(directory / f'{name}.nk')}\n" for name in names]
+    lines = [
+        f"{name.upper().replace('.', '_')}_KEY: {_public_key(directory / f'{name}.nk')}\n"
+        for name in names
+    ]
     (directory / "keys.conf").write_text("".join(lines))
 
 

@@ -1,6 +1,8 @@
-"""What hatchling adds to a wheel besides the package: the man page and the shell completions, where a system looks for them.
+"""What hatchling adds to a wheel besides the package: the man page and the shell completions, where
+a system looks for them.
 
-It is run by the builder in its own environment, so it imports the standard library, hatchling and its neighbour.
+It is run by the builder in its own environment, so it imports the standard library, hatchling and
+its neighbour.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ class SharedFilesHook(BuildHookInterface):  # type: ignore[type-arg]
         man = runpy.run_path(str(here / "man_page.py"))
         self._scratch = tempfile.TemporaryDirectory()
         page = Path(self._scratch.name) / "router.1"
-        page.write_text(man["build_man_page"](self.metadata.version, man["COMMANDS"].read_text("utf-8")), "utf-8")
+        page.write_text(
+            man["build_man_page"](self.metadata.version, man["COMMANDS"].read_text("utf-8")),
+            "utf-8",
+        )
         build_data["shared_data"] = {
             str(page): "share/man/man1/router.1",
             **{str(here / "completions" / name): place for name, place in COMPLETIONS.items()},

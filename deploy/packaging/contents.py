@@ -1,4 +1,6 @@
-"""What the two distributions must hold, and must not: `check_wheel`, `check_sdist` answer with what is wrong, a line each."""
+"""What the two distributions must hold, and must not: `check_wheel`, `check_sdist` answer with what
+is wrong, a line each.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,10 @@ SDIST_HAS = (
     "proto/beamline/ingress/v1/ingress.proto",
     "deploy/packaging/build_hook.py",
 )
-ENTRY_POINTS = {"console_scripts": {"router": "router.cli:main"}, "pytest11": {"router": "router.sdk.testing.plugin"}}
+ENTRY_POINTS = {
+    "console_scripts": {"router": "router.cli:main"},
+    "pytest11": {"router": "router.sdk.testing.plugin"},
+}
 OUTSIDE = ("tests", "bench", "secrets", "clients")  # folders of the repository alone
 MAX_BYTES = 5_000_000
 
@@ -43,26 +48,46 @@ MAX_BYTES = 5_000_000
 def check_wheel(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-        entry_points = archive.read(next(name for name in names if name.endswith("entry_points.txt"))).decode()
-        metadata = archive.read(next(name for name in names if name.endswith(".dist-info/METADATA"))).decode()
+        entry_points = archive.read(
+            next(name for name in names if name.endswith("entry_points.txt"))
+        ).decode()
+        metadata = archive.read(
+            next(name for name in names if name.endswith(".dist-info/METADATA"))
+        ).decode()
     tops = {name.split("/")[0] for name in names} - {"router"}
     return [
         *_check_names(names, WHEEL_HAS, wheel),
-        *(f"{top} lies beside the package" for top in sorted(tops) if not top.startswith("beamline_router-")),
+        *(
+            f"{top} lies beside the package"
+            for top in sorted(tops)
+            if not top.startswith("beamline_router-")
+        ),
         *_check_entry_points(entry_points),
-        *(f"METADATA has no {line!r}" for line in ("License-Expression: Apache-2.0", "Requires-Python: >=3.11") if line not in metadata),
+        *(
+            f"METADATA has no {line!r}"
+            for line in ("License-Expression: Apache-2.0", "Requires-Python: >=3.11")
+            if line not in metadata
+        ),
     ]
 
 
 def check_sdist(sdist: Path) -> list[str]:
     with tarfile.open(sdist) as archive:
-        return list(_check_names([name.partition("/")[2] for name in archive.getnames()], SDIST_HAS, sdist))
+        return list(
+            _check_names([name.partition("/")[2] for name in archive.getnames()], SDIST_HAS, sdist)
+        )
 
 
 def _check_names(names: Iterable[str], wanted: Iterable[str], file: Path) -> Iterator[str]:
     files = list(names)
-    yield from (f"{one} is missing" for one in wanted if not any(name.endswith(one) for name in files))
-    yield from (f"{name} belongs to the repository alone" for name in files if name.split("/")[0] in OUTSIDE or _is_test(name))
+    yield from (
+        f"{one} is missing" for one in wanted if not any(name.endswith(one) for name in files)
+    )
+    yield from (
+        f"{name} belongs to the repository alone"
+        for name in files
+        if name.split("/")[0] in OUTSIDE or _is_test(name)
+    )
     yield from (f"{name} is compiled" for name in files if name.endswith((".pyc", ".pyo")))
     if file.stat().st_size > MAX_BYTES:
         yield f"{file.name} has {file.stat().st_size} bytes, above {MAX_BYTES}"

@@ -1,7 +1,8 @@
 """Wheel and source distribution, built and tried: `make dist`.
 
-The wheel is built from the unpacked source distribution, not from the repository, so what is missing there is missed here. Then each
-Python from 3.11 to 3.14 that this machine has tries the wheel in an empty environment (trial.py), and a table says how it went.
+The wheel is built from the unpacked source distribution, not from the repository, so what is
+missing there is missed here. Then each Python from 3.11 to 3.14 that this machine has tries the
+wheel in an empty environment (trial.py), and a table says how it went.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ def main() -> int:
     given = options.parse_args()
     shutil.rmtree(given.into, ignore_errors=True)
     sdist, wheel = build(given.into)
-    faults = [*(f"{sdist.name}: {one}" for one in check_sdist(sdist)), *(f"{wheel.name}: {one}" for one in check_wheel(wheel))]
+    faults = [
+        *(f"{sdist.name}: {one}" for one in check_sdist(sdist)),
+        *(f"{wheel.name}: {one}" for one in check_wheel(wheel)),
+    ]
     for file in (sdist, wheel):
         print(f"{file.stat().st_size / 1000:8.0f} kB  {file}")
     if not given.no_trial:
@@ -44,7 +48,9 @@ def main() -> int:
 
 
 def build(into: Path) -> tuple[Path, Path]:
-    """Build both into this directory, and return their files: absolute, since each build and each trial stands elsewhere."""
+    """Build both into this directory, and return their files: absolute, since each build and each
+    trial stands elsewhere.
+    """
     into = into.resolve()
     with tempfile.TemporaryDirectory() as scratch:
         _build("sdist", ROOT, into)
@@ -58,7 +64,16 @@ def build(into: Path) -> tuple[Path, Path]:
 
 
 def _build(target: str, source: Path, into: Path) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(into)]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        target,
+        "--directory",
+        str(into),
+    ]
     subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -74,21 +89,37 @@ def try_version(version: str, wheel: Path) -> list[str]:
 
 
 def find_pythons(version: str) -> Iterator[str]:
-    """Pythons of this version that run: on the path, or one of pyenv's, whose shims on the path run only where they are chosen."""
+    """Pythons of this version that run: on the path, or one of pyenv's, whose shims on the path run
+    only where they are chosen.
+    """
     places = [
         shutil.which(f"python{version}"),
-        *map(str, sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"), reverse=True)),
+        *map(
+            str, sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python3"), reverse=True)
+        ),
     ]
     for place in filter(None, places):
-        if subprocess.run([place, "-c", "import venv, ensurepip"], capture_output=True, check=False).returncode == 0:
+        if (
+            subprocess.run(
+                [place, "-c", "import venv, ensurepip"], capture_output=True, check=False
+            ).returncode
+            == 0
+        ):
             yield place
 
 
 def print_trial(trial: Trial) -> None:
     print(f"{trial.version or trial.python}: {'as it should be' if not trial.faults else 'WRONG'}")
     print("    " + ", ".join(f"{step} {seconds:.1f} s" for step, seconds in trial.steps.items()))
-    slow = "" if trial.first_minute_s <= FIRST_MINUTE_S else f", above {FIRST_MINUTE_S}: is the machine busy, or the index far away?"
-    print(f"    to the first decision (venv, install, serve, decide): {trial.first_minute_s:.1f} s{slow}")
+    slow = (
+        ""
+        if trial.first_minute_s <= FIRST_MINUTE_S
+        else f", above {FIRST_MINUTE_S}: is the machine busy, or the index far away?"
+    )
+    print(
+        "    to the first decision (venv, install, serve, decide): "
+        f"{trial.first_minute_s:.1f} s{slow}"
+    )
 
 
 if __name__ == "__main__":

@@ -31,7 +31,9 @@ _ROW = re.compile(r"(?<!\\)\|")
 
 
 def build_man_page(version: str, page: str) -> str:
-    """Return the page as roff. `page` is docs/reference/commands.md: its head becomes the description; its contents are left out."""
+    """Return the page as roff. `page` is docs/reference/commands.md: its head becomes the
+    description; its contents are left out.
+    """
     head, _, commands = page.partition("\n## ")
     description = "\n".join(line for line in head.splitlines() if not line.startswith(("|", "# ")))
     parts = [
@@ -73,7 +75,9 @@ def _build_row(cells: list[str]) -> Iterator[str]:
 
 def _format(text: str) -> str:
     """Return one line, its code in bold and its links as their words."""
-    return _CODE.sub(lambda found: f"\\fB{found[1]}\\fR", _escape(_LINK.sub(r"\1", text).replace("\\|", "|")))
+    return _CODE.sub(
+        lambda found: f"\\fB{found[1]}\\fR", _escape(_LINK.sub(r"\1", text).replace("\\|", "|"))
+    )
 
 
 def _escape(text: str) -> str:

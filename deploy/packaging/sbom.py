@@ -2,8 +2,9 @@
 
     python deploy/packaging/sbom.py > deploy/packaging/sbom.cdx.json
 
-Versions are those of constraints.txt; licences and dependencies are what the installed packages say of themselves (`.[dev]` has all of
-them). What only tests, lint and bench need is left out. No time and no serial number: the same versions give the same file.
+Versions are those of constraints.txt; licences and dependencies are what the installed packages say
+of themselves (`.[dev]` has all of them). What only tests, lint and bench need is left out. No time
+and no serial number: the same versions give the same file.
 """
 
 from __future__ import annotations
@@ -27,10 +28,14 @@ SCHEMA = "http://cyclonedx.org/schema/bom-1.6.schema.json"
 def build_sbom() -> dict[str, Any]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     needs = _find_needs(project)
-    root = _describe(project["name"], project["version"], "application", {"expression": project["license"]})
+    root = _describe(
+        project["name"], project["version"], "application", {"expression": project["license"]}
+    )
     pins = _read_pins()
     described = [
-        _describe(name, pins[name], "library", _find_license(distribution(name))) for name in sorted(needs) if name != project["name"]
+        _describe(name, pins[name], "library", _find_license(distribution(name)))
+        for name in sorted(needs)
+        if name != project["name"]
     ]
     references = {canonicalize_name(one["name"]): one["bom-ref"] for one in (root, *described)}
     return {
@@ -41,17 +46,29 @@ def build_sbom() -> dict[str, Any]:
         "metadata": {"component": root},
         "components": described,
         "dependencies": [
-            {"ref": references[name], "dependsOn": sorted(references[one] for one in found)} for name, found in sorted(needs.items())
+            {"ref": references[name], "dependsOn": sorted(references[one] for one in found)}
+            for name, found in sorted(needs.items())
         ],
     }
 
 
 def _find_needs(project: dict[str, Any]) -> dict[str, set[str]]:
-    """Return which package needs which, from the project on. The project's own requirements are read from the file, not as installed."""
+    """Return which package needs which, from the project on. The project's own requirements are
+    read from the file, not as installed.
+    """
     own = [Requirement(one) for one in project["dependencies"]]
-    own += [Requirement(one) for extra in EXTRAS - {""} for one in project["optional-dependencies"].get(extra, ())]
+    own += [
+        Requirement(one)
+        for extra in EXTRAS - {""}
+        for one in project["optional-dependencies"].get(extra, ())
+    ]
     nested = [one for one in own if canonicalize_name(one.name) == project["name"]]
-    own += [Requirement(one) for whole in nested for extra in whole.extras for one in project["optional-dependencies"][extra]]
+    own += [
+        Requirement(one)
+        for whole in nested
+        for extra in whole.extras
+        for one in project["optional-dependencies"][extra]
+    ]
     needs: dict[str, set[str]] = {}
     waiting = [(project["name"], one) for one in own if one not in nested]
     asked: set[tuple[str, frozenset[str]]] = set()
@@ -72,7 +89,9 @@ def _list_requirements(package: Distribution, extras: Iterable[str]) -> Iterator
         requirement = Requirement(text)
         marker = requirement.marker
         if marker is None or any(
-            marker.evaluate({"extra": extra, "python_version": python, "python_full_version": f"{python}.9"})
+            marker.evaluate(
+                {"extra": extra, "python_version": python, "python_full_version": f"{python}.9"}
+            )
             for extra in extras
             for python in PYTHONS
         ):
@@ -81,13 +100,25 @@ def _list_requirements(package: Distribution, extras: Iterable[str]) -> Iterator
 
 def _read_pins() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
-    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines if "==" in line)}
+    return {
+        canonicalize_name(name): version
+        for name, _, version in (line.partition("==") for line in lines if "==" in line)
+    }
 
 
-def _describe(name: str, version: str, kind: str, license_: dict[str, Any] | None) -> dict[str, Any]:
+def _describe(
+    name: str, version: str, kind: str, license_: dict[str, Any] | None
+) -> dict[str, Any]:
     purl = f"pkg:pypi/{canonicalize_name(name)}@{version}"
     licenses = {"licenses": [license_]} if license_ else {}
-    return {"type": kind, "bom-ref": purl, "name": name, "version": version, "purl": purl, **licenses}
+    return {
+        "type": kind,
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        **licenses,
+    }
 
 
 def _find_license(package: Distribution) -> dict[str, Any] | None:
@@ -96,7 +127,11 @@ def _find_license(package: Distribution) -> dict[str, Any] | None:
     if expression := metadata.get("License-Expression"):
         return {"expression": expression}
     own = (metadata.get("License") or "").strip()
-    classifiers = [one.rpartition(" :: ")[2] for one in metadata.get_all("Classifier") or () if one.startswith("License ::")]
+    classifiers = [
+        one.rpartition(" :: ")[2]
+        for one in metadata.get_all("Classifier") or ()
+        if one.startswith("License ::")
+    ]
     words = own if own and "\n" not in own else next(iter(classifiers), None)
     return {"license": {"name": words}} if words else None
 

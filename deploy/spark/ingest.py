@@ -1,4 +1,6 @@
-"""What spark-submit starts: `router usage ingest` with the arguments that follow, in the session that spark-submit made."""
+"""What spark-submit starts: `router usage ingest` with the arguments that follow, in the session
+that spark-submit made.
+"""
 
 import sys
 

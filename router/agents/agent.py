@@ -1,6 +1,8 @@
-"""Run one agent: open its store, create its streams and durables, finish the work of its earlier run; then run its consumers.
+"""Run one agent: open its store, create its streams and durables, finish the work of its earlier
+run; then run its consumers.
 
-open and lock the store -> streams and durables, or a refusal -> resume -> supervise the consumers -> close the store, last
+open and lock the store -> streams and durables, or a refusal -> resume -> supervise the consumers
+-> close the store, last
 """
 
 from __future__ import annotations
@@ -36,7 +38,8 @@ class AgentRuntime:
     ) -> None:
         """`drain_s`: seconds that work in flight may take at the end.
 
-        Raises Misconfigured for a name or filters that cannot be, or methods that could not be called.
+        Raises Misconfigured for a name or filters that cannot be, or methods that could not be
+        called.
         """
         check_adapter(adapter)
         self.stats = AgentStats()
@@ -57,7 +60,11 @@ class AgentRuntime:
     @property
     def store_bytes(self) -> int:
         """Bytes of the store on the disk, its journal included; the store keeps every key."""
-        return sum(file.stat().st_size for name in ("", "-wal") if (file := Path(f"{self._path}{name}")).exists())
+        return sum(
+            file.stat().st_size
+            for name in ("", "-wal")
+            if (file := Path(f"{self._path}{name}")).exists()
+        )
 
     @property
     def helpers(self) -> Sequence[Helper]:
@@ -68,10 +75,13 @@ class AgentRuntime:
     def durables(self) -> tuple[str, ...]:
         return tuple(subscription.durable for subscription in self._subscriptions)
 
-    async def run(self, jetstream: JetStream, on_ready: Callable[[], None] = lambda: None, *beside: Child) -> None:
+    async def run(
+        self, jetstream: JetStream, on_ready: Callable[[], None] = lambda: None, *beside: Child
+    ) -> None:
         """`beside`: children that live as long as the agent.
 
-        Raises Misconfigured (a second process, another's durable, overlapping filters), StoreFailed, BrokerUnavailable.
+        Raises Misconfigured (a second process, another's durable, overlapping filters),
+        StoreFailed, BrokerUnavailable.
         """
         thread = StoreThread()
         try:
@@ -85,13 +95,30 @@ class AgentRuntime:
             await thread.close()
 
     async def _run(
-        self, database: StoreFile, thread: StoreThread, jetstream: JetStream, on_ready: Callable[[], None], beside: Sequence[Child]
+        self,
+        database: StoreFile,
+        thread: StoreThread,
+        jetstream: JetStream,
+        on_ready: Callable[[], None],
+        beside: Sequence[Child],
     ) -> None:
-        work = self._work = StoreWorker(self._adapter, database, thread, self._topology, max_payload=jetstream.connection.max_payload)
+        work = self._work = StoreWorker(
+            self._adapter,
+            database,
+            thread,
+            self._topology,
+            max_payload=jetstream.connection.max_payload,
+        )
         there = await prepare(jetstream, self._subscriptions, self._topology, database.id)
         await work.resume(jetstream)
         on_ready()
         consumers = self._consumers = AgentTree(
-            self._adapter.name, jetstream, there, self._topology, work=work, alerts=self._alerts, drain_s=self._drain_s
+            self._adapter.name,
+            jetstream,
+            there,
+            self._topology,
+            work=work,
+            alerts=self._alerts,
+            drain_s=self._drain_s,
         )
         await supervise(consumers.tree(self._subscriptions, *beside))

@@ -1,10 +1,13 @@
-"""Steps 2 to 4 of the protocol for many messages at once, in the store's thread: two commits for a batch of any size.
+"""Steps 2 to 4 of the protocol for many messages at once, in the store's thread: two commits for a
+batch of any size.
 
     read -> dedupe -> [persist] -> apply each -> [state, messages, status] -> an outcome each
 
     applied    send its unsent messages once more, ack      ("Duplicate detected")
-    dead       send its dead letter once more, term;  replayed by an operator (`x-replay-count`): handle it as new
-    received   a crash or a failure interrupted it: one more attempt at the stored content, whatever this message holds,
+    dead       send its dead letter once more, term;  replayed by an operator (`x-replay-count`):
+                                                      handle it as new
+    received   a crash or a failure interrupted it: one more attempt at the stored content, whatever
+               this message holds,
                or a dead letter when no attempt is left
 
 A message that fails is rolled back alone: the others of its batch are committed. An error of SQLite
@@ -33,7 +36,17 @@ from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
 from router.core.handler_exit import contain_exit, text_of
 from router.core.message import Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Commit, Dead, Done, Fault, Outcome, Retry
+from router.core.outcome import (
+    MAXDELIVER_EXHAUSTED,
+    PROCESSING_ERROR,
+    VALIDATION_FAILED,
+    Commit,
+    Dead,
+    Done,
+    Fault,
+    Outcome,
+    Retry,
+)
 from router.core.signatures import HandlerMisused, require_finished
 from router.process.observability import events, logs
 
@@ -42,12 +55,15 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 AGENT_FAILED = Fault("internal", "the agent failed")
-ATTEMPTS_SPENT = Fault("internal", "begun as often as allowed, and never applied: the process died on it")
+ATTEMPTS_SPENT = Fault(
+    "internal", "begun as often as allowed, and never applied: the process died on it"
+)
 DEAD_BEFORE = Fault("internal", "it was given up before")
 
 
 class BatchProcessor:
-    """Applies an agent's messages to its store. `limit`: attempts, the first included; `mark_dead` makes the commit after a dead letter.
+    """Applies an agent's messages to its store. `limit`: attempts, the first included; `mark_dead`
+    makes the commit after a dead letter.
 
     `max_bytes`: of a message that it accepts.
     """
@@ -71,18 +87,26 @@ class BatchProcessor:
         self._rules = rules
         self._mark_dead = mark_dead
         self._max_bytes = max_bytes
-        self.duplicates = 0  # messages that were applied before; written in the store's thread alone
+        # messages that were applied before; written in the store's thread alone
+        self.duplicates = 0
 
     def handle(self, messages: Sequence[Message]) -> list[Outcome]:
-        """An outcome for each message, in their order. Raises StoreFailed, and HandlerMisused for a method that returns nonsense."""
+        """An outcome for each message, in their order. Raises StoreFailed, and HandlerMisused for a
+        method that returns nonsense.
+        """
         items = [read_item(message, self._max_bytes) for message in messages]
         crashpoint("agent_received")
         for unique in split_by_key([item for item in items if isinstance(item, BatchItem)]):
             self._process(unique)
-        return [item if isinstance(item, Dead) else item.outcome or Retry(AGENT_FAILED) for item in items]
+        return [
+            item if isinstance(item, Dead) else item.outcome or Retry(AGENT_FAILED)
+            for item in items
+        ]
 
     def resume(self, row: ResumableEvent) -> bool:
-        """Make one more attempt at an event received before; return whether it is applied now. It must be the store's only work."""
+        """Make one more attempt at an event received before; return whether it is applied now. It
+        must be the store's only work.
+        """
         item = BatchItem(None, stored_envelope(row.content), row.place, row.attempts + 1)
         with self._store.transaction():
             self._store.begin_again([row.place])
@@ -99,7 +123,7 @@ class BatchProcessor:
             self._apply(begun)
         self._settle_applied([item for item in items if item.outcome is None])
 
-    # -- dedupe and persist --------------------------------------------------------------------------------------
+    # -- dedupe and persist ------------------------------------------------------------------------
 
     def _persist(self, items: Sequence[BatchItem], known: dict[str, KnownEvent]) -> list[BatchItem]:
         new, again, reset = [], [], []
@@ -113,7 +137,9 @@ class BatchProcessor:
                 if row.status == RECEIVED and row.attempts < self._limit:
                     again.append(item)
                 elif row.status == RECEIVED:
-                    item.outcome = Dead(ATTEMPTS_SPENT, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(row.place))
+                    item.outcome = Dead(
+                        ATTEMPTS_SPENT, MAXDELIVER_EXHAUSTED, commit=self._mark_dead(row.place)
+                    )
                 elif row.status == DEAD and is_replay(item.message):
                     item.attempt = 1
                     reset.append(item)
@@ -130,7 +156,9 @@ class BatchProcessor:
         return [*new, *again, *reset]
 
     def _take_stored_content(self, items: Sequence[BatchItem]) -> None:
-        """Another message may have the same key: apply what the store holds, or a replay of the store would differ."""
+        """Another message may have the same key: apply what the store holds, or a replay of the
+        store would differ.
+        """
         if not items:
             return
         contents = self._store.contents_of([item.place for item in items])
@@ -144,17 +172,25 @@ class BatchProcessor:
         unsent = self._store.list_unsent_of([item.place for item in items])
         self.duplicates += len(items)
         for item in items:
-            log.info(events.DUPLICATE_DETECTED, idempotency_key=item.envelope.idempotency_key, agent=self._agent)
+            log.info(
+                events.DUPLICATE_DETECTED,
+                idempotency_key=item.envelope.idempotency_key,
+                agent=self._agent,
+            )
             self._finish(item, [one for one in unsent if one.place == item.place])
 
-    # -- apply ---------------------------------------------------------------------------------------------------
+    # -- apply -------------------------------------------------------------------------------------
 
     def _apply(self, items: Sequence[BatchItem]) -> None:
         try:
             with self._store.transaction():
                 state = StateTransaction(self._store.read_state)
                 applied = [item for item in items if self._apply_one(item, state)]
-                self._store.apply([item.place for item in applied], [one for item in applied for one in item.outgoing], state.rows)
+                self._store.apply(
+                    [item.place for item in applied],
+                    [one for item in applied for one in item.outgoing],
+                    state.rows,
+                )
                 crashpoint("agent_applying")
         except HandlerMisused:
             self._withdraw_attempts(items)
@@ -165,7 +201,9 @@ class BatchProcessor:
             self._finish(item, item.outgoing)
 
     def _withdraw_attempts(self, items: Sequence[BatchItem]) -> None:
-        """The agent ends, and this attempt does not count: what was begun is applied once `apply` is mended."""
+        """The agent ends, and this attempt does not count: what was begun is applied once `apply`
+        is mended.
+        """
         with self._store.transaction():
             self._store.withdraw_attempts([item.place for item in items])
 
@@ -173,16 +211,28 @@ class BatchProcessor:
         try:
             with contain_exit:
                 require_finished("receive", self._adapter.receive(item.envelope))  # type: ignore[func-returns-value]  # an author may do so
-                answer = self._adapter.apply(Context(self._agent, item.envelope.idempotency_key, state, item.attempt), item.envelope)
+                answer = self._adapter.apply(
+                    Context(self._agent, item.envelope.idempotency_key, state, item.attempt),
+                    item.envelope,
+                )
             item.outgoing = [
-                build_outgoing_row(self._agent, item.envelope, one, place=item.place, number=number, rules=self._rules)
+                build_outgoing_row(
+                    self._agent,
+                    item.envelope,
+                    one,
+                    place=item.place,
+                    number=number,
+                    rules=self._rules,
+                )
                 for number, one in enumerate(read_messages(answer))
             ]
         except (StoreFailed, HandlerMisused):
             raise
         except Poison as exc:
             state.rollback()
-            item.outcome = Dead(Fault(exc.code, text_of(exc)), PROCESSING_ERROR, commit=self._mark_dead(item.place))
+            item.outcome = Dead(
+                Fault(exc.code, text_of(exc)), PROCESSING_ERROR, commit=self._mark_dead(item.place)
+            )
             return False
         except Exception as exc:  # the author's code may raise anything
             state.rollback()
@@ -192,8 +242,16 @@ class BatchProcessor:
         return True
 
     def _on_failure(self, item: BatchItem, exc: Exception) -> Outcome:
-        """Tried again while there are attempts, and deliveries by the server, left (docs/reference/requirements.md#mf-8)."""
-        log.warning(events.HANDLER_FAILED, agent=self._agent, attempt=item.attempt, error=type(exc).__name__, exc_info=exc)
+        """Tried again while there are attempts, and deliveries by the server, left
+        (docs/reference/requirements.md#mf-8).
+        """
+        log.warning(
+            events.HANDLER_FAILED,
+            agent=self._agent,
+            attempt=item.attempt,
+            error=type(exc).__name__,
+            exc_info=exc,
+        )
         deliveries = item.message.deliveries if item.message is not None else 0
         if max(item.attempt, deliveries) < self._limit:
             return Retry(AGENT_FAILED)
@@ -229,10 +287,16 @@ def read_item(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> BatchItem
 
 
 def split_by_key(items: list[BatchItem]) -> Iterator[list[BatchItem]]:
-    """Split so that no part holds two messages of one key: the second one must find the result of the first."""
+    """Split so that no part holds two messages of one key: the second one must find the result of
+    the first.
+    """
     while items:
         first: dict[str, BatchItem] = {}
-        later = [item for item in items if first.setdefault(item.envelope.idempotency_key, item) is not item]
+        later = [
+            item
+            for item in items
+            if first.setdefault(item.envelope.idempotency_key, item) is not item
+        ]
         yield list(first.values())
         items = later
 
@@ -241,7 +305,14 @@ def row_of(item: BatchItem) -> NewEvent:
     """The row that is stored of it."""
     message = item.message
     assert message is not None  # a resumed item is in the store already  # noqa: S101
-    return NewEvent(item.place, item.envelope.idempotency_key, message.stream, message.sequence, message.subject, item.envelope.canonical)
+    return NewEvent(
+        item.place,
+        item.envelope.idempotency_key,
+        message.stream,
+        message.sequence,
+        message.subject,
+        item.envelope.canonical,
+    )
 
 
 def is_replay(message: Message | None) -> bool:

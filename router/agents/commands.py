@@ -2,7 +2,8 @@
 
 run                                     an agent, until a signal stops it
 send                                    a command or an event, to an agent's subject
-hash, events, state, verify, replay     read a store, also while an agent works on it; apply its events again
+hash, events, state, verify, replay     read a store, also while an agent works on it; apply its
+                                        events again
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.import_target import AgentTarget, StoreFile, import_agent
 from router.shell.option_values import read_foreign
-from router.shell.output import announce_event, build_grid, format_json, open_console, print_table, show_progress
+from router.shell.output import (
+    announce_event,
+    build_grid,
+    format_json,
+    open_console,
+    print_table,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     from router.agents.replay import ReplayResult
@@ -37,15 +45,31 @@ def run(
     target: AgentTarget,
     *,
     store: Annotated[
-        Path | None, typer.Option("--store", metavar="FILE", help="Its event store. Default: {name}.db here.", dir_okay=False)
+        Path | None,
+        typer.Option(
+            "--store",
+            metavar="FILE",
+            help="Its event store. Default: {name}.db here.",
+            dir_okay=False,
+        ),
     ] = None,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)] = 10.0,
-    http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz. Default: none.", min=1, max=65535)] = None,
+    drain: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0),
+    ] = 10.0,
+    http_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port of /metrics, /healthz and /readyz. Default: none.", min=1, max=65535
+        ),
+    ] = None,
 ) -> Coroutine[Any, Any, int]:
-    """Run an agent until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
+    """Run an agent until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second
+    signal ends at once: 130.
 
-    Prints one JSON line, agent.ready, once the previous run's work is finished and messages are fetched. Logs go to standard error.
-    Exit status: 1 the store failed, 2 the store, the durable or the filters are another's, 3 no broker answered.
+    Prints one JSON line, agent.ready, once the previous run's work is finished and messages are
+    fetched. Logs go to standard error. Exit status: 1 the store failed, 2 the store, the durable or
+    the filters are another's, 3 no broker answered.
 
     Example:  router agent run router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
@@ -54,7 +78,9 @@ def run(
     settings, adapter = session.settings, import_agent(target)
     path = store or Path(f"{adapter.name}.db")
     http = (settings.http.host, http_port) if http_port is not None else None
-    agent = Agent(settings.nats, adapter, store=path, topology=make_places(settings), drain_s=drain, http=http)
+    agent = Agent(
+        settings.nats, adapter, store=path, topology=make_places(settings), drain_s=drain, http=http
+    )
     return _run_agent(session, agent, {"agent": adapter.name, "store": str(path)})
 
 
@@ -62,13 +88,18 @@ async def _run_agent(session: CommandSession, agent: Agent, facts: dict[str, str
     from router.process.garbage_collection import calm_collector
 
     with calm_collector():
-        return await session.serve(agent.run(lambda nats_url: announce_event("agent.ready", **facts, nats_url=nats_url)))
+        return await session.serve(
+            agent.run(lambda nats_url: announce_event("agent.ready", **facts, nats_url=nats_url))
+        )
 
 
 def make_places(settings: Settings) -> AgentTopology:
     """Return the streams and limits of agents for these settings."""
     from router.agents.topology import AgentTopology
-    from router.operate.topology.declared_topology import declare_advisories_stream, declare_attempts_bucket
+    from router.operate.topology.declared_topology import (
+        declare_advisories_stream,
+        declare_attempts_bucket,
+    )
 
     agents = settings.agents
     return AgentTopology(
@@ -99,15 +130,30 @@ def make_places(settings: Settings) -> AgentTopology:
 @command()
 async def send(
     session: CommandSession,
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="ledger.post, or a whole subject: cmd.shop.orders.pay, evt.….")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUBJECT", help="ledger.post, or a whole subject: cmd.shop.orders.pay, evt.…."
+        ),
+    ],
     *,
-    payload: Annotated[str, typer.Option(help="Any JSON value; @FILE reads a file, - standard input.", metavar="JSON")] = "{}",
-    kind: Annotated[str | None, typer.Option("--type", help="The envelope's type. Default: the subject's last word.")] = None,
+    payload: Annotated[
+        str,
+        typer.Option(help="Any JSON value; @FILE reads a file, - standard input.", metavar="JSON"),
+    ] = "{}",
+    kind: Annotated[
+        str | None,
+        typer.Option("--type", help="The envelope's type. Default: the subject's last word."),
+    ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", help="idempotency_key: the same one again is applied once. Default: a new one.")
+        str | None,
+        typer.Option(
+            "--key", help="idempotency_key: the same one again is applied once. Default: a new one."
+        ),
     ] = None,
 ) -> None:
-    """Send a command to an agent, and wait until it is stored. Exit status: 0 stored (or stored before), 1 refused, 3 no stream took it.
+    """Send a command to an agent, and wait until it is stored. Exit status: 0 stored (or stored
+    before), 1 refused, 3 no stream took it.
 
     The agent creates its streams, so start it first.
 
@@ -118,9 +164,18 @@ async def send(
 
     whole = subject_of(subject, make_places(session.settings))
     type_ = kind if kind is not None else whole.rpartition(".")[2]
-    made = command_of(whole, type_, read_foreign(payload, "--payload"), key if key is not None else uuid4().hex)
-    stored = await (await session.open_jetstream()).publish(made.subject, made.data, {MESSAGE_ID: made.id})
-    fields = {"key": made.id, "subject": made.subject, "stream": stored["stream"], "sequence": stored["seq"]}
+    made = command_of(
+        whole, type_, read_foreign(payload, "--payload"), key if key is not None else uuid4().hex
+    )
+    stored = await (await session.open_jetstream()).publish(
+        made.subject, made.data, {MESSAGE_ID: made.id}
+    )
+    fields = {
+        "key": made.id,
+        "subject": made.subject,
+        "stream": stored["stream"],
+        "sequence": stored["seq"],
+    }
     is_duplicate = bool(stored.get("duplicate"))
     was_stored = "was stored before" if is_duplicate else "stored"
     text = f"{made.id} {was_stored}: {stored['stream']} {stored['seq']} on {made.subject}"
@@ -136,7 +191,8 @@ HASHES = ("events", "state", "log", "effects")
 
 @command(skip_settings)
 def hash_(session: CommandSession, store: StoreFile) -> None:
-    """Print a store's hashes: of its events by stream and sequence, by arrival, and of what applying them changed.
+    """Print a store's hashes: of its events by stream and sequence, by arrival, and of what
+    applying them changed.
 
     Example:  router agent hash --store ledger.db
     """
@@ -159,7 +215,8 @@ def events(
     key: Annotated[str | None, typer.Option(help="Only the event of this idempotency key.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
 ) -> None:
-    """List a store's events, the newest first; with --json one object a line, its content included. Exit status 0, also for none.
+    """List a store's events, the newest first; with --json one object a line, its content included.
+    Exit status 0, also for none.
 
     Example:  router agent events --store ledger.db --status received
     """
@@ -168,7 +225,17 @@ def events(
     session.emit(
         list_newest_events(store, EventFilter(status, key), limit),
         EVENT_COLUMNS,
-        lambda e: (e.place, e.stream, e.stream_seq, e.type, e.key, e.status, e.attempts, e.sent, e.unsent),
+        lambda e: (
+            e.place,
+            e.stream,
+            e.stream_seq,
+            e.type,
+            e.key,
+            e.status,
+            e.attempts,
+            e.sent,
+            e.unsent,
+        ),
         lambda e: e.to_json(),
         empty="no events",
     )
@@ -178,12 +245,15 @@ def events(
 def state(
     session: CommandSession,
     store: StoreFile,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only the value of this name.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Only the value of this name.")
+    ] = None,
     *,
     prefix: Annotated[str | None, typer.Option(help="Only names that begin so.")] = None,
     limit: Annotated[int, typer.Option(help="At most so many, by name.", min=1)] = 50,
 ) -> int:
-    """Show an agent's state; with --json one object a line, values whole. Exit status: 0, or 1 for a NAME that is not there.
+    """Show an agent's state; with --json one object a line, values whole. Exit status: 0, or 1 for
+    a NAME that is not there.
 
     Example:  router agent state --store ledger.db --prefix balance:
     """
@@ -198,14 +268,17 @@ def state(
         ("agent", "name", "value"),
         lambda one: (one.agent, one.name, shorten(format_json(one.value), VALUE_WIDTH)),
         asdict,
-        empty="nothing is remembered" if name is None and prefix is None else "nothing of that name is remembered",
+        empty="nothing is remembered"
+        if name is None and prefix is None
+        else "nothing of that name is remembered",
     )
     return exit_codes.OK if found or name is None else exit_codes.NO
 
 
 @command(skip_settings)
 def verify(session: CommandSession, store: StoreFile) -> int:
-    """Check a store: complete, nothing missing, nothing waiting. It reads every page. Exit status: 0 fine, 1 something is broken.
+    """Check a store: complete, nothing missing, nothing waiting. It reads every page. Exit status:
+    0 fine, 1 something is broken.
 
     Example:  router agent verify --store ledger.db
     """
@@ -213,7 +286,12 @@ def verify(session: CommandSession, store: StoreFile) -> int:
     from router.agents.verify import verify as look_over
 
     findings = look_over(store)
-    session.emit(findings, ("check", "verdict", "detail"), lambda one: (one.name, one.verdict, one.detail), empty="")
+    session.emit(
+        findings,
+        ("check", "verdict", "detail"),
+        lambda one: (one.name, one.verdict, one.detail),
+        empty="",
+    )
     return exit_codes.NO if any(one.verdict == FAIL for one in findings) else exit_codes.OK
 
 
@@ -224,29 +302,49 @@ def replay(
     *,
     store: StoreFile,
     into: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keep the fresh store here. Default: it is deleted.", dir_okay=False)
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Keep the fresh store here. Default: it is deleted.",
+            dir_okay=False,
+        ),
     ] = None,
 ) -> int:
-    """Apply a store's events to a fresh one and compare. Nothing is published. Exit status: 0 the same, 1 not.
+    """Apply a store's events to a fresh one and compare. Nothing is published. Exit status: 0 the
+    same, 1 not.
 
     Example:  router agent replay router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
     from router.agents.replay import replay as apply_again
 
     adapter = import_agent(target)
-    with tempfile.TemporaryDirectory(prefix="router-replay-") as home, show_progress("replaying", is_quiet=session.as_json) as advance:
+    with (
+        tempfile.TemporaryDirectory(prefix="router-replay-") as home,
+        show_progress("replaying", is_quiet=session.as_json) as advance,
+    ):
         result = apply_again(adapter, store, into or Path(home) / "fresh.db", advance)
-    session.emit_one({"same": result.is_same, **{name: getattr(result.replayed, name) for name in HASHES}}, lambda: _print_hashes(result))
+    session.emit_one(
+        {"same": result.is_same, **{name: getattr(result.replayed, name) for name in HASHES}},
+        lambda: _print_hashes(result),
+    )
     return exit_codes.OK if result.is_same else exit_codes.NO
 
 
 def _print_hashes(result: ReplayResult) -> None:
-    pairs = ((name, getattr(result.stored, name), getattr(result.replayed, name)) for name in HASHES)
-    rows = ((name, stored, replayed, "ok" if stored == replayed else "fail") for name, stored, replayed in pairs)
+    pairs = (
+        (name, getattr(result.stored, name), getattr(result.replayed, name)) for name in HASHES
+    )
+    rows = (
+        (name, stored, replayed, "ok" if stored == replayed else "fail")
+        for name, stored, replayed in pairs
+    )
     print_table(("hash", "stored", "replayed", "verdict"), rows)
 
 
-agent = typer.Typer(help="Agents whose effects happen once: run them, inspect their stores, replay them.", no_args_is_help=True)
+agent = typer.Typer(
+    help="Agents whose effects happen once: run them, inspect their stores, replay them.",
+    no_args_is_help=True,
+)
 agent.command()(run)
 agent.command()(send)
 agent.command("hash")(hash_)

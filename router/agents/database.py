@@ -1,4 +1,5 @@
-"""One SQLite file, one process: opened, locked, migrated to this version; SQLite's errors translated.
+"""One SQLite file, one process: opened, locked, migrated to this version; SQLite's errors
+translated.
 
 `journal_mode=WAL` and `synchronous=FULL`: a commit that returned is on the disk. With NORMAL a
 power failure may undo a commit whose message was acknowledged
@@ -6,8 +7,10 @@ power failure may undo a commit whose message was acknowledged
 process: of two, each would find the other's redelivery new (docs/reference/requirements.md#mf-12).
 Readers (`router agent events`) need no lock.
 
-    StoreFailed     the disk is full, the file locked or damaged: the agent ends, and acknowledges nothing that is not stored
-    Misconfigured   in use by another process, another program's file, made by a newer version, or with a schema that is not ours
+    StoreFailed     the disk is full, the file locked or damaged: the agent ends, and acknowledges
+                    nothing that is not stored
+    Misconfigured   in use by another process, another program's file, made by a newer version, or
+                    with a schema that is not ours
 """
 
 from __future__ import annotations
@@ -57,7 +60,9 @@ class StoreFile:
     """An open store. One thread uses it at a time; `close` releases the lock."""
 
     def __init__(self, path: Path, *, is_durable: bool = True) -> None:
-        """`is_durable` False: it can be made again, so nothing waits for the disk. Raises Misconfigured, or StoreFailed."""
+        """`is_durable` False: it can be made again, so nothing waits for the disk. Raises
+        Misconfigured, or StoreFailed.
+        """
         self.path = path
         self._lock = StoreLock(path)
         try:
@@ -72,7 +77,9 @@ class StoreFile:
         except BaseException:  # also Ctrl-C: the lock must not outlive a store that did not open
             self._lock.release()
             raise
-        self.id = str(self.connection.execute("SELECT value FROM facts WHERE name = 'id'").fetchone()[0])
+        self.id = str(
+            self.connection.execute("SELECT value FROM facts WHERE name = 'id'").fetchone()[0]
+        )
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -103,7 +110,9 @@ class StoreFile:
 
 @contextmanager
 def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a store for reading, also while an agent works on it. Raises Misconfigured, or StoreFailed."""
+    """Open a store for reading, also while an agent works on it. Raises Misconfigured, or
+    StoreFailed.
+    """
     if not path.is_file():
         raise Misconfigured("store", f"there is no {path}")
     connection = None
@@ -119,9 +128,12 @@ def open_read_only(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _connect(uri: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
+    connection = sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000
+    )
     connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-    connection.execute("PRAGMA trusted_schema = OFF")  # functions that a schema calls may have no effects
+    # functions that a schema calls may have no effects
+    connection.execute("PRAGMA trusted_schema = OFF")
     return connection
 
 
@@ -138,7 +150,9 @@ def _bring_forward(connection: sqlite3.Connection, path: Path) -> None:
         _check_schema(connection, path, version)
     for number, script in enumerate(schema.MIGRATIONS[version:], version + 1):
         # One transaction for each version: a crash between leaves a store of one of them.
-        connection.executescript(f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;")
+        connection.executescript(
+            f"BEGIN IMMEDIATE; {script} PRAGMA user_version = {number}; COMMIT;"
+        )
     if not version:
         connection.execute(f"PRAGMA application_id = {schema.APPLICATION_ID}")
     connection.execute("INSERT OR IGNORE INTO facts VALUES ('id', ?)", (uuid.uuid4().hex,))
@@ -147,7 +161,13 @@ def _bring_forward(connection: sqlite3.Connection, path: Path) -> None:
 def _check_schema(connection: sqlite3.Connection, path: Path, version: int) -> None:
     if found := differences(connection, version):
         names = ", ".join(found)
-        raise Misconfigured("store", f"{path} differs from an agent's event store ({names}): restore a copy, or drop what is not its own")
+        raise Misconfigured(
+            "store",
+            (
+                f"{path} differs from an agent's event store ({names}): restore a copy, or "
+                "drop what is not its own"
+            ),
+        )
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -163,7 +183,10 @@ def _check(connection: sqlite3.Connection, path: Path, version: int) -> None:
         raise Misconfigured("store", f"{path} is not an agent's event store")
     if version > len(schema.MIGRATIONS):
         newest = len(schema.MIGRATIONS)
-        raise Misconfigured("store", f"{path} has schema version {version}, this program knows {newest}: use a newer one")
+        raise Misconfigured(
+            "store",
+            f"{path} has schema version {version}, this program knows {newest}: use a newer one",
+        )
 
 
 # -- The lock. Its file also holds the owner's process id.
@@ -184,7 +207,9 @@ class StoreLock:
         except OSError as exc:
             holder = os.read(self._file, 32).decode("ascii", "replace").strip()
             os.close(self._file)
-            raise Misconfigured("store", f"{path} is in use by process {holder or '?'}: one process per store") from exc
+            raise Misconfigured(
+                "store", f"{path} is in use by process {holder or '?'}: one process per store"
+            ) from exc
         os.ftruncate(self._file, 0)
         os.write(self._file, b"%d" % os.getpid())
 

@@ -1,8 +1,12 @@
-"""The envelope that an agent gets, read from a message, and the same at every delivery of it (docs/reference/requirements.md#mf-9).
+"""The envelope that an agent gets, read from a message, and the same at every delivery of it
+(docs/reference/requirements.md#mf-9).
 
-    idempotency_key   the body's, else `Nats-Msg-Id`, else stream, sequence and stream time: sequences begin again in a stream made anew
-    ts                the body's as it is, else the stream's time in milliseconds: a redelivery gives the same
-    trace_id          the body's, else the `traceparent`'s, else derived from the key; span_id likewise
+    idempotency_key   the body's, else `Nats-Msg-Id`, else stream, sequence and stream time:
+                      sequences begin again in a stream made anew
+    ts                the body's as it is, else the stream's time in milliseconds: a redelivery
+                      gives the same
+    trace_id          the body's, else the `traceparent`'s, else derived from the key; span_id
+                      likewise
     payload           any JSON value; absent = {}
 
 `canonical` is its content as bytes: the store keeps them, and the hashes are made of them.
@@ -34,7 +38,9 @@ _TRACE = re.compile(r"(?!0{32})[0-9a-f]{32}")  # W3C Trace Context
 
 
 class Envelope(Struct, frozen=True, kw_only=True, gc=False):
-    """One event or command (docs/reference/requirements.md#mf-4). `ts`: the sender's value as it is, or the stream's milliseconds."""
+    """One event or command (docs/reference/requirements.md#mf-4). `ts`: the sender's value as it
+    is, or the stream's milliseconds.
+    """
 
     idempotency_key: str
     type: str
@@ -56,7 +62,11 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def payload_json(self) -> bytes:
         """The payload with every digit that came, names sorted."""
-        return self.written if self.written is not None else dump_json(self.payload, orjson.OPT_SORT_KEYS)
+        return (
+            self.written
+            if self.written is not None
+            else dump_json(self.payload, orjson.OPT_SORT_KEYS)
+        )
 
     def to_json(self) -> dict[str, Any]:
         body = {
@@ -73,10 +83,16 @@ class Envelope(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def read_envelope(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES) -> Envelope:
-    """Read the envelope in a message. Raises Malformed, which names the field; limits are checked before parsing."""
+    """Read the envelope in a message. Raises Malformed, which names the field; limits are checked
+    before parsing.
+    """
     body = read_foreign_object(message.data, max_bytes)
     payload = {} if body.get("payload") is None else body["payload"]
-    key = _text(body, "idempotency_key", MAX_KEY) or _message_id(message.headers) or _place_of(message)
+    key = (
+        _text(body, "idempotency_key", MAX_KEY)
+        or _message_id(message.headers)
+        or _place_of(message)
+    )
     trace, span = _id(body, "trace_id"), _id(body, "span_id")
     if trace is None or span is None:
         instead = _trace_of(message.headers, key)
@@ -107,7 +123,9 @@ def _read_written(data: bytes, payload: object) -> bytes | None:
 
 
 def derive_ids(*parts: str) -> tuple[str, str]:
-    """Derive an id of 16 bytes and one of 8, as hex: the same parts always give the same two, on every Python."""
+    """Derive an id of 16 bytes and one of 8, as hex: the same parts always give the same two, on
+    every Python.
+    """
     whole = _FRESH.copy()
     whole.update("\x00".join(parts).encode())
     both = whole.hexdigest()
@@ -138,7 +156,14 @@ def _ts(body: Mapping[str, Any], message: Message) -> Ts:
         case str() if ids.is_opaque(value):
             return value
         case _:
-            raise invalid_field("ts", "ts", "a number that a double or 64 bits hold, or 1..128 printable ASCII characters without spaces")
+            raise invalid_field(
+                "ts",
+                "ts",
+                (
+                    "a number that a double or 64 bits hold, or 1..128 printable ASCII "
+                    "characters without spaces"
+                ),
+            )
 
 
 def _is_bounded(value: float) -> bool:
@@ -177,7 +202,10 @@ def _place_of(message: Message) -> str:
 
 
 def _trace_of(headers: Mapping[str, str], key: str) -> tuple[str, str]:
-    if contract.TRACEPARENT not in headers or (traceparent := contract.traceparent_in(headers)) is None:
+    if (
+        contract.TRACEPARENT not in headers
+        or (traceparent := contract.traceparent_in(headers)) is None
+    ):
         return derive_ids("trace", key)
     _, trace, span, *_ = traceparent.split("-")
     return trace, span

@@ -1,6 +1,8 @@
-"""Hashes of a store: the same content gives the same hash, in whatever order it was delivered (docs/reference/requirements.md#mf-11).
+"""Hashes of a store: the same content gives the same hash, in whatever order it was delivered
+(docs/reference/requirements.md#mf-11).
 
-    state     every event's content, sorted by (stream, sequence), and by key where a stream was made anew: redeliveries and
+    state     every event's content, sorted by (stream, sequence), and by key where a stream was
+              made anew: redeliveries and
               another order change nothing
     log       the same in the order of arrival
     effects   the results of applying: outgoing messages and the agent's state
@@ -16,7 +18,10 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-_STATE = "SELECT stream, stream_seq, subject, content FROM events ORDER BY stream, stream_seq, idempotency_key"
+_STATE = (
+    "SELECT stream, stream_seq, subject, content FROM events ORDER BY stream, stream_seq, "
+    "idempotency_key"
+)
 _LOG = "SELECT stream, stream_seq, subject, content FROM events ORDER BY place"
 _OUTGOING = "SELECT id, subject, data FROM outgoing ORDER BY id"
 _MEMORY = "SELECT agent, name, value FROM memory ORDER BY agent, name"
@@ -50,5 +55,6 @@ def _feed(whole: hashlib._Hash, rows: Iterable[tuple[str | int | bytes, ...]]) -
     for row in rows:
         for cell in row:
             data = cell if isinstance(cell, bytes) else str(cell).encode()
-            whole.update(b"%d:" % len(data))  # its length first: no two rows can have the same bytes
+            # its length first: no two rows can have the same bytes
+            whole.update(b"%d:" % len(data))
             whole.update(data)

@@ -19,7 +19,8 @@ _QUERY = (
     "SELECT place, stream, stream_seq, subject, idempotency_key, status, attempts, content,"
     " (SELECT count(stored_seq) FROM outgoing WHERE outgoing.place = events.place),"
     " (SELECT count(*) - count(stored_seq) FROM outgoing WHERE outgoing.place = events.place)"
-    " FROM events WHERE (:status IS NULL OR status = :status) AND (:key IS NULL OR idempotency_key = :key) ORDER BY place DESC LIMIT :limit"
+    " FROM events WHERE (:status IS NULL OR status = :status) AND (:key IS NULL OR "
+    "idempotency_key = :key) ORDER BY place DESC LIMIT :limit"
 )
 
 
@@ -57,4 +58,9 @@ def list_newest_events(path: Path, wanted: EventFilter, limit: int) -> list[List
     if wanted.status not in (None, *EVENT_STATUSES):
         raise Misconfigured("status", f"should be one of {', '.join(EVENT_STATUSES)}")
     with open_read_only(path) as db:
-        return [ListedEvent(*row) for row in db.execute(_QUERY, {"status": wanted.status, "key": wanted.key, "limit": limit})]
+        return [
+            ListedEvent(*row)
+            for row in db.execute(
+                _QUERY, {"status": wanted.status, "key": wanted.key, "limit": limit}
+            )
+        ]

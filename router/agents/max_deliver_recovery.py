@@ -1,7 +1,9 @@
-"""Recover messages that the server has given up (docs/explanation/durability.md#safety-net). That costs them no attempt.
+"""Recover messages that the server has given up (docs/explanation/durability.md#safety-net). That
+costs them no attempt.
 
-A delivery is no attempt: five crashes of the process strand a message that was never begun. So this fetches each message that the server
-gives up by its sequence, and hands it to the agent like any other; the store's own count decides when it is hopeless.
+A delivery is no attempt: five crashes of the process strand a message that was never begun. So this
+fetches each message that the server gives up by its sequence, and hands it to the agent like any
+other; the store's own count decides when it is hopeless.
 
     advisory ──> fetch by sequence ──> the agent's batch ──> publish its messages, or its dead letter ──> delete it from the work queue
 
@@ -34,7 +36,14 @@ class AgentMaxDeliverRecovery:
     """For one subscription. `handle` is the handler of the advisories' consumer."""
 
     def __init__(
-        self, subscription: AgentSubscription, jetstream: JetStream, *, take: Take, letter: Letter, alerts: AgentAlerts, is_work_queue: bool
+        self,
+        subscription: AgentSubscription,
+        jetstream: JetStream,
+        *,
+        take: Take,
+        letter: Letter,
+        alerts: AgentAlerts,
+        is_work_queue: bool,
     ) -> None:
         self._subscription = subscription
         self._jetstream = jetstream
@@ -51,18 +60,28 @@ class AgentMaxDeliverRecovery:
             return Done()  # settled after all, or a re-created stream
         message = to_message(stored, self._subscription)
         outcome = await self._take(message)
-        log.warning(events.MESSAGE_RESCUED, stream=self._subscription.stream, sequence=stored.sequence, outcome=type(outcome).__name__)
+        log.warning(
+            events.MESSAGE_RESCUED,
+            stream=self._subscription.stream,
+            sequence=stored.sequence,
+            outcome=type(outcome).__name__,
+        )
         self._alerts.on_recovered(self._subscription.durable, message)
         return self._translate_outcome(message, outcome)
 
     def _translate_outcome(self, message: Message, outcome: Outcome) -> Outcome:
-        """The same outcome for an advisory: instead of an ack, the message is deleted from its queue."""
+        """The same outcome for an advisory: instead of an ack, the message is deleted from its
+        queue.
+        """
         match outcome:
             case Done(effects, _, commit):
                 return Done(effects, commit=self._remove_after(message, commit))
             case Dead(fault, reason, _, commit):
                 letter = self._letter(message, reason, fault)
-                return Done((letter,) if letter is not None else (), commit=self._remove_after(message, commit))
+                return Done(
+                    (letter,) if letter is not None else (),
+                    commit=self._remove_after(message, commit),
+                )
             case Retry(fault, delay):
                 return Retry(fault, delay, uses_attempt=False)  # the store counts
             case Hold():
@@ -76,14 +95,27 @@ class AgentMaxDeliverRecovery:
                 await committing
             if self._is_work_queue:
                 with contextlib.suppress(BrokerRefused):  # it was settled meanwhile
-                    await self._jetstream.ask(f"STREAM.MSG.DELETE.{self._subscription.stream}", {"seq": message.sequence, "no_erase": True})
+                    await self._jetstream.ask(
+                        f"STREAM.MSG.DELETE.{self._subscription.stream}",
+                        {"seq": message.sequence, "no_erase": True},
+                    )
 
         return run
 
 
 def to_message(stored: StoredMessage, subscription: AgentSubscription) -> Message:
-    """Build the message as a consumer would: the same stream time gives the same `ts` and the same dead letter's id."""
+    """Build the message as a consumer would: the same stream time gives the same `ts` and the same
+    dead letter's id.
+    """
     stored_ns = nanos(stored.time)
     return Message(
-        stored.subject, stored.data, stored.headers, subscription.stream, subscription.durable, stored.sequence, stored_ns, 1, ""
+        stored.subject,
+        stored.data,
+        stored.headers,
+        subscription.stream,
+        subscription.durable,
+        stored.sequence,
+        stored_ns,
+        1,
+        "",
     )

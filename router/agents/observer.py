@@ -1,4 +1,5 @@
-"""Observe an agent's consumers: pass publish acks to the store, count, and alert where a person should know.
+"""Observe an agent's consumers: pass publish acks to the store, count, and alert where a person
+should know.
 
 Rule: docs/reference/contracts.md#alerts.
 """
@@ -28,7 +29,8 @@ class AgentStats(Struct):
     given_up: int = 0  # of the dead: those at the limit of attempts
     rescued: int = 0  # the server had given them up
     paused: set[str] = set()  # durables whose consumer waits until it can publish
-    waiting: set[str] = set()  # durables of which some messages wait for a stream that refuses; the others go on
+    # durables of which some messages wait for a stream that refuses; the others go on
+    waiting: set[str] = set()
     held_back: dict[str, str] = {}  # durables that an operator paused: until when, and what ends it
 
 
@@ -64,7 +66,12 @@ class AgentObserver(LoggingObserver):
             self._stats.applied += 1
         elif isinstance(outcome, Dead):
             self._stats.dead += 1
-            log.error(events.DEAD_LETTER_STORED, consumer=self._durable, sequence=message.sequence, reason=outcome.reason)
+            log.error(
+                events.DEAD_LETTER_STORED,
+                consumer=self._durable,
+                sequence=message.sequence,
+                reason=outcome.reason,
+            )
             if outcome.reason == MAXDELIVER_EXHAUSTED:
                 self._stats.given_up += 1
                 self._alert(build_limit_alert(self._durable, message))

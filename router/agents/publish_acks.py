@@ -1,4 +1,5 @@
-"""Record where outgoing messages are stored: publish acks arrive on the loop, and are written with the next commit (protocol, step 5).
+"""Record where outgoing messages are stored: publish acks arrive on the loop, and are written with
+the next commit (protocol, step 5).
 
     expect (store's thread) ──> note: called by the consumer's observer ──> take: in the next batch's commit, or a quarter second later
 
@@ -18,7 +19,9 @@ FLUSH_DELAY_S = 0.25
 
 
 class PublishAckBuffer:
-    """Marks on their way into the store. The store's thread calls `expect` and `take`, the event loop the others."""
+    """Marks on their way into the store. The store's thread calls `expect` and `take`, the event
+    loop the others.
+    """
 
     def __init__(self) -> None:
         self._expected: dict[str, tuple[int, int]] = {}  # place in the store by message id

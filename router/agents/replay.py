@@ -1,10 +1,12 @@
-"""The events of a store applied again, from nothing, to a fresh one: the same hashes, or the agent is not deterministic.
+"""The events of a store applied again, from nothing, to a fresh one: the same hashes, or the agent
+is not deterministic.
 
 Rule: docs/reference/requirements.md#mf-11.
 
     a store ──> its events, in the order in which they were applied ──> the adapter ──> a fresh store
 
-Nothing is published. What was received and never applied is copied as it is, so that both stores hold the same content.
+Nothing is published. What was received and never applied is copied as it is, so that both stores
+hold the same content.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ from router.core.signatures import require_finished
 EVENTS_PER_COMMIT = 500
 ALL_SUBJECTS = OutputRules(lambda _: True, 2**62)  # nothing is sent
 _EVENTS = (
-    "SELECT place, idempotency_key, stream, stream_seq, subject, content, turn, attempts FROM events WHERE agent = ?"
+    "SELECT place, idempotency_key, stream, stream_seq, subject, content, turn, attempts "
+    "FROM events WHERE agent = ?"
     " ORDER BY turn IS NULL, turn, place"
 )
 
@@ -55,8 +58,12 @@ class ReplayResult(Struct, frozen=True):
         return self.stored == self.replayed
 
 
-def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress = lambda *_: None) -> ReplayResult:
-    """Raises Misconfigured when there is a file at `into`, StoreFailed, ReplayDiverged. The source is only read."""
+def replay(
+    adapter: AgentAdapter, source: Path, into: Path, progress: Progress = lambda *_: None
+) -> ReplayResult:
+    """Raises Misconfigured when there is a file at `into`, StoreFailed, ReplayDiverged. The source
+    is only read.
+    """
     check_adapter(adapter)
     if into.exists():
         raise Misconfigured("into", f"{into} exists: a replay begins from nothing")
@@ -70,7 +77,9 @@ def replay(adapter: AgentAdapter, source: Path, into: Path, progress: Progress =
             fresh.close()
 
 
-def _replay(adapter: AgentAdapter, db: sqlite3.Connection, store: Store, count: int, progress: Progress) -> None:
+def _replay(
+    adapter: AgentAdapter, db: sqlite3.Connection, store: Store, count: int, progress: Progress
+) -> None:
     rows, done = db.execute(_EVENTS, (adapter.name,)), 0
     while page := rows.fetchmany(EVENTS_PER_COMMIT):
         with store.transaction():
@@ -92,12 +101,19 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
     try:
         with contain_exit:
             require_finished("receive", adapter.receive(envelope))  # type: ignore[func-returns-value]  # an author may do so
-            answers = read_messages(adapter.apply(Context(adapter.name, key, state, attempts), envelope))
+            answers = read_messages(
+                adapter.apply(Context(adapter.name, key, state, attempts), envelope)
+            )
         messages = [
-            build_outgoing_row(adapter.name, envelope, one, place=place, number=number, rules=ALL_SUBJECTS)
+            build_outgoing_row(
+                adapter.name, envelope, one, place=place, number=number, rules=ALL_SUBJECTS
+            )
             for number, one in enumerate(answers)
         ]
     except Exception as exc:  # the author's code may raise anything
-        raise ReplayDiverged(f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: {text_of(exc)}") from exc
+        raise ReplayDiverged(
+            f"the agent applied {key!r} before, and fails at it now: {type(exc).__name__}: "
+            f"{text_of(exc)}"
+        ) from exc
     state.commit()
     return messages

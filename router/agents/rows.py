@@ -43,5 +43,6 @@ class OutgoingRow(Struct, frozen=True, gc=False):
     traceparent: str | None
 
 
-Mark = tuple[str, int, int, int]  # stream, stream sequence, place, number: where an outgoing message is stored
+# stream, stream sequence, place, number: where an outgoing message is stored
+Mark = tuple[str, int, int, int]
 Memory = tuple[str, bytes | None]  # name, value as JSON; None: deleted

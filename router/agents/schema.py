@@ -1,24 +1,30 @@
-"""The event store's tables, version by version. A store of an older version is brought forward when it is opened.
+"""The event store's tables, version by version. A store of an older version is brought forward when
+it is opened.
 
-    events     one row for each idempotency key: its content, how far it has come, when it was applied (`turn`)
-    outgoing   what applying it sent; `stored_seq` is the PubAck's, NULL = it may not stand in any stream yet
+    events     one row for each idempotency key: its content, how far it has come, when it was
+               applied (`turn`)
+    outgoing   what applying it sent; `stored_seq` is the PubAck's, NULL = it may not stand in any
+               stream yet
     memory     the agent's state
     facts      the store's own id
 
-A message is `received` once it is here, `applied` once its effects are, `dead` once its dead letter is stored.
+A message is `received` once it is here, `applied` once its effects are, `dead` once its dead letter
+is stored.
 """
 
 from __future__ import annotations
 
 APPLICATION_ID = 0x4D465354  # "MFST": another program's SQLite file is told from ours
 
-MAX_POSITION = 2**62  # the greatest place or turn that another may follow: a store gets there by no number of events
+# the greatest place or turn that another may follow: a store gets there by no number of events
+MAX_POSITION = 2**62
 
 RECEIVED = "received"
 APPLIED = "applied"
 DEAD = "dead"
 
-# The check of `status` is no IN of three: SQLite would make a table of them for every row that is written.
+# The check of `status` is no IN of three: SQLite would make a table of them for every row that is
+# written.
 _FIRST = """
 CREATE TABLE events (
   place INTEGER PRIMARY KEY,

@@ -1,7 +1,9 @@
-"""Check that a store's schema is ours, and nothing else: tables, indexes, triggers, views, word for word.
+"""Check that a store's schema is ours, and nothing else: tables, indexes, triggers, views, word for
+word.
 
-A trigger that was added to the file runs inside the agent's own commits, and its writes count as the agent's. So an agent refuses to open
-a store that holds anything beside its schema, and `router agent verify` names what it holds.
+A trigger that was added to the file runs inside the agent's own commits, and its writes count as
+the agent's. So an agent refuses to open a store that holds anything beside its schema, and `router
+agent verify` names what it holds.
 """
 
 from __future__ import annotations
@@ -13,7 +15,11 @@ from functools import cache
 from router.agents import schema
 
 MAX_REPORTED = 5
-_OBJECTS = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT IN ('sqlite_stat1', 'sqlite_stat4')"  # ANALYZE makes those
+# ANALYZE makes those
+_OBJECTS = (
+    "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE name NOT IN ('sqlite_stat1', "
+    "'sqlite_stat4')"
+)
 
 Object = tuple[str, str, str, str]  # type, name, table, its SQL with single spaces
 
@@ -22,7 +28,11 @@ def differences(connection: sqlite3.Connection, version: int) -> Sequence[str]:
     """Objects that are not ours, and ours that are missing or changed; at most MOST_TOLD of them."""
     found, ours = _objects(connection), _expected_objects(schema.MIGRATIONS[:version])
     strange = [f"{kind} {_format_name(name)}" for kind, name, _, _ in sorted(found - ours)]
-    missing = [f"no {kind} {name}" for kind, name, _, _ in sorted(ours - found) if f"{kind} {name}" not in strange]
+    missing = [
+        f"no {kind} {name}"
+        for kind, name, _, _ in sorted(ours - found)
+        if f"{kind} {name}" not in strange
+    ]
     return [*strange, *missing][:MAX_REPORTED]
 
 
@@ -44,5 +54,6 @@ def _expected_objects(migrations: tuple[str, ...]) -> frozenset[Object]:
 
 def _objects(connection: sqlite3.Connection) -> frozenset[Object]:
     return frozenset(
-        (str(kind), str(name), str(table), " ".join(str(text or "").split())) for kind, name, table, text in connection.execute(_OBJECTS)
+        (str(kind), str(name), str(table), " ".join(str(text or "").split()))
+        for kind, name, table, text in connection.execute(_OBJECTS)
     )

@@ -1,4 +1,5 @@
-"""A message to an agent, written by a person: checked as the agent will read it, before it is published.
+"""A message to an agent, written by a person: checked as the agent will read it, before it is
+published.
 
 ledger.post                     -> cmd.{scope}.ledger.post
 cmd.shop.orders.pay, evt.…      as it is
@@ -21,12 +22,17 @@ def subject_of(text: str, topology: AgentTopology) -> str:
     """The subject. Raises Misconfigured for one that no agent can consume."""
     subject = text if topology.is_bound(text) else f"cmd.{topology.scope}.{text}"
     if not ids.is_literal_subject(subject) or "." not in text:
-        raise Misconfigured("SUBJECT", f"should be like ledger.post, or begin with cmd. or evt., and {text[:128]!r} is not")
+        raise Misconfigured(
+            "SUBJECT",
+            f"should be like ledger.post, or begin with cmd. or evt., and {text[:128]!r} is not",
+        )
     return subject
 
 
 def command_of(subject: str, kind: str, payload: Any, key: str) -> Effect:
-    """Build the message; its key is its id, so the stream stores it once, however often it is sent. Raises Malformed."""
+    """Build the message; its key is its id, so the stream stores it once, however often it is sent.
+    Raises Malformed.
+    """
     data = dump_json({"idempotency_key": key, "type": kind, "payload": payload})
     read_envelope(Message(subject, data, {}, "", "", 0, now_ms() * 1_000_000, 1, ""))
     return Effect(subject, data, key)

@@ -1,9 +1,10 @@
-"""An agent's state while a batch is applied: the changes of one message are committed or rolled back as a whole.
+"""An agent's state while a batch is applied: the changes of one message are committed or rolled
+back as a whole.
 
     get ──> this message's changes ──> the batch's changes so far ──> the store
 
-A message that fails leaves no trace, and costs no savepoint in SQLite: its changes were never written. `list_state_entries` lists a
-state for people, also while the agent works.
+A message that fails leaves no trace, and costs no savepoint in SQLite: its changes were never
+written. `list_state_entries` lists a state for people, also while the agent works.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from router.contracts.exact_json import load_json, load_written
 from router.core.errors import Poison
 
 MAX_STATE_NAME = 512  # characters
-MAX_STATE_VALUE_BYTES = 64 * 1024 * 1024  # bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
+# bytes of JSON; SQLite refuses a gigabyte, and would end the agent with it
+MAX_STATE_VALUE_BYTES = 64 * 1024 * 1024
 
 
 class StateTooLarge(Poison):
@@ -53,7 +55,10 @@ class StateTransaction:
         _check_text(name)
         data = write_value(value, orjson.OPT_SORT_KEYS)
         if not 0 < len(name) <= MAX_STATE_NAME or len(data) > MAX_STATE_VALUE_BYTES:
-            raise StateTooLarge(f"a state's name has 1 to {MAX_STATE_NAME} characters, its value at most {MAX_STATE_VALUE_BYTES} bytes")
+            raise StateTooLarge(
+                f"a state's name has 1 to {MAX_STATE_NAME} characters, its value at most "
+                f"{MAX_STATE_VALUE_BYTES} bytes"
+            )
         self._draft[name] = data
 
     def delete(self, name: str) -> None:
@@ -74,19 +79,23 @@ class StateTransaction:
 
 
 def _check_text(name: str) -> None:
-    """Raises StateTooLarge. SQLite would refuse a name that is no text when the batch is stored, and end the agent at each start."""
+    """Raises StateTooLarge. SQLite would refuse a name that is no text when the batch is stored,
+    and end the agent at each start.
+    """
     try:
         if isinstance(name, str):
             name.encode()
             return
-    except UnicodeEncodeError:  # half of a surrogate pair, as an escape within JSON within JSON gives
+    except UnicodeEncodeError:
+        # half of a surrogate pair, as an escape within JSON within JSON gives
         pass
     raise StateTooLarge(f"a state's name is a text of 1 to {MAX_STATE_NAME} characters")
 
 
 _QUERY = (
     "SELECT agent, name, value FROM memory WHERE (:name IS NULL OR name = :name)"
-    " AND (:prefix IS NULL OR substr(name, 1, length(:prefix)) = :prefix) ORDER BY agent, name LIMIT :limit"
+    " AND (:prefix IS NULL OR substr(name, 1, length(:prefix)) = :prefix) ORDER BY agent, "
+    "name LIMIT :limit"
 )
 
 
@@ -98,10 +107,14 @@ class StateEntry(Struct, frozen=True):
     value: Any
 
 
-def list_state_entries(path: Path, *, name: str | None = None, prefix: str | None = None, limit: int) -> list[StateEntry]:
+def list_state_entries(
+    path: Path, *, name: str | None = None, prefix: str | None = None, limit: int
+) -> list[StateEntry]:
     """Sorted by name; None: any. Raises Misconfigured, StoreFailed."""
     with open_read_only(path) as db:
         return [
             StateEntry(agent, key, load_written(value))
-            for agent, key, value in db.execute(_QUERY, {"name": name, "prefix": prefix, "limit": limit})
+            for agent, key, value in db.execute(
+                _QUERY, {"name": name, "prefix": prefix, "limit": limit}
+            )
         ]

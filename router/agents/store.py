@@ -1,4 +1,5 @@
-"""The event store's statements, many rows at a time. Called from the store's thread alone; what a row means is `batch`'s to say.
+"""The event store's statements, many rows at a time. Called from the store's thread alone; what a
+row means is `batch`'s to say.
 
 Everything that writes is called inside `transaction()`; the caller says what belongs together. The
 state of an agent is the table `memory`: values by key, of which the store keeps small ones that
@@ -23,7 +24,8 @@ from router.core.errors import Misconfigured
 # -- The store.
 
 UNSENT_PAGE = 500
-MAX_HOT_VALUES, MAX_HOT_BYTES = 4096, 4096  # cached values of the state, and the largest size of one with its name
+# cached values of the state, and the largest size of one with its name
+MAX_HOT_VALUES, MAX_HOT_BYTES = 4096, 4096
 
 
 class Store:
@@ -36,7 +38,9 @@ class Store:
         self._hot: dict[str, bytes] = {}  # as committed: this process alone writes the file
         with database.translate_errors():
             self._last_place = self._greatest("place", "SELECT max(place) FROM events")
-            self._last_turn = self._greatest("turn", "SELECT max(turn) FROM events WHERE turn IS NOT NULL")
+            self._last_turn = self._greatest(
+                "turn", "SELECT max(turn) FROM events WHERE turn IS NOT NULL"
+            )
 
     def transaction(self) -> AbstractContextManager[sqlite3.Connection]:
         return self.database.transaction()
@@ -45,19 +49,21 @@ class Store:
         self._last_place += 1
         return self._last_place
 
-    # -- dedupe and persist --------------------------------------------------------------------------------------
+    # -- dedupe and persist ------------------------------------------------------------------------
 
     def find(self, keys: Sequence[str]) -> dict[str, KnownEvent]:
         """What is known of these keys; one query, however many."""
         with self.database.translate_errors():
             rows = self._db.execute(
-                # CROSS: key by key, in the index; as `IN (SELECT …)` they would be sorted into a table first.
+                # CROSS: key by key, in the index; as `IN (SELECT …)` they would be sorted into a
+                # table first.
                 "SELECT idempotency_key, place, status, attempts FROM json_each(?) AS one"
                 " CROSS JOIN events ON agent = ? AND idempotency_key = one.value",
                 (orjson.dumps(keys).decode(), self._agent),
             ).fetchall()
         return {
-            key: KnownEvent(place, status, attempts if type(attempts) is int else MAX_POSITION) for key, place, status, attempts in rows
+            key: KnownEvent(place, status, attempts if type(attempts) is int else MAX_POSITION)
+            for key, place, status, attempts in rows
         }
 
     def contents_of(self, places: Sequence[int]) -> dict[int, bytes]:
@@ -65,48 +71,80 @@ class Store:
         with self.database.translate_errors():
             return dict(
                 self._db.execute(
-                    "SELECT place, content FROM events WHERE place IN (SELECT value FROM json_each(?))", (orjson.dumps(places).decode(),)
+                    (
+                        "SELECT place, content FROM events WHERE place IN (SELECT value FROM "
+                        "json_each(?))"
+                    ),
+                    (orjson.dumps(places).decode(),),
                 ).fetchall()
             )
 
     def receive(self, rows: Sequence[NewEvent]) -> None:
         write_rows(
             self._db,
-            "INSERT INTO events (place, idempotency_key, stream, stream_seq, subject, content, agent, status, attempts)"
+            "INSERT INTO events (place, idempotency_key, stream, stream_seq, subject, "
+            "content, agent, status, attempts)"
             " SELECT *, ?, 'received', 1 FROM (VALUES {rows})",
-            [(row.place, row.key, row.stream, row.stream_seq, row.subject, bytearray(row.content)) for row in rows],
+            [
+                (
+                    row.place,
+                    row.key,
+                    row.stream,
+                    row.stream_seq,
+                    row.subject,
+                    bytearray(row.content),
+                )
+                for row in rows
+            ],
             self._agent,
         )
 
     def begin_again(self, places: Iterable[int]) -> None:
         """One more attempt: written down before it is made, for it may be the process' last."""
-        self._db.executemany("UPDATE events SET attempts = attempts + 1 WHERE place = ?", [(place,) for place in places])
+        self._db.executemany(
+            "UPDATE events SET attempts = attempts + 1 WHERE place = ?",
+            [(place,) for place in places],
+        )
 
     def withdraw_attempts(self, places: Iterable[int]) -> None:
         """Take one attempt off each of these events."""
-        self._db.executemany("UPDATE events SET attempts = attempts - 1 WHERE place = ?", [(place,) for place in places])
+        self._db.executemany(
+            "UPDATE events SET attempts = attempts - 1 WHERE place = ?",
+            [(place,) for place in places],
+        )
 
     def reset_dead(self, rows: Sequence[NewEvent]) -> None:
         """An operator sent a dead event again: store its new content as if it were new."""
         self._db.executemany(
-            "UPDATE events SET status = 'received', attempts = 1, stream = ?, stream_seq = ?, subject = ?, content = ? WHERE place = ?",
+            (
+                "UPDATE events SET status = 'received', attempts = 1, stream = ?, stream_seq = "
+                "?, subject = ?, content = ? WHERE place = ?"
+            ),
             [(row.stream, row.stream_seq, row.subject, row.content, row.place) for row in rows],
         )
 
-    # -- apply ---------------------------------------------------------------------------------------------------
+    # -- apply -------------------------------------------------------------------------------------
 
-    def apply(self, places: Sequence[int], outgoing: Sequence[OutgoingRow], memory: Sequence[Memory]) -> None:
+    def apply(
+        self, places: Sequence[int], outgoing: Sequence[OutgoingRow], memory: Sequence[Memory]
+    ) -> None:
         """Write everything that a batch did: status, messages, state."""
         for first, last in runs(places):
-            statement = "UPDATE events SET status = 'applied', turn = place + ? WHERE place BETWEEN ? AND ?"
+            statement = (
+                "UPDATE events SET status = 'applied', turn = place + ? WHERE place BETWEEN ? AND ?"
+            )
             self._db.execute(statement, (self._last_turn + 1 - first, first, last))
             self._last_turn += last - first + 1
         for name, _ in memory:
-            self._hot.pop(name, None)  # what a commit that fails has left is read from the file again
+            # what a commit that fails has left is read from the file again
+            self._hot.pop(name, None)
         write_rows(
             self._db,
             "INSERT INTO outgoing (place, number, id, subject, data, traceparent) VALUES {rows}",
-            [(one.place, one.number, one.id, one.subject, bytearray(one.data), one.traceparent) for one in outgoing],
+            [
+                (one.place, one.number, one.id, one.subject, bytearray(one.data), one.traceparent)
+                for one in outgoing
+            ],
         )
         write_rows(
             self._db,
@@ -116,7 +154,8 @@ class Store:
             self._agent,
         )
         self._db.executemany(
-            "DELETE FROM memory WHERE agent = ? AND name = ?", [(self._agent, name) for name, value in memory if value is None]
+            "DELETE FROM memory WHERE agent = ? AND name = ?",
+            [(self._agent, name) for name, value in memory if value is None],
         )
 
     def on_commit(self, memory: Sequence[Memory]) -> None:
@@ -133,18 +172,27 @@ class Store:
         return value
 
     def _keep_hot(self, memory: Sequence[Memory]) -> None:
-        self._hot.update([(name, value) for name, value in memory if value is not None and len(name) + len(value) <= MAX_HOT_BYTES])
-        for name in list(islice(self._hot, max(0, len(self._hot) - MAX_HOT_VALUES))):  # those read or written longest ago
+        self._hot.update(
+            [
+                (name, value)
+                for name, value in memory
+                if value is not None and len(name) + len(value) <= MAX_HOT_BYTES
+            ]
+        )
+        # those read or written longest ago
+        for name in list(islice(self._hot, max(0, len(self._hot) - MAX_HOT_VALUES))):
             del self._hot[name]
 
     def _read(self, name: str) -> bytes | None:
         try:  # once a message, from inside the author's code: a failure here is no message's fault
-            row = self._db.execute("SELECT value FROM memory WHERE agent = ? AND name = ?", (self._agent, name)).fetchone()
+            row = self._db.execute(
+                "SELECT value FROM memory WHERE agent = ? AND name = ?", (self._agent, name)
+            ).fetchone()
         except sqlite3.Error as exc:
             raise StoreFailed(self.database.path, exc) from exc
         return row[0] if row is not None else None
 
-    # -- afterwards ----------------------------------------------------------------------------------------------
+    # -- afterwards --------------------------------------------------------------------------------
 
     def mark(self, marks: Sequence[Mark]) -> None:
         """Record where outgoing messages are stored."""
@@ -158,9 +206,12 @@ class Store:
 
     def mark_dead(self, places: Sequence[int]) -> None:
         """Their dead letters are stored."""
-        self._db.executemany(f"UPDATE events SET status = '{DEAD}' WHERE place = ? AND status = 'received'", [(place,) for place in places])  # noqa: S608 - a constant
+        self._db.executemany(
+            f"UPDATE events SET status = '{DEAD}' WHERE place = ? AND status = 'received'",  # noqa: S608 - a constant
+            [(place,) for place in places],
+        )
 
-    # -- what is left --------------------------------------------------------------------------------------------
+    # -- what is left ------------------------------------------------------------------------------
 
     def list_resumable(self, limit: int) -> list[ResumableEvent]:
         """Received, not applied, and with attempts left; in the order of their arrival."""
@@ -178,7 +229,8 @@ class Store:
         with self.database.translate_errors():
             rows = self._db.execute(
                 "SELECT place, number, id, subject, data, traceparent FROM outgoing"
-                " WHERE stored_seq IS NULL AND place IN (SELECT value FROM json_each(?)) ORDER BY place, number",
+                " WHERE stored_seq IS NULL AND place IN (SELECT value FROM json_each(?)) "
+                "ORDER BY place, number",
                 (orjson.dumps(places).decode(),),
             ).fetchall()
         return [OutgoingRow(*row) for row in rows]
@@ -188,7 +240,8 @@ class Store:
         with self.database.translate_errors():
             rows = self._db.execute(
                 "SELECT place, number, id, subject, data, traceparent FROM outgoing"
-                " WHERE stored_seq IS NULL AND (place, number) > (?, ?) ORDER BY place, number LIMIT ?",
+                " WHERE stored_seq IS NULL AND (place, number) > (?, ?) ORDER BY place, "
+                "number LIMIT ?",
                 (place, number, UNSENT_PAGE),
             ).fetchall()
         return [OutgoingRow(*row) for row in rows]
@@ -197,7 +250,13 @@ class Store:
         """Raises Misconfigured where no event could follow: SQLite counts to 2^63 - 1."""
         greatest = self._db.execute(query).fetchone()[0] or 0
         if not isinstance(greatest, int) or not 0 <= greatest <= MAX_POSITION:
-            raise Misconfigured("store", f"the greatest {name} of {self.database.path} is none that an agent gives: restore a copy")
+            raise Misconfigured(
+                "store",
+                (
+                    f"the greatest {name} of {self.database.path} is none that an agent gives: "
+                    "restore a copy"
+                ),
+            )
         return greatest
 
 
@@ -213,10 +272,15 @@ Row = tuple[object, ...]
 
 
 def write_rows(db: sqlite3.Connection, statement: str, rows: Sequence[Row], *same: object) -> None:
-    """`statement` holds `{rows}`, which becomes `(?, ?), (?, ?)`; `same`: the parameters in front of them, for all rows."""
+    """`statement` holds `{rows}`, which becomes `(?, ?), (?, ?)`; `same`: the parameters in front
+    of them, for all rows.
+    """
     for start in range(0, len(rows), ROWS_PER_STATEMENT):
         handful = rows[start : start + ROWS_PER_STATEMENT]
-        db.execute(_with_rows(statement, len(handful), len(handful[0])), (*same, *chain.from_iterable(handful)))
+        db.execute(
+            _with_rows(statement, len(handful), len(handful[0])),
+            (*same, *chain.from_iterable(handful)),
+        )
 
 
 def runs(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,5 @@
-"""An agent's protocol together with its store's thread: the consumers call it on the event loop, it works in the thread.
+"""An agent's protocol together with its store's thread: the consumers call it on the event loop, it
+works in the thread.
 
 `resume` stands first: before an agent fetches, it finishes what an earlier run left half done.
 """
@@ -28,9 +29,11 @@ from router.process.observability import LogRateLimit, events, logs
 
 # -- What an earlier run left half done (docs/explanation/durability.md#protocol).
 #
-# received, not applied    apply them one by one; each attempt is recorded first, so one that kills the process affects no other
+# received, not applied    apply them one by one; each attempt is recorded first, so one that kills
+# the process affects no other
 # applied, not sent        publish under the same ids; wait while the broker does not answer
-#     └─ refused           left: it is too large, or its stream is full, missing or sealed. Its cause has a dead letter, or
+# └─ refused           left: it is too large, or its stream is full, missing or sealed. Its cause
+# has a dead letter, or
 #                          comes again, and a later start sends it again
 
 log = logs.logger(__name__)
@@ -39,7 +42,13 @@ PUBLISH_RETRY_S = 1.0
 
 
 async def resume(
-    batch: BatchProcessor, store: Store, publish_acks: PublishAckBuffer, *, thread: StoreThread, jetstream: JetStream, limit: int
+    batch: BatchProcessor,
+    store: Store,
+    publish_acks: PublishAckBuffer,
+    *,
+    thread: StoreThread,
+    jetstream: JetStream,
+    limit: int,
 ) -> None:
     """Raises StoreFailed."""
     rows = await thread.run(store.list_resumable, limit)
@@ -49,7 +58,9 @@ async def resume(
         log.info(events.AGENT_RESUMED, received=len(rows), applied=sum(applied), sent=sent)
 
 
-async def _send(store: Store, publish_acks: PublishAckBuffer, thread: StoreThread, jetstream: JetStream) -> int:
+async def _send(
+    store: Store, publish_acks: PublishAckBuffer, thread: StoreThread, jetstream: JetStream
+) -> int:
     """Publish every message without a publish ack; return how many there were."""
     count, after = 0, (0, -1)
     async with open_publisher(jetstream) as acked_publisher:
@@ -65,7 +76,9 @@ async def _send(store: Store, publish_acks: PublishAckBuffer, thread: StoreThrea
 
 
 async def _insist(acked_publisher: AckedPublisher, row: OutgoingRow) -> PublishAcks | NotPublished:
-    """Publish until the broker answers: what it refuses must not keep the agent from its other work."""
+    """Publish until the broker answers: what it refuses must not keep the agent from its other
+    work.
+    """
     effects, lines = (effect_of(row),), LogRateLimit(every_s=60.0)
     while isinstance(result := await acked_publisher.publish_and_wait(effects), NotPublished):
         if find_fault(result.err_code) is not PublishFault.SERVER:
@@ -92,7 +105,13 @@ class StoreWorker:
     """Everything that uses the store, on the event loop's side."""
 
     def __init__(
-        self, adapter: AgentAdapter, database: StoreFile, thread: StoreThread, topology: AgentTopology, *, max_payload: int
+        self,
+        adapter: AgentAdapter,
+        database: StoreFile,
+        thread: StoreThread,
+        topology: AgentTopology,
+        *,
+        max_payload: int,
     ) -> None:
         self.publish_acks = PublishAckBuffer()
         self._thread = thread
@@ -118,7 +137,14 @@ class StoreWorker:
         return await self._thread.run(self._batch.handle, messages)
 
     async def resume(self, jetstream: JetStream) -> None:
-        await resume(self._batch, self._store, self.publish_acks, thread=self._thread, jetstream=jetstream, limit=self._limit)
+        await resume(
+            self._batch,
+            self._store,
+            self.publish_acks,
+            thread=self._thread,
+            jetstream=jetstream,
+            limit=self._limit,
+        )
 
     async def flush(self) -> None:
         """Write the publish acks that no batch has written."""
@@ -130,7 +156,7 @@ class StoreWorker:
 
         return run
 
-    # -- in the store's thread -----------------------------------------------------------------------------------
+    # -- in the store's thread ---------------------------------------------------------------------
 
     def _write_marks(self) -> None:
         if marks := self.publish_acks.take():

@@ -1,12 +1,15 @@
-"""Find messages of a work queue that the server has given up and whose advisories were lost with it.
+"""Find messages of a work queue that the server has given up and whose advisories were lost with
+it.
 
     the durable's info, the stream's count, the durable's info again ── it has moved ──> count again, or at the next look
                        └─ the same ──> stranded = messages - num_pending - num_ack_pending, exactly
     stranded > 0 at two looks ──> publish the advisory of each message that was delivered before the first one, and that this process
-                                  neither works on nor has sent back: unless these are more than are stranded
+                                  neither works on nor has sent back: unless these are more than are
+                                  stranded
 
-Only one process consumes the durable. So what waits for its ack is in its hands, or was in those of a process that died: then it comes
-again after the ack wait, and until then there are more such messages than stranded ones.
+Only one process consumes the durable. So what waits for its ack is in its hands, or was in those of
+a process that died: then it comes again after the ack wait, and until then there are more such
+messages than stranded ones.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ COUNTS_IN_A_LOOK = 5  # while the durable moves
 
 
 class DurablePosition(NamedTuple):
-    """Where a durable is, by its info. Two that are equal say that nothing was stored, delivered or settled between them."""
+    """Where a durable is, by its info. Two that are equal say that nothing was stored, delivered or
+    settled between them.
+    """
 
     created: str
     consumer_seq: int  # the number of deliveries
@@ -39,10 +44,17 @@ class DurablePosition(NamedTuple):
 
 
 class StrandedSweep:
-    """The sweep of one subscription. `run` is a supervised child. `advisories`: the stream of advisories."""
+    """The sweep of one subscription. `run` is a supervised child. `advisories`: the stream of
+    advisories.
+    """
 
     def __init__(
-        self, subscription: AgentSubscription, jetstream: JetStream, *, advisories: str, is_in_hand: Callable[[Message], bool]
+        self,
+        subscription: AgentSubscription,
+        jetstream: JetStream,
+        *,
+        advisories: str,
+        is_in_hand: Callable[[Message], bool],
     ) -> None:
         self._subscription = subscription
         self._jetstream = jetstream
@@ -58,7 +70,8 @@ class StrandedSweep:
                 suspected_to = await self.look(suspected_to)
 
     async def look(self, suspected_to: int) -> int:
-        """Look once, and return up to which sequence messages may be stranded; 0: none is. `suspected_to`: what the look before returned.
+        """Look once, and return up to which sequence messages may be stranded; 0: none is.
+        `suspected_to`: what the look before returned.
 
         Raises BrokerUnavailable, BrokerRefused.
         """
@@ -70,7 +83,9 @@ class StrandedSweep:
         return delivered if stranded > 0 else 0
 
     async def _count_stranded(self) -> tuple[int, int] | None:
-        """Count messages that are neither pending nor waiting for an ack, and return the last delivered sequence. None: it moves."""
+        """Count messages that are neither pending nor waiting for an ack, and return the last
+        delivered sequence. None: it moves.
+        """
         before = await self._read_position()
         for _ in range(COUNTS_IN_A_LOOK):
             there = sum([await self._count(one) for one in self._subscription.filters])
@@ -85,19 +100,31 @@ class StrandedSweep:
         if info is None:
             return None
         last: dict[str, Any] = info["delivered"]
-        return DurablePosition(info["created"], last["consumer_seq"], last["stream_seq"], info["num_pending"], info["num_ack_pending"])
+        return DurablePosition(
+            info["created"],
+            last["consumer_seq"],
+            last["stream_seq"],
+            info["num_pending"],
+            info["num_ack_pending"],
+        )
 
     async def _count(self, subjects: str) -> int:
-        info = await self._jetstream.ask(f"STREAM.INFO.{self._subscription.stream}", {"subjects_filter": subjects})
+        info = await self._jetstream.ask(
+            f"STREAM.INFO.{self._subscription.stream}", {"subjects_filter": subjects}
+        )
         return sum((info["state"].get("subjects") or {}).values())
 
     async def _is_recovering(self) -> bool:
         """Whether advisories wait or are handled: the recovery knows already what they name."""
-        info = await self._jetstream.consumer(self._advisories, recovery_durable_of(self._subscription))
+        info = await self._jetstream.consumer(
+            self._advisories, recovery_durable_of(self._subscription)
+        )
         return info is not None and info["num_pending"] + info["num_ack_pending"] > 0
 
     async def _publish_advisories(self, stranded: int, last: int) -> None:
-        """Publish the advisories that the server should have sent; none while it is not known which `stranded` messages they are."""
+        """Publish the advisories that the server should have sent; none while it is not known which
+        `stranded` messages they are.
+        """
         subject = advisory_subject(self._subscription.stream, self._subscription.durable)
         lost: list[tuple[int, int]] = []
         async for one in self._list_not_in_hand(last):
@@ -105,16 +132,24 @@ class StrandedSweep:
                 return
             lost.append(one)
         for sequence, stored_ns in lost:
-            body = {"stream": self._subscription.stream, "consumer": self._subscription.durable, "stream_seq": sequence}
+            body = {
+                "stream": self._subscription.stream,
+                "consumer": self._subscription.durable,
+                "stream_seq": sequence,
+            }
             # The stream's time: in a re-created stream the same sequence is another message.
             message_id = f"sweep:{self._subscription.stream}:{sequence}:{stored_ns}"
             await self._jetstream.publish(subject, orjson.dumps(body), {"Nats-Msg-Id": message_id})
 
     async def _list_not_in_hand(self, last: int) -> AsyncIterator[tuple[int, int]]:
-        """Yield sequence and stored time (ns) of each message up to the sequence `last` that this process does not have in hand."""
+        """Yield sequence and stored time (ns) of each message up to the sequence `last` that this
+        process does not have in hand.
+        """
         for one in self._subscription.filters:
             sequence = 0
-            while stored := await self._jetstream.get_next(self._subscription.stream, one, sequence + 1):
+            while stored := await self._jetstream.get_next(
+                self._subscription.stream, one, sequence + 1
+            ):
                 if (sequence := stored.sequence) > last:
                     break
                 message = to_message(stored, self._subscription)

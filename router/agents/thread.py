@@ -21,5 +21,7 @@ class StoreThread:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
 
     async def close(self) -> None:
-        """Returns when the last call has ended; the event loop goes on meanwhile, and can handle a second signal."""
+        """Returns when the last call has ended; the event loop goes on meanwhile, and can handle a
+        second signal.
+        """
         await asyncio.to_thread(self._executor.shutdown)

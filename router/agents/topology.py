@@ -1,11 +1,14 @@
-"""The streams, filters and durables of an agent: MeshForge's topology (docs/reference/requirements.md#meshforge).
+"""The streams, filters and durables of an agent: MeshForge's topology
+(docs/reference/requirements.md#meshforge).
 
     MESHFORGE_EVENTS     evt.>                limits (or work queue)
-    MESHFORGE_COMMANDS   cmd.>                work queue: a command goes to one durable, so the filters of all are disjoint
+    MESHFORGE_COMMANDS   cmd.>                work queue: a command goes to one durable, so the
+                                              filters of all are disjoint
     MESHFORGE_FAILED     meshforge.failed.>   dead letters
 
-An agent has a durable `{agent}_consumer` on each stream that its filters name. The durable belongs to one store, whose id
-is in its metadata: with another store every redelivery would be new, and its effects double.
+An agent has a durable `{agent}_consumer` on each stream that its filters name. The durable belongs
+to one store, whose id is in its metadata: with another store every redelivery would be new, and its
+effects double.
 """
 
 from __future__ import annotations
@@ -46,7 +49,8 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
     prefetch: int = 2_048
     sweep: float = 60.0  # between two scans for stranded messages
     replicas: int = 1
-    shared: tuple[StreamSpec, ...] = ()  # `advisories` and `attempts`, which other processes make as well; none: with default limits
+    # `advisories` and `attempts`, which other processes make as well; none: with default limits
+    shared: tuple[StreamSpec, ...] = ()
 
     def stream_of(self, subject: str) -> str | None:
         """The stream that accepts a subject, or all of a filter; None: none of ours."""
@@ -91,7 +95,13 @@ class AgentTopology(Struct, frozen=True, kw_only=True):
                 duplicate_window=3_600.0,
                 replicas=copies,
             ),
-            *(self.shared or (advisories_stream(self.advisories, copies), bucket(self.attempts, ttl=3_600.0, replicas=copies))),
+            *(
+                self.shared
+                or (
+                    advisories_stream(self.advisories, copies),
+                    bucket(self.attempts, ttl=3_600.0, replicas=copies),
+                )
+            ),
         )
 
 
@@ -103,26 +113,38 @@ class AgentSubscription(Struct, frozen=True):
     filters: tuple[str, ...]
 
 
-def subscriptions_of(adapter: AgentAdapter, topology: AgentTopology) -> tuple[AgentSubscription, ...]:
+def subscriptions_of(
+    adapter: AgentAdapter, topology: AgentTopology
+) -> tuple[AgentSubscription, ...]:
     """The agent's subscriptions. Raises Misconfigured for an invalid name or filter."""
     name = adapter.name
     if not ids.is_token(name):
-        raise Misconfigured("name", f"an agent's name should be 1..64 of A-Z a-z 0-9 _ -, {name!r} is not")
+        raise Misconfigured(
+            "name", f"an agent's name should be 1..64 of A-Z a-z 0-9 _ -, {name!r} is not"
+        )
     filters = filters_of(adapter) or (f"cmd.{topology.scope}.{name}.>",)
     for number, one in enumerate(filters):
         if topology.stream_of(one) is None:
             raise Misconfigured("filters", f"{one!r} should begin with evt. or cmd.")
         for other in filters[:number]:
             if can_overlap(one, other):
-                raise Misconfigured("filters", f"{one} and {other} overlap: a message would come twice")
+                raise Misconfigured(
+                    "filters", f"{one} and {other} overlap: a message would come twice"
+                )
     return tuple(
-        AgentSubscription(stream, f"{name}_consumer", tuple(one for one in filters if topology.stream_of(one) == stream))
+        AgentSubscription(
+            stream,
+            f"{name}_consumer",
+            tuple(one for one in filters if topology.stream_of(one) == stream),
+        )
         for stream in (topology.commands, topology.events)
         if any(topology.stream_of(one) == stream for one in filters)
     )
 
 
-def topology_of(subscriptions: Sequence[AgentSubscription], topology: AgentTopology, store_id: str) -> Topology:
+def topology_of(
+    subscriptions: Sequence[AgentSubscription], topology: AgentTopology, store_id: str
+) -> Topology:
     """The declared topology: every stream, the agent's durables, and those of its recovery."""
     return Topology(
         topology.streams(),
@@ -151,10 +173,14 @@ def can_overlap(one: str, other: str) -> bool:
 def find_overlap(filters: Iterable[str], others: Iterable[str]) -> tuple[str, str] | None:
     """The first pair that overlaps; no filter at all means every subject."""
     others = tuple(others) or (">",)
-    return next(((one, other) for one in filters for other in others if can_overlap(one, other)), None)
+    return next(
+        ((one, other) for one in filters for other in others if can_overlap(one, other)), None
+    )
 
 
-def _durable(subscription: AgentSubscription, topology: AgentTopology, store_id: str) -> ConsumerSpec:
+def _durable(
+    subscription: AgentSubscription, topology: AgentTopology, store_id: str
+) -> ConsumerSpec:
     return ConsumerSpec(
         stream=subscription.stream,
         durable=subscription.durable,

@@ -1,4 +1,5 @@
-"""An agent's supervision tree: its batches, its publish acks, a consumer for each stream with its recovery beside it.
+"""An agent's supervision tree: its batches, its publish acks, a consumer for each stream with its
+recovery beside it.
 
     {agent}   one_for_one, no restarts: a failure of the store ends the agent
     ├── batches   handles many messages by two commits
@@ -23,7 +24,12 @@ from router.agents.observer import AgentAlerts, AgentObserver
 from router.agents.preparation import create_durable
 from router.agents.store_worker import StoreWorker
 from router.agents.stranded_sweep import StrandedSweep
-from router.agents.topology import DEAD_LETTER_SUBJECT, AgentSubscription, AgentTopology, recovery_durable_of
+from router.agents.topology import (
+    DEAD_LETTER_SUBJECT,
+    AgentSubscription,
+    AgentTopology,
+    recovery_durable_of,
+)
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.dead_letter_writer import DeadLetterWriter
 from router.contracts.malformed import Malformed
@@ -66,51 +72,84 @@ class AgentTree:
         self._alerts = alerts
         self._drain_s = drain_s
         self._batches = GroupCommit[Message, Outcome](work.handle)
-        self._letter = build_dead_letter_writer(agent, jetstream.connection, topology.max_payload_bytes).write
+        self._letter = build_dead_letter_writer(
+            agent, jetstream.connection, topology.max_payload_bytes
+        ).write
         self.helpers: list[Helper] = []  # of the latest tree
-        self._stream_of = lru_cache(maxsize=1024)(topology.stream_of)  # the few subjects that an agent uses
+        # the few subjects that an agent uses
+        self._stream_of = lru_cache(maxsize=1024)(topology.stream_of)
 
     def tree(self, subscriptions: Sequence[AgentSubscription], *beside: Child) -> Supervisor:
         """`beside`: other children that live as long as the agent."""
         self.helpers.clear()
         consumers = Supervisor(
             "consumers",
-            tuple(child for subscription in subscriptions for child in self._children_of(subscription)),
+            tuple(
+                child for subscription in subscriptions for child in self._children_of(subscription)
+            ),
             intensity=Intensity(5, 30),
         )
         batches = Child("batches", self._batches.run)
         publish_acks = Child("publish_acks", lambda: self._work.publish_acks.run(self._work.flush))
-        return Supervisor(self._agent, (*beside, batches, publish_acks, consumers), intensity=Intensity(restarts=0))
+        return Supervisor(
+            self._agent,
+            (*beside, batches, publish_acks, consumers),
+            intensity=Intensity(restarts=0),
+        )
 
     def _children_of(self, subscription: AgentSubscription) -> Iterator[Child]:
         is_queue = self._topology.is_work_queue(subscription.stream)
         recovery = AgentMaxDeliverRecovery(
-            subscription, self._jetstream, take=self._batches.add, letter=self._letter, alerts=self._alerts, is_work_queue=is_queue
+            subscription,
+            self._jetstream,
+            take=self._batches.add,
+            letter=self._letter,
+            alerts=self._alerts,
+            is_work_queue=is_queue,
         )
         stop_s = self._drain_s + 5
-        messages = self._consumer(subscription.stream, subscription.durable, self._batches.add, TERM, self._topology.prefetch)
-        advisories = self._consumer(self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64)
+        messages = self._consumer(
+            subscription.stream,
+            subscription.durable,
+            self._batches.add,
+            TERM,
+            self._topology.prefetch,
+        )
+        advisories = self._consumer(
+            self._topology.advisories, recovery_durable_of(subscription), recovery.handle, ACK, 64
+        )
         yield Child(subscription.stream, messages.run, shutdown_s=stop_s)
         yield Child(f"{subscription.stream}.stranded", advisories.run, shutdown_s=stop_s)
         if is_queue:
-            sweep = StrandedSweep(subscription, self._jetstream, advisories=self._topology.advisories, is_in_hand=messages.is_in_hand)
-            helper = Helper(f"{subscription.stream}.sweep", partial(sweep.run, self._topology.sweep))
+            sweep = StrandedSweep(
+                subscription,
+                self._jetstream,
+                advisories=self._topology.advisories,
+                is_in_hand=messages.is_in_hand,
+            )
+            helper = Helper(
+                f"{subscription.stream}.sweep", partial(sweep.run, self._topology.sweep)
+            )
             self.helpers.append(helper)
             yield helper.child
 
-    def _consumer(self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int) -> Consumer:
+    def _consumer(
+        self, stream: str, durable: str, handle: Handler, dead_letter_ack: bytes, prefetch: int
+    ) -> Consumer:
         spec = self._specs[stream, durable]
         subscription = Subscription(
             stream=stream,
             durable=durable,
             options=ConsumerOptions(
-                max_attempts=2 * self._topology.max_deliver,  # the store enforces the limit of attempts; this one is only a backstop
+                # the store enforces the limit of attempts; this one is only a backstop
+                max_attempts=2 * self._topology.max_deliver,
                 backoff=BACKOFF_S,
                 ack_wait=spec.ack_wait,
                 prefetch=prefetch,
                 max_delayed=spec.max_ack_pending // 2,
                 max_waiting=max(1, prefetch // 4),
-                pauses_above=True,  # the server counts each message that is sent back, and gives it up
+                # the server counts each message that is sent back, and gives it up
+                pauses_above=True,
             ),
             handle=handle,
             dead_letter=self._letter,
@@ -132,7 +171,9 @@ class AgentTree:
 # command is gone from its work queue once its dead letter is stored.
 
 
-def build_dead_letter_writer(agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES) -> DeadLetterWriter:
+def build_dead_letter_writer(
+    agent: str, connection: Connection, payload_bytes: int = MAX_PAYLOAD_BYTES
+) -> DeadLetterWriter:
     return DeadLetterWriter(
         node_id=agent,
         max_bytes=lambda: connection.max_payload,

@@ -8,7 +8,8 @@ unsent        outgoing messages without a publish ack
 exhausted     events that were begun as often as allowed
 gaps          turns that are missing: an event was applied, and its row is gone
 orphans       outgoing messages whose event is gone
-positions     places, turns and attempts that no agent gives: an agent refuses such a store, or stumbles over it
+positions     places, turns and attempts that no agent gives: an agent refuses such a store, or
+              stumbles over it
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class StoreFinding(Struct, frozen=True):
 
 
 def verify(path: Path, limit: int = 5) -> list[StoreFinding]:
-    """Check a store. It reads every page of the file, and takes as long as that. Raises Misconfigured, StoreFailed."""
+    """Check a store. It reads every page of the file, and takes as long as that. Raises
+    Misconfigured, StoreFailed.
+    """
     with open_read_only(path) as db:
         return [
             _integrity(db),
@@ -46,9 +49,20 @@ def verify(path: Path, limit: int = 5) -> list[StoreFinding]:
             _journal(db),
             _warn_if_any(db, "received", "SELECT count(*) FROM events WHERE status = 'received'"),
             _warn_if_any(db, "unsent", "SELECT count(*) FROM outgoing WHERE stored_seq IS NULL"),
-            _warn_if_any(db, "exhausted", f"SELECT count(*) FROM events WHERE status = 'received' AND attempts >= {int(limit)}"),  # noqa: S608 - a number
+            _warn_if_any(
+                db,
+                "exhausted",
+                (
+                    "SELECT count(*) FROM events WHERE status = 'received' AND attempts >= "  # noqa: S608 - a number
+                    f"{int(limit)}"
+                ),
+            ),
             _fail_if_any(db, "gaps", "SELECT max(turn) - count(turn) FROM events"),
-            _fail_if_any(db, "orphans", "SELECT count(*) FROM outgoing WHERE place NOT IN (SELECT place FROM events)"),
+            _fail_if_any(
+                db,
+                "orphans",
+                "SELECT count(*) FROM outgoing WHERE place NOT IN (SELECT place FROM events)",
+            ),
             _fail_if_any(db, "positions", POSITIONS),
         ]
 

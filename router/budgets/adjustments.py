@@ -1,9 +1,11 @@
-"""Books what an operator corrects: an adjustment of one bill, of a period, or of a budget (docs/reference/budgets.md#adjust).
+"""Books what an operator corrects: an adjustment of one bill, of a period, or of a budget
+(docs/reference/budgets.md#adjust).
 
     find (usage_search) ──> Correction, made here ──> stored, with a publish ack ──> the command's audit event
 
-The identity of an adjustment follows from the command's `--id`. So a command that was killed is run again with the same one, and books
-nothing twice: what stands is found in the stream, and within the duplicate window the server finds it.
+The identity of an adjustment follows from the command's `--id`. So a command that was killed is run
+again with the same one, and books nothing twice: what stands is found in the stream, and within the
+duplicate window the server finds it.
 """
 
 from __future__ import annotations
@@ -28,7 +30,13 @@ from router.budgets.model.adjustment import (
 )
 from router.budgets.model.reservation import BudgetReservation, read_reservation, reservation_text
 from router.budgets.model.settling import is_counted
-from router.budgets.usage_search import FoundAdjustment, FoundBill, UsageReference, find_adjustment, read_adjustment
+from router.budgets.usage_search import (
+    FoundAdjustment,
+    FoundBill,
+    UsageReference,
+    find_adjustment,
+    read_adjustment,
+)
 from router.contracts.money import format_nanos, round_to_nanos
 from router.contracts.usage import UsageEvent, identity
 from router.contracts.usage_cost import read_usage_cost
@@ -67,7 +75,9 @@ class Asked(Struct, frozen=True, kw_only=True):
 
 
 class Correction(Struct, frozen=True):
-    """An adjustment to be stored; `before`: nanos that stand on the bill of one event. Its time lies in `period`, whenever it is made."""
+    """An adjustment to be stored; `before`: nanos that stand on the bill of one event. Its time
+    lies in `period`, whenever it is made.
+    """
 
     event: UsageEvent
     reservation: str | None
@@ -98,13 +108,21 @@ def read_period(text: str) -> BilledPeriod:
 def choose_bill(found: Sequence[FoundBill], reference: UsageReference) -> FoundBill:
     """The one bill that is meant. Raises AdjustmentRefused."""
     if not found:
-        raise AdjustmentRefused(f"tenant {reference.tenant_id} has no usage event of {reference.name} in the stream")
+        raise AdjustmentRefused(
+            f"tenant {reference.tenant_id} has no usage event of {reference.name} in the stream"
+        )
     billed = [one for one in found if one.event.is_correlated or reference.event_id is not None]
     if not billed:
         names = _name(found)
-        raise AdjustmentRefused(f"{reference.name} is on no bill: its events are marked, their assignment was not known ({names})")
+        raise AdjustmentRefused(
+            f"{reference.name} is on no bill: its events are marked, their assignment was "
+            f"not known ({names})"
+        )
     if len(billed) > 1:
-        raise AdjustmentRefused(f"{reference.name} has {len(billed)} usage events: name one with --event ({_name(billed)})")
+        raise AdjustmentRefused(
+            f"{reference.name} has {len(billed)} usage events: name one with --event "
+            f"({_name(billed)})"
+        )
     return billed[0]
 
 
@@ -113,27 +131,41 @@ def correct_bill(bill: FoundBill, asked: Asked) -> Correction:
     event_id = operator_identity(BILL, asked.tenant_id, asked.command_id)
     billed = bill.count_billed(without=event_id)
     if asked.amount < 0 and billed + round_to_nanos(asked.amount) < 0:
-        raise AdjustmentRefused(f"more than was billed: {format_nanos(billed)} stands there, and no bill of one event is below 0")
+        raise AdjustmentRefused(
+            f"more than was billed: {format_nanos(billed)} stands there, and no bill of "
+            "one event is below 0"
+        )
     event = adjust_event(BILL, bill.event, asked.amount, event_id=event_id, reason=asked.reason)
     return Correction(event, bill.reservation, billed)
 
 
 def check_held_amount(held: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
-    """Raises AdjustmentRefused where a held cost, set to this amount, takes more off its bill than was billed.
+    """Raises AdjustmentRefused where a held cost, set to this amount, takes more off its bill than
+    was billed.
 
-    `bills`: what the usage stream has of the event that it is, or that it adjusts."""
-    bill = next((one for one in bills if identity(one.event) == (held.adjusts or identity(held))), None)
+    `bills`: what the usage stream has of the event that it is, or that it adjusts.
+    """
+    bill = next(
+        (one for one in bills if identity(one.event) == (held.adjusts or identity(held))), None
+    )
     if bill is None:
         if held.adjusts is None and amount >= 0:
             return  # a bill that has left the stream: an adjustment of it would be gone too
-        raise AdjustmentRefused(f"the bill {held.adjusts} is no longer in the usage stream: an amount below 0 has no bound there")
+        raise AdjustmentRefused(
+            f"the bill {held.adjusts} is no longer in the usage stream: an amount below 0 "
+            "has no bound there"
+        )
     booked = round_to_nanos(Decimal(repr(held.cost)))
     billed = bill.count_billed(without=derive_held_identity(identity(held))) - booked
     if billed + round_to_nanos(Decimal(repr(amount))) < 0:
-        raise AdjustmentRefused(f"it takes more off than was billed: the amount is at least {format_nanos(-billed)}")
+        raise AdjustmentRefused(
+            f"it takes more off than was billed: the amount is at least {format_nanos(-billed)}"
+        )
 
 
-def correct_period(period: BilledPeriod, asked: Asked, provider_id: str, policy_id: str | None, now_ms: int) -> Correction:
+def correct_period(
+    period: BilledPeriod, asked: Asked, provider_id: str, policy_id: str | None, now_ms: int
+) -> Correction:
     """Raises AdjustmentRefused for a period that has not begun."""
     if period.starts_ms > now_ms:
         raise AdjustmentRefused(f"period {period.name} has not begun")
@@ -146,7 +178,11 @@ def correct_period(period: BilledPeriod, asked: Asked, provider_id: str, policy_
         timestamp=min(period.ends_ms, now_ms),
         reason=asked.reason,
     )
-    policy = reservation_text(BudgetReservation("-", 0, policy_id, {})) if policy_id is not None else None
+    policy = (
+        reservation_text(BudgetReservation("-", 0, policy_id, {}))
+        if policy_id is not None
+        else None
+    )
     return Correction(event, policy, period=period)
 
 
@@ -169,27 +205,40 @@ def list_counting(budgets: Sequence[Budget], correction: Correction) -> list[str
     """The budgets in whose present windows it counts."""
     effect = correction.effect
     cost, reservation = read_usage_cost(effect.data), read_reservation(correction.reservation)
-    return [one.budget_id for one in budgets if cost is not None and is_counted(one, cost, reservation)]
+    return [
+        one.budget_id for one in budgets if cost is not None and is_counted(one, cost, reservation)
+    ]
 
 
-async def book(jetstream: JetStream, stream: str, correction: Correction, *, is_repeated: bool) -> FoundAdjustment | None:
-    """Store it; the one of its identity that stood there already, if so. `is_repeated`: its id was used before, perhaps.
+async def book(
+    jetstream: JetStream, stream: str, correction: Correction, *, is_repeated: bool
+) -> FoundAdjustment | None:
+    """Store it; the one of its identity that stood there already, if so. `is_repeated`: its id was
+    used before, perhaps.
 
-    Raises AdjustmentRefused if that one is another adjustment, BrokerUnavailable, BrokerRefused."""
+    Raises AdjustmentRefused if that one is another adjustment, BrokerUnavailable, BrokerRefused.
+    """
     standing = await find_standing(jetstream, stream, correction) if is_repeated else None
     if standing is not None:
         return standing
     effect = correction.effect
-    answer = await jetstream.publish(effect.subject, effect.data, {**effect.headers, "Nats-Msg-Id": effect.id})
+    answer = await jetstream.publish(
+        effect.subject, effect.data, {**effect.headers, "Nats-Msg-Id": effect.id}
+    )
     if not answer.get("duplicate"):
         return None
     stored = await jetstream.message(stream, int(answer["seq"]))
     if stored is None or (found := read_adjustment(stored)) is None:
-        raise BrokerUnavailable(f"stream {stream} answers that {effect.id} is stored, and does not have it: run the command again")
+        raise BrokerUnavailable(
+            f"stream {stream} answers that {effect.id} is stored, and does not have it: "
+            "run the command again"
+        )
     return _require_same(found, correction)
 
 
-async def find_standing(jetstream: JetStream, stream: str, correction: Correction) -> FoundAdjustment | None:
+async def find_standing(
+    jetstream: JetStream, stream: str, correction: Correction
+) -> FoundAdjustment | None:
     """The adjustment of this identity. Raises AdjustmentRefused if it is another one."""
     found = await find_adjustment(jetstream, stream, identity(correction.event))
     return _require_same(found, correction) if found is not None else None
@@ -201,10 +250,19 @@ def _require_same(found: FoundAdjustment, correction: Correction) -> FoundAdjust
     if period is not None and not period.starts_ms <= found.event.timestamp <= period.ends_ms:
         differ.append("timestamp")
     if differ:
-        raise AdjustmentRefused(f"--id was used for another adjustment: {differ[0]} was {getattr(found.event, differ[0])}")
+        raise AdjustmentRefused(
+            f"--id was used for another adjustment: {differ[0]} was "
+            f"{getattr(found.event, differ[0])}"
+        )
     return found
 
 
 def _name(bills: Sequence[FoundBill]) -> str:
-    said = [f"{identity(one.event)} {one.event.provider_id} {one.event.status} {format_nanos(one.nanos)}" for one in bills[:SHOWN]]
+    said = [
+        (
+            f"{identity(one.event)} {one.event.provider_id} {one.event.status} "
+            f"{format_nanos(one.nanos)}"
+        )
+        for one in bills[:SHOWN]
+    ]
     return ", ".join(said) + (", …" if len(bills) > SHOWN else "")

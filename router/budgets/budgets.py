@@ -32,8 +32,21 @@ class Budgets:
     ) -> None:
         buckets, usage, config = settings.buckets, settings.streams.usage.name, settings.budgets
         self.clock = ServerClock(jetstream, usage, now=now, wall_clock=wall_clock)
-        self.table = BudgetTable(uuid.uuid4().hex, config.slice_percent / 100, self.clock, config.least_reservation)
+        self.table = BudgetTable(
+            uuid.uuid4().hex, config.slice_percent / 100, self.clock, config.least_reservation
+        )
         self.followed = FollowedBudgets(jetstream, buckets.budgets.name, self.table, infos)
         self.documents = SpentDocuments(jetstream, buckets.budgets_spent.name)
-        self.leases = BudgetLeases(self.table, self.documents, self.clock, alerts, config.reservation_ms / 1000)
-        self.settlement = BudgetSettlement(jetstream, usage, self.followed, self.table, self.documents, self.clock, alerts, clock=now)
+        self.leases = BudgetLeases(
+            self.table, self.documents, self.clock, alerts, config.reservation_ms / 1000
+        )
+        self.settlement = BudgetSettlement(
+            jetstream,
+            usage,
+            self.followed,
+            self.table,
+            self.documents,
+            self.clock,
+            alerts,
+            clock=now,
+        )

@@ -35,7 +35,13 @@ if TYPE_CHECKING:
 # -- The budgets of a server, and what is spent of them.
 
 Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
-Name = Annotated[str, typer.Argument(metavar="BUDGET", help="The budget, as `router budget list` names it: day, hour/policy=chat.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="BUDGET",
+        help="The budget, as `router budget list` names it: day, hour/policy=chat.",
+    ),
+]
 
 
 class SpentBudget(Struct, frozen=True):
@@ -51,22 +57,38 @@ async def open_store(session: CommandSession) -> BudgetStore:
     from router.budgets.store import BudgetStore
     from router.delivery.kv.documents import DocumentBucket
 
-    return BudgetStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name))
+    return BudgetStore(
+        DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name)
+    )
 
 
 async def record_write(
-    session: CommandSession, command: str, name: tuple[str, str], before: StoredBudget | None, after: Values | None
+    session: CommandSession,
+    command: str,
+    name: tuple[str, str],
+    before: StoredBudget | None,
+    after: Values | None,
 ) -> None:
     """Leave the audit event of a write that is done."""
     from router.budgets.store import budget_document
     from router.operate.audit import OperatorWrite
 
-    was = {"version": before.record.version, **budget_document(before.budget)} if before is not None else None
-    await session.record(OperatorWrite(command=command, target=" ".join(name), tenant_id=name[0], before=was, after=after))
+    was = (
+        {"version": before.record.version, **budget_document(before.budget)}
+        if before is not None
+        else None
+    )
+    await session.record(
+        OperatorWrite(
+            command=command, target=" ".join(name), tenant_id=name[0], before=was, after=after
+        )
+    )
 
 
 async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudget:
-    """What is spent of it in the window that is now, by the server's clock. Raises BrokerUnavailable."""
+    """What is spent of it in the window that is now, by the server's clock. Raises
+    BrokerUnavailable.
+    """
     from router.budgets.model import expire_leases, find_window
     from router.budgets.spent_documents import SpentDocuments
     from router.delivery.wire.server_clock import ServerClock
@@ -75,7 +97,9 @@ async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudg
     clock = ServerClock(jetstream, f"KV_{session.settings.buckets.budgets.name}")
     await clock.read()
     window = find_window(stored.budget.window, clock())
-    document = await SpentDocuments(jetstream, session.settings.buckets.budgets_spent.name).open(stored.budget, window)
+    document = await SpentDocuments(jetstream, session.settings.buckets.budgets_spent.name).open(
+        stored.budget, window
+    )
     return SpentBudget(stored, window, expire_leases(document.record, round(clock() * 1000)))
 
 
@@ -113,13 +137,34 @@ def _format_second(at_s: int) -> str:
 
 # -- The booking of an adjustment.
 
-Amount = Annotated[str, typer.Option("--amount", metavar="AMOUNT", help="What is added: -12.50 takes it off. At most nine decimal places.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the event. At most 512 characters.")]
-CommandId = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="The same again books nothing more. Default: a random one, which is printed.")
+Amount = Annotated[
+    str,
+    typer.Option(
+        "--amount",
+        metavar="AMOUNT",
+        help="What is added: -12.50 takes it off. At most nine decimal places.",
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be booked, and book nothing.")]
-Currency = Annotated[str | None, typer.Option("--currency", metavar="CODE", help="Refuse, unless costs are in it.")]
+Reason = Annotated[
+    str,
+    typer.Option(
+        "--reason", metavar="TEXT", help="Why; it stands in the event. At most 512 characters."
+    ),
+]
+CommandId = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="ID",
+        help="The same again books nothing more. Default: a random one, which is printed.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Say what would be booked, and book nothing.")
+]
+Currency = Annotated[
+    str | None, typer.Option("--currency", metavar="CODE", help="Refuse, unless costs are in it.")
+]
 
 
 def check_currency(session: CommandSession, currency: str | None) -> None:
@@ -129,7 +174,9 @@ def check_currency(session: CommandSession, currency: str | None) -> None:
         raise typer.BadParameter(f"costs are in {costs} (usage.currency)", param_hint="--currency")
 
 
-def read_asked(session: CommandSession, tenant: str, amount: str, reason: str, command_id: str | None) -> Asked:
+def read_asked(
+    session: CommandSession, tenant: str, amount: str, reason: str, command_id: str | None
+) -> Asked:
     """What is asked for, checked. Raises BadParameter."""
     from secrets import token_hex
 
@@ -139,7 +186,9 @@ def read_asked(session: CommandSession, tenant: str, amount: str, reason: str, c
     if not ids.is_scoped(tenant):
         raise typer.BadParameter("is no tenant id", param_hint="--tenant")
     if command_id is not None and not ids.is_scoped(command_id):
-        raise typer.BadParameter("should be 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--id")
+        raise typer.BadParameter(
+            "should be 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--id"
+        )
     return Asked(
         tenant_id=tenant,
         amount=_read_amount(amount, session.settings.results.max_cost),
@@ -156,7 +205,10 @@ def _read_amount(text: str, most: float) -> Decimal:
     except ValueError as exc:
         raise typer.BadParameter(str(exc), param_hint="--amount") from None
     if not amount or abs(amount) > most:
-        raise typer.BadParameter(f"should be from {-most:g} to {most:g} (results.max_cost), and not 0", param_hint="--amount")
+        raise typer.BadParameter(
+            f"should be from {-most:g} to {most:g} (results.max_cost), and not 0",
+            param_hint="--amount",
+        )
     return amount
 
 
@@ -165,12 +217,20 @@ def _read_reason(text: str) -> str:
 
     reason = " ".join(text.split())
     if not 0 < len(reason) <= MAX_REASON or not reason.isprintable():
-        raise typer.BadParameter(f"should have 1 to {MAX_REASON} printable characters", param_hint="--reason")
+        raise typer.BadParameter(
+            f"should have 1 to {MAX_REASON} printable characters", param_hint="--reason"
+        )
     return reason
 
 
 async def conclude(
-    session: CommandSession, command: str, correction: Correction, asked: Asked, *, is_repeated: bool, is_rehearsal: bool
+    session: CommandSession,
+    command: str,
+    correction: Correction,
+    asked: Asked,
+    *,
+    is_repeated: bool,
+    is_rehearsal: bool,
 ) -> None:
     """Book it, leave its audit event, and say what stands now; of a rehearsal, what would."""
     from router.budgets.adjustments import book, find_standing
@@ -181,48 +241,78 @@ async def conclude(
     if is_rehearsal:
         found = await find_standing(jetstream, stream, correction) if is_repeated else None
     else:
-        if not is_repeated:  # before anything is booked: a command that is killed is run again with it
+        # before anything is booked: a command that is killed is run again with it
+        if not is_repeated:
             print(f"to run this again: --id {asked.command_id}", file=sys.stderr)
         found = await book(jetstream, stream, correction, is_repeated=is_repeated)
         crashpoint("adjustment_stored")
         if found is None or not await _is_audited(session, correction, found):
             await _record_adjustment(session, command, correction, asked)
     budgets = await _list_counting_budgets(session, correction)
-    fields = _list_adjustment_fields(session, correction, asked, budgets, found, is_rehearsal=is_rehearsal)
+    fields = _list_adjustment_fields(
+        session, correction, asked, budgets, found, is_rehearsal=is_rehearsal
+    )
     session.emit_one(fields, lambda: _print_adjustment(fields, budgets, is_rehearsal=is_rehearsal))
 
 
 def _check_age(session: CommandSession, correction: Correction) -> None:
-    """Raises AdjustmentRefused where the tables would put it aside: they take no event whose time is so long ago."""
+    """Raises AdjustmentRefused where the tables would put it aside: they take no event whose time
+    is so long ago.
+    """
     from router.budgets.adjustments import DAY_MS, AdjustmentRefused
     from router.core.clock import now_ms
     from router.lake.commands.ingest import make_bounds
 
     most_ms = make_bounds(session.settings).max_age_ms - DAY_MS  # it may wait a day
     if now_ms() - correction.event.timestamp > most_ms:
-        raise AdjustmentRefused(f"what is corrected is older than {most_ms // DAY_MS} days: correct a later --period")
+        raise AdjustmentRefused(
+            f"what is corrected is older than {most_ms // DAY_MS} days: correct a later --period"
+        )
 
 
-async def _is_audited(session: CommandSession, correction: Correction, found: FoundAdjustment) -> bool:
-    """Whether the event of its write is there, too: a command that was killed between the two has left none."""
+async def _is_audited(
+    session: CommandSession, correction: Correction, found: FoundAdjustment
+) -> bool:
+    """Whether the event of its write is there, too: a command that was killed between the two has
+    left none.
+    """
     from router.core.instants import read_instant
     from router.shell.missed_events import is_audited
 
     event, since = correction.event, read_instant(found.stored_at)
-    return await is_audited(session, since, event.tenant_id, lambda one: (one.after or {}).get("event_id") == event.event_id)
+    return await is_audited(
+        session,
+        since,
+        event.tenant_id,
+        lambda one: (one.after or {}).get("event_id") == event.event_id,
+    )
 
 
-async def _record_adjustment(session: CommandSession, command: str, correction: Correction, asked: Asked) -> None:
+async def _record_adjustment(
+    session: CommandSession, command: str, correction: Correction, asked: Asked
+) -> None:
     from router.contracts.money import format_nanos
     from router.operate.audit import OperatorWrite
 
     event = correction.event
-    after = {"event_id": event.event_id, "id": asked.command_id, "amount": format_nanos(correction.nanos), "adjusts": event.adjusts}
+    after = {
+        "event_id": event.event_id,
+        "id": asked.command_id,
+        "amount": format_nanos(correction.nanos),
+        "adjusts": event.adjusts,
+    }
     before = {"billed": format_nanos(correction.before)} if correction.before is not None else None
     target = f"{event.tenant_id} {_describe_correction(correction)}"
     after = {name: value for name, value in after.items() if value is not None}
     await session.record(
-        OperatorWrite(command=command, target=target, tenant_id=event.tenant_id, before=before, after=after, note=event.reason)
+        OperatorWrite(
+            command=command,
+            target=target,
+            tenant_id=event.tenant_id,
+            before=before,
+            after=after,
+            note=event.reason,
+        )
     )
 
 
@@ -233,7 +323,11 @@ def _describe_correction(correction: Correction) -> str:
         return event.budget
     if correction.period is not None:
         return f"{correction.period.name} {event.provider_id}"
-    return f"assignment {event.assignment_id}" if event.assignment_id is not None else f"request {event.request_id}"
+    return (
+        f"assignment {event.assignment_id}"
+        if event.assignment_id is not None
+        else f"request {event.request_id}"
+    )
 
 
 async def _list_counting_budgets(session: CommandSession, correction: Correction) -> list[str]:
@@ -279,12 +373,18 @@ def _list_adjustment_fields(
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _print_adjustment(fields: Mapping[str, object], budgets: Sequence[str], *, is_rehearsal: bool) -> None:
+def _print_adjustment(
+    fields: Mapping[str, object], budgets: Sequence[str], *, is_rehearsal: bool
+) -> None:
     says = "would be booked" if is_rehearsal else "booked"
     if "stands_since" in fields:
         says = f"stands already, since {fields['stands_since']}: nothing more {says}"
     print(f"{fields['event_id']}: {fields['amount']} {fields['currency']} {says}")
-    bill = f", bill of {fields['day']}, or of the next open day where that is sealed" if "day" in fields else ", no bill"
+    bill = (
+        f", bill of {fields['day']}, or of the next open day where that is sealed"
+        if "day" in fields
+        else ", no bill"
+    )
     print(f"tenant {fields['tenant']}, {fields['corrects']}{bill}")
     if "billed_after" in fields:
         print(f"billed {fields['billed_before']} before, {fields['billed_after']} then")
@@ -298,14 +398,22 @@ COLUMNS = ("tenant", "budget", "amount", "settled", "reserved", "left", "then", 
 
 
 @command()
-async def list_(session: CommandSession, *, tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None) -> None:
-    """List the budgets, and what is settled, reserved and left of each in its present window; with --json one object a line.
+async def list_(
+    session: CommandSession,
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
+) -> None:
+    """List the budgets, and what is settled, reserved and left of each in its present window; with
+    --json one object a line.
 
-    Reserved is what routers hold: requests on their way, and the slices that each router takes in advance. Exit status 0.
+    Reserved is what routers hold: requests on their way, and the slices that each router takes in
+    advance. Exit status 0.
 
     Example:  router budget list --tenant acme
     """
-    found = [await read_spent(session, one) for one in await (await open_store(session)).list(tenant)]
+    found = [
+        await read_spent(session, one) for one in await (await open_store(session)).list(tenant)
+    ]
     session.emit(found, COLUMNS, _build_row, list_fields, empty="no budgets")
 
 
@@ -315,18 +423,40 @@ async def show(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router budget show acme day/policy=chat
     """
-    fields = list_fields(await read_spent(session, await (await open_store(session)).get(tenant, name)))
-    session.emit_one(fields, lambda: open_console().print(build_grid((one.replace("_", " "), fields[one]) for one in fields)))
+    fields = list_fields(
+        await read_spent(session, await (await open_store(session)).get(tenant, name))
+    )
+    session.emit_one(
+        fields,
+        lambda: open_console().print(
+            build_grid((one.replace("_", " "), fields[one]) for one in fields)
+        ),
+    )
 
 
 def _build_row(one: SpentBudget) -> tuple[object, ...]:
     fields = list_fields(one)
-    return tuple(fields[name] for name in ("tenant", "budget", "amount", "settled", "reserved", "left", "then", "renews_at"))
+    return tuple(
+        fields[name]
+        for name in (
+            "tenant",
+            "budget",
+            "amount",
+            "settled",
+            "reserved",
+            "left",
+            "then",
+            "renews_at",
+        )
+    )
 
 
 # -- `put` and `delete`.
 
-Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
+Author = Annotated[
+    str | None,
+    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
+]
 
 
 @command()
@@ -334,14 +464,30 @@ async def put(
     session: CommandSession,
     tenant: Tenant,
     *,
-    amount: Annotated[str, typer.Option("--amount", metavar="AMOUNT", help="Money for each window, as the policies' costs are.")],
-    window: Annotated[str, typer.Option("--window", metavar="WINDOW", help="hour, day or month, UTC.")],
-    policy: Annotated[str | None, typer.Option("--policy", metavar="POLICY", help="Only decisions by this policy.")] = None,
-    provider: Annotated[str | None, typer.Option("--provider", metavar="PROVIDER", help="Only decisions for this provider.")] = None,
-    then: Annotated[str, typer.Option("--then", metavar="THEN", help="Without room: deny, or downgrade:POLICY.")] = "deny",
+    amount: Annotated[
+        str,
+        typer.Option(
+            "--amount", metavar="AMOUNT", help="Money for each window, as the policies' costs are."
+        ),
+    ],
+    window: Annotated[
+        str, typer.Option("--window", metavar="WINDOW", help="hour, day or month, UTC.")
+    ],
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="POLICY", help="Only decisions by this policy."),
+    ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option("--provider", metavar="PROVIDER", help="Only decisions for this provider."),
+    ] = None,
+    then: Annotated[
+        str, typer.Option("--then", metavar="THEN", help="Without room: deny, or downgrade:POLICY.")
+    ] = "deny",
     author: Author = None,
 ) -> None:
-    """Write a budget; one of the same tenant, window, policy and provider is replaced, and what is spent of it stays spent.
+    """Write a budget; one of the same tenant, window, policy and provider is replaced, and what is
+    spent of it stays spent.
 
     Exit status: 0 it is in force, 1 refused: a value is not legal, or another write came first.
 
@@ -350,19 +496,33 @@ async def put(
     from router.budgets.model import parse_budget
 
     given = {"policy": policy, "provider": provider}
-    document = {"amount": amount, "window": window, "then": then, **{name: value for name, value in given.items() if value is not None}}
+    document = {
+        "amount": amount,
+        "window": window,
+        "then": then,
+        **{name: value for name, value in given.items() if value is not None},
+    }
     budget = parse_budget(document, tenant)
     store = await open_store(session)
     before = await store.find(tenant, budget.budget_id)
     version = await store.put(budget, author=choose_author(author))
-    await record_write(session, "budget put", (tenant, budget.budget_id), before, {"version": version, **document})
-    fields = {"ok": True, "tenant": tenant, "budget": budget.budget_id, "version": version, **document}
+    await record_write(
+        session, "budget put", (tenant, budget.budget_id), before, {"version": version, **document}
+    )
+    fields = {
+        "ok": True,
+        "tenant": tenant,
+        "budget": budget.budget_id,
+        "version": version,
+        **document,
+    }
     session.emit_one(fields, f"{tenant} {budget.budget_id} version {version}: in force")
 
 
 @command()
 async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
-    """Delete a budget: its requests are not limited by it any more. Exit status: 0 it is deleted, 1 there is none.
+    """Delete a budget: its requests are not limited by it any more. Exit status: 0 it is deleted, 1
+    there is none.
 
     Example:  router budget delete acme day
     """
@@ -374,7 +534,10 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
     async with watch_deletion(session, store, (tenant, name), again):
         version = await store.delete(tenant, name)
     await record_write(session, "budget delete", (tenant, name), before, None)
-    session.emit_one({"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True}, f"{tenant} {name}: deleted")
+    session.emit_one(
+        {"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True},
+        f"{tenant} {name}: deleted",
+    )
 
 
 # -- `adjust`: no bill changes by it.
@@ -394,10 +557,12 @@ async def adjust(
 ) -> None:
     """Correct what is settled of a budget in its present window: -5 makes room for 5 more.
 
-    No bill changes: `router usage adjust` corrects bills, and budgets with them. Routers settle it within a second. The command may be
-    killed at any moment: run it again with the same --id, and it books once.
+    No bill changes: `router usage adjust` corrects bills, and budgets with them. Routers settle it
+    within a second. The command may be killed at any moment: run it again with the same --id, and
+    it books once.
 
-    Exit status: 0 booked, or it stands already; 1 refused: there is no such budget, or --id was used for another adjustment.
+    Exit status: 0 booked, or it stands already; 1 refused: there is no such budget, or --id was
+    used for another adjustment.
 
     Example:  router budget adjust acme month --amount -5 --reason "test run, ticket 82"
     """
@@ -410,10 +575,21 @@ async def adjust(
     clock = ServerClock(await session.open_jetstream(), session.settings.streams.usage.name)
     await clock.read()
     correction = correct_budget(budget, asked, round(clock() * 1000))
-    await conclude(session, "budget adjust", correction, asked, is_repeated=command_id is not None, is_rehearsal=dry_run)
+    await conclude(
+        session,
+        "budget adjust",
+        correction,
+        asked,
+        is_repeated=command_id is not None,
+        is_rehearsal=dry_run,
+    )
 
 
-budget = typer.Typer(no_args_is_help=True, help="Budgets: what tenants may spend, and what they have spent.", rich_markup_mode="rich")
+budget = typer.Typer(
+    no_args_is_help=True,
+    help="Budgets: what tenants may spend, and what they have spent.",
+    rich_markup_mode="rich",
+)
 
 budget.command("list")(list_)
 for made in (show, put, adjust, delete):

@@ -19,12 +19,16 @@ log = logs.logger(__name__)
 class FollowedBudgets(FollowedBucket[Budget]):
     """A budget that cannot be read leaves the last good one in force."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, table: BudgetTable, infos: SharedInfo | None = None) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, table: BudgetTable, infos: SharedInfo | None = None
+    ) -> None:
         super().__init__(jetstream, bucket, events.BUDGET_BROKEN, infos)
         self._table = table
 
     async def load(self) -> None:
-        """Load before the first request. If the bucket is unavailable the process starts anyway, and readiness waits for it."""
+        """Load before the first request. If the bucket is unavailable the process starts anyway,
+        and readiness waits for it.
+        """
         try:
             await super().load()
             await self.restore_last_good()
@@ -32,7 +36,9 @@ class FollowedBudgets(FollowedBucket[Budget]):
             log.error(events.BUCKET_UNAVAILABLE, bucket="budgets", cause=str(exc))
 
     async def reload(self) -> None:
-        """What the bucket holds now: a budget that was put a moment ago is not missed. Raises BrokerUnavailable."""
+        """What the bucket holds now: a budget that was put a moment ago is not missed. Raises
+        BrokerUnavailable.
+        """
         self.on_change(await self.documents.read_all())
 
     def read(self, entry: BucketEntry) -> Budget:

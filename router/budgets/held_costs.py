@@ -1,10 +1,13 @@
-"""Held costs: what stands in ROUTER_HELD, and how an operator decides it (docs/reference/contracts.md#held-costs).
+"""Held costs: what stands in ROUTER_HELD, and how an operator decides it
+(docs/reference/contracts.md#held-costs).
 
     list_held    the notices, oldest first
     find_held    the newest notice of one event
-    settle_held  the adjustment is stored, with its publish ack; the caller stores the audit event; then the notice is removed
+    settle_held  the adjustment is stored, with its publish ack; the caller stores the audit event;
+                 then the notice is removed
 
-Killed between any two of them, the same command says the same again: the adjustment's identity follows from the event.
+Killed between any two of them, the same command says the same again: the adjustment's identity
+follows from the event.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ PAGE = 500
 
 
 class HeldCost(Struct, frozen=True):
-    """One notice. `stored_at`: the server's own text; `reservation`: the header that names the policy."""
+    """One notice. `stored_at`: the server's own text; `reservation`: the header that names the
+    policy.
+    """
 
     sequence: int
     stored_at: str
@@ -39,7 +44,9 @@ class HeldCost(Struct, frozen=True):
         return identity(self.event)
 
 
-async def list_held(jetstream: JetStream, stream: str, tenant_id: str | None = None) -> AsyncIterator[HeldCost]:
+async def list_held(
+    jetstream: JetStream, stream: str, tenant_id: str | None = None
+) -> AsyncIterator[HeldCost]:
     """Those of all tenants, or of one. A stream that is missing has none. Raises BrokerUnavailable."""
     subject = ALL_HELD if tenant_id is None else find_held_subject(tenant_id)
     try:
@@ -63,9 +70,13 @@ async def find_held(jetstream: JetStream, stream: str, event_id: str) -> HeldCos
 
 
 async def settle_held(jetstream: JetStream, held: HeldCost, adjustment: UsageEvent) -> bool:
-    """Store the adjustment; returns whether it is new: False where it stands already. Raises BrokerUnavailable: it is not stored."""
+    """Store the adjustment; returns whether it is new: False where it stands already. Raises
+    BrokerUnavailable: it is not stored.
+    """
     async with open_publisher(jetstream) as publisher:
-        result = await publisher.publish_and_wait([make_adjustment_effect(adjustment, held.reservation)])
+        result = await publisher.publish_and_wait(
+            [make_adjustment_effect(adjustment, held.reservation)]
+        )
     if isinstance(result, NotPublished):
         raise BrokerUnavailable(f"{result.subject} cannot be stored: {result.cause}")
     return not result[0].is_duplicate
@@ -76,11 +87,16 @@ async def remove_held(jetstream: JetStream, stream: str, held: HeldCost) -> None
     try:
         await jetstream.ask(f"STREAM.MSG.DELETE.{stream}", {"seq": held.sequence, "no_erase": True})
     except BrokerRefused:
-        # One error number says "not there", because another operator was faster, and "not allowed": only the message can tell.
+        # One error number says "not there", because another operator was faster, and "not allowed":
+        # only the message can tell.
         if await jetstream.message(stream, held.sequence) is not None:
             raise
 
 
 def _read(stored: StoredMessage) -> HeldCost | None:
     event = read_usage_event(stored.data)
-    return None if event is None else HeldCost(stored.sequence, stored.time, event, stored.headers.get(RESERVATION_HEADER))
+    return (
+        None
+        if event is None
+        else HeldCost(stored.sequence, stored.time, event, stored.headers.get(RESERVATION_HEADER))
+    )

@@ -1,7 +1,9 @@
-"""What invocations reserve in their tenant's budgets, as decisions do (docs/reference/budgets.md#invocations).
+"""What invocations reserve in their tenant's budgets, as decisions do
+(docs/reference/budgets.md#invocations).
 
 before the call     the expected cost: reserved, or `budget_exceeded`
-while it streams    it has cost more than that: as much again; where there is no room the stream ends
+while it streams    it has cost more than that: as much again; where there is no room the stream
+                    ends
 at the end          the usage event has the reservation as a header, and ends it
 """
 
@@ -32,16 +34,27 @@ class InvocationBudgets:
         self._table = table
 
     async def reserve(
-        self, request: ProviderRequest, nanos: int, assigned: str | None = None, *, is_bill: bool = False
+        self,
+        request: ProviderRequest,
+        nanos: int,
+        assigned: str | None = None,
+        *,
+        is_bill: bool = False,
     ) -> InvocationReservation:
-        """`assigned`: what the decision of its assignment has reserved; `is_bill`: for this attempt. Raises InvocationRefused."""
+        """`assigned`: what the decision of its assignment has reserved; `is_bill`: for this
+        attempt. Raises InvocationRefused.
+        """
         present = read_reservation(assigned)
         policy_id = find_policy(request) if present is None else present.policy_id
         if present is not None and is_bill:
             return InvocationReservation(self, request, policy_id, present.nanos, None, assigned)
-        return InvocationReservation(self, request, policy_id, nanos, await self._reserve(request, policy_id, nanos))
+        return InvocationReservation(
+            self, request, policy_id, nanos, await self._reserve(request, policy_id, nanos)
+        )
 
-    async def _reserve(self, request: ProviderRequest, policy_id: str | None, nanos: int) -> Charge | None:
+    async def _reserve(
+        self, request: ProviderRequest, policy_id: str | None, nanos: int
+    ) -> Charge | None:
         while True:
             try:
                 return self.try_reserve(request, policy_id, nanos, was_sent=False)
@@ -51,8 +64,12 @@ class InvocationBudgets:
                 except BrokerUnavailable as exc:
                     raise _make_unread() from exc
 
-    def try_reserve(self, request: ProviderRequest, policy_id: str | None, nanos: int, *, was_sent: bool) -> Charge | None:
-        """Without waiting; None: the tenant has no budget for it. Raises InvocationRefused; SliceShort: the bucket must be asked first."""
+    def try_reserve(
+        self, request: ProviderRequest, policy_id: str | None, nanos: int, *, was_sent: bool
+    ) -> Charge | None:
+        """Without waiting; None: the tenant has no budget for it. Raises InvocationRefused;
+        SliceShort: the bucket must be asked first.
+        """
         budgets = self._table.tenants.get(request.tenant_id)
         if budgets is None:
             return None
@@ -86,15 +103,21 @@ class InvocationReservation:
 
     @property
     def header(self) -> str | None:
-        """Of the usage event. What was reserved beside an assignment's, or by later leases than the first, ends with its lease."""
+        """Of the usage event. What was reserved beside an assignment's, or by later leases than the
+        first, ends with its lease.
+        """
         if self._assigned is not None or not self._charges:
             return self._assigned
         first = self._charges[0].reservation
-        nanos = sum(one.reservation.nanos for one in self._charges if one.reservation.leases == first.leases)
+        nanos = sum(
+            one.reservation.nanos for one in self._charges if one.reservation.leases == first.leases
+        )
         return reservation_text(replace(first, nanos=nanos))
 
     def grow(self, spent: int) -> None:
-        """Reserve more where `spent` nanos are above what is reserved. Raises InvocationRefused where there is no room."""
+        """Reserve more where `spent` nanos are above what is reserved. Raises InvocationRefused
+        where there is no room.
+        """
         if spent <= self._nanos:
             return
         more = max(spent - self._nanos, self._nanos)
@@ -128,8 +151,15 @@ def find_policy(request: ProviderRequest) -> str | None:
 def _make_exceeded(refused: Sequence[BudgetSlice], *, was_sent: bool) -> InvocationRefused:
     details = refuse_for_budget(refused).details or {}
     told = {name: str(value) for name, value in details.items()}
-    return InvocationRefused(BUDGET_EXCEEDED, "A budget of this tenant has no room for this invocation", told, was_sent=was_sent)
+    return InvocationRefused(
+        BUDGET_EXCEEDED,
+        "A budget of this tenant has no room for this invocation",
+        told,
+        was_sent=was_sent,
+    )
 
 
 def _make_unread(*, was_sent: bool = False) -> InvocationRefused:
-    return InvocationRefused(OVERLOADED, "A budget of this tenant cannot be read now; try again", {}, was_sent=was_sent)
+    return InvocationRefused(
+        OVERLOADED, "A budget of this tenant cannot be read now; try again", {}, was_sent=was_sent
+    )

@@ -1,10 +1,12 @@
-"""Takes slices of budgets from their documents, ahead of the decisions that use them, and gives back what is not used.
+"""Takes slices of budgets from their documents, ahead of the decisions that use them, and gives
+back what is not used.
 
     asked ──> run (a child) ──> grant by compare-and-set ──> the slice grows, or is refused
     a lease is over ──> the rest of the slice moves to the next lease; what it has reserved stays until it is settled, or expires
     drain ──> the rest is given back
 
-A lost answer costs room for a while, never money: the slice does not grow, and the lease expires (docs/reference/budgets.md#bound).
+A lost answer costs room for a while, never money: the slice does not grow, and the lease expires
+(docs/reference/budgets.md#bound).
 """
 
 from __future__ import annotations
@@ -14,7 +16,16 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from router.budgets.model import BudgetSlice, BudgetTable, BudgetWindow, expire_leases, find_window, grant_lease, move_lease, return_lease
+from router.budgets.model import (
+    BudgetSlice,
+    BudgetTable,
+    BudgetWindow,
+    expire_leases,
+    find_window,
+    grant_lease,
+    move_lease,
+    return_lease,
+)
 from router.budgets.model.spent_record import SpentLease, SpentRecord
 from router.budgets.notices import find_notices, mark_notices, raise_notices
 from router.budgets.spent_documents import SpentDocuments
@@ -42,7 +53,14 @@ class _Growth(Struct):
 class BudgetLeases:
     """`reservation_s`: a lease is charged for so long, and expires as long after that."""
 
-    def __init__(self, table: BudgetTable, documents: SpentDocuments, clock: ServerClock, alerts: Alerts, reservation_s: float) -> None:
+    def __init__(
+        self,
+        table: BudgetTable,
+        documents: SpentDocuments,
+        clock: ServerClock,
+        alerts: Alerts,
+        reservation_s: float,
+    ) -> None:
         self._table = table
         self._documents = documents
         self._clock = clock
@@ -75,17 +93,25 @@ class BudgetLeases:
                 await self._wake.wait()
         except TimeoutError:
             pass
-        self._wake.clear()  # also where no work follows: a wait for an event that is set lets no other task run
+        # also where no work follows: a wait for an event that is set lets no other task run
+        self._wake.clear()
 
     async def _work(self) -> None:
         asked, self._asked = self._asked, {}
         try:
             await self._clock.read()
             slices = list(self._table.slices.values())
-            over = [one for one in slices if one.remaining and one.lease_ends <= self._clock() and id(one) not in asked]
+            over = [
+                one
+                for one in slices
+                if one.remaining and one.lease_ends <= self._clock() and id(one) not in asked
+            ]
             kept = [one for one in slices if id(one) in asked]
-            results = await asyncio.gather(*map(self._grow, kept), *map(self._move, over), return_exceptions=True)
-            if (failure := next(filter(None, results), None)) is not None:  # when all are done: one document stops no other slice
+            results = await asyncio.gather(
+                *map(self._grow, kept), *map(self._move, over), return_exceptions=True
+            )
+            # when all are done: one document stops no other slice
+            if (failure := next(filter(None, results), None)) is not None:
                 raise failure
         except RouterError as exc:
             if self._lines.allow("leases"):
@@ -93,7 +119,8 @@ class BudgetLeases:
             await asyncio.sleep(LOOK_S)
             self._wake.set()
         finally:
-            again = {key: one for key, one in asked.items() if one.is_asked}  # asked for again until the bucket answers
+            # asked for again until the bucket answers
+            again = {key: one for key, one in asked.items() if one.is_asked}
             self._asked = {**again, **self._asked}
 
     async def _grow(self, one: BudgetSlice) -> None:
@@ -114,7 +141,9 @@ class BudgetLeases:
         record = await self._documents.change(one.budget, window, change)
         if not growth.is_counted:
             one.remaining += moved
-            one.number, one.lease_ends = (one.number - 1, 0.0) if moved else (one.number, one.lease_ends)
+            one.number, one.lease_ends = (
+                (one.number - 1, 0.0) if moved else (one.number, one.lease_ends)
+            )
             self._on_asked(one)  # the settlement counts the window first
             await asyncio.sleep(0.05)
             return
@@ -126,18 +155,31 @@ class BudgetLeases:
             one.remaining += growth.moved
             one.on_refused(max(1, need), self._clock())
 
-    def _build_growth(self, one: BudgetSlice, record: SpentRecord, missing: int, moved: int) -> tuple[SpentRecord | None, _Growth]:
-        lease_id, ends_ms = self._name(one.number), round((one.lease_ends + self._reservation_s) * 1000)
+    def _build_growth(
+        self, one: BudgetSlice, record: SpentRecord, missing: int, moved: int
+    ) -> tuple[SpentRecord | None, _Growth]:
+        lease_id, ends_ms = (
+            self._name(one.number),
+            round((one.lease_ends + self._reservation_s) * 1000),
+        )
         changed = expire_leases(record, round(self._clock() * 1000))
-        changed, moved = move_lease(changed, self._name(one.number - 1), lease_id, SpentLease(moved, ends_ms))
+        changed, moved = move_lease(
+            changed, self._name(one.number - 1), lease_id, SpentLease(moved, ends_ms)
+        )
         wanted = SpentLease(max(one.size, missing), ends_ms)
         grant = grant_lease(changed, one.budget.amount, lease_id, wanted, least=missing)
-        notices = find_notices(grant.record, one.budget.amount, has_no_room=not grant.granted and missing > 1)
+        notices = find_notices(
+            grant.record, one.budget.amount, has_no_room=not grant.granted and missing > 1
+        )
         marked = mark_notices(grant.record, notices)
-        return (marked if marked != record else None), _Growth(grant.granted, moved, grant.left, notices, True)
+        return (marked if marked != record else None), _Growth(
+            grant.granted, moved, grant.left, notices, True
+        )
 
     async def _find_kept(self, one: BudgetSlice) -> bool:
-        """Whether the document of the window that begins now holds this instance's lease, carried from the one before."""
+        """Whether the document of the window that begins now holds this instance's lease, carried
+        from the one before.
+        """
         window = find_window(one.budget.window, self._clock())
         if window.starts_s == one.starts_s or not one.remaining:
             return True
@@ -152,7 +194,9 @@ class BudgetLeases:
         return window
 
     def _begin_lease(self, one: BudgetSlice) -> int:
-        """Begin another lease where the present one is over; what it has not used moves, and is in neither until that is stored."""
+        """Begin another lease where the present one is over; what it has not used moves, and is in
+        neither until that is stored.
+        """
         if one.lease_ends > self._clock():
             return 0
         moved, one.remaining = one.remaining, 0
@@ -173,9 +217,13 @@ class BudgetLeases:
 
     async def _return(self, one: BudgetSlice) -> None:
         rest, one.remaining = one.remaining, 0
-        lease_id, one.lease_ends = self._name(one.number), 0.0  # the next grant begins another lease
-        window = find_window(one.budget.window, self._clock())  # where another one has begun, the lease was carried into it
-        await self._documents.change(one.budget, window, lambda record: return_lease(record, lease_id, rest))
+        # the next grant begins another lease
+        lease_id, one.lease_ends = self._name(one.number), 0.0
+        # where another one has begun, the lease was carried into it
+        window = find_window(one.budget.window, self._clock())
+        await self._documents.change(
+            one.budget, window, lambda record: return_lease(record, lease_id, rest)
+        )
 
     def _name(self, number: int) -> str:
         return f"{self._table.life}.{number}"

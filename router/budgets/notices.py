@@ -1,4 +1,6 @@
-"""Alerts when a budget's window is 80 % spent, and when it has no room (docs/reference/budgets.md#notices)."""
+"""Alerts when a budget's window is 80 % spent, and when it has no room
+(docs/reference/budgets.md#notices).
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,17 @@ def find_notices(record: SpentRecord, amount: int, *, has_no_room: bool = False)
 
 
 def forget_notices(before: SpentRecord, after: SpentRecord, amount: int) -> SpentRecord:
-    """Where adjustments took more off than was spent: without the notices that no longer hold, so that they are given again."""
+    """Where adjustments took more off than was spent: without the notices that no longer hold, so
+    that they are given again.
+    """
     if after.settled >= before.settled:
         return after
-    return replace(after, notices=tuple(percent for percent in after.notices if after.settled * 100 >= amount * percent))
+    return replace(
+        after,
+        notices=tuple(
+            percent for percent in after.notices if after.settled * 100 >= amount * percent
+        ),
+    )
 
 
 def mark_notices(record: SpentRecord, notices: tuple[int, ...]) -> SpentRecord:
@@ -35,7 +44,13 @@ def mark_notices(record: SpentRecord, notices: tuple[int, ...]) -> SpentRecord:
     return replace(record, notices=(*record.notices, *notices)) if notices else record
 
 
-def raise_notices(alerts: Alerts, budget: Budget, window: BudgetWindow, record: SpentRecord, notices: tuple[int, ...]) -> None:
+def raise_notices(
+    alerts: Alerts,
+    budget: Budget,
+    window: BudgetWindow,
+    record: SpentRecord,
+    notices: tuple[int, ...],
+) -> None:
     """After the record that says so is stored: each is given once for a window."""
     for percent in notices:
         text = f"{percent} % of it is spent" if percent < FULL else "it has no room"
@@ -51,7 +66,9 @@ def raise_notices(alerts: Alerts, budget: Budget, window: BudgetWindow, record: 
                     "percent": percent,
                     "amount": format_nanos(budget.amount),
                     "settled": format_nanos(record.settled),
-                    "renews_at": datetime.fromtimestamp(window.ends_s, UTC).isoformat().replace("+00:00", "Z"),
+                    "renews_at": datetime.fromtimestamp(window.ends_s, UTC)
+                    .isoformat()
+                    .replace("+00:00", "Z"),
                 },
             )
         )

@@ -1,4 +1,5 @@
-"""Settles budgets: adds the cost of each usage event to the documents of its budgets, once (docs/reference/budgets.md#settlement).
+"""Settles budgets: adds the cost of each usage event to the documents of its budgets, once
+(docs/reference/budgets.md#settlement).
 
     every 250 ms   is another instance settling? its record is written again and again ──> wait
                    windows that are not counted yet ──> read from their start
@@ -30,7 +31,13 @@ from router.budgets.model import Budget, BudgetTable, BudgetWindow, find_window,
 from router.budgets.model.leases import SettledCost
 from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
 from router.budgets.model.settling import is_counted, is_spending, make_settled_cost
-from router.budgets.model.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord, find_created, read_settlement_record
+from router.budgets.model.spent_record import (
+    SETTLEMENT_KEY,
+    SettlementRecord,
+    SpentRecord,
+    find_created,
+    read_settlement_record,
+)
 from router.budgets.notices import find_notices, forget_notices, mark_notices, raise_notices
 from router.budgets.spent_documents import SpentDocuments
 from router.contracts.usage_cost import UsageCost, read_usage_cost
@@ -118,19 +125,29 @@ class BudgetSettlement:
         if entry is not None and not self._watch.is_over:
             return False
         record = _read_settlement(entry.value) if entry is not None else None
-        await self._server_clock.read(max_age=0.0)  # else the first round would compare the stream with the one before
+        # else the first round would compare the stream with the one before
+        await self._server_clock.read(max_age=0.0)
         self._place = await find_place(self._jetstream, self._stream, record)
         if record is not None and record.timeline != self._place.timeline:
-            log.warning(events.USAGE_REPLACED, stream=self._stream, created=self._place.created, through=self._place.through)
+            log.warning(
+                events.USAGE_REPLACED,
+                stream=self._stream,
+                created=self._place.created,
+                through=self._place.through,
+            )
         await self._renew(entry.revision if entry is not None else None)
         await self._followed.reload()  # a budget that was put a moment ago misses no event
         await self._open_reader()
         return True
 
     async def _open_reader(self) -> None:
-        """Read from REMEMBERED events before the last settled one, so that a repeated result is known."""
+        """Read from REMEMBERED events before the last settled one, so that a repeated result is
+        known.
+        """
         self._memory, self._counted, self._read_to = EventMemory(), set(), 0
-        self._reader = StreamReader(self._jetstream, self._stream, max(1, self._place.through - REMEMBERED))
+        self._reader = StreamReader(
+            self._jetstream, self._stream, max(1, self._place.through - REMEMBERED)
+        )
         await self._reader.open()
 
     async def _stop(self) -> None:
@@ -142,7 +159,9 @@ class BudgetSettlement:
     async def _renew(self, revision: int | None) -> None:
         """Raises Conflict: another instance settles."""
         place = self._place
-        data = msgspec.json.encode(SettlementRecord(self._table.life, place.timeline, place.through, place.stored_ns))
+        data = msgspec.json.encode(
+            SettlementRecord(self._table.life, place.timeline, place.through, place.stored_ns)
+        )
         self._revision = await self._documents.bucket.put(SETTLEMENT_KEY, data, revision=revision)
         self._renewed_at = self._clock()
 
@@ -154,7 +173,8 @@ class BudgetSettlement:
         for budget in self._list_budgets():
             await self._count(budget, find_window(budget.window, self._server_clock()))
         while self._reader is not None and (batch := await self._reader.read(BATCH)):
-            self._require_same_stream(is_same=batch[0].sequence > self._read_to)  # a restored stream has the reader's consumer, as it was
+            # a restored stream has the reader's consumer, as it was
+            self._require_same_stream(is_same=batch[0].sequence > self._read_to)
             self._read_to, before = batch[-1].sequence, self._place
             await self._settle(batch)
             if self._place != before or self._clock() - self._renewed_at > RENEW_S:
@@ -163,7 +183,9 @@ class BudgetSettlement:
             await self._renew(self._revision)
 
     def _require_same_stream(self, *, is_same: bool) -> None:
-        """Raises BrokerUnavailable, so that the settlement begins again, in the stream that is there now."""
+        """Raises BrokerUnavailable, so that the settlement begins again, in the stream that is
+        there now.
+        """
         if not is_same:
             raise BrokerUnavailable(f"stream {self._stream} was made anew")
 
@@ -178,27 +200,49 @@ class BudgetSettlement:
             is_new = stored.sequence > self._place.through
             cost = read_usage_cost(stored.data)
             # What spends nothing is not remembered: a flood of it would push out what does.
-            if cost is not None and is_spending(cost) and self._memory.is_first(cost.event_id, stored.sequence):
+            if (
+                cost is not None
+                and is_spending(cost)
+                and self._memory.is_first(cost.event_id, stored.sequence)
+            ):
                 is_end = is_end_of_reservation(cost, self._memory, stored.sequence)
                 if is_new:
                     self._add(found, cost, stored, is_end=is_end)
         for (budget, window), costs in found.items():
             await self._count(budget, window)
-            await self._change(budget, window, lambda record, costs=costs: settle_costs(_require_counted(record), timeline, costs))  # type: ignore[misc]
+            await self._change(
+                budget,
+                window,
+                lambda record, costs=costs: settle_costs(_require_counted(record), timeline, costs),  # type: ignore[misc]
+            )
         self._place = self._place.move_to(batch[-1])
 
-    def _add(self, found: dict[BudgetInWindow, list[SettledCost]], cost: UsageCost, stored: StoredMessage, *, is_end: bool) -> None:
+    def _add(
+        self,
+        found: dict[BudgetInWindow, list[SettledCost]],
+        cost: UsageCost,
+        stored: StoredMessage,
+        *,
+        is_end: bool,
+    ) -> None:
         budgets = self._table.tenants.get(cost.tenant_id)
         if budgets is None:
             return
-        reservation, stored_ns = read_reservation(stored.headers.get(RESERVATION_HEADER)), nanos(stored.time)
+        reservation, stored_ns = (
+            read_reservation(stored.headers.get(RESERVATION_HEADER)),
+            nanos(stored.time),
+        )
         ended = reservation if is_end else None
         for budget in [one.budget for one in budgets.slices]:
             if is_counted(budget, cost, reservation):
                 key = budget, find_window(budget.window, stored_ns / 1e9)
-                found.setdefault(key, []).append(make_settled_cost(budget, cost, stored.sequence, stored_ns, ended=ended))
+                found.setdefault(key, []).append(
+                    make_settled_cost(budget, cost, stored.sequence, stored_ns, ended=ended)
+                )
 
-    async def _change(self, budget: Budget, window: BudgetWindow, change: Callable[[SpentRecord], SpentRecord]) -> None:
+    async def _change(
+        self, budget: Budget, window: BudgetWindow, change: Callable[[SpentRecord], SpentRecord]
+    ) -> None:
         """Change the document, with the notices that are due then."""
         notices: tuple[int, ...] = ()
 
@@ -212,7 +256,9 @@ class BudgetSettlement:
         raise_notices(self._alerts, budget, window, record, notices)
 
     async def _count(self, budget: Budget, window: BudgetWindow) -> None:
-        """Make sure that the document holds every event of the window up to `through`: a budget may be younger than its window."""
+        """Make sure that the document holds every event of the window up to `through`: a budget may
+        be younger than its window.
+        """
         key = (budget.tenant_id, budget.budget_id, budget.created_ms, window.starts_s)
         if key in self._counted:
             return
@@ -222,7 +268,9 @@ class BudgetSettlement:
             await self._change(budget, window, lambda record: record if record.is_counted else sum_)
         elif not document.revision:
             await self._change(budget, window, lambda record: record)
-        self._counted = {one for one in self._counted if one[:3] != key[:3] or one[3] >= window.starts_s} | {key}
+        self._counted = {
+            one for one in self._counted if one[:3] != key[:3] or one[3] >= window.starts_s
+        } | {key}
 
     async def _sum(self, budget: Budget, window: BudgetWindow) -> SpentRecord:
         """What the events of the window up to `through` cost."""
@@ -230,34 +278,52 @@ class BudgetSettlement:
         since = datetime.fromtimestamp(window.starts_s, UTC)
         async with open_reader(self._jetstream, self._stream, since=since) as reader:
             while batch := await reader.read(BATCH):
-                read = (_read_cost(budget, window, memory, one) for one in batch if one.sequence <= place.through)
+                read = (
+                    _read_cost(budget, window, memory, one)
+                    for one in batch
+                    if one.sequence <= place.through
+                )
                 costs = [cost for cost in read if cost is not None]
                 record = settle_costs(record, place.timeline, costs)
                 if batch[-1].sequence >= place.through:
                     break
-        return replace(record, timeline=place.timeline, through=place.through, stored_ns=place.stored_ns)
+        return replace(
+            record, timeline=place.timeline, through=place.through, stored_ns=place.stored_ns
+        )
 
 
 def is_end_of_reservation(cost: UsageCost, memory: EventMemory, sequence: int) -> bool:
-    """Whether the reservation in its header ends with it: each ends once. An id that payers choose decides only where there is no other."""
+    """Whether the reservation in its header ends with it: each ends once. An id that payers choose
+    decides only where there is no other.
+    """
     if cost.adjustment is not None:
         return False
     return cost.reference is None or memory.is_first(f"{cost.tenant_id} {cost.reference}", sequence)
 
 
-def _read_cost(budget: Budget, window: BudgetWindow, memory: EventMemory, stored: StoredMessage) -> SettledCost | None:
-    """What the event costs in this budget; None where it is not of it, or not of the window, or came before."""
+def _read_cost(
+    budget: Budget, window: BudgetWindow, memory: EventMemory, stored: StoredMessage
+) -> SettledCost | None:
+    """What the event costs in this budget; None where it is not of it, or not of the window, or
+    came before.
+    """
     stored_ns = nanos(stored.time)
     cost = read_usage_cost(stored.data) if stored_ns / 1e9 < window.ends_s else None
     if cost is None or cost.tenant_id != budget.tenant_id or not is_spending(cost):
         return None
     is_first = memory.is_first(cost.event_id, stored.sequence)
     reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
-    return make_settled_cost(budget, cost, stored.sequence, stored_ns) if is_first and is_counted(budget, cost, reservation) else None
+    return (
+        make_settled_cost(budget, cost, stored.sequence, stored_ns)
+        if is_first and is_counted(budget, cost, reservation)
+        else None
+    )
 
 
 def _require_counted(record: SpentRecord) -> SpentRecord:
-    """Raises BrokerUnavailable where the document cannot be read any more: the settlement begins again, and counts it anew."""
+    """Raises BrokerUnavailable where the document cannot be read any more: the settlement begins
+    again, and counts it anew.
+    """
     if not record.is_counted:
         raise BrokerUnavailable("a document of what was spent is not counted")
     return record
@@ -288,7 +354,9 @@ class EventMemory:
 
     def is_first(self, name: str, sequence: int) -> bool:
         """Whether no message of this name is known with a lower sequence."""
-        key = int.from_bytes(blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=self._key).digest())
+        key = int.from_bytes(
+            blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, key=self._key).digest()
+        )
         first = self._first.setdefault(key, sequence)
         if len(self._first) > self._limit:
             del self._first[next(iter(self._first))]
@@ -298,7 +366,8 @@ class EventMemory:
 # -- How far the usage stream is settled, by sequences of the stream that there is now.
 #
 #     the stream that was settled, whole                      the sequence that was remembered
-#     another of its name, or one that has lost its end       the last event that was stored no later than the last one that is settled
+# another of its name, or one that has lost its end       the last event that was stored no later
+# than the last one that is settled
 #
 # Sequences tell events apart within one stream only. One that was made anew begins at 1 and
 # holds later events; one that was restored or promoted has another time at which it was made,
@@ -309,7 +378,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class UsagePlace(Struct, frozen=True):
-    """The last settled event: its sequence, the timeline of that sequence, and when the stream stored it, ns since the epoch."""
+    """The last settled event: its sequence, the timeline of that sequence, and when the stream
+    stored it, ns since the epoch.
+    """
 
     timeline: str = ""
     through: int = 0
@@ -327,21 +398,35 @@ class UsagePlace(Struct, frozen=True):
         return UsagePlace(self.timeline, last.sequence, max(self.stored_ns, nanos(last.time)))
 
 
-async def find_place(jetstream: JetStream, stream: str, record: SettlementRecord | None) -> UsagePlace:
-    """Where the settlement goes on; without a record at the end. Raises BrokerUnavailable, also where there is no stream."""
+async def find_place(
+    jetstream: JetStream, stream: str, record: SettlementRecord | None
+) -> UsagePlace:
+    """Where the settlement goes on; without a record at the end. Raises BrokerUnavailable, also
+    where there is no stream.
+    """
     info = await jetstream.stream(stream)
     if info is None:
         raise BrokerUnavailable(f"there is no stream {stream}")
     last = int(info["state"]["last_seq"])
     if record is None:
         return UsagePlace(_name_timeline(info), last, max(0, nanos(info["state"]["last_ts"])))
-    if find_created(record.timeline) == info["created"] and record.through <= last and await _is_settled(jetstream, stream, record):
+    if (
+        find_created(record.timeline) == info["created"]
+        and record.through <= last
+        and await _is_settled(jetstream, stream, record)
+    ):
         return UsagePlace(record.timeline, record.through, record.stored_ns)
-    return UsagePlace(_name_timeline(info), await _find_last_until(jetstream, stream, record.stored_ns, last), record.stored_ns)
+    return UsagePlace(
+        _name_timeline(info),
+        await _find_last_until(jetstream, stream, record.stored_ns, last),
+        record.stored_ns,
+    )
 
 
 async def _is_settled(jetstream: JetStream, stream: str, record: SettlementRecord) -> bool:
-    """Whether the event at `through` is the one that was settled: a stream that lost its end may have grown beyond it again."""
+    """Whether the event at `through` is the one that was settled: a stream that lost its end may
+    have grown beyond it again.
+    """
     stored = await jetstream.message(stream, record.through) if record.through else None
     return stored is None or nanos(stored.time) <= record.stored_ns
 

@@ -1,4 +1,6 @@
-"""The bucket of budgets: each is checked and versioned before it is written. The command line writes, a router reads (`followed`)."""
+"""The bucket of budgets: each is checked and versioned before it is written. The command line
+writes, a router reads (`followed`).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class StoredBudget(Struct, frozen=True):
 
 
 class BudgetStore(VersionedStore[StoredBudget]):
-    """A write may raise BudgetError before it writes. The name of a budget: its tenant, its id (`day/policy=chat`)."""
+    """A write may raise BudgetError before it writes. The name of a budget: its tenant, its id
+    (`day/policy=chat`).
+    """
 
     kind, not_found = "budget", BudgetNotFound
 
@@ -42,15 +46,30 @@ class BudgetStore(VersionedStore[StoredBudget]):
         return read_stored_budget(entry)
 
     async def put(self, budget: Budget, *, author: str) -> int:
-        """Write the budget over the one of its name, if there is one; the version. Its windows go on."""
-        mine = [one for one in await self.list(budget.tenant_id) if one.budget.budget_id != budget.budget_id]
+        """Write the budget over the one of its name, if there is one; the version. Its windows go
+        on.
+        """
+        mine = [
+            one
+            for one in await self.list(budget.tenant_id)
+            if one.budget.budget_id != budget.budget_id
+        ]
         if len(mine) >= MAX_BUDGETS:
-            raise BudgetError(f"{budget.tenant_id} has {MAX_BUDGETS} budgets already: delete one first")
+            raise BudgetError(
+                f"{budget.tenant_id} has {MAX_BUDGETS} budgets already: delete one first"
+            )
         present = await self.find(budget.tenant_id, budget.budget_id)
-        created_ms = present.budget.created_ms if present is not None else time.time_ns() // 1_000_000
+        created_ms = (
+            present.budget.created_ms if present is not None else time.time_ns() // 1_000_000
+        )
         replaces = present.record.version if present is not None else 0
         document = {**budget_document(budget), "created_ms": created_ms}
-        return await self.write((budget.tenant_id, budget.budget_id), document, author=author[:MAX_AUTHOR], replaces=replaces)
+        return await self.write(
+            (budget.tenant_id, budget.budget_id),
+            document,
+            author=author[:MAX_AUTHOR],
+            replaces=replaces,
+        )
 
     async def list(self, tenant_id: str | None = None) -> Sequence[StoredBudget]:
         """Every budget, or one tenant's, in the order of their names."""

@@ -25,10 +25,11 @@ from router.delivery.wire.api import JetStream
 
 
 class BudgetSum(Struct, frozen=True, kw_only=True):
-    """One budget in one window: nanos of so many events, the last of them at sequence `through`, and none is left out up to `complete`.
+    """One budget in one window: nanos of so many events, the last of them at sequence `through`,
+    and none is left out up to `complete`.
 
-    Times are seconds since the epoch. Sequences are of the usage stream that was made at `created`; `is_mixed`: events of another one,
-    or of an end that it has lost, are among them.
+    Times are seconds since the epoch. Sequences are of the usage stream that was made at `created`;
+    `is_mixed`: events of another one, or of an end that it has lost, are among them.
     """
 
     tenant_id: str
@@ -52,7 +53,8 @@ class BudgetSum(Struct, frozen=True, kw_only=True):
 async def read_budget_sums(jetstream: JetStream, budgets: str, spent: str) -> list[BudgetSum]:
     """Every window of the budgets that there are. Raises BrokerUnavailable."""
     documents = DocumentBucket(jetstream, spent)
-    entry = await documents.get(SETTLEMENT_KEY)  # first: what it names is in every document that is read after it
+    # first: what it names is in every document that is read after it
+    entry = await documents.get(SETTLEMENT_KEY)
     settlement = _read_settlement(entry)
     stored = await DocumentBucket(jetstream, budgets).read_all()
     entries = await documents.read_all()
@@ -66,18 +68,27 @@ def _read_settlement(entry: BucketEntry | None) -> SettlementRecord | None:
         return None
 
 
-def _list_sums(stored: BucketEntry, entries: Mapping[str, BucketEntry], settlement: SettlementRecord | None) -> Iterator[BudgetSum]:
+def _list_sums(
+    stored: BucketEntry, entries: Mapping[str, BucketEntry], settlement: SettlementRecord | None
+) -> Iterator[BudgetSum]:
     try:
         budget = read_stored_budget(stored).budget
     except (Poison, BudgetError):
         return
-    prefix = build_spent_key(budget.tenant_id, budget.budget_id, budget.created_ms, 0).removesuffix("0")
+    prefix = build_spent_key(budget.tenant_id, budget.budget_id, budget.created_ms, 0).removesuffix(
+        "0"
+    )
     for key, entry in entries.items():
-        if key.startswith(prefix) and (one := _read_sum(budget, key, entry, settlement)) is not None:
+        if (
+            key.startswith(prefix)
+            and (one := _read_sum(budget, key, entry, settlement)) is not None
+        ):
             yield one
 
 
-def _read_sum(budget: Budget, key: str, entry: BucketEntry, settlement: SettlementRecord | None) -> BudgetSum | None:
+def _read_sum(
+    budget: Budget, key: str, entry: BucketEntry, settlement: SettlementRecord | None
+) -> BudgetSum | None:
     parts = ids.parts_of(key)
     try:
         record = read_spent_record(entry.value)
@@ -103,7 +114,9 @@ def _read_sum(budget: Budget, key: str, entry: BucketEntry, settlement: Settleme
 
 
 def _find_complete(record: SpentRecord, settlement: SettlementRecord | None) -> int:
-    """The sequence up to which no event is left out. That of the settlement counts only where both are of one timeline."""
+    """The sequence up to which no event is left out. That of the settlement counts only where both
+    are of one timeline.
+    """
     if settlement is None or settlement.timeline != record.timeline:
         return record.through
     return max(record.through, settlement.through)

@@ -1,6 +1,8 @@
-"""Finds the usage events of an assignment, a request or an identity in their stream, with what they were adjusted by.
+"""Finds the usage events of an assignment, a request or an identity in their stream, with what they
+were adjusted by.
 
-No index leads there: the whole stream is read once, and a message is decoded only where its bytes have the id.
+No index leads there: the whole stream is read once, and a message is decoded only where its bytes
+have the id.
 """
 
 from __future__ import annotations
@@ -37,7 +39,11 @@ class UsageReference(Struct, frozen=True, kw_only=True):
         """For people: `assignment a-1`."""
         if self.event_id is not None:
             return f"event {self.event_id}"
-        return f"assignment {self.assignment_id}" if self.assignment_id is not None else f"request {self.request_id}"
+        return (
+            f"assignment {self.assignment_id}"
+            if self.assignment_id is not None
+            else f"request {self.request_id}"
+        )
 
     def may_be_in(self, data: bytes) -> bool:
         """A quick look at the bytes of a message."""
@@ -51,7 +57,10 @@ class UsageReference(Struct, frozen=True, kw_only=True):
             return False
         if self.event_id is not None:
             return self.event_id in (identity(event), event.adjusts)
-        return self.assignment_id in (None, event.assignment_id) and self.request_id in (None, event.request_id)
+        return self.assignment_id in (None, event.assignment_id) and self.request_id in (
+            None,
+            event.request_id,
+        )
 
 
 class FoundBill(Struct, frozen=True):
@@ -76,7 +85,10 @@ class FoundAdjustment(Struct, frozen=True):
 
 
 async def find_bills(
-    jetstream: JetStream, stream: str, reference: UsageReference, on_progress: OnProgress = lambda *_: None
+    jetstream: JetStream,
+    stream: str,
+    reference: UsageReference,
+    on_progress: OnProgress = lambda *_: None,
 ) -> list[FoundBill]:
     """The events, oldest first, each identity once. Raises BrokerUnavailable, BrokerRefused."""
     search, done = _Search(reference), 0
@@ -89,13 +101,21 @@ async def find_bills(
     return search.list_bills()
 
 
-async def find_adjustment(jetstream: JetStream, stream: str, event_id: str) -> FoundAdjustment | None:
-    """The adjustment of this identity, if it stands. There are few: their subject is read. Raises BrokerUnavailable, BrokerRefused."""
+async def find_adjustment(
+    jetstream: JetStream, stream: str, event_id: str
+) -> FoundAdjustment | None:
+    """The adjustment of this identity, if it stands. There are few: their subject is read. Raises
+    BrokerUnavailable, BrokerRefused.
+    """
     try:
         async with open_reader(jetstream, stream, subject=ADJUSTED_SUBJECT) as reader:
             async for page in reader.read_all(PAGE):
                 for stored in page:
-                    if event_id.encode() in stored.data and (found := read_adjustment(stored)) and found.event.event_id == event_id:
+                    if (
+                        event_id.encode() in stored.data
+                        and (found := read_adjustment(stored))
+                        and found.event.event_id == event_id
+                    ):
                         return found
     except BrokerRefused as exc:
         if exc.err_code != STREAM_NOT_FOUND:
@@ -106,7 +126,11 @@ async def find_adjustment(jetstream: JetStream, stream: str, event_id: str) -> F
 def read_adjustment(stored: StoredMessage) -> FoundAdjustment | None:
     """None for a message that is none."""
     event = read_usage_event(stored.data)
-    return FoundAdjustment(event, stored.time) if event is not None and event.adjustment is not None else None
+    return (
+        FoundAdjustment(event, stored.time)
+        if event is not None and event.adjustment is not None
+        else None
+    )
 
 
 class _Search:
@@ -133,4 +157,7 @@ class _Search:
             self._bills.setdefault(cost.event_id, FoundBill(event, reservation, cost.nanos))
 
     def list_bills(self) -> list[FoundBill]:
-        return [replace(bill, adjustments=self._adjustments.get(event_id, {})) for event_id, bill in self._bills.items()]
+        return [
+            replace(bill, adjustments=self._adjustments.get(event_id, {}))
+            for event_id, bill in self._bills.items()
+        ]

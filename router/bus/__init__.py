@@ -4,14 +4,16 @@
     subjects      the subject of each message
     topology      its streams
     publisher     publishes an envelope and returns its publish ack
-    consumer      a durable; `handling` is the order of its work, `answers` a handler's return values, `processed` the stores of known keys
+    consumer      a durable; `handling` is the order of its work, `answers` a handler's return
+                  values, `processed` the stores of known keys
     dead_letters  messages that failed for good
     metrics       what is counted of all this
     queries       requests that are answered now or not at all
     version_usage     whether a consumer can still get an old version of the schema
 
-`contracts.envelope` holds the envelope, `bus.envelope_making` makes new ones; `router.Bus` gives all of this a connection.
-Each name is loaded at its first use: who reads the settings of the bus does not pay for its consumer.
+`contracts.envelope` holds the envelope, `bus.envelope_making` makes new ones; `router.Bus` gives
+all of this a connection. Each name is loaded at its first use: who reads the settings of the bus
+does not pay for its consumer.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ if TYPE_CHECKING:
     from router.bus.consumer import DEFAULT_OPTIONS, Interest
     from router.bus.envelope_making import make_envelope
     from router.bus.metrics import BusMetrics
-    from router.bus.processed import BucketProcessed, MemoryProcessed, Processed, SqliteProcessed, StoreUnavailable
+    from router.bus.processed import (
+        BucketProcessed,
+        MemoryProcessed,
+        Processed,
+        SqliteProcessed,
+        StoreUnavailable,
+    )
     from router.bus.publisher import Publisher
     from router.bus.queries import QueryRefused
     from router.bus.settings import BusSettings

@@ -1,9 +1,11 @@
-"""The values that a handler of the bus may return. It never acks a message itself: the key is stored before the ack.
+"""The values that a handler of the bus may return. It never acks a message itself: the key is
+stored before the ack.
 
 Rule: docs/reference/requirements.md#sr-25.
 
     None, or a Write      processed                      -> marked, +ACK
-    Nak                   not now                        -> -NAK; at the last attempt a dead letter, then +TERM
+    Nak                   not now                        -> -NAK; at the last attempt a dead letter,
+                                                         then +TERM
     Term                  never here                     -> a dead letter, then +TERM
 
 Raising Poison is a Term, raising anything else a Nak.

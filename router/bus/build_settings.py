@@ -7,7 +7,9 @@ from router.config import Settings
 
 
 def build_bus_settings(settings: Settings) -> BusSettings:
-    """The bus's own settings, and those that it shares with the router: limits, attempt records, the limits of dead letters."""
+    """The bus's own settings, and those that it shares with the router: limits, attempt records,
+    the limits of dead letters.
+    """
     bus, letters, attempts = settings.bus, settings.streams.dlq, settings.buckets.attempts
     return BusSettings(
         stream_prefix=bus.stream_prefix,

@@ -36,19 +36,27 @@ if TYPE_CHECKING:
 STREAM_COLUMNS = ("stream", "subjects", "kept", "window", "state")
 
 CheckFile = Annotated[
-    Path | None, typer.Option("--check", metavar="FILE", help="Check whether this file is an envelope instead; - is standard input.")
+    Path | None,
+    typer.Option(
+        "--check",
+        metavar="FILE",
+        help="Check whether this file is an envelope instead; - is standard input.",
+    ),
 ]
 
 
 @command()
 async def topology(
     session: CommandSession,
-    apply: Annotated[bool, typer.Option("--apply", help="Create what is missing, and restore what has drifted.")] = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Create what is missing, and restore what has drifted.")
+    ] = False,
 ) -> int:
     """Show the streams of the bus and how a server's streams differ. Nothing is ever deleted.
 
-    Their names and limits come from NATS_STREAM_PREFIX, NATS_MESSAGE_TTL_SECS, NATS_MAX_MSGS_PER_SUBJECT and
-    NATS_DUPLICATE_WINDOW_SECS. Exit status: 0 all is as declared, 1 something differs.
+    Their names and limits come from NATS_STREAM_PREFIX, NATS_MESSAGE_TTL_SECS,
+    NATS_MAX_MSGS_PER_SUBJECT and NATS_DUPLICATE_WINDOW_SECS. Exit status: 0 all is as declared, 1
+    something differs.
 
     Example:  NATS_STREAM_PREFIX=acme router bus topology --apply
     """
@@ -57,17 +65,23 @@ async def topology(
     from router.delivery.wire import topology as delivery
 
     wanted = declare_streams(build_bus_settings(session.settings))
-    found = await (delivery.apply if apply else delivery.compare)(await session.open_jetstream(), wanted)
+    found = await (delivery.apply if apply else delivery.compare)(
+        await session.open_jetstream(), wanted
+    )
     if apply:
         await record_topology(session, "bus topology --apply", [one.name for one in found])
-    fields = {"streams": [one.to_json() for one in wanted.streams], "differences": [to_builtins(one) for one in found]}
+    fields = {
+        "streams": [one.to_json() for one in wanted.streams],
+        "differences": [to_builtins(one) for one in found],
+    }
     session.emit_one(fields, lambda: _print_streams(wanted.streams, found, is_mended=apply))
     return exit_codes.OK if apply or not found else exit_codes.NO
 
 
 @command(skip_settings, has_json=False)
 def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: ARG001 - the frame hands it to every command
-    """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check: 0 it is one, 1 it is none.
+    """Print the envelope's JSON Schema, for validators of other languages. Exit status of --check:
+    0 it is one, 1 it is none.
 
     Example:  router bus schema > message-envelope.schema.json
     """
@@ -78,12 +92,19 @@ def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: A
         print(envelope_schema_file(), end="")
         return
     found = read_envelope(read_bytes(check, "--check"))  # raises Malformed, which names the field
-    print(f"{found.message_type} {found.message_id}, version {found.schema_version}, key {found.idempotency_key}")
+    print(
+        f"{found.message_type} {found.message_id}, version {found.schema_version}, key "
+        f"{found.idempotency_key}"
+    )
 
 
-def _print_streams(streams: tuple[StreamSpec, ...], found: list[Difference], *, is_mended: bool) -> None:
+def _print_streams(
+    streams: tuple[StreamSpec, ...], found: list[Difference], *, is_mended: bool
+) -> None:
     states = {} if is_mended else {one.name: one.state for one in found}
-    print_table(STREAM_COLUMNS, (_build_stream_row(one, states.get(one.name, "ok")) for one in streams))
+    print_table(
+        STREAM_COLUMNS, (_build_stream_row(one, states.get(one.name, "ok")) for one in streams)
+    )
     for difference in found:
         print(("mended: " if is_mended else "") + str(difference))
 
@@ -91,33 +112,74 @@ def _print_streams(streams: tuple[StreamSpec, ...], found: list[Difference], *, 
 def _build_stream_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
     from router.operate.doctor.finding import span
 
-    return (stream.name, ", ".join(stream.subjects), span(stream.max_age), span(stream.duplicate_window), state)
+    return (
+        stream.name,
+        ", ".join(stream.subjects),
+        span(stream.max_age),
+        span(stream.duplicate_window),
+        state,
+    )
 
 
 # -- `publish`.
 
-Payload = Annotated[str | None, typer.Option(help="A JSON object; @FILE reads a file, @- standard input. Default: {}.", metavar="JSON")]
-Id = Annotated[str | None, typer.Option("--id", help="The event's own id: the same one again is the same message. Default: a new one.")]
-Actor = Annotated[str | None, typer.Option("--actor", help="The id of the actor that triggered it. Default: router-cli.")]
-Kind = Annotated[str | None, typer.Option("--actor-kind", help="HUMAN, AGENT or SYSTEM. Default: HUMAN.")]
+Payload = Annotated[
+    str | None,
+    typer.Option(
+        help="A JSON object; @FILE reads a file, @- standard input. Default: {}.", metavar="JSON"
+    ),
+]
+Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        help="The event's own id: the same one again is the same message. Default: a new one.",
+    ),
+]
+Actor = Annotated[
+    str | None,
+    typer.Option("--actor", help="The id of the actor that triggered it. Default: router-cli."),
+]
+Kind = Annotated[
+    str | None, typer.Option("--actor-kind", help="HUMAN, AGENT or SYSTEM. Default: HUMAN.")
+]
 
 
 @command()
 async def publish(
     session: CommandSession,
-    message_type: Annotated[str | None, typer.Argument(metavar="TYPE", help="LoopCreated and so on; it determines the subject.")] = None,
+    message_type: Annotated[
+        str | None,
+        typer.Argument(metavar="TYPE", help="LoopCreated and so on; it determines the subject."),
+    ] = None,
     *,
     payload: Payload = None,
     actor: Actor = None,
     actor_kind: Kind = None,
     message_id: Id = None,
-    correlation: Annotated[str | None, typer.Option("--correlation", help="correlation_id.")] = None,
+    correlation: Annotated[
+        str | None, typer.Option("--correlation", help="correlation_id.")
+    ] = None,
     causation: Annotated[str | None, typer.Option("--causation", help="causation_id.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="idempotency_key. Default: sha256 of type, id, actor and payload.")] = None,
-    command: Annotated[str | None, typer.Option("--command", help="Publish it as this command, iteration.start and so on.")] = None,
-    file: Annotated[Path | None, typer.Option("--file", help="A whole envelope, as it is; - is standard input.", dir_okay=False)] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            "--key", help="idempotency_key. Default: sha256 of type, id, actor and payload."
+        ),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option("--command", help="Publish it as this command, iteration.start and so on."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            "--file", help="A whole envelope, as it is; - is standard input.", dir_okay=False
+        ),
+    ] = None,
 ) -> None:
-    """Publish an event, and wait until it is stored. Exit status: 0 stored (or stored before), 1 refused.
+    """Publish an event, and wait until it is stored. Exit status: 0 stored (or stored before), 1
+    refused.
 
     Example:  router bus publish LoopCreated --payload '{"loop_id": "loop_1"}' --actor user_1
     """
@@ -128,8 +190,13 @@ async def publish(
     if (message_type is None) == (file is None):
         raise typer.BadParameter("give a TYPE, or --file with a whole envelope")
     if file is not None:
-        if any(one is not None for one in (payload, actor, actor_kind, message_id, correlation, causation, key)):
-            raise typer.BadParameter("--file holds a whole envelope: give none of its fields with it")
+        if any(
+            one is not None
+            for one in (payload, actor, actor_kind, message_id, correlation, causation, key)
+        ):
+            raise typer.BadParameter(
+                "--file holds a whole envelope: give none of its fields with it"
+            )
         envelope = read_envelope(read_bytes(file, "--file"))
     else:
         envelope = make_envelope(
@@ -143,9 +210,21 @@ async def publish(
             idempotency_key=key,
         )
     async with Bus(settings=session.settings) as bus:
-        ack = await (bus.publisher.event(envelope) if command is None else bus.publisher.command(command, envelope))
-    fields = {"message_id": envelope.message_id, "stream": ack.stream, "sequence": ack.sequence, "duplicate": ack.is_duplicate}
-    text = f"{envelope.message_id} {'was stored before' if ack.is_duplicate else 'stored'}: {ack.stream} {ack.sequence}"
+        ack = await (
+            bus.publisher.event(envelope)
+            if command is None
+            else bus.publisher.command(command, envelope)
+        )
+    fields = {
+        "message_id": envelope.message_id,
+        "stream": ack.stream,
+        "sequence": ack.sequence,
+        "duplicate": ack.is_duplicate,
+    }
+    text = (
+        f"{envelope.message_id} {'was stored before' if ack.is_duplicate else 'stored'}: "
+        f"{ack.stream} {ack.sequence}"
+    )
     session.emit_one({**fields, "idempotency_key": envelope.idempotency_key}, text)
 
 
@@ -160,26 +239,47 @@ async def tail(
     session: CommandSession,
     category: Annotated[str, typer.Argument(help="events, commands, queries or dlq.")] = "events",
     *,
-    only: Annotated[str | None, typer.Option("--only", help="One domain or command: loop, iteration.start.")] = None,
-    last: Annotated[int, typer.Option("--last", "-n", help="Begin this many messages back.", min=0)] = 10,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", "-f", help="Continue until Ctrl-C, or end at the newest message.")] = True,
+    only: Annotated[
+        str | None, typer.Option("--only", help="One domain or command: loop, iteration.start.")
+    ] = None,
+    last: Annotated[
+        int, typer.Option("--last", "-n", help="Begin this many messages back.", min=0)
+    ] = 10,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow/--no-follow",
+            "-f",
+            help="Continue until Ctrl-C, or end at the newest message.",
+        ),
+    ] = True,
 ) -> int:
     """Show messages of a stream as they arrive; nothing is consumed. With --json one object a line.
 
     Example:  router bus tail events --only loop --last 100 --no-follow
     """
     if category not in ("events", "commands", "queries", "dlq"):
-        raise typer.BadParameter("should be events, commands, queries or dlq", param_hint="CATEGORY")
+        raise typer.BadParameter(
+            "should be events, commands, queries or dlq", param_hint="CATEGORY"
+        )
     from router.delivery.consume.stream_reader import open_reader
 
     prefix, jetstream = session.settings.bus.stream_prefix, await session.open_jetstream()
-    stream, subject = f"{prefix}-{category}", f"{prefix}.{category}.{only}" if only is not None else None
+    stream, subject = (
+        f"{prefix}-{category}",
+        f"{prefix}.{category}.{only}" if only is not None else None,
+    )
     info = await jetstream.stream(stream)
     if info is None:
-        return exit_codes.refuse(f"there is no stream {stream}: `router bus topology --apply` makes it")
-    start = max(1, int(info["state"]["last_seq"]) - last + 1)  # `last` messages back, if none of them is missing
+        return exit_codes.refuse(
+            f"there is no stream {stream}: `router bus topology --apply` makes it"
+        )
+    # `last` messages back, if none of them is missing
+    start = max(1, int(info["state"]["last_seq"]) - last + 1)
     async with open_reader(jetstream, stream, start, subject=subject) as reader:
-        while (found := await reader.read(READ_BATCH, FIRST_MESSAGE_S if follow else 0.0)) or follow:
+        while (
+            found := await reader.read(READ_BATCH, FIRST_MESSAGE_S if follow else 0.0)
+        ) or follow:
             _print_messages(found, session.as_json)
     return exit_codes.OK
 
@@ -193,7 +293,12 @@ def _print_messages(found: list[StoredMessage], as_json: bool) -> None:
 
 
 def _list_message_fields(one: StoredMessage) -> dict[str, object]:
-    return {"sequence": one.sequence, "time": one.time, "subject": one.subject, "message": _decode_body(one.data)}
+    return {
+        "sequence": one.sequence,
+        "time": one.time,
+        "subject": one.subject,
+        "message": _decode_body(one.data),
+    }
 
 
 def _format_line(one: StoredMessage) -> str:
@@ -202,7 +307,10 @@ def _format_line(one: StoredMessage) -> str:
     if not isinstance(body, dict) or "message_type" not in body:
         return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {format_bytes(one.data)}"
     payload = printable(dump_json(body.get("payload")).decode())
-    what = printable(f"{body['message_type']}  {body.get('message_id')}  {body.get('actor_kind')} {body.get('actor_id')}")
+    what = printable(
+        f"{body['message_type']}  {body.get('message_id')}  {body.get('actor_kind')} "
+        f"{body.get('actor_id')}"
+    )
     return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {what}  {payload}"
 
 
@@ -220,16 +328,29 @@ def _decode_body(data: bytes) -> object:
 @command()
 async def check_drain(
     session: CommandSession,
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="The schema_version whose support is to be removed.")] = "1.0",
+    version: Annotated[
+        str,
+        typer.Argument(
+            metavar="VERSION", help="The schema_version whose support is to be removed."
+        ),
+    ] = "1.0",
     *,
     lag_only: Annotated[
-        bool, typer.Option("--lag-only", help="Check only the durables that exist: no consumer will ever start from the beginning.")
+        bool,
+        typer.Option(
+            "--lag-only",
+            help=(
+                "Check only the durables that exist: no consumer will ever start from the "
+                "beginning."
+            ),
+        ),
     ] = False,
 ) -> int:
-    """Check whether messages of an envelope version can still arrive: a consumer without support would TERM them.
+    """Check whether messages of an envelope version can still arrive: a consumer without support
+    would TERM them.
 
-    They can while a stream holds one message of that version, or (with --lag-only) while a durable still has one to deliver.
-    Exit status: 0 support may be removed, 1 it may not.
+    They can while a stream holds one message of that version, or (with --lag-only) while a durable
+    still has one to deliver. Exit status: 0 support may be removed, 1 it may not.
 
     Example:  router bus check-drain 1.0
     """
@@ -237,10 +358,17 @@ async def check_drain(
 
     prefix, jetstream = session.settings.bus.stream_prefix, await session.open_jetstream()
     with show_progress("read", is_quiet=session.as_json) as advance:
-        found = [await find_version_usage(jetstream, f"{prefix}-{category}", version, advance) for category in ("events", "commands")]
+        found = [
+            await find_version_usage(jetstream, f"{prefix}-{category}", version, advance)
+            for category in ("events", "commands")
+        ]
     drains = [one for one in found if one is not None]
     is_drained = not any(one.is_awaited if lag_only else not one.is_over for one in drains)
-    fields = {"version": version, "drained": is_drained, "streams": [to_builtins(one) for one in drains]}
+    fields = {
+        "version": version,
+        "drained": is_drained,
+        "streams": [to_builtins(one) for one in drains],
+    }
     session.emit_one(fields, lambda: _print_usage(version, drains, is_drained))
     return exit_codes.OK if is_drained else exit_codes.NO
 

@@ -1,9 +1,12 @@
-"""One consumer of the bus: a durable on the events or the commands, driven by delivery (docs/reference/requirements.md#sr-idempotency).
+"""One consumer of the bus: a durable on the events or the commands, driven by delivery
+(docs/reference/requirements.md#sr-idempotency).
 
-    durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then a dead letter and TERM
+    durable {consumer_prefix}-{name}, explicit acks, 5 attempts with 1, 2, 4, 4 s between them, then
+    a dead letter and TERM
 
-Processes that use the same name share the work. The server counts deliveries, delivery counts attempts
-(docs/reference/contracts.md#attempts). Dead letters have the format of all dead letters, on `{prefix}.dlq.{original_subject}`.
+Processes that use the same name share the work. The server counts deliveries, delivery counts
+attempts (docs/reference/contracts.md#attempts). Dead letters have the format of all dead letters,
+on `{prefix}.dlq.{original_subject}`.
 """
 
 from __future__ import annotations
@@ -28,11 +31,15 @@ from router.delivery.wire.topology import ConsumerSpec, Topology
 
 TERM_WITH_REASON = b"+TERM a dead letter is stored"
 # Dead letters that a stream refuses hold back what failed, not the other messages.
-DEFAULT_OPTIONS = ConsumerOptions(max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64, max_waiting=64)
+DEFAULT_OPTIONS = ConsumerOptions(
+    max_attempts=5, backoff=(1.0, 2.0, 4.0), prefetch=256, slots=64, max_waiting=64
+)
 
 
 class Interest(Struct, frozen=True, kw_only=True):
-    """The messages that a consumer gets. `only`: a domain (`loop`) or a command (`iteration.start`); None: all of the stream."""
+    """The messages that a consumer gets. `only`: a domain (`loop`) or a command
+    (`iteration.start`); None: all of the stream.
+    """
 
     name: str
     category: str = EVENTS
@@ -41,13 +48,19 @@ class Interest(Struct, frozen=True, kw_only=True):
     def subject(self, prefix: str) -> str | None:
         """The filter subject; None: everything. Raises Misconfigured."""
         if self.category not in (EVENTS, COMMANDS):
-            raise Misconfigured("category", f"should be {EVENTS} or {COMMANDS}; queries are answered, not consumed")
+            raise Misconfigured(
+                "category", f"should be {EVENTS} or {COMMANDS}; queries are answered, not consumed"
+            )
         if self.only is not None and self.only not in (legal := names_in(self.category)):
-            raise Misconfigured("only", f"should be one of {', '.join(legal)}; nothing else ever comes")
+            raise Misconfigured(
+                "only", f"should be one of {', '.join(legal)}; nothing else ever comes"
+            )
         return f"{prefix}.{self.category}.{self.only}" if self.only is not None else None
 
 
-def durable_of(settings: BusSettings, interest: Interest, options: ConsumerOptions = DEFAULT_OPTIONS) -> ConsumerSpec:
+def durable_of(
+    settings: BusSettings, interest: Interest, options: ConsumerOptions = DEFAULT_OPTIONS
+) -> ConsumerSpec:
     return ConsumerSpec(
         stream=stream_of(settings, interest.category),
         durable=settings.durable(interest.name),
@@ -72,7 +85,9 @@ def consumer_of(
         durable=durable.durable,
         options=options,
         handle=handling,
-        dead_letter=build_dead_letter_writer(settings, lambda: jetstream.connection.max_payload).write,
+        dead_letter=build_dead_letter_writer(
+            settings, lambda: jetstream.connection.max_payload
+        ).write,
         dead_letter_ack=TERM_WITH_REASON,
         observer=MeteringObserver(observer, handling.meter),
     )
@@ -84,10 +99,13 @@ def consumer_of(
     )
 
 
-def build_dead_letter_writer(settings: BusSettings, max_bytes: Callable[[], int]) -> DeadLetterWriter:
+def build_dead_letter_writer(
+    settings: BusSettings, max_bytes: Callable[[], int]
+) -> DeadLetterWriter:
     """Build the writer of a consumer's dead letters. `max_bytes`: the connection's max_payload.
 
-    A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its stream once its dead letter is stored.
+    A dead letter keeps any payload that the bus accepts: a message of a work queue leaves its
+    stream once its dead letter is stored.
     """
     return DeadLetterWriter(
         node_id=settings.node_id,

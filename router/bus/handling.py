@@ -1,12 +1,13 @@
-"""From a message to an outcome, in the order of docs/reference/requirements.md#sr-24: read, known? process, mark; then delivery
-acknowledges.
+"""From a message to an outcome, in the order of docs/reference/requirements.md#sr-24: read, known?
+process, mark; then delivery acknowledges.
 
 cannot be read, version not supported   -> Dead: dead letter, TERM
 its key is known                        -> Done, and nothing else happens
 processed                               -> marked, Done
 Nak, an exception, or `sys.exit()`      -> Retry
 Term, or Poison                         -> Dead
-anything else, or a Write that the store cannot keep or run -> the consumer ends (`wait_for_misuse`); its messages stay
+anything else, or a Write that the store cannot keep or run -> the consumer ends
+(`wait_for_misuse`); its messages stay
 """
 
 from __future__ import annotations
@@ -31,20 +32,31 @@ from router.core.signatures import HandlerMisused, is_async_callable, require_ca
 
 HANDLER_NAK = "handler_nak"
 HANDLER_TERM = "handler_term"
-MAX_UNMARKED = 10_000  # above what may be in flight; a message that another process gets leaves its own behind
+# above what may be in flight; a message that another process gets leaves its own behind
+MAX_UNMARKED = 10_000
 
 
 class EnvelopeProcessor:
     """The handler of a bus consumer."""
 
-    def __init__(self, settings: BusSettings, handle: BusHandler, processed: Processed, meter: ConsumerMeter | None = None) -> None:
-        """`meter` None: nothing is counted. Raises Misconfigured for a handler that does not take an envelope."""
+    def __init__(
+        self,
+        settings: BusSettings,
+        handle: BusHandler,
+        processed: Processed,
+        meter: ConsumerMeter | None = None,
+    ) -> None:
+        """`meter` None: nothing is counted. Raises Misconfigured for a handler that does not take
+        an envelope.
+        """
         require_call("handle", handle, "envelope")
         self._settings = settings
         self._handle = handle
         self._processed = processed
-        self._unmarked: dict[str, None] = {}  # keys whose handler has run, while the store cannot be written; oldest first
-        self._running: dict[str, asyncio.Future[None]] = {}  # keys in flight: a second copy waits for the first
+        # keys whose handler has run, while the store cannot be written; oldest first
+        self._unmarked: dict[str, None] = {}
+        # keys in flight: a second copy waits for the first
+        self._running: dict[str, asyncio.Future[None]] = {}
         self.meter = meter or ConsumerMeter(BusMetrics(), "")
         self._misuse: HandlerMisused | None = None
         self._is_misused = asyncio.Event()
@@ -55,14 +67,18 @@ class EnvelopeProcessor:
             raise BrokerUnavailable(str(self._misuse))
         self.meter.on_delivery()
         try:
-            envelope = read_envelope(message.data, max_bytes=limits.max_payload_bytes, max_depth=limits.max_depth)
+            envelope = read_envelope(
+                message.data, max_bytes=limits.max_payload_bytes, max_depth=limits.max_depth
+            )
         except Malformed as refused:
             self.meter.on_violation(refused.code)
             return Dead(refused.as_fault())
         return self._process_once(envelope, _key_of(message, envelope))
 
     async def wait_for_misuse(self) -> None:
-        """A supervised child: raises HandlerMisused once the handler returned a value without meaning."""
+        """A supervised child: raises HandlerMisused once the handler returned a value without
+        meaning.
+        """
         await self._is_misused.wait()
         assert self._misuse is not None  # what the event says  # noqa: S101
         raise self._misuse
@@ -104,13 +120,19 @@ class EnvelopeProcessor:
             case Term(reason):
                 return Dead(Fault(HANDLER_TERM, reason), PROCESSING_ERROR)
             case write if write is not None and is_async_callable(write):
-                raise self._end_with("it returned an async function, and what writes to the store is a plain one: write `def`")
+                raise self._end_with(
+                    "it returned an async function, and what writes to the store is a "
+                    "plain one: write `def`"
+                )
             case write if write is None or callable(write):
                 await self._mark(key, write)
                 crashpoint("bus_marked")
                 return Done()
             case _:
-                raise self._end_with(f"it returned {type(answer).__name__}, and should return None, Nak, Term or what writes to the store")
+                raise self._end_with(
+                    f"it returned {type(answer).__name__}, and should return None, Nak, "
+                    "Term or what writes to the store"
+                )
 
     async def _mark(self, key: str, write: Write | None) -> None:
         try:
@@ -118,7 +140,8 @@ class EnvelopeProcessor:
         except Misconfigured as exc:
             raise self._end_with(str(exc)) from exc
         except BrokerUnavailable:
-            if write is None:  # effect and mark of a write are one transaction, and its handler makes another one
+            # effect and mark of a write are one transaction, and its handler makes another one
+            if write is None:
                 self._store_unmarked(key)
             raise
         self._unmarked.pop(key, None)
@@ -126,18 +149,24 @@ class EnvelopeProcessor:
             self.meter.on_duplicate()
 
     def _store_unmarked(self, key: str) -> None:
-        """Its handler has run, and is not to run again while its message is tried again: only the mark is missing."""
+        """Its handler has run, and is not to run again while its message is tried again: only the
+        mark is missing.
+        """
         self._unmarked[key] = None
         if len(self._unmarked) > MAX_UNMARKED:
             del self._unmarked[next(iter(self._unmarked))]
 
     def _end_with(self, misuse: str) -> BrokerUnavailable:
-        """Report as if the broker were unavailable: messages in flight stay and spend no attempt, until the consumer has ended."""
+        """Report as if the broker were unavailable: messages in flight stay and spend no attempt,
+        until the consumer has ended.
+        """
         self._misuse = HandlerMisused("handle", misuse)
         self._is_misused.set()
         return BrokerUnavailable(misuse)
 
 
 def _key_of(message: Message, envelope: MessageEnvelope) -> str:
-    """The key in the store of processed keys; it holds the stream, since consumers of several streams may share a name and a store."""
+    """The key in the store of processed keys; it holds the stream, since consumers of several
+    streams may share a name and a store.
+    """
     return f"{message.stream}/{envelope.idempotency_key}"

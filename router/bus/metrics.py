@@ -1,9 +1,12 @@
-"""The metrics of the bus in a program that uses it; a program with a metrics page exposes `registry`.
+"""The metrics of the bus in a program that uses it; a program with a metrics page exposes
+`registry`.
 
     router_bus_published_total{subject, code}      stored | duplicate, else the error's code
     router_bus_delivered_total{consumer}           deliveries that were begun
-    router_bus_duplicates_total{consumer}          the key was known: the handler was not called, or what it wrote was left out
-    router_bus_violations_total{consumer, code}    could not be read; one of the codes of docs/reference/contracts.md
+    router_bus_duplicates_total{consumer}          the key was known: the handler was not called, or
+                                                   what it wrote was left out
+    router_bus_violations_total{consumer, code}    could not be read; one of the codes of
+                                                   docs/reference/contracts.md
     router_bus_dlq_total{consumer, reason}         dead letters that are stored
     router_bus_handler_seconds{consumer}           the handler alone, with any result
 
@@ -27,16 +30,35 @@ class BusMetrics:
     """The instruments of one program."""
 
     def __init__(self) -> None:
-        self.published = LabelledCounter("router_bus_published_total", "Publications, by what became of them", "subject", "code")
-        self.delivered = LabelledCounter("router_bus_delivered_total", "Messages begun, each time they were", "consumer")
-        self.duplicates = LabelledCounter("router_bus_duplicates_total", "Messages whose key was known already", "consumer")
-        self.violations = LabelledCounter("router_bus_violations_total", "Messages that could not be read", "consumer", "code")
-        self.letters = LabelledCounter("router_bus_dlq_total", "Dead letters stored", "consumer", "reason")
+        self.published = LabelledCounter(
+            "router_bus_published_total", "Publications, by what became of them", "subject", "code"
+        )
+        self.delivered = LabelledCounter(
+            "router_bus_delivered_total", "Messages begun, each time they were", "consumer"
+        )
+        self.duplicates = LabelledCounter(
+            "router_bus_duplicates_total", "Messages whose key was known already", "consumer"
+        )
+        self.violations = LabelledCounter(
+            "router_bus_violations_total", "Messages that could not be read", "consumer", "code"
+        )
+        self.letters = LabelledCounter(
+            "router_bus_dlq_total", "Dead letters stored", "consumer", "reason"
+        )
         self.handler_seconds = LabelledHistogram(
-            "router_bus_handler_seconds", "From a handler's call to its answer, or to what it raised", "consumer"
+            "router_bus_handler_seconds",
+            "From a handler's call to its answer, or to what it raised",
+            "consumer",
         )
         self.registry = MetricRegistry()
-        for instrument in (self.published, self.delivered, self.duplicates, self.violations, self.letters, self.handler_seconds):
+        for instrument in (
+            self.published,
+            self.delivered,
+            self.duplicates,
+            self.violations,
+            self.letters,
+            self.handler_seconds,
+        ):
             self.registry.add(instrument)
 
 

@@ -2,8 +2,9 @@
 
     envelope -> subject by its type -> Nats-Msg-Id = idempotency key -> PubAck -> PublishAck
 
-A key that the server has seen within its duplicate window is stored once: the publish ack says `is_duplicate`, and where the first
-one is stored. Any number of publications share one window of publish acks.
+A key that the server has seen within its duplicate window is stored once: the publish ack says
+`is_duplicate`, and where the first one is stored. Any number of publications share one window of
+publish acks.
 """
 
 from __future__ import annotations
@@ -23,10 +24,16 @@ MSG_ID = "Nats-Msg-Id"
 
 
 class Publisher:
-    """Events and commands of one prefix, over one connection's publish window (`delivery.publish.storing`)."""
+    """Events and commands of one prefix, over one connection's publish window
+    (`delivery.publish.storing`).
+    """
 
     def __init__(
-        self, settings: BusSettings, connection: Connection, acked_publisher: AckedPublisher, metrics: BusMetrics | None = None
+        self,
+        settings: BusSettings,
+        connection: Connection,
+        acked_publisher: AckedPublisher,
+        metrics: BusMetrics | None = None,
     ) -> None:
         """`metrics` None: nothing is counted."""
         self._published = (metrics or BusMetrics()).published
@@ -36,13 +43,16 @@ class Publisher:
 
     async def event(self, envelope: MessageEnvelope) -> PublishAck:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
-        return await self._publish(event_subject(self._settings.stream_prefix, envelope.message_type), envelope)
+        return await self._publish(
+            event_subject(self._settings.stream_prefix, envelope.message_type), envelope
+        )
 
     async def command(self, command: str, envelope: MessageEnvelope) -> PublishAck:
         """Store a command, `iteration.start` and so on.
 
-        Raises UnknownSubject, Poison (too large, of a version that is not supported), BrokerRefused, and BrokerUnavailable: then it
-        may be stored or not, and publishing the same envelope again is safe within the duplicate window and for every consumer.
+        Raises UnknownSubject, Poison (too large, of a version that is not supported),
+        BrokerRefused, and BrokerUnavailable: then it may be stored or not, and publishing the same
+        envelope again is safe within the duplicate window and for every consumer.
         """
         return await self._publish(command_subject(self._settings.stream_prefix, command), envelope)
 
@@ -62,21 +72,32 @@ class Publisher:
         if not isinstance(result, NotPublished):
             return result[0]
         if result.err_code == NO_STREAM:
-            raise StorageRefused(f"{subject} cannot be stored: {result.cause}; `router bus topology` looks at the streams")
+            raise StorageRefused(
+                f"{subject} cannot be stored: {result.cause}; `router bus topology` looks "
+                "at the streams"
+            )
         if result.err_code:
             raise BrokerRefused(result.err_code, f"{subject}: {result.cause}")
-        raise BrokerUnavailable(f"{subject} cannot be stored: {result.cause}; `router bus topology` looks at the streams")
+        raise BrokerUnavailable(
+            f"{subject} cannot be stored: {result.cause}; `router bus topology` looks at "
+            "the streams"
+        )
 
     def _check_size(self, effect: Effect) -> None:
-        """Consumers refuse a larger payload, and the server closes the connection for a larger frame."""
+        """Consumers refuse a larger payload, and the server closes the connection for a larger
+        frame.
+        """
         size, most = len(effect.data), self._settings.max_payload_bytes
         if size > most or size + len(head_of({MSG_ID: effect.id})) > self._connection.max_payload:
-            raise Poison(f"an envelope of {size} bytes is too large: {min(most, self._connection.max_payload)} is the limit")
+            raise Poison(
+                f"an envelope of {size} bytes is too large: "
+                f"{min(most, self._connection.max_payload)} is the limit"
+            )
 
 
 def effect_of(subject: str, envelope: MessageEnvelope) -> Effect:
-    """The envelope as a message to be stored. Raises Poison: its version is not one that may be emitted
-    (docs/reference/requirements.md#sr-26).
+    """The envelope as a message to be stored. Raises Poison: its version is not one that may be
+    emitted (docs/reference/requirements.md#sr-26).
     """
     if envelope.schema_version not in SUPPORTED:
         raise Poison(f"schema_version must be one of {', '.join(sorted(SUPPORTED))}")

@@ -1,9 +1,10 @@
-"""Queries: requests that a running responder answers now (docs/reference/requirements.md#sr-15). The stream keeps a copy, and does not
-answer.
+"""Queries: requests that a running responder answers now (docs/reference/requirements.md#sr-15).
+The stream keeps a copy, and does not answer.
 
     ask -> {prefix}.queries.{name} -> one of the queue group -> {"ok": true, "payload": {…}} | {"ok": false, "error": {code, message}}
 
-The server counts the stream as a subscriber, so without a responder a request waits for its whole timeout.
+The server counts the stream as a subscriber, so without a responder a request waits for its whole
+timeout.
 """
 
 from __future__ import annotations
@@ -24,12 +25,19 @@ from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswere
 from router.core.handler_exit import contain_cancellation, text_of
 from router.core.signatures import require_call
 from router.delivery.wire.calls.connected import wait_until_connected
-from router.delivery.wire.calls.request_server import FAILED, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
+from router.delivery.wire.calls.request_server import (
+    FAILED,
+    OVERLOADED,
+    STOPPING,
+    ReplyAddresses,
+    RequestServer,
+)
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import Headers
 
 MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
-RESPONSE_TIMEOUT_S = 30.0  # for one response: a responder that hangs would keep its place for ever, and 64 of them all places
+# for one response: a responder that hangs would keep its place for ever, and 64 of them all places
+RESPONSE_TIMEOUT_S = 30.0
 MAX_ERROR_TEXT = 1_000  # characters of an error's code and message together
 REFUSALS: Mapping[str, tuple[str, str]] = {
     OVERLOADED: ("overloaded", "Too many requests at once; ask again"),
@@ -55,7 +63,8 @@ async def ask(
     envelope: MessageEnvelope,
     timeout: float = 5.0,  # noqa: ASYNC109 - a question's deadline is part of asking
 ) -> Mapping[str, object]:
-    """Return the payload of the response. While the broker is away, it waits for the broker, within `timeout`, and sends only then.
+    """Return the payload of the response. While the broker is away, it waits for the broker, within
+    `timeout`, and sends only then.
 
     Raises QueryRefused, Unanswered, BrokerUnavailable, UnknownSubject.
     """
@@ -63,7 +72,9 @@ async def ask(
     effect = effect_of(subject, envelope)
     left_s = await wait_until_connected(connection, timeout)
     try:
-        reply = await connection.request(subject, effect.data, timeout=left_s, headers={MSG_ID: effect.id})
+        reply = await connection.request(
+            subject, effect.data, timeout=left_s, headers={MSG_ID: effect.id}
+        )
     except (nats.errors.TimeoutError, nats.errors.NoRespondersError) as exc:
         raise Unanswered(f"no answer on {subject} within {timeout:g} s") from exc
     except (nats.errors.Error, OSError) as exc:
@@ -77,7 +88,9 @@ def _payload(data: bytes, max_bytes: int) -> Mapping[str, object]:
     if answer.get("ok") is True and isinstance(payload, dict):
         return read_written_payload(data) or payload
     error = error if isinstance(error, dict) else {}
-    raise QueryRefused(str(error.get("code", "internal")), str(error.get("message", "the answer cannot be read")))
+    raise QueryRefused(
+        str(error.get("code", "internal")), str(error.get("message", "the answer cannot be read"))
+    )
 
 
 class Query(Struct, frozen=True):
@@ -90,7 +103,9 @@ class Query(Struct, frozen=True):
 class QueryResponder(RequestServer[Query]):
     """Answers one query on one connection: `run` until cancelled."""
 
-    def __init__(self, connection: Connection, settings: BusSettings, query: str, respond: Responder) -> None:
+    def __init__(
+        self, connection: Connection, settings: BusSettings, query: str, respond: Responder
+    ) -> None:
         """A response that takes longer than RESPONSE_TIMEOUT_S seconds is answered `timeout`.
 
         Raises Misconfigured for a responder that is not asynchronous, or does not take an envelope.
@@ -113,7 +128,11 @@ class QueryResponder(RequestServer[Query]):
 
     async def answer(self, request: Query) -> None:
         try:
-            question = read_envelope(request.data, max_bytes=self._settings.max_payload_bytes, max_depth=self._settings.max_depth)
+            question = read_envelope(
+                request.data,
+                max_bytes=self._settings.max_payload_bytes,
+                max_depth=self._settings.max_depth,
+            )
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 with contain_cancellation:
                     response = await self._respond(question)
@@ -131,5 +150,8 @@ class QueryResponder(RequestServer[Query]):
 
 
 def _error(code: str, message: str) -> bytes:
-    body = {"code": code[:MAX_ERROR_TEXT], "message": message[:MAX_ERROR_TEXT].encode("utf-8", "replace").decode()}
+    body = {
+        "code": code[:MAX_ERROR_TEXT],
+        "message": message[:MAX_ERROR_TEXT].encode("utf-8", "replace").decode(),
+    }
     return orjson.dumps({"ok": False, "error": body})

@@ -4,8 +4,8 @@
     iteration.start               sr.commands.iteration.start
     anything else                 sr.events.other
 
-An event's domain is the noun that its type begins with: `LoopArchived` is the loop's too, though the specification does not list it,
-and `LooperStarted` is not.
+An event's domain is the noun that its type begins with: `LoopArchived` is the loop's too, though
+the specification does not list it, and `LooperStarted` is not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from router.core.errors import Poison
 EVENTS, COMMANDS, QUERIES = "events", "commands", "queries"
 OTHER = "other"
 
-# docs/reference/requirements.md#sr-18: the noun of an event type -> the last token of its subject, in the order of the table.
+# docs/reference/requirements.md#sr-18: the noun of an event type -> the last token of its subject,
+# in the order of the table.
 DOMAINS = {
     "Loop": "loop",
     "Iteration": "iteration",
@@ -61,7 +62,9 @@ def event_subject(prefix: str, message_type: str) -> str:
 
 
 def command_subject(prefix: str, command: str) -> str:
-    """`command`: one of COMMAND_NAMES. Raises UnknownSubject: no consumer handles a command that the specification does not list."""
+    """`command`: one of COMMAND_NAMES. Raises UnknownSubject: no consumer handles a command that
+    the specification does not list.
+    """
     if command not in COMMAND_NAMES:
         raise UnknownSubject(f"there is no such command; there are {', '.join(COMMAND_NAMES)}")
     return f"{prefix}.{COMMANDS}.{command}"
@@ -75,7 +78,8 @@ def query_subject(prefix: str, query: str) -> str:
 
 
 def letters_of(prefix: str) -> str:
-    """Where dead letters go: a pattern over `{original_subject}`. A suffix would fall into the streams' own wildcards.
+    """Where dead letters go: a pattern over `{original_subject}`. A suffix would fall into the
+    streams' own wildcards.
 
     Rule: docs/reference/contracts.md#dead-letter-streams.
     """

@@ -1,8 +1,11 @@
-"""Declare the streams of the bus (docs/reference/contracts.md#streams); delivery creates them and reports differences.
+"""Declare the streams of the bus (docs/reference/contracts.md#streams); delivery creates them and
+reports differences.
 
 {prefix}-events     {prefix}.events.*       what happened
-{prefix}-commands   {prefix}.commands.>     what is to be done: two tokens, so `*` would match none of them
-{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester before the response
+{prefix}-commands   {prefix}.commands.>     what is to be done: two tokens, so `*` would match none
+                                            of them
+{prefix}-queries    {prefix}.queries.*      no_ack: else the server's PubAck would reach a requester
+                                            before the response
 {prefix}-dlq        {prefix}.dlq.>          dead letters
 """
 
@@ -19,14 +22,21 @@ DEAD_LETTERS = "dlq"
 
 def declare_streams(settings: BusSettings) -> Topology:
     """Every stream and bucket that the bus needs; a consumer declares its own durable."""
-    attempts = bucket(settings.attempts_bucket, ttl=settings.attempts_ttl, replicas=settings.attempts_replicas)
+    attempts = bucket(
+        settings.attempts_bucket, ttl=settings.attempts_ttl, replicas=settings.attempts_replicas
+    )
     return Topology(streams=(*_stream_specs(settings), _letters(settings), attempts))
 
 
-async def apply_topology(jetstream: JetStream, settings: BusSettings, wanted: Topology) -> list[Difference]:
-    """Create what is missing, if the settings allow it; return what then differs. Raises BrokerUnavailable, BrokerRefused."""
+async def apply_topology(
+    jetstream: JetStream, settings: BusSettings, wanted: Topology
+) -> list[Difference]:
+    """Create what is missing, if the settings allow it; return what then differs. Raises
+    BrokerUnavailable, BrokerRefused.
+    """
     found = await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
-    return [one for one in found if one.state != topology.PAUSED]  # a consumer of it waits, and says so
+    # a consumer of it waits, and says so
+    return [one for one in found if one.state != topology.PAUSED]
 
 
 def stream_of(settings: BusSettings, category: str) -> str:
@@ -43,7 +53,9 @@ def _stream_specs(settings: BusSettings) -> tuple[StreamSpec, ...]:
     )
 
 
-def _stream(settings: BusSettings, category: str, subject: str, *, no_ack: bool = False) -> StreamSpec:
+def _stream(
+    settings: BusSettings, category: str, subject: str, *, no_ack: bool = False
+) -> StreamSpec:
     return StreamSpec(
         name=stream_of(settings, category),
         subjects=(subject,),

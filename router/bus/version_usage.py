@@ -1,10 +1,14 @@
-"""Check whether a consumer can still get a version of the schema, before its support is dropped (docs/reference/requirements.md#x6).
+"""Check whether a consumer can still get a version of the schema, before its support is dropped
+(docs/reference/requirements.md#x6).
 
-The specification drops it "after the duplicate window expires", two minutes; a stream keeps its messages for seven days, and a
-consumer that lags would TERM every one of them. So this reads the streams themselves:
+The specification drops it "after the duplicate window expires", two minutes; a stream keeps its
+messages for seven days, and a consumer that lags would TERM every one of them. So this reads the
+streams themselves:
 
-    standing    messages of the version that a stream still holds; the server removes the last one at `gone_at`
-    waiting     those above a durable's ack floor: they may be delivered again, or for the first time
+    standing    messages of the version that a stream still holds; the server removes the last one
+                at `gone_at`
+    waiting     those above a durable's ack floor: they may be delivered again, or for the first
+                time
 """
 
 from __future__ import annotations
@@ -24,7 +28,9 @@ READ_BATCH = 1000
 
 
 class VersionUsage(Struct, frozen=True, kw_only=True):
-    """One stream, one version. `waiting`: by durable, those with none included; `gone_at`: ISO, None where nothing is removed by age."""
+    """One stream, one version. `waiting`: by durable, those with none included; `gone_at`: ISO,
+    None where nothing is removed by age.
+    """
 
     stream: str
     version: str
@@ -34,7 +40,9 @@ class VersionUsage(Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """No consumer can get the version there any more, not even one that starts from the first message."""
+        """No consumer can get the version there any more, not even one that starts from the first
+        message.
+        """
         return self.standing == 0
 
     @property
@@ -44,7 +52,10 @@ class VersionUsage(Struct, frozen=True, kw_only=True):
 
 
 async def find_version_usage(
-    jetstream: JetStream, stream: str, version: str, on_progress: Callable[[int, int], None] = lambda *_: None
+    jetstream: JetStream,
+    stream: str,
+    version: str,
+    on_progress: Callable[[int, int], None] = lambda *_: None,
 ) -> VersionUsage | None:
     """Count the messages of one version in one stream; None if there is no such stream.
 
@@ -67,11 +78,15 @@ async def find_version_usage(
             on_progress(seen, reader.total)
     waiting = {durable.name: durable.waiting for durable in durables}
     gone_at = _expiry_of(newest, info["config"]["max_age"]) if newest is not None else None
-    return VersionUsage(stream=stream, version=version, standing=standing, waiting=waiting, gone_at=gone_at)
+    return VersionUsage(
+        stream=stream, version=version, standing=standing, waiting=waiting, gone_at=gone_at
+    )
 
 
 class _Durable:
-    """The messages that a durable has still to deliver. Some above its ack floor may be settled already: they count as well, to be safe."""
+    """The messages that a durable has still to deliver. Some above its ack floor may be settled
+    already: they count as well, to be safe.
+    """
 
     def __init__(self, info: Json) -> None:
         config = info["config"]
@@ -109,4 +124,8 @@ def _expiry_of(newest: StoredMessage, max_age_ns: int) -> str | None:
     if not max_age_ns:
         return None
     stored = datetime.fromisoformat(newest.time).astimezone(UTC)
-    return (stored + timedelta(seconds=max_age_ns / NANOS_PER_S)).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return (
+        (stored + timedelta(seconds=max_age_ns / NANOS_PER_S))
+        .isoformat(timespec="seconds")
+        .replace("+00:00", "Z")
+    )

@@ -1,9 +1,12 @@
-"""The command `router`: it reads options, calls a room, prints the result and returns an exit status. It decides nothing.
+"""The command `router`: it reads options, calls a room, prints the result and returns an exit
+status. It decides nothing.
 
     app          every command, by name
-    the others   commands that belong to no feature; those of a feature stand in its folder `commands`
+    the others   commands that belong to no feature; those of a feature stand in its folder
+                 `commands`
 
-`router.shell` is the frame of all of them. A command imports what it needs when it is called, so that `router --help` stays quick.
+`router.shell` is the frame of all of them. A command imports what it needs when it is called, so
+that `router --help` stays quick.
 """
 
 from __future__ import annotations
@@ -31,7 +34,9 @@ def main() -> None:
 
 
 def _open_closed_streams() -> None:
-    """Put /dev/null in place of a standard stream that the caller closed (`>&-`): Python has None there, which nothing reads or writes."""
+    """Put /dev/null in place of a standard stream that the caller closed (`>&-`): Python has None
+    there, which nothing reads or writes.
+    """
     import os
     import sys
 

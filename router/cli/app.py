@@ -61,7 +61,15 @@ app = typer.Typer(
 
 PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
     "Begin": {"init": init, "dev": dev},
-    "Run": {"serve": serve, "worker": worker, "agent": agent, "inbox": inbox, "outbox": outbox, "bus": bus, "console": console},
+    "Run": {
+        "serve": serve,
+        "worker": worker,
+        "agent": agent,
+        "inbox": inbox,
+        "outbox": outbox,
+        "bus": bus,
+        "console": console,
+    },
     "Ask and look": {
         "decide": decide,
         "demo": demo,
@@ -73,7 +81,13 @@ PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
         "explain": explain,
         "docs": docs,
     },
-    "Policies, extensions, providers": {"policy": policy, "budget": budget, "price": price, "extension": extension, "provider": provider},
+    "Policies, extensions, providers": {
+        "policy": policy,
+        "budget": budget,
+        "price": price,
+        "extension": extension,
+        "provider": provider,
+    },
     "Usage": {"usage": usage},
     "Set up and check": {
         "doctor": doctor,
@@ -107,6 +121,12 @@ def _print_version(is_asked: bool) -> None:
 @app.callback()
 def _root(
     _version: Annotated[
-        bool, typer.Option("--version", help="Print the versions, as `router version` does.", is_eager=True, callback=_print_version)
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the versions, as `router version` does.",
+            is_eager=True,
+            callback=_print_version,
+        ),
     ] = False,
 ) -> None: ...

@@ -1,4 +1,6 @@
-"""`router bench`: the bench of a checkout, with its own options. An installed package has none: it is beside the product, not in it."""
+"""`router bench`: the bench of a checkout, with its own options. An installed package has none: it
+is beside the product, not in it.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +8,13 @@ import typer
 
 from router.shell import exit_codes
 
-OWN_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}  # `--help` is the bench's, too
+# `--help` is the bench's, too
+OWN_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def bench(context: typer.Context) -> None:
-    """Measure throughput, latency and memory beside their yardsticks. Needs a checkout; `--help` there lists its options.
+    """Measure throughput, latency and memory beside their yardsticks. Needs a checkout; `--help`
+    there lists its options.
 
     Exit status: 0 all targets met, 1 a target missed, 2 something is broken, 130 interrupted.
 
@@ -25,9 +29,15 @@ def bench(context: typer.Context) -> None:
     root = Path(router.__file__).resolve().parent.parent
     if not (root / "bench" / "__main__.py").is_file():
         exit_codes.complain(
-            "the bench is part of a checkout, not of the installed package: clone the repository, and run `make bench` there"
+            "the bench is part of a checkout, not of the installed package: clone the "
+            "repository, and run `make bench` there"
         )
         raise typer.Exit(exit_codes.USAGE)
     path = os.pathsep.join(filter(None, (str(root), os.environ.get("PYTHONPATH"))))
-    # It replaces this process, so that Ctrl-C and the exit status are its own; -P: not a `bench` of the working directory.
-    os.execve(sys.executable, [sys.executable, "-P", "-m", "bench", *context.args], {**os.environ, "PYTHONPATH": path})  # noqa: S606
+    # It replaces this process, so that Ctrl-C and the exit status are its own; -P: not a `bench` of
+    # the working directory.
+    os.execve(  # noqa: S606
+        sys.executable,
+        [sys.executable, "-P", "-m", "bench", *context.args],
+        {**os.environ, "PYTHONPATH": path},
+    )

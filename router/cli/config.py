@@ -8,7 +8,8 @@ from router.shell.options import ConfigFile, NatsUrl
 
 @command(skip_settings)
 def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl = None) -> None:
-    """List every setting: value, source (default, file, variable, command line) and meaning. Secrets are hidden.
+    """List every setting: value, source (default, file, variable, command line) and meaning.
+    Secrets are hidden.
 
     Exit status: 0, or 2 when a setting is wrong: then it says which, and what is legal.
 
@@ -19,4 +20,10 @@ def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl
 
     rows = describe(*load_settings_of_command(config, {"nats.url": nats_url}))
     columns = ("setting", "value", "source", "meaning")
-    session.emit(rows, columns, lambda row: (row.name, row.value, row.source, row.description), lambda row: row._asdict(), empty="")
+    session.emit(
+        rows,
+        columns,
+        lambda row: (row.name, row.value, row.source, row.description),
+        lambda row: row._asdict(),
+        empty="",
+    )

@@ -9,7 +9,13 @@ import typer
 
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
-from router.shell.output import build_grid, build_heading, open_console, print_json_lines, print_table
+from router.shell.output import (
+    build_grid,
+    build_heading,
+    open_console,
+    print_json_lines,
+    print_table,
+)
 
 if TYPE_CHECKING:
     from router.contracts.codes import Code
@@ -19,12 +25,18 @@ if TYPE_CHECKING:
 def explain(
     session: CommandSession,
     code: Annotated[
-        str | None, typer.Argument(metavar="[CODE]", help="The code as it was shown. Without it all are listed, by where they occur.")
+        str | None,
+        typer.Argument(
+            metavar="[CODE]",
+            help="The code as it was shown. Without it all are listed, by where they occur.",
+        ),
     ] = None,
 ) -> int:
-    """Explain an error code, a decision's or a dead letter's reason, a policy's id, a verdict or an exit status.
+    """Explain an error code, a decision's or a dead letter's reason, a policy's id, a verdict or an
+    exit status.
 
-    With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not; then similar names are shown.
+    With --json one object, or without CODE one a line. Exit status: 0 it is known, 1 it is not;
+    then similar names are shown.
 
     Example:  router explain policy_not_found    router explain POL-047-006    router explain
     """
@@ -67,7 +79,11 @@ def _print_code(found: Code, fields: Mapping[str, object]) -> None:
     out.print(build_heading("Where it is met"))
     out.print(build_grid((kind, CODE_KINDS[kind]) for kind in found.kinds))
     out.print(build_heading("The rule"))
-    out.print(build_grid([("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]))
+    out.print(
+        build_grid(
+            [("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]
+        )
+    )
 
 
 def _list_fields(code: Code) -> dict[str, object]:

@@ -12,15 +12,23 @@ from router.shell.command_frame import CommandSession, command
 
 COLUMNS = ("stream", "stored", "examined", "unreadable")
 
-CheckStore = Annotated[bool, typer.Option("--check-store", help="Ask whether this version, and the one before, read what is stored.")]
+CheckStore = Annotated[
+    bool,
+    typer.Option(
+        "--check-store", help="Ask whether this version, and the one before, read what is stored."
+    ),
+]
 
 
 @command()
-def version(session: CommandSession, *, check_store: CheckStore = False) -> Coroutine[Any, Any, int] | None:
-    """Print the versions of the router and of its main dependencies. Without --check-store no server is asked.
+def version(
+    session: CommandSession, *, check_store: CheckStore = False
+) -> Coroutine[Any, Any, int] | None:
+    """Print the versions of the router and of its main dependencies. Without --check-store no
+    server is asked.
 
-    --check-store reads the newest 500 messages of each stream and bucket by the readers of this version, and changes nothing.
-    Exit status: 0 all that was read is readable, 1 something is not.
+    --check-store reads the newest 500 messages of each stream and bucket by the readers of this
+    version, and changes nothing. Exit status: 0 all that was read is readable, 1 something is not.
 
     Example:  router version --json    router version --check-store
     """
@@ -31,8 +39,15 @@ def version(session: CommandSession, *, check_store: CheckStore = False) -> Coro
 
     from router import __version__
 
-    versions = {"router": __version__, "python": platform.python_version(), "nats-py": read_version("nats-py")}
-    session.emit_one(versions, f"router {__version__} (Python {versions['python']}, nats-py {versions['nats-py']})")
+    versions = {
+        "router": __version__,
+        "python": platform.python_version(),
+        "nats-py": read_version("nats-py"),
+    }
+    session.emit_one(
+        versions,
+        f"router {__version__} (Python {versions['python']}, nats-py {versions['nats-py']})",
+    )
     return None
 
 
@@ -40,7 +55,12 @@ async def _check_store(session: CommandSession) -> int:
     from msgspec import to_builtins
 
     from router import __version__
-    from router.serve.store_check import examine_store, find_version_before, is_readable, is_readable_before
+    from router.serve.store_check import (
+        examine_store,
+        find_version_before,
+        is_readable,
+        is_readable_before,
+    )
     from router.shell.output import print_json, print_table
 
     reports = await examine_store(await session.open_jetstream(), session.settings)
@@ -55,7 +75,16 @@ async def _check_store(session: CommandSession) -> int:
         print_json({**verdict, "streams": to_builtins(reports)})
         return exit_codes.OK if readable else exit_codes.NO
     print_table(
-        COLUMNS, [(one.stream, "missing" if one.messages is None else one.messages, one.examined, one.unreadable) for one in reports]
+        COLUMNS,
+        [
+            (
+                one.stream,
+                "missing" if one.messages is None else one.messages,
+                one.examined,
+                one.unreadable,
+            )
+            for one in reports
+        ],
     )
     for one in reports:
         for message in one.named:
@@ -68,4 +97,7 @@ async def _check_store(session: CommandSession) -> int:
 def _describe_before(before: str | None, is_readable: bool | None) -> str:
     if before is None:
         return "there is no version before"
-    return f"{before} reads {'it, too' if is_readable else 'it not: see the upgrade notes in CHANGELOG.md'}"
+    return (
+        f"{before} reads "
+        f"{'it, too' if is_readable else 'it not: see the upgrade notes in CHANGELOG.md'}"
+    )

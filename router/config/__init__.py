@@ -1,9 +1,11 @@
 """All settings: read once, frozen, and shown by `router config`.
 
     settings        the tree of groups: connection, consumers, storage, service
-    subscriptions   every subscription, declared once: its section and its stream are part of the tree
+    subscriptions   every subscription, declared once: its section and its stream are part of the
+                    tree
     names           which spellings mean which setting: ours and the specifications'
-    load            file, environment, command line -> (name, value, where it was given): layers laid over one another, checked,
+    load            file, environment, command line -> (name, value, where it was given): layers
+                    laid over one another, checked,
                     or refused with the key's name
     partitions      the settings for each partition that an instance stands by for
     rules           what two settings must be to each other

@@ -1,4 +1,6 @@
-"""Settings become a connection: every way to log in that nats-py knows, and TLS (docs/reference/contracts.md#connection)."""
+"""Settings become a connection: every way to log in that nats-py knows, and TLS
+(docs/reference/contracts.md#connection).
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,20 @@ async def connect_by(
     on_back: Callable[[], Awaitable[None]] | None = None,
     again_s: float | None = None,
 ) -> Connection:
-    """Connect as configured. Raises BrokerUnavailable when no server answers, Misconfigured for unreadable files.
+    """Connect as configured. Raises BrokerUnavailable when no server answers, Misconfigured for
+    unreadable files.
 
-    `again_s`: seconds between two attempts to reconnect, instead of the default."""
+    `again_s`: seconds between two attempts to reconnect, instead of the default.
+    """
     options = options_of(config) | ({"reconnect_time_wait": again_s} if again_s is not None else {})
     timeout_s = 2 * config.connect_timeout_ms / 1000
-    return await connect(options, timeout_s=timeout_s, on_lost=on_lost, on_back=on_back, read_options=partial(options_of, config))
+    return await connect(
+        options,
+        timeout_s=timeout_s,
+        on_lost=on_lost,
+        on_back=on_back,
+        read_options=partial(options_of, config),
+    )
 
 
 def options_of(config: NatsConfig) -> dict[str, Any]:
@@ -58,5 +68,7 @@ def _tls(config: NatsConfig) -> ssl.SSLContext:
         if config.tls_cert is not None:
             context.load_cert_chain(config.tls_cert, config.tls_key)
     except (OSError, ssl.SSLError) as exc:
-        raise Misconfigured("nats.tls_ca, nats.tls_cert, nats.tls_key", f"cannot be read: {exc}") from exc
+        raise Misconfigured(
+            "nats.tls_ca, nats.tls_cert, nats.tls_key", f"cannot be read: {exc}"
+        ) from exc
     return context

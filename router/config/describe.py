@@ -28,13 +28,21 @@ def describe(settings: Settings, sources: Mapping[str, str]) -> list[Row]:
     """All settings in the order of the tree, secrets masked: `describe(*load(...))`."""
     defaults = {s.name: format_value(s.field, s.value) for s in list_settings(type(settings)())}
     return [
-        Row(s.name, format_value(s.field, s.value), defaults[s.name], sources.get(s.name, "default"), s.field.description or "")
+        Row(
+            s.name,
+            format_value(s.field, s.value),
+            defaults[s.name],
+            sources.get(s.name, "default"),
+            s.field.description or "",
+        )
         for s in list_settings(settings)
     ]
 
 
 def format_value(field: FieldInfo, value: object) -> str:
-    """A value as text, without secrets: logins and queries inside a URL, and a key pasted instead of a file name, are hidden."""
+    """A value as text, without secrets: logins and queries inside a URL, and a key pasted instead
+    of a file name, are hidden.
+    """
     if value is None:
         return ""
     if is_secret(field):
@@ -43,7 +51,13 @@ def format_value(field: FieldInfo, value: object) -> str:
         return str(value).lower()
     if has_key(str(value)):
         return hide_keys(str(value))
-    parts = value if isinstance(value, tuple | list) else (value,) if isinstance(value, Path) else str(value).split(",")
+    parts = (
+        value
+        if isinstance(value, tuple | list)
+        else (value,)
+        if isinstance(value, Path)
+        else str(value).split(",")
+    )
     return ",".join(hide_query(hide_login(str(part))) for part in parts)
 
 

@@ -1,4 +1,5 @@
-"""Builds the frozen Settings from its layers; only this file reads the environment and the settings file.
+"""Builds the frozen Settings from its layers; only this file reads the environment and the settings
+file.
 
     defaults < TOML file < the specifications' variables < ROUTER_* < command line     (docs/reference/contracts.md#settings)
 
@@ -54,7 +55,9 @@ def load(
     environ: Mapping[str, str] = os.environ,
     names: SettingNames = NAMES,
 ) -> Loaded:
-    """Read every source once. Raises Misconfigured: an unknown name, an illegal value, or two settings that contradict each other."""
+    """Read every source once. Raises Misconfigured: an unknown name, an illegal value, or two
+    settings that contradict each other.
+    """
     layers = (
         from_file(file or config_file(environ)),
         from_specifications(environ),
@@ -68,7 +71,10 @@ def load(
 
 
 def _merge_layers(layers: Iterable[Layer], names: SettingNames) -> Places:
-    shared: Places = {s.name: Placed(s.value, Given(s.name, s.value, "default", "the default")) for s in list_settings(names.defaults)}
+    shared: Places = {
+        s.name: Placed(s.value, Given(s.name, s.value, "default", "the default"))
+        for s in list_settings(names.defaults)
+    }
     own: Places = {}
     for layer in layers:
         shared_here, own_here = _resolve_names(layer, names)
@@ -88,7 +94,9 @@ def _resolve_names(layer: Layer, names: SettingNames) -> tuple[Places, Places]:
         into = shared if meaning.is_shared else own
         for name in meaning.targets:
             if name in into:
-                raise Misconfigured(name, f"is given twice: {into[name].given.where} and {given.where}")
+                raise Misconfigured(
+                    name, f"is given twice: {into[name].given.where} and {given.where}"
+                )
             into[name] = Placed(_convert(meaning, given), given)
     return shared, own
 
@@ -117,7 +125,8 @@ def _validate(places: Places, names: SettingNames) -> Settings:
         return type(names.defaults).model_validate(_build_tree(places))
     except ValidationError as exc:
         details = exc.errors(include_url=False, include_context=False)[0]
-    raise _bad_value(places, details, names)  # outside the handler: pydantic's own text would show a secret's value
+    # outside the handler: pydantic's own text would show a secret's value
+    raise _bad_value(places, details, names)
 
 
 def _build_tree(places: Places) -> dict[str, object]:
@@ -135,11 +144,16 @@ def _build_tree(places: Places) -> dict[str, object]:
 
 def _bad_value(places: Places, details: ErrorDetails, names: SettingNames) -> Misconfigured:
     path = ".".join(str(step) for step in details["loc"])
-    setting = next(s for s in list_settings(names.defaults) if path == s.name or path.startswith(f"{s.name}."))
+    setting = next(
+        s for s in list_settings(names.defaults) if path == s.name or path.startswith(f"{s.name}.")
+    )
     place = places[setting.name]
     legal = re.sub(r"^(Value error,|Input|Value|String|Tuple) ", "", details["msg"])
     value = format_value(setting.field, place.given.value)
-    text = f"{value!r} is not legal: it {legal} ({setting.field.description}). Given by {place.given.where}"
+    text = (
+        f"{value!r} is not legal: it {legal} ({setting.field.description}). Given by "
+        f"{place.given.where}"
+    )
     if is_service_link(place.given):
         text = f"{place.given.where} {SERVICE_LINK}"
     return Misconfigured(setting.name, text)
@@ -153,14 +167,18 @@ SERVICE_LINK = (
     "is set by Kubernetes for a Service whose name begins with router, and is no setting; "
     "say enableServiceLinks: false in the pod's spec, or give the Service another name"
 )
-_SERVICE_LINK = re.compile(r"ROUTER_(?=\w{1,256}\Z)(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+_SERVICE_LINK = re.compile(
+    r"ROUTER_(?=\w{1,256}\Z)(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)"
+)
 
 
 _SPECIFIED = frozenset(SPECIFIED)
 
 
 class Given(NamedTuple):
-    """One value as it was given; `source` is what `router config` shows, `where` what an error says."""
+    """One value as it was given; `source` is what `router config` shows, `where` what an error
+    says.
+    """
 
     spelling: str
     value: object
@@ -185,25 +203,43 @@ def from_file(path: Path | None) -> Layer:
 
 
 def from_specifications(environ: Mapping[str, str]) -> Layer:
-    """The variables that the specifications name, in either case; other NATS_* variables are not read."""
-    return [Given(name.lower(), environ[name], name, name) for name in sorted(environ) if name.upper() in _SPECIFIED]
+    """The variables that the specifications name, in either case; other NATS_* variables are not
+    read.
+    """
+    return [
+        Given(name.lower(), environ[name], name, name)
+        for name in sorted(environ)
+        if name.upper() in _SPECIFIED
+    ]
 
 
 def from_environment(environ: Mapping[str, str]) -> Layer:
     """Every ROUTER_* variable except the one with the file's name."""
-    names = sorted(name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name != CONFIG_FILE)
-    return [Given(name.removeprefix(ENVIRONMENT_PREFIX), environ[name], name, name) for name in names]
+    names = sorted(
+        name for name in environ if name.startswith(ENVIRONMENT_PREFIX) and name != CONFIG_FILE
+    )
+    return [
+        Given(name.removeprefix(ENVIRONMENT_PREFIX), environ[name], name, name) for name in names
+    ]
 
 
 def is_service_link(given: Given) -> bool:
-    """Whether a variable looks like those that Kubernetes sets for a Service: ROUTER_PORT=tcp://10.0.0.1:9001, ROUTER_SERVICE_HOST."""
-    is_address = given.source.startswith(ENVIRONMENT_PREFIX) and str(given.value).startswith(("tcp://", "udp://", "sctp://"))
+    """Whether a variable looks like those that Kubernetes sets for a Service:
+    ROUTER_PORT=tcp://10.0.0.1:9001, ROUTER_SERVICE_HOST.
+    """
+    is_address = given.source.startswith(ENVIRONMENT_PREFIX) and str(given.value).startswith(
+        ("tcp://", "udp://", "sctp://")
+    )
     return is_address or _SERVICE_LINK.fullmatch(given.source) is not None
 
 
 def from_command_line(overrides: Mapping[str, object]) -> Layer:
     """Options by the setting's name; None is an option that was not given."""
-    return [Given(name, value, "command line", f"{name} on the command line") for name, value in overrides.items() if value is not None]
+    return [
+        Given(name, value, "command line", f"{name} on the command line")
+        for name, value in overrides.items()
+        if value is not None
+    ]
 
 
 def config_file(environ: Mapping[str, str]) -> Path | None:

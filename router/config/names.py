@@ -1,8 +1,9 @@
 """Which spellings mean which setting.
 
-A dot, `__` and `_` are the same: `[dlq] enabled`, `dlq_enabled`, ROUTER_DLQ__ENABLED and ROUTER_DLQ_ENABLED are one
-setting. The names that the specifications give and our tree has elsewhere are aliases; an alias with
-several targets speaks for every consumer, and gives way to what names one consumer (docs/reference/contracts.md#setting-names).
+A dot, `__` and `_` are the same: `[dlq] enabled`, `dlq_enabled`, ROUTER_DLQ__ENABLED and
+ROUTER_DLQ_ENABLED are one setting. The names that the specifications give and our tree has
+elsewhere are aliases; an alias with several targets speaks for every consumer, and gives way to
+what names one consumer (docs/reference/contracts.md#setting-names).
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ def _list_aliases(consumers: Sequence[str]) -> dict[str, Meaning]:
         return Meaning(tuple(f"{consumer}.{field}" for consumer in consumers), convert)
 
     def list_for_each(spelling: str, field: str) -> dict[str, Meaning]:
-        return {spelling.format(consumer): Meaning((f"{consumer}.{field}",)) for consumer in consumers}
+        return {
+            spelling.format(consumer): Meaning((f"{consumer}.{field}",)) for consumer in consumers
+        }
 
     return {
         "nats_js_max_deliver": set_for_each("max_attempts"),
@@ -73,28 +76,53 @@ def _list_aliases(consumers: Sequence[str]) -> dict[str, Meaning]:
     }
 
 
-# Environment variables that the specifications name, whatever their case: their own variables, and their setting names in capitals.
+# Environment variables that the specifications name, whatever their case: their own variables, and
+# their setting names in capitals.
 SPECIFIED = (
-    *("NATS_URL", "METRICS_TENANT_LABEL_ALLOWLIST", "DLQ_ENABLED", "DLQ_SUBJECT_PATTERN", "DLQ_INCLUDE_FULL_MESSAGE"),
-    *(name.upper() for name in _list_aliases(("decide", "results", "acks")) if not name.startswith("router_")),
+    *(
+        "NATS_URL",
+        "METRICS_TENANT_LABEL_ALLOWLIST",
+        "DLQ_ENABLED",
+        "DLQ_SUBJECT_PATTERN",
+        "DLQ_INCLUDE_FULL_MESSAGE",
+    ),
+    *(
+        name.upper()
+        for name in _list_aliases(("decide", "results", "acks"))
+        if not name.startswith("router_")
+    ),
 )
-_FAMILIES = ("NATS_", "DLQ_", "ACK_", "SR_")  # of names that are probably meant for the router where they are near one of these
+# of names that are probably meant for the router where they are near one of these
+_FAMILIES = ("NATS_", "DLQ_", "ACK_", "SR_")
 _NEAR = 0.85  # NATS_USER of the `nats` command is no NATS_URL
 
 
 def find_misspelled(environ: Iterable[str]) -> list[tuple[str, str]]:
-    """Variables that no source reads and that look like one of the specifications, each with the name that was probably meant.
+    """Variables that no source reads and that look like one of the specifications, each with the
+    name that was probably meant.
 
-    They are not refused: other programs have variables of these families too."""
+    They are not refused: other programs have variables of these families too.
+    """
     given = ((name, name.upper()) for name in sorted(environ))
-    suspects = [(name, upper) for name, upper in given if upper.startswith(_FAMILIES) and upper not in SPECIFIED]
+    suspects = [
+        (name, upper)
+        for name, upper in given
+        if upper.startswith(_FAMILIES) and upper not in SPECIFIED
+    ]
     found = ((name, _find_near(upper)) for name, upper in suspects)
     return [(name, near) for name, near in found if near is not None]
 
 
 def _find_near(upper: str) -> str | None:
     spellings = (upper, "NATS_" + upper.removeprefix("SR_"))
-    return next((near[0] for one in spellings if (near := difflib.get_close_matches(one, SPECIFIED, n=1, cutoff=_NEAR))), None)
+    return next(
+        (
+            near[0]
+            for one in spellings
+            if (near := difflib.get_close_matches(one, SPECIFIED, n=1, cutoff=_NEAR))
+        ),
+        None,
+    )
 
 
 # Earlier names of settings: refused, with the name to use.
@@ -104,7 +132,10 @@ RENAMED = {
     "evidence_timeout_ms": "effects.publish_timeout_ms",
     "evidence_retry_ms": "effects.retry_ms",
     "evidence_full_retry_ms": "effects.full_retry_ms",
-    **{flat(f"buckets.starts.{field}"): f"buckets.attempts.{field}" for field in ("name", "max_bytes", "ttl_ms", "history", "replicas")},
+    **{
+        flat(f"buckets.starts.{field}"): f"buckets.attempts.{field}"
+        for field in ("name", "max_bytes", "ttl_ms", "history", "replicas")
+    },
 }
 
 
@@ -114,8 +145,12 @@ class SettingNames:
     def __init__(self, defaults: Settings) -> None:
         self.defaults = defaults
         self.names = {flat(setting.name): setting.name for setting in list_settings(defaults)}
-        self.aliases = _list_aliases([name for name, section in defaults if isinstance(section, ConsumerConfig)])
-        self.aliases["replicas"] = Meaning(tuple(name for name in self.names.values() if name.endswith(".replicas")))
+        self.aliases = _list_aliases(
+            [name for name, section in defaults if isinstance(section, ConsumerConfig)]
+        )
+        self.aliases["replicas"] = Meaning(
+            tuple(name for name in self.names.values() if name.endswith(".replicas"))
+        )
 
     def find(self, spelling: str) -> Meaning | None:
         """What a spelling sets; None: nothing has that name."""

@@ -1,4 +1,6 @@
-"""Which partitions of the decide subject an instance knows, and its settings for one of them (docs/reference/contracts.md#partitions)."""
+"""Which partitions of the decide subject an instance knows, and its settings for one of them
+(docs/reference/contracts.md#partitions).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,9 @@ from router.config.settings import Settings
 
 
 def list_standby(settings: Settings) -> tuple[Settings, ...]:
-    """The settings for each partition that this instance stands by for: as if it were its own, and it stood by for none."""
+    """The settings for each partition that this instance stands by for: as if it were its own, and
+    it stood by for none.
+    """
     return tuple(select_partition(settings, partition) for partition in settings.decide.standby)
 
 

@@ -16,11 +16,22 @@ from router.core.setting_values import FOREIGN, Group
 
 T = TypeVar("T")
 FIXED_SUBJECTS = (
-    *("beamline.usage.v1.metered", "beamline.usage.v1.adjusted", "beamline.router.v1.admin", "beamline.router.v1.get_decision"),
+    *(
+        "beamline.usage.v1.metered",
+        "beamline.usage.v1.adjusted",
+        "beamline.router.v1.admin",
+        "beamline.router.v1.get_decision",
+    ),
     *("caf.exec.dlq.v1", "caf.deadletter.v1"),
     *("caf.worker.heartbeat.v1", "caf.status.heartbeat.v1", "beamline.ingress.v1.message"),
 )
-FIXED_PREFIXES = ("beamline.router.v1.admin.", "beamline.router.v1.internal.", "beamline.ext.", "beamline.provider.", "beamline.alert.")
+FIXED_PREFIXES = (
+    "beamline.router.v1.admin.",
+    "beamline.router.v1.internal.",
+    "beamline.ext.",
+    "beamline.provider.",
+    "beamline.alert.",
+)
 
 MIN_LEASE_MS = 300  # a shorter lease ends at each pause of a process
 
@@ -33,7 +44,10 @@ def check(settings: Settings) -> None:
         _require(
             stream.duplicate_window_ms <= stream.max_age_ms,
             f"streams.{name}.duplicate_window_ms",
-            f"must be at most streams.{name}.max_age_ms={stream.max_age_ms}: the server refuses a longer one",
+            (
+                f"must be at most streams.{name}.max_age_ms={stream.max_age_ms}: the server "
+                "refuses a longer one"
+            ),
         )
     _check_login(settings)
     _check_subjects(settings)
@@ -61,57 +75,131 @@ def _check_consumer(name: str, consumer: ConsumerConfig) -> None:
 
 
 def _check_letters(settings: Settings) -> None:
-    pattern, taken = settings.dlq.subject_pattern, {subject: name for name, subject in _list_subjects(settings)}
-    legal = "must give one literal subject, not starting with $ or _INBOX; {original_subject} is the only thing replaced"
+    pattern, taken = (
+        settings.dlq.subject_pattern,
+        {subject: name for name, subject in _list_subjects(settings)},
+    )
+    legal = (
+        "must give one literal subject, not starting with $ or _INBOX; {original_subject} is "
+        "the only thing replaced"
+    )
     for _, consumer in _members(settings, ConsumerConfig):
         letters = pattern.replace("{original_subject}", consumer.subject)
-        is_ours = ids.is_literal_subject(letters) and "{" not in letters and not letters.startswith(FOREIGN)
+        is_ours = (
+            ids.is_literal_subject(letters)
+            and "{" not in letters
+            and not letters.startswith(FOREIGN)
+        )
         _require(is_ours, "dlq.subject_pattern", legal)
-        _require(letters != consumer.subject, "dlq.subject_pattern", f"must not send dead letters back to {consumer.subject}")
-        _require(letters not in taken, "dlq.subject_pattern", f"must not send dead letters to {letters}: that is {taken.get(letters)}")
-        _require(not _is_fixed(letters), "dlq.subject_pattern", f"must not send dead letters to {letters}: the router uses it")
+        _require(
+            letters != consumer.subject,
+            "dlq.subject_pattern",
+            f"must not send dead letters back to {consumer.subject}",
+        )
+        _require(
+            letters not in taken,
+            "dlq.subject_pattern",
+            f"must not send dead letters to {letters}: that is {taken.get(letters)}",
+        )
+        _require(
+            not _is_fixed(letters),
+            "dlq.subject_pattern",
+            f"must not send dead letters to {letters}: the router uses it",
+        )
 
 
 def _check_login(settings: Settings) -> None:
     nats = settings.nats
-    ways = {"creds_file": nats.creds_file, "nkey_file": nats.nkey_file, "token": nats.token, "user": nats.user}
+    ways = {
+        "creds_file": nats.creds_file,
+        "nkey_file": nats.nkey_file,
+        "token": nats.token,
+        "user": nats.user,
+    }
     chosen = [name for name, value in ways.items() if value is not None]
-    _require(len(chosen) <= 1, f"nats.{chosen[-1] if chosen else ''}", f"one way to log in is legal, not {' and '.join(chosen)}")
-    _require((nats.user is None) == (nats.password is None), "nats.user", "must be given together with nats.password")
-    _require((nats.tls_cert is None) == (nats.tls_key is None), "nats.tls_cert", "must be given together with nats.tls_key")
+    _require(
+        len(chosen) <= 1,
+        f"nats.{chosen[-1] if chosen else ''}",
+        f"one way to log in is legal, not {' and '.join(chosen)}",
+    )
+    _require(
+        (nats.user is None) == (nats.password is None),
+        "nats.user",
+        "must be given together with nats.password",
+    )
+    _require(
+        (nats.tls_cert is None) == (nats.tls_key is None),
+        "nats.tls_cert",
+        "must be given together with nats.tls_key",
+    )
 
 
 def _check_partitions(settings: Settings) -> None:
     decide = settings.decide
-    _require(not decide.standby or decide.partition is not None, "decide.standby", "goes with decide.partition: give this router its own")
-    _require(decide.partition not in decide.standby, "decide.standby", f"must not hold {decide.partition}: that is decide.partition")
-    _require(len(set(decide.standby)) == len(decide.standby), "decide.standby", "must not name a partition twice")
+    _require(
+        not decide.standby or decide.partition is not None,
+        "decide.standby",
+        "goes with decide.partition: give this router its own",
+    )
+    _require(
+        decide.partition not in decide.standby,
+        "decide.standby",
+        f"must not hold {decide.partition}: that is decide.partition",
+    )
+    _require(
+        len(set(decide.standby)) == len(decide.standby),
+        "decide.standby",
+        "must not name a partition twice",
+    )
     _require(decide.lease_ms >= MIN_LEASE_MS, "decide.lease_ms", f"must be at least {MIN_LEASE_MS}")
 
 
 def _check_subjects(settings: Settings) -> None:
     decide = settings.decide.subject
-    _require(settings.reply.subject != decide, "reply.subject", f"must not be decide.subject={decide}: an answer would be a request")
-    _require(decide not in settings.assignment.subjects, "assignment.subjects", f"must not hold decide.subject={decide}")
+    _require(
+        settings.reply.subject != decide,
+        "reply.subject",
+        f"must not be decide.subject={decide}: an answer would be a request",
+    )
+    _require(
+        decide not in settings.assignment.subjects,
+        "assignment.subjects",
+        f"must not hold decide.subject={decide}",
+    )
 
 
 def _check_replies(settings: Settings) -> None:
     # The router would take an answer on one of its own subjects for a message.
-    ours = (*(subject for name, subject in _list_subjects(settings) if name != "reply.subject"), *FIXED_SUBJECTS)
+    ours = (
+        *(subject for name, subject in _list_subjects(settings) if name != "reply.subject"),
+        *FIXED_SUBJECTS,
+    )
     for prefix in settings.reply.prefixes:
         leads_home = any(subject.startswith(prefix) for subject in ours)
-        _require(not leads_home, "reply.prefixes", f"{prefix} leads to subjects of the router itself")
-    _require(settings.reply.subject not in ours, "reply.subject", "must not be a subject that a stream of the router takes")
+        _require(
+            not leads_home, "reply.prefixes", f"{prefix} leads to subjects of the router itself"
+        )
+    _require(
+        settings.reply.subject not in ours,
+        "reply.subject",
+        "must not be a subject that a stream of the router takes",
+    )
 
 
 def _check_shared(settings: Settings) -> None:
-    """Each subject has one use: else an answer would be read as a request, or a result as an assignment."""
+    """Each subject has one use: else an answer would be read as a request, or a result as an
+    assignment.
+    """
     seen: dict[str, str] = {}
     parts = f"{settings.decide.subject}.p."
     for name, subject in _list_subjects(settings):
         _require(subject not in seen, name, f"must not be {subject}: that is {seen.get(subject)}")
         _require(not _is_fixed(subject), name, f"must not be {subject}: the router uses it")
-        _require(not subject.startswith(parts), name, f"must not lie under {parts}: that is where partitions of decide.subject are")
+        _require(
+            not subject.startswith(parts),
+            name,
+            f"must not lie under {parts}: that is where partitions of decide.subject are",
+        )
         seen[subject] = name
 
 
@@ -131,12 +219,17 @@ def _is_fixed(subject: str) -> bool:
 def _check_names(group_name: str, group: Group, kind: type[StreamConfig | BucketConfig]) -> None:
     seen: dict[str, str] = {}
     for name, one in _members(group, kind):
-        _require(one.name not in seen, f"{group_name}.{name}.name", f"must not be {one.name}: {seen.get(one.name)} has it")
+        _require(
+            one.name not in seen,
+            f"{group_name}.{name}.name",
+            f"must not be {one.name}: {seen.get(one.name)} has it",
+        )
         seen[one.name] = name
 
 
 def _check_spans(settings: Settings) -> None:
-    # A repeated request may push its assignment again while its decision is cached; the stream must recognise it that long.
+    # A repeated request may push its assignment again while its decision is cached; the stream must
+    # recognise it that long.
     _require(
         settings.streams.assignments.duplicate_window_ms >= settings.idempotency.ttl_ms,
         "streams.assignments.duplicate_window_ms",
@@ -153,9 +246,14 @@ def _check_bus(bus: BusConfig) -> None:
     _require(
         bus.duplicate_window_secs <= bus.message_ttl_secs,
         "bus.duplicate_window_secs",
-        f"must be at most bus.message_ttl_secs={bus.message_ttl_secs}: the server refuses a longer one",
+        (
+            f"must be at most bus.message_ttl_secs={bus.message_ttl_secs}: the server refuses "
+            "a longer one"
+        ),
     )
-    _require(bus.max_msgs_per_subject != 0, "bus.max_msgs_per_subject", "must be -1 (all) or 1 and more")
+    _require(
+        bus.max_msgs_per_subject != 0, "bus.max_msgs_per_subject", "must be -1 (all) or 1 and more"
+    )
 
 
 def _members(group: Group, kind: type[T]) -> Iterator[tuple[str, T]]:

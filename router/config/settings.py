@@ -44,7 +44,8 @@ from router.delivery.settings import NatsConfig
 from router.mailbox.inbox_settings import InboxConfig
 from router.mailbox.settings import MailboxConfig
 
-NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]  # it stands in dead letters, alerts and logs
+# it stands in dead letters, alerts and logs
+NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]
 
 
 def _host_and_process() -> str:
@@ -53,27 +54,47 @@ def _host_and_process() -> str:
 
 @add_fields({spec.name: spec.section for spec in SUBSCRIPTIONS})
 class Settings(Group):
-    """Everything that can be set (docs/reference/contracts.md#settings). Durations are milliseconds where the name says so."""
+    """Everything that can be set (docs/reference/contracts.md#settings). Durations are milliseconds
+    where the name says so.
+    """
 
-    node_id: NodeId = Field(default_factory=_host_and_process, description="this instance in dead letters; host and process id unless set")
-    processes: int = Field(default=1, ge=1, le=64, description="processes of `router serve` on the same durables; 1 = one, no parent")
+    node_id: NodeId = Field(
+        default_factory=_host_and_process,
+        description="this instance in dead letters; host and process id unless set",
+    )
+    processes: int = Field(
+        default=1,
+        ge=1,
+        le=64,
+        description="processes of `router serve` on the same durables; 1 = one, no parent",
+    )
     process_silence_ms: int = Field(
         default=30_000,
         ge=0,
-        description="of several processes, one whose event loop says nothing for so long is killed and replaced, milliseconds; 0 = never",
+        description=(
+            "of several processes, one whose event loop says nothing for so long is killed and "
+            "replaced, milliseconds; 0 = never"
+        ),
     )
     topology: Literal["create", "check", "off"] = Field(
         default="create", description="streams and consumers at start: make them, compare, or trust"
     )
-    subject_allowlist: Texts = Field(default=(), description="subjects a message may arrive on (wildcards), comma-separated; empty = all")
-    tenants_allowed: Texts = Field(default=(), description="tenants that are served, comma-separated; empty = all")
+    subject_allowlist: Texts = Field(
+        default=(),
+        description="subjects a message may arrive on (wildcards), comma-separated; empty = all",
+    )
+    tenants_allowed: Texts = Field(
+        default=(), description="tenants that are served, comma-separated; empty = all"
+    )
     max_payload_bytes: int = Field(
         default=1024 * 1024,
         ge=1,
         le=8 * 1024 * 1024,
         description="a larger payload is refused, bytes; below the server's max_payload",
     )
-    max_depth: int = Field(default=64, ge=1, le=512, description="deeper nesting of a payload is refused")
+    max_depth: int = Field(
+        default=64, ge=1, le=512, description="deeper nesting of a payload is refused"
+    )
     nats: NatsConfig = NatsConfig()
     decide: DecideConfig = DECIDE.section
     results: ResultsConfig = RESULTS.section

@@ -1,4 +1,6 @@
-"""One stream's limits. What a stream binds and how it discards is decided in `operate.topology.declared_topology`."""
+"""One stream's limits. What a stream binds and how it discards is decided in
+`operate.topology.declared_topology`.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +18,24 @@ class StreamConfig(Group):
 
     name: Name = Field(description="the stream's name")
     max_age_ms: Millis = Field(description="messages older than this are dropped, milliseconds")
-    max_bytes: int = Field(description="the stream holds at most this many bytes; -1 = no limit", ge=-1)
-    duplicate_window_ms: int = Field(description="an id is remembered this long, milliseconds", ge=100)
+    max_bytes: int = Field(
+        description="the stream holds at most this many bytes; -1 = no limit", ge=-1
+    )
+    duplicate_window_ms: int = Field(
+        description="an id is remembered this long, milliseconds", ge=100
+    )
     replicas: int = Field(default=1, description="copies in a cluster", ge=1, le=5)
 
 
 class EventStreamConfig(StreamConfig):
     """A stream that is bounded by the number of its messages too."""
 
-    max_messages: int = Field(default=-1, description="the stream holds at most this many messages; -1 = no limit", ge=-1)
+    max_messages: int = Field(
+        default=-1, description="the stream holds at most this many messages; -1 = no limit", ge=-1
+    )
 
 
 def declare_stream(name: str, *, days: int, mib: int, window_ms: int) -> StreamConfig:
-    return StreamConfig(name=name, max_age_ms=days * DAY_MS, max_bytes=mib * MIB, duplicate_window_ms=window_ms)
+    return StreamConfig(
+        name=name, max_age_ms=days * DAY_MS, max_bytes=mib * MIB, duplicate_window_ms=window_ms
+    )

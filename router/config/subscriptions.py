@@ -1,11 +1,16 @@
-"""Every subscription of the router, each declared once: the messages that it takes from which stream, under which names and limits.
+"""Every subscription of the router, each declared once: the messages that it takes from which
+stream, under which names and limits.
 
 From a SubscriptionSpec follow
 
-    settings      the section `{name}` and the stream `streams.{name}`, with their rules (`rules`) and short names (`names`)
-    topology      its stream, its durable and the subject of its dead letters (`operate.topology.declared_topology`)
-    consumer      its branch of the supervision tree, its metrics and its readiness (`serve.subscriptions`)
-    permissions   of the router, of the role that sends the messages, of operators (`deploy/nats/permissions.py`)
+    settings      the section `{name}` and the stream `streams.{name}`, with their rules (`rules`)
+                  and short names (`names`)
+    topology      its stream, its durable and the subject of its dead letters
+                  (`operate.topology.declared_topology`)
+    consumer      its branch of the supervision tree, its metrics and its readiness
+                  (`serve.subscriptions`)
+    permissions   of the router, of the role that sends the messages, of operators
+                  (`deploy/nats/permissions.py`)
 
 `serve.subscriptions` joins each with its handler.
 """
@@ -16,7 +21,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from msgspec import Struct
 
-from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig, ResultsConfig
+from router.config.consumers import (
+    ConsumerConfig,
+    DecideConfig,
+    OptionalConsumerConfig,
+    ResultsConfig,
+)
 from router.config.stream import MINUTE_MS, StreamConfig, declare_stream
 
 if TYPE_CHECKING:
@@ -45,7 +55,8 @@ class SubscriptionSpec(Struct, Generic[C_co], frozen=True, kw_only=True):
 DECIDE = SubscriptionSpec(
     name="decide",
     section=DecideConfig(),
-    # The server's minimum on purpose: a client's retry must be stored again (docs/reference/contracts.md#decide-window).
+    # The server's minimum on purpose: a client's retry must be stored again
+    # (docs/reference/contracts.md#decide-window).
     stream=declare_stream("ROUTER_DECIDE", days=1, mib=1024, window_ms=100),
     sender="gateway",
     is_answered=True,
@@ -58,9 +69,12 @@ RESULTS = SubscriptionSpec(
 )
 ACKS = SubscriptionSpec(
     name="acks",
-    section=OptionalConsumerConfig(subject="caf.exec.assign.v1.ack", durable="router-acks", deliver_group="router-acks-group"),
+    section=OptionalConsumerConfig(
+        subject="caf.exec.assign.v1.ack", durable="router-acks", deliver_group="router-acks-group"
+    ),
     stream=declare_stream("ROUTER_ACKS", days=7, mib=256, window_ms=2 * MINUTE_MS),
     sender="worker",
 )
 
-SUBSCRIPTIONS: tuple[SubscriptionSpec[ConsumerConfig], ...] = (DECIDE, RESULTS, ACKS)  # in the order in which they start
+# in the order in which they start
+SUBSCRIPTIONS: tuple[SubscriptionSpec[ConsumerConfig], ...] = (DECIDE, RESULTS, ACKS)

@@ -1,6 +1,8 @@
-"""The console's addresses: the page Now and its events, each page with its exports, files; and what is shown for what is not there.
+"""The console's addresses: the page Now and its events, each page with its exports, files; and what
+is shown for what is not there.
 
-A page answers 200 with what is known, also while the broker is unavailable; 404 and 400 say what is legal. No error shows a traceback.
+A page answers 200 with what is known, also while the broker is unavailable; 404 and 400 say what is
+legal. No error shows a traceback.
 """
 
 from __future__ import annotations
@@ -62,7 +64,14 @@ class ConsolePages:
         if access.tenant is not None:  # it shows what concerns every tenant
             return RedirectResponse("/dead-letters", 303)
         now = await self._sampler.read_now()
-        html = render("now.html", PAGES, path="/", now=now, is_live=not self._feed.is_full, **_list_access(access))
+        html = render(
+            "now.html",
+            PAGES,
+            path="/",
+            now=now,
+            is_live=not self._feed.is_full,
+            **_list_access(access),
+        )
         return HTMLResponse(html)
 
     async def follow_now(self, request: Request) -> Response:
@@ -70,7 +79,9 @@ class ConsolePages:
         if not self._access.may_see(access) or access.tenant is not None:
             return PlainTextResponse("Log in first.\n", 403)
         if self._feed.is_full:
-            return PlainTextResponse("As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"})
+            return PlainTextResponse(
+                "As many pages as allowed are live: console.clients.\n", 503, {"retry-after": "30"}
+            )
         self._sampler.begin()
         return answer_with_events(self._feed.follow(lambda: self._access.may_follow(access)))
 
@@ -80,14 +91,21 @@ class ConsolePages:
         if not self._access.may_see(access):
             return _ask_login(request)
         answer = self._answer(spec, request, access)
-        if FORMAT in request.query_params or "{" in spec.path:  # one thing is read soon, and the status says whether it is there
+        # one thing is read soon, and the status says whether it is there
+        if FORMAT in request.query_params or "{" in spec.path:
             return await answer
         return await answer_early(answer, lambda: _begin(spec, access), self._begin_after_s)
 
     async def _answer(self, spec: PageSpec, request: Request, access: Access) -> Response:
         try:
-            params = limit_address(spec, PageParams(dict(request.query_params), request.path_params), access.tenant)
-            question = (spec.path, *sorted(params.path.items()), *((name, params.values.get(name)) for name in spec.asks))
+            params = limit_address(
+                spec, PageParams(dict(request.query_params), request.path_params), access.tenant
+            )
+            question = (
+                spec.path,
+                *sorted(params.path.items()),
+                *((name, params.values.get(name)) for name in spec.asks),
+            )
             known = await self._knowledge.read(question, lambda: spec.read(self._sources, params))
             check_page(spec, known.value, access.tenant)
         except PageNotFound as exc:
@@ -102,12 +120,25 @@ class ConsolePages:
         else:
             view = None
         label = page.title if page is not None else spec.label or "Console"
-        values = {"path": _find_labelled(spec).path, "page": page, "view": view, "known": known, "title": label, "here": request.url.path}
+        values = {
+            "path": _find_labelled(spec).path,
+            "page": page,
+            "view": view,
+            "known": known,
+            "title": label,
+            "here": request.url.path,
+        }
         values["back"] = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return HTMLResponse(await asyncio.to_thread(partial(render, "page.html", PAGES, **values, **_list_access(access))))
+        return HTMLResponse(
+            await asyncio.to_thread(
+                partial(render, "page.html", PAGES, **values, **_list_access(access))
+            )
+        )
 
 
-def build_application(settings: Settings, pages: ConsolePages, login: LoginPages, mends: Sequence[Route] = ()) -> ASGIApp:
+def build_application(
+    settings: Settings, pages: ConsolePages, login: LoginPages, mends: Sequence[Route] = ()
+) -> ASGIApp:
     """The application, guarded from outside: also a page that fails has the headers of the others."""
     compile_templates()
     static = StaticFiles(packages=[("router.console", "static")])
@@ -129,7 +160,9 @@ def build_application(settings: Settings, pages: ConsolePages, login: LoginPages
         PageNotFound: _show_absence,
     }
     application = Starlette(routes=routes, exception_handlers=handlers)
-    return ConsoleGuard(application, (settings.console.host, *settings.console.hosts), takes_forms=login.is_open)
+    return ConsoleGuard(
+        application, (settings.console.host, *settings.console.hosts), takes_forms=login.is_open
+    )
 
 
 def render_now(state: NowState) -> str:
@@ -139,13 +172,18 @@ def render_now(state: NowState) -> str:
 
 def _find_labelled(spec: PageSpec) -> PageSpec:
     """The page in the navigation that it belongs to; no other's are the tables of Now."""
-    return next((one for one in PAGES if one.label and spec.path.startswith(one.path)), PageSpec("/", spec.read, "Now"))
+    return next(
+        (one for one in PAGES if one.label and spec.path.startswith(one.path)),
+        PageSpec("/", spec.read, "Now"),
+    )
 
 
 def _begin(spec: PageSpec, access: Access) -> Response:
     """The layout around a page that is still read."""
     labelled = _find_labelled(spec)
-    return HTMLResponse(render("layout.html", PAGES, path=labelled.path, title=labelled.label, access=access))
+    return HTMLResponse(
+        render("layout.html", PAGES, path=labelled.path, title=labelled.label, access=access)
+    )
 
 
 def _bind(pages: ConsolePages, spec: PageSpec) -> Callable[[Request], Awaitable[Response]]:
@@ -163,17 +201,30 @@ async def _export(spec: PageSpec, page: Page, params: PageParams) -> Response:
     name = spec.path.strip("/").partition("/")[0]
     headers = {"content-disposition": f'attachment; filename="{name}.{kind}"'}
     if kind == "csv":
-        return Response(await asyncio.to_thread(write_csv, table, rows), media_type="text/csv; charset=utf-8", headers=headers)
-    return Response(await asyncio.to_thread(write_json, table, rows), media_type="application/json", headers=headers)
+        return Response(
+            await asyncio.to_thread(write_csv, table, rows),
+            media_type="text/csv; charset=utf-8",
+            headers=headers,
+        )
+    return Response(
+        await asyncio.to_thread(write_json, table, rows),
+        media_type="application/json",
+        headers=headers,
+    )
 
 
 def _show_error(status: int, title: str, text: str) -> Response:
-    return HTMLResponse(render("error.html", PAGES, path="", title=title, text=shorten(text, 2_000)), status)
+    return HTMLResponse(
+        render("error.html", PAGES, path="", title=title, text=shorten(text, 2_000)), status
+    )
 
 
 def _list_access(access: Access) -> Mapping[str, object]:
     """For the layout: who is logged in, and what is to be said to them once."""
-    return {"access": access, "notice": access.session.take_notice() if access.session is not None else ("", False)}
+    return {
+        "access": access,
+        "notice": access.session.take_notice() if access.session is not None else ("", False),
+    }
 
 
 def _ask_login(request: Request) -> Response:
@@ -192,7 +243,9 @@ async def _show_absence(_: Request, absent: PageNotFound) -> Response:
 
 
 async def _show_wrong_method(request: Request, _: Exception) -> Response:
-    return _show_error(405, "Nothing was done", f"{shorten(request.url.path)} takes no {request.method}.")
+    return _show_error(
+        405, "Nothing was done", f"{shorten(request.url.path)} takes no {request.method}."
+    )
 
 
 async def _show_missing(_: Request, __: Exception) -> Response:
@@ -200,4 +253,6 @@ async def _show_missing(_: Request, __: Exception) -> Response:
 
 
 async def _show_failure(_: Request, __: Exception) -> Response:
-    return _show_error(500, "This page failed", "The log of the console has the cause. The other pages go on.")
+    return _show_error(
+        500, "This page failed", "The log of the console has the cause. The other pages go on."
+    )

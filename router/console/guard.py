@@ -1,9 +1,12 @@
 """Which requests are answered at all, and the headers that every response has.
 
-Host header     only names of this console: a page of another site that resolves its own name to this address reads nothing
-method          GET and HEAD; POST only where there is a login, and only of a form on a page of this console (its Origin)
+Host header     only names of this console: a page of another site that resolves its own name to
+                this address reads nothing
+method          GET and HEAD; POST only where there is a login, and only of a form on a page of this
+                console (its Origin)
 length          of the address, before it is parsed or logged
-headers         no script or style but our files, no frame around a page, no address of ours told to another site
+headers         no script or style but our files, no frame around a page, no address of ours told to
+                another site
 """
 
 from __future__ import annotations
@@ -18,21 +21,32 @@ MAX_PATH_BYTES = 1_024
 MAX_QUERY_BYTES = 4_096
 LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]")
 SECURITY_HEADERS = {
-    "content-security-policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'",
+    "content-security-policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; "
+        "object-src 'none'"
+    ),
     "x-frame-options": "DENY",
     "x-content-type-options": "nosniff",
-    "referrer-policy": "same-origin",  # with no-referrer a form of ours would have the Origin `null`
+    # with no-referrer a form of ours would have the Origin `null`
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-UNKNOWN_HOST = "This console is not known by that name. If browsers reach it so, name it in the setting console.hosts.\n"
+UNKNOWN_HOST = (
+    "This console is not known by that name. If browsers reach it so, name it in the setting "
+    "console.hosts.\n"
+)
 FOREIGN_FORM = "A form is taken from a page of this console only.\n"
 
 
 class ConsoleGuard:
-    """Middleware around the whole application. `hosts`: names beside those of this machine; `takes_forms`: there is a login."""
+    """Middleware around the whole application. `hosts`: names beside those of this machine;
+    `takes_forms`: there is a login.
+    """
 
-    def __init__(self, application: ASGIApp, hosts: Iterable[str] = (), *, takes_forms: bool = False) -> None:
+    def __init__(
+        self, application: ASGIApp, hosts: Iterable[str] = (), *, takes_forms: bool = False
+    ) -> None:
         self._application = application
         self._takes_forms = takes_forms
         self._hosts = frozenset(name.lower() for name in (*LOCAL_NAMES, *hosts))
@@ -60,11 +74,16 @@ class ConsoleGuard:
 
 
 def _is_own_origin(scope: Scope, host: bytes) -> bool:
-    """Every browser names the page that sends a form; where it does not, it must say that the page is of the same origin."""
+    """Every browser names the page that sends a form; where it does not, it must say that the page
+    is of the same origin.
+    """
     origins = _list_values(scope, b"origin")
     if not origins:
         return _list_values(scope, b"sec-fetch-site") == [b"same-origin"]
-    return len(origins) == 1 and origins[0].lower() in (b"http://" + host.lower(), b"https://" + host.lower())
+    return len(origins) == 1 and origins[0].lower() in (
+        b"http://" + host.lower(),
+        b"https://" + host.lower(),
+    )
 
 
 def _list_values(scope: Scope, name: bytes) -> list[bytes]:

@@ -1,8 +1,10 @@
-"""The last answer to each question of a page, so that the page says what it knew, and when, while the broker is unavailable.
+"""The last answer to each question of a page, so that the page says what it knew, and when, while
+the broker is unavailable.
 
     fresh (a second)       the kept answer
     asked already          the answer to that request: one read for all browsers that ask at once
-    otherwise              read, at most `AT_ONCE` at a time; an error of the broker brings the kept answer, with the cause
+    otherwise              read, at most `AT_ONCE` at a time; an error of the broker brings the kept
+                           answer, with the cause
 
 Bounded: the questions that were asked last, each with a bounded answer.
 """
@@ -28,7 +30,9 @@ READ_WITHIN_S = 20.0
 
 
 class Known(Struct, Generic[T], frozen=True):
-    """An answer. `at`: when it was read, seconds since the epoch; `cause`: why it is not newer. Both None: nothing is known."""
+    """An answer. `at`: when it was read, seconds since the epoch; `cause`: why it is not newer.
+    Both None: nothing is known.
+    """
 
     value: T | None
     at: float | None
@@ -46,7 +50,12 @@ class Knowledge(Generic[T]):
     async def read(self, question: Hashable, read: Callable[[], Awaitable[T]]) -> Known[T]:
         """The answer, as new as it can be had. It raises only what is no RouterError."""
         kept = self._kept.get(question)
-        if kept is not None and kept.at is not None and kept.at > self._expired_at and 0 <= self._clock() - kept.at < FRESH_S:
+        if (
+            kept is not None
+            and kept.at is not None
+            and kept.at > self._expired_at
+            and 0 <= self._clock() - kept.at < FRESH_S
+        ):
             return kept
         task = self._reading.get(question)
         if task is None:
@@ -55,7 +64,9 @@ class Knowledge(Generic[T]):
         return await asyncio.shield(task)
 
     def expire(self) -> None:
-        """What was written since is read: no kept answer is fresh any more, and none of those under way."""
+        """What was written since is read: no kept answer is fresh any more, and none of those under
+        way.
+        """
         self._expired_at = self._clock()
         self._reading.clear()
 

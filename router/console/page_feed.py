@@ -1,7 +1,9 @@
-"""The page Now for browsers that stay on it: each sample is rendered once, and sent to every browser as an event.
+"""The page Now for browsers that stay on it: each sample is rendered once, and sent to every
+browser as an event.
 
 at most `most` browsers        one more gets 503, and its page stays as it was rendered
-a browser holds one event      one that has not taken it when the next comes is dropped; it may connect again
+a browser holds one event      one that has not taken it when the next comes is dropped; it may
+                               connect again
 """
 
 from __future__ import annotations
@@ -38,8 +40,12 @@ class PageFeed:
         for client in tuple(self._clients):
             self._drop(client)
 
-    async def follow(self, is_allowed: Callable[[], bool] = lambda: True) -> AsyncIterator[dict[str, str]]:
-        """The events of one browser, until it is dropped, goes, or is not allowed any more: asked before each."""
+    async def follow(
+        self, is_allowed: Callable[[], bool] = lambda: True
+    ) -> AsyncIterator[dict[str, str]]:
+        """The events of one browser, until it is dropped, goes, or is not allowed any more: asked
+        before each.
+        """
         client: asyncio.Queue[str | None] = asyncio.Queue(maxsize=1)
         self._clients.add(client)
         try:

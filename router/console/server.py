@@ -1,4 +1,6 @@
-"""The console as a supervision tree: the connection, the sampler, and the HTTP server, each started again if it fails."""
+"""The console as a supervision tree: the connection, the sampler, and the HTTP server, each started
+again if it fails.
+"""
 
 from __future__ import annotations
 
@@ -24,17 +26,27 @@ class PageProtocol(GuardedProtocol):
 
     def _set_deadline(self, seconds: float) -> None:
         super()._set_deadline(seconds)
-        if seconds == RESPONSE_TIMEOUT_S and self.scope is not None and self.scope["path"].endswith("/live"):
+        if (
+            seconds == RESPONSE_TIMEOUT_S
+            and self.scope is not None
+            and self.scope["path"].endswith("/live")
+        ):
             self._clear_deadline()  # `PageFeed` and its response drop a browser that does not read
 
 
 class ConsoleServer:
     """`run` serves until it is cancelled. Raises Misconfigured.
 
-    `origins`: where each setting that is no default was given. `begin_after_s`: a page that is not read by then begins without its data.
+    `origins`: where each setting that is no default was given. `begin_after_s`: a page that is not
+    read by then begins without its data.
     """
 
-    def __init__(self, settings: Settings, origins: Mapping[str, str] | None = None, begin_after_s: float = BEGIN_AFTER_S) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        origins: Mapping[str, str] | None = None,
+        begin_after_s: float = BEGIN_AFTER_S,
+    ) -> None:
         self._settings = settings
         self.origins = dict(origins or {})
         self.feed = PageFeed(settings.console.clients)
@@ -49,16 +61,24 @@ class ConsoleServer:
         self._application = build_application(settings, pages, LoginPages(self.access), mends)
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
-        """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
+        """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address
+        cannot be bound.
+        """
 
         async def serve() -> None:
             console = self._settings.console
             try:
-                await serve_application(self._application, console.host, console.port, on_started, protocol=PageProtocol)
+                await serve_application(
+                    self._application, console.host, console.port, on_started, protocol=PageProtocol
+                )
             finally:
                 self.feed.close()
 
-        workers = (Child("broker", self.link.run), Child("sampler", self.sampler.run), Child("runs", self.runs.run))
+        workers = (
+            Child("broker", self.link.run),
+            Child("sampler", self.sampler.run),
+            Child("runs", self.runs.run),
+        )
         children = (*workers, Child("http", serve))
         await supervise(Supervisor("console", children, intensity=Intensity(5, 30)))
 

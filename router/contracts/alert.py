@@ -1,6 +1,8 @@
-"""What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not stored (docs/reference/contracts.md#alerts).
+"""What operators are told: one alert on `beamline.alert.v1.{severity}`, published once and not
+stored (docs/reference/contracts.md#alerts).
 
-The code that raises an alert names its `cause`; the publisher decides how often one cause is repeated.
+The code that raises an alert names its `cause`; the publisher decides how often one cause is
+repeated.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ ALERT_SUBJECT = "beamline.alert.v1.{severity}"
 
 
 class Alert(Struct, frozen=True, kw_only=True):
-    """`cause` is a stable word by which repetitions are held back; it is not on the wire unless `metadata` holds it too."""
+    """`cause` is a stable word by which repetitions are held back; it is not on the wire unless
+    `metadata` holds it too.
+    """
 
     severity: str  # critical | warning | info
     component: str
@@ -34,7 +38,9 @@ def alert_subject(alert: Alert) -> str:
 
 
 def alert_bytes(alert: Alert, alert_id: str, at_ms: int) -> bytes:
-    """The alert as it is published; `alert_id` is a UUID, `at_ms` when it was raised, milliseconds since the epoch."""
+    """The alert as it is published; `alert_id` is a UUID, `at_ms` when it was raised, milliseconds
+    since the epoch.
+    """
     return orjson.dumps(
         {
             "alert_id": alert_id,

@@ -2,10 +2,12 @@
 
     success            {"ok": true, "decision": {…}, "context": {request_id, trace_id?}}
     success_with       the same, and "warnings": [{code, message, details}]
-    failure            {"ok": false, "error": {code, message, details?}, "context": {request_id, trace_id?}}
+    failure            {"ok": false, "error": {code, message, details?}, "context": {request_id,
+                       trace_id?}}
     success_protobuf   beamline.flow.v1.RouteDecision, for `Accept: application/x-protobuf`
 
-What is absent is left out, never null. `expected_latency_ms` is an integer on both wires (int64 in the proto).
+What is absent is left out, never null. `expected_latency_ms` is an integer on both wires (int64 in
+the proto).
 """
 
 from __future__ import annotations
@@ -15,13 +17,20 @@ from collections.abc import Mapping, Sequence
 
 import orjson
 
-from router.contracts.decision import ASSIGNMENT_SKIPPED, EXECUTED_EXTENSIONS, UNKNOWN_FIELD, Decision, SkippedAssignment
+from router.contracts.decision import (
+    ASSIGNMENT_SKIPPED,
+    EXECUTED_EXTENSIONS,
+    UNKNOWN_FIELD,
+    Decision,
+    SkippedAssignment,
+)
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 
 DID_YOU_MEAN = "did_you_mean"  # in details
 MAX_WHOLE = 2**53  # what every reader of JSON and of protobuf can hold, to the last digit
 _MAX_FRAGMENTS = 1024
-# A policy answers with few decisions and gives the same objects again. Each entry keeps its Decision alive: no id is ever reused here.
+# A policy answers with few decisions and gives the same objects again. Each entry keeps its
+# Decision alive: no id is ever reused here.
 _fragments: dict[int, tuple[Decision, bytes]] = {}
 _OPENING = b'{"ok":true,"decision":'
 _CONTEXT = b',"context":{"request_id":'
@@ -36,9 +45,17 @@ def success(decision: Decision, answer_id: str, trace_id: str | None = None) -> 
     return b'%b%b,"trace_id":%b}}' % (fragment, orjson.dumps(answer_id), orjson.dumps(trace_id))
 
 
-def success_with(warnings: Sequence[Mapping[str, object]], decision: Decision, answer_id: str, trace_id: str | None = None) -> bytes:
+def success_with(
+    warnings: Sequence[Mapping[str, object]],
+    decision: Decision,
+    answer_id: str,
+    trace_id: str | None = None,
+) -> bytes:
     """The same of a decision that leaves out something that was asked for."""
-    return b'%b,"warnings":%b}' % (success(decision, answer_id, trace_id)[:-1], orjson.dumps(warnings))
+    return b'%b,"warnings":%b}' % (
+        success(decision, answer_id, trace_id)[:-1],
+        orjson.dumps(warnings),
+    )
 
 
 def build_skipped_warning(skipped: SkippedAssignment) -> dict[str, object]:
@@ -64,8 +81,16 @@ def failure(
     error: dict[str, object] = {"code": code, "message": message}
     if details:
         error["details"] = dict(details)
-    context = {"request_id": answer_id} if trace_id is None else {"request_id": answer_id, "trace_id": trace_id}
-    return orjson.dumps({"ok": False, "error": error, "context": context}, default=_to_plain, option=orjson.OPT_NON_STR_KEYS)
+    context = (
+        {"request_id": answer_id}
+        if trace_id is None
+        else {"request_id": answer_id, "trace_id": trace_id}
+    )
+    return orjson.dumps(
+        {"ok": False, "error": error, "context": context},
+        default=_to_plain,
+        option=orjson.OPT_NON_STR_KEYS,
+    )
 
 
 def success_protobuf(decision: Decision) -> bytes:

@@ -1,7 +1,10 @@
-"""Work for a worker: ExecAssignment (docs/reference/contracts.md#assignments), written, and read back.
+"""Work for a worker: ExecAssignment (docs/reference/contracts.md#assignments), written, and read
+back.
 
-    {version, assignment_id, request_id, tenant_id, trace_id?, run_id? flow_id? step_id?, executor{provider_id, channel},
-     job{type, payload, payload_ref?}, options{priority, deadline_ms, retry}, correlation{trace_id?}, decision{…}, metadata}
+    {version, assignment_id, request_id, tenant_id, trace_id?, run_id? flow_id? step_id?,
+    executor{provider_id, channel},
+     job{type, payload, payload_ref?}, options{priority, deadline_ms, retry},
+     correlation{trace_id?}, decision{…}, metadata}
 
 How it stands in the bucket of known assignments is `assignment_record`'s to say.
 """
@@ -41,7 +44,8 @@ class Assignment(Struct, frozen=True, kw_only=True):
     decision: Decision
     requested_at_ms: int  # when the stream stored its request
     trace_id: str | None = None
-    reservation: str | None = None  # what it has reserved in budgets (`budgets.model.reservation`); no worker hears of it
+    # what it has reserved in budgets (`budgets.model.reservation`); no worker hears of it
+    reservation: str | None = None
     listed_cost: float | None = None  # what the policy expected, whatever results had taught
 
     @property
@@ -51,7 +55,8 @@ class Assignment(Struct, frozen=True, kw_only=True):
 
 
 def assignment_id_of(tenant_id: str, request_key: str) -> str:
-    """A valid UUID derived from the request identity: the same request has the same one on every instance.
+    """A valid UUID derived from the request identity: the same request has the same one on every
+    instance.
 
     Rule: docs/reference/contracts.md#request-identity.
     """
@@ -59,7 +64,9 @@ def assignment_id_of(tenant_id: str, request_key: str) -> str:
 
 
 def deadline_ms(expected_latency_ms: float) -> int:
-    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up (docs/reference/contracts.md#assignments)."""
+    """`min(60000, max(5000, 5 × expected_latency_ms))`, rounded half up
+    (docs/reference/contracts.md#assignments).
+    """
     return math.floor(min(60_000.0, max(5_000.0, 5 * expected_latency_ms)) + 0.5)
 
 
@@ -74,7 +81,8 @@ class DecisionFragments(Struct, frozen=True):
 
 
 _MAX_FRAGMENTS = 1024
-# A policy answers with few decisions and gives the same objects again. Each entry keeps its Decision alive: no id is ever reused here.
+# A policy answers with few decisions and gives the same objects again. Each entry keeps its
+# Decision alive: no id is ever reused here.
 _fragments: dict[int, DecisionFragments] = {}
 
 
@@ -85,8 +93,14 @@ def _find_fragments(decision: Decision) -> DecisionFragments:
 def _encode_fragments(decision: Decision) -> DecisionFragments:
     wait_ms = deadline_ms(decision.expected_latency_ms)
     options = {"priority": decision.priority, "deadline_ms": wait_ms, "retry": DEFAULT_RETRY}
-    parts = ({"provider_id": decision.provider_id, "channel": "nats"}, options, decision_fields(decision))
-    fragments = DecisionFragments(decision, wait_ms, *[Fragment(orjson.dumps(part)) for part in parts])
+    parts = (
+        {"provider_id": decision.provider_id, "channel": "nats"},
+        options,
+        decision_fields(decision),
+    )
+    fragments = DecisionFragments(
+        decision, wait_ms, *[Fragment(orjson.dumps(part)) for part in parts]
+    )
     if EXECUTED_EXTENSIONS not in decision.metadata:  # else no other request gets this decision
         if len(_fragments) >= _MAX_FRAGMENTS:
             _fragments.clear()
@@ -100,7 +114,9 @@ def assignment_bytes(assignment_id: str, request: RouteRequest, decision: Decisi
     trace = {"trace_id": request.trace_id} if request.trace_id is not None else _NOTHING
     workflow = _NOTHING  # all of it, or none
     if request.run_id is not None:
-        workflow = {name: value for name in _WORKFLOW if (value := getattr(request, name)) is not None}
+        workflow = {
+            name: value for name in _WORKFLOW if (value := getattr(request, name)) is not None
+        }
     return orjson.dumps(
         {
             "version": "1",
@@ -120,7 +136,9 @@ def assignment_bytes(assignment_id: str, request: RouteRequest, decision: Decisi
 
 
 def assignment_headers(request: RouteRequest, traceparent: str | None) -> dict[str, str]:
-    """`version`, `tenant_id`, `trace_id`, `traceparent`; the Nats-Msg-Id is the assignment's id, and its effect's."""
+    """`version`, `tenant_id`, `trace_id`, `traceparent`; the Nats-Msg-Id is the assignment's id,
+    and its effect's.
+    """
     headers = {"version": "1", "tenant_id": request.tenant_id}
     if request.trace_id is not None:
         headers["trace_id"] = request.trace_id
@@ -130,7 +148,12 @@ def assignment_headers(request: RouteRequest, traceparent: str | None) -> dict[s
 
 
 def build_assignment(
-    assignment_id: str, request: RouteRequest, decision: Decision, reservation: str | None = None, *, requested_at_ms: int
+    assignment_id: str,
+    request: RouteRequest,
+    decision: Decision,
+    reservation: str | None = None,
+    *,
+    requested_at_ms: int,
 ) -> Assignment:
     """What `read_assignment` returns of the bytes that `assignment_bytes` makes of these."""
     return Assignment(
@@ -148,7 +171,13 @@ def build_assignment(
     )
 
 
-def read_assignment(data: bytes, reservation: str | None = None, listed_cost: float | None = None, *, requested_at_ms: int) -> Assignment:
+def read_assignment(
+    data: bytes,
+    reservation: str | None = None,
+    listed_cost: float | None = None,
+    *,
+    requested_at_ms: int,
+) -> Assignment:
     """An assignment that a router wrote. Raises Poison when these bytes are none."""
     try:
         wire = _decode(data)
@@ -171,7 +200,10 @@ def read_assignment(data: bytes, reservation: str | None = None, listed_cost: fl
 
 def _job(request: RouteRequest) -> dict[str, object]:
     payload = request.payload
-    job: dict[str, object] = {"type": request.message_type, "payload": Fragment(payload.data) if type(payload) is RawJson else payload}
+    job: dict[str, object] = {
+        "type": request.message_type,
+        "payload": Fragment(payload.data) if type(payload) is RawJson else payload,
+    }
     if isinstance(payload, bytes):
         job["payload"], encoding = text_of(payload)
         if encoding is not None:

@@ -1,9 +1,12 @@
-"""A canary: the candidate of a policy beside the version in force, as it stands in the policy's own record (docs/reference/canary.md).
+"""A canary: the candidate of a policy beside the version in force, as it stands in the policy's own
+record (docs/reference/canary.md).
 
-    policies bucket    {version, author, time, hash, document, note?, canary{document, share, guards, until_ms, …}?}
+    policies bucket    {version, author, time, hash, document, note?, canary{document, share,
+                       guards, until_ms, …}?}
 
-So the history of the policy is the history of its canaries, a write that has not seen the canary conflicts with it, and every instance
-sees the candidate and the version in force at the same moment.
+So the history of the policy is the history of its canaries, a write that has not seen the canary
+conflicts with it, and every instance sees the candidate and the version in force at the same
+moment.
 """
 
 from __future__ import annotations
@@ -37,7 +40,9 @@ class CanaryGuard(Struct, frozen=True):
 
 
 class CanaryPlan(Struct, frozen=True, kw_only=True):
-    """`share`: percent of requests, and of sessions. `until_ms`: by the server's clock. A shadow decides beside the others, unused."""
+    """`share`: percent of requests, and of sessions. `until_ms`: by the server's clock. A shadow
+    decides beside the others, unused.
+    """
 
     document: Mapping[str, object]
     share: Annotated[float, Meta(ge=MIN_SHARE, le=MAX_SHARE)]

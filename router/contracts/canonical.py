@@ -1,11 +1,13 @@
-"""Canonical JSON (RFC 8785): equal values have equal bytes in every implementation, so their hashes are equal too.
+"""Canonical JSON (RFC 8785): equal values have equal bytes in every implementation, so their hashes
+are equal too.
 
     keys       by their UTF-16 code units
     strings    only what must be escaped is, in the shortest form
     numbers    as ECMAScript writes the nearest double: 1e21, 1e-7, never 1.0 or -0
 
-An integer beyond 2**53 is written as the double next to it, as every implementation does that reads JSON numbers as the
-RFC says. So two such integers may have the same bytes: what must differ needs an id beside it.
+An integer beyond 2**53 is written as the double next to it, as every implementation does that reads
+JSON numbers as the RFC says. So two such integers may have the same bytes: what must differ needs
+an id beside it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ _ZEROS_AT_MOST = 5
 
 
 def canonical_json(value: object) -> bytes:
-    """`value`: what JSON can say. Raises ValueError for anything else: NaN, infinity, a lone surrogate, a key that is no text."""
+    """`value`: what JSON can say. Raises ValueError for anything else: NaN, infinity, a lone
+    surrogate, a key that is no text.
+    """
     try:
         return _text(value).encode("utf-8")
     except RecursionError as exc:
@@ -48,7 +52,13 @@ def _text(value: object) -> str:
         case int() | float():
             return canonical_number(value)
         case Mapping():
-            return "{" + ",".join(f"{_string(key)}:{_text(value[key])}" for key in sorted(value, key=_utf16)) + "}"
+            return (
+                "{"
+                + ",".join(
+                    f"{_string(key)}:{_text(value[key])}" for key in sorted(value, key=_utf16)
+                )
+                + "}"
+            )
         case Sequence() if not isinstance(value, bytes | bytearray):
             return "[" + ",".join(map(_text, value)) + "]"
         case _:
@@ -83,7 +93,9 @@ def _to_double(number: float) -> float:
 
 
 def _place_point(digits: str, exponent: int) -> str:
-    """The digits with their decimal point: their value is digits x 10**exponent, without zeros at the end."""
+    """The digits with their decimal point: their value is digits x 10**exponent, without zeros at
+    the end.
+    """
     point = len(digits) + exponent
     if len(digits) <= point <= _EXPONENT_FROM:
         return digits + "0" * exponent

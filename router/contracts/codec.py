@@ -1,7 +1,8 @@
-"""JSON at the border: limits first, then one object; and how bytes stand in JSON (docs/reference/contracts.md#encodings).
+"""JSON at the border: limits first, then one object; and how bytes stand in JSON
+(docs/reference/contracts.md#encodings).
 
-Which fields an object must have is its reader's to say. int64 is a JSON number; NaN and infinity are failures;
-of two equal keys the last one counts.
+Which fields an object must have is its reader's to say. int64 is a JSON number; NaN and infinity
+are failures; of two equal keys the last one counts.
 """
 
 from __future__ import annotations
@@ -19,32 +20,51 @@ from typing import Any
 import msgspec
 import orjson
 
-from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json, require_json
-from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, STAGE_DECODE, STAGE_SIZE, Malformed
+from router.contracts.exact_json import (
+    WrittenNumber,
+    WrittenObject,
+    dump_json,
+    load_json,
+    require_json,
+)
+from router.contracts.malformed import (
+    PAYLOAD_TOO_LARGE,
+    SCHEMA_VALIDATION_FAILED,
+    STAGE_DECODE,
+    STAGE_SIZE,
+    Malformed,
+)
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 BASE64 = "base64"
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
-# All that msgspec raises for bytes of a client: text that is not UTF-8 and deep nesting have errors of their own.
+# All that msgspec raises for bytes of a client: text that is not UTF-8 and deep nesting have errors
+# of their own.
 UNREADABLE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
-# A string, closed or running to the end. It always matches where it starts and never backtracks: hostile bytes cost one pass.
+# A string, closed or running to the end. It always matches where it starts and never backtracks:
+# hostile bytes cost one pass.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # down one level, and up again
 _PEELS = 6
 LARGE_BODY_BYTES = 16_384  # bytes
-_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))  # every digit as 0, everything else as a space
+# every digit as 0, everything else as a space
+_DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
 LONG_NUMBER = 19  # digits: fewer are within 64 bits
 _LONG_DIGITS = b"0" * LONG_NUMBER
 _SHORT = 512  # bytes: one look at all of them is cheaper than a look at some before it
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
-def read_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """The JSON object in `data`. Raises Malformed, with stage `size` or `decode`, before parsing where it can."""
+def read_object(
+    data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> dict[str, Any]:
+    """The JSON object in `data`. Raises Malformed, with stage `size` or `decode`, before parsing
+    where it can.
+    """
     value = read_value(data, max_bytes, max_depth)
     if type(value) is not dict:
         raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE)
@@ -60,15 +80,21 @@ def read_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int =
         raise refuse_json(data) from exc
 
 
-def read_foreign_object(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """`read_object` of what holds a payload that is not ours: its numbers as `exact_json` reads them."""
+def read_foreign_object(
+    data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> dict[str, Any]:
+    """`read_object` of what holds a payload that is not ours: its numbers as `exact_json` reads
+    them.
+    """
     value = read_foreign_value(data, max_bytes, max_depth)
     if type(value) is not dict:
         raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE)
     return value
 
 
-def read_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> Any:
+def read_foreign_value(
+    data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> Any:
     """`read_value` of a payload that is not ours (`exact_json.load_json`)."""
     check_limits(data, max_bytes, max_depth)
     try:
@@ -77,7 +103,9 @@ def read_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_dept
         raise refuse_json(data) from exc
 
 
-def require_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> None:
+def require_foreign_value(
+    data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> None:
     """`read_foreign_value` for the refusal alone."""
     check_limits(data, max_bytes, max_depth)
     try:
@@ -86,27 +114,45 @@ def require_foreign_value(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_d
         raise refuse_json(data) from exc
 
 
-def check_limits(data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> None:
+def check_limits(
+    data: bytes, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> None:
     """Raises Malformed for more bytes, or deeper JSON, than is allowed."""
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
-    is_small = (
-        len(data) < LARGE_BODY_BYTES
-    )  # nearly always; depth cannot exceed the number of openings, and few messages have more than that
-    has_more = data.count(b"{") + data.count(b"[") > max_depth if is_small else _has_more_openings(data, max_depth)
+    # nearly always; depth cannot exceed the number of openings, and few messages have more than
+    # that
+    is_small = len(data) < LARGE_BODY_BYTES
+    has_more = (
+        data.count(b"{") + data.count(b"[") > max_depth
+        if is_small
+        else _has_more_openings(data, max_depth)
+    )
     if has_more and is_deeper(data, max_depth):
-        raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE)
+        raise Malformed(
+            SCHEMA_VALIDATION_FAILED, f"Payload is nested deeper than {max_depth}", STAGE_DECODE
+        )
 
 
 def refuse_json(data: bytes) -> Malformed:
     """Why bytes are no JSON."""
-    return Malformed(SCHEMA_VALIDATION_FAILED, f"Payload {describe_mark(data) or 'is not valid JSON'}", STAGE_DECODE)
+    return Malformed(
+        SCHEMA_VALIDATION_FAILED,
+        f"Payload {describe_mark(data) or 'is not valid JSON'}",
+        STAGE_DECODE,
+    )
 
 
 def describe_mark(data: bytes) -> str | None:
-    """What to say of bytes with a byte order mark: an editor shows no sign of it, and the rest reads well. None: they have none."""
+    """What to say of bytes with a byte order mark: an editor shows no sign of it, and the rest
+    reads well. None: they have none.
+    """
     mark = next((name for mark, name in BYTE_ORDER_MARKS.items() if data.startswith(mark)), None)
-    return f"begins with a byte order mark (BOM) of {mark}; JSON is UTF-8 without one" if mark is not None else None
+    return (
+        f"begins with a byte order mark (BOM) of {mark}; JSON is UTF-8 without one"
+        if mark is not None
+        else None
+    )
 
 
 def describe_unreadable(data: bytes, exc: Exception) -> str:
@@ -115,9 +161,12 @@ def describe_unreadable(data: bytes, exc: Exception) -> str:
     return str(exc) if mark is None else f"it {mark}"
 
 
-def write_value(value: object, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
-    """A value as JSON, whole numbers of any length. Raises TypeError for one that is none, ValueError for NaN and infinity,
-    which orjson writes as null. `default`: for what `exact_json.dump_json` does not know.
+def write_value(
+    value: object, option: int | None = None, default: Callable[[Any], Any] | None = None
+) -> bytes:
+    """A value as JSON, whole numbers of any length. Raises TypeError for one that is none,
+    ValueError for NaN and infinity, which orjson writes as null. `default`: for what
+    `exact_json.dump_json` does not know.
     """
     data = dump_json(value, option, default)
     if b"null" in data and not is_finite(value):
@@ -132,7 +181,9 @@ def write_object(value: Mapping[str, object]) -> bytes:
 
 
 def _has_more_openings(data: bytes, most: int) -> bool:
-    """Of a large message: to count all openings of a megabyte takes as long as to parse it; to find the first few does not."""
+    """Of a large message: to count all openings of a megabyte takes as long as to parse it; to find
+    the first few does not.
+    """
     for opening in (b"{", b"["):
         at = data.find(opening)
         while at >= 0:
@@ -144,7 +195,9 @@ def _has_more_openings(data: bytes, most: int) -> bool:
 
 
 def oversized_payload(size: int, max_bytes: int) -> Malformed:
-    return Malformed(PAYLOAD_TOO_LARGE, f"Payload of {size} bytes is larger than {max_bytes}", STAGE_SIZE)
+    return Malformed(
+        PAYLOAD_TOO_LARGE, f"Payload of {size} bytes is larger than {max_bytes}", STAGE_SIZE
+    )
 
 
 def is_deeper(data: bytes, max_depth: int) -> bool:
@@ -153,20 +206,31 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
         return False
     brackets = drop_strings(data).translate(_ONE_KIND, _NOT_BRACKETS)
     left = max_depth
-    while left > max(0, max_depth - _PEELS) and len(peeled := brackets.replace(b"[]", b"")) < len(brackets):
-        brackets, left = peeled, left - 1  # one level of leaves, at the speed of C: of most JSON nothing is left
-    # One pass over the rest: peeling on would cost a megabyte of nothing but brackets as many passes as there are levels.
-    return b"[" * (left + 1) in brackets or max(accumulate(array("b", brackets.translate(_STEPS))), default=0) > left
+    while left > max(0, max_depth - _PEELS) and len(peeled := brackets.replace(b"[]", b"")) < len(
+        brackets
+    ):
+        # one level of leaves, at the speed of C: of most JSON nothing is left
+        brackets, left = peeled, left - 1
+    # One pass over the rest: peeling on would cost a megabyte of nothing but brackets as many
+    # passes as there are levels.
+    return (
+        b"[" * (left + 1) in brackets
+        or max(accumulate(array("b", brackets.translate(_STEPS))), default=0) > left
+    )
 
 
 def may_hold_long_number(data: bytes) -> bool:
     """Whether it holds so many digits in a row that an integer may have more than 64 bits."""
     # `has_digits` in place: once a request.
-    return (len(data) < _SHORT or b"0" in data[::LONG_NUMBER].translate(_DIGITS)) and _LONG_DIGITS in data.translate(_DIGITS)
+    return (
+        len(data) < _SHORT or b"0" in data[::LONG_NUMBER].translate(_DIGITS)
+    ) and _LONG_DIGITS in data.translate(_DIGITS)
 
 
 def has_digits(data: bytes, count: int) -> bool:
-    """Whether it holds so many digits in a row: they cover one of every `count` bytes, and of a text mostly none of those is a digit."""
+    """Whether it holds so many digits in a row: they cover one of every `count` bytes, and of a
+    text mostly none of those is a digit.
+    """
     return b"0" in data[::count].translate(_DIGITS) and b"0" * count in data.translate(_DIGITS)
 
 
@@ -176,7 +240,9 @@ def drop_strings(data: bytes) -> bytes:
 
 
 def check_numbers(data: bytes, value: object) -> None:
-    """`value` is what msgspec read of `data`. Raises ValueError for an integer above 64 bits: it is read, and could never be written."""
+    """`value` is what msgspec read of `data`. Raises ValueError for an integer above 64 bits: it is
+    read, and could never be written.
+    """
     if not may_hold_long_number(data):
         return
     try:
@@ -186,7 +252,9 @@ def check_numbers(data: bytes, value: object) -> None:
 
 
 def text_of(data: bytes) -> tuple[str, str | None]:
-    """Bytes as JSON text and the `payload_encoding` that must stand beside it: None for UTF-8, else base64."""
+    """Bytes as JSON text and the `payload_encoding` that must stand beside it: None for UTF-8, else
+    base64.
+    """
     try:
         return data.decode("utf-8"), None
     except UnicodeDecodeError:
@@ -194,7 +262,9 @@ def text_of(data: bytes) -> tuple[str, str | None]:
 
 
 def value_of(data: bytes) -> str | bytes:
-    """Bytes as a payload: text where they are UTF-8, so that equal content is equal whatever wire it came by."""
+    """Bytes as a payload: text where they are UTF-8, so that equal content is equal whatever wire
+    it came by.
+    """
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
@@ -202,7 +272,9 @@ def value_of(data: bytes) -> str | bytes:
 
 
 def bytes_of(text: str, payload_encoding: str | None = None) -> bytes:
-    """JSON text as bytes: the inverse of `text_of`. Raises ValueError for text that is not what its encoding says."""
+    """JSON text as bytes: the inverse of `text_of`. Raises ValueError for text that is not what its
+    encoding says.
+    """
     if payload_encoding is None:
         return text.encode("utf-8")
     if payload_encoding != BASE64:

@@ -1,9 +1,12 @@
-"""Compare by content: two decide requests without their trace fields, two payloads; in any order of keys.
+"""Compare by content: two decide requests without their trace fields, two payloads; in any order of
+keys.
 
-Retries often carry a fresh trace id, and some clients write the keys of an object in no fixed order. `is_same` reads both requests,
-so it is for requests of one identity whose bytes differ: an ordinary one never comes here.
+Retries often carry a fresh trace id, and some clients write the keys of an object in no fixed
+order. `is_same` reads both requests, so it is for requests of one identity whose bytes differ: an
+ordinary one never comes here.
 
-    numbers    that a double or 64 bits hold are equal by value, as 1.0 and 1.00; any other by its digits as they are written
+    numbers    that a double or 64 bits hold are equal by value, as 1.0 and 1.00; any other by its
+               digits as they are written
 """
 
 from __future__ import annotations
@@ -24,10 +27,14 @@ from router.core import ids
 from router.core.message import NO_HEADERS
 
 TRACE_FIELDS = frozenset({"trace_id", "span_id", "traceparent", "tracestate"})
-_TRACED = frozenset({"message", "metadata", "context"})  # parts that may be traced, beside the top level
+# parts that may be traced, beside the top level
+_TRACED = frozenset({"message", "metadata", "context"})
 
-# Fifteen digits, or an exponent of two, are one double: every digit and point as 0, an exponent as e, without signs.
-_KINDS = bytes(48 if byte in b"0123456789." else 101 if byte in b"eE" else 32 for byte in range(256))
+# Fifteen digits, or an exponent of two, are one double: every digit and point as 0, an exponent as
+# e, without signs.
+_KINDS = bytes(
+    48 if byte in b"0123456789." else 101 if byte in b"eE" else 32 for byte in range(256)
+)
 _MANY_DIGITS, _LARGE_EXPONENT = b"0" * 16, b"e000"
 
 
@@ -39,7 +46,8 @@ def is_same(one: bytes, other: bytes) -> bool:
 def is_same_payload(one: RawJson | bytes | None, other: RawJson | bytes | None) -> bool:
     """Whether two payloads say the same, however they are written.
 
-    Decimals are compared as doubles: an extension that reads them so and writes them anew has changed nothing.
+    Decimals are compared as doubles: an extension that reads them so and writes them anew has
+    changed nothing.
     """
     if one == other or not (type(one) is RawJson and type(other) is RawJson):
         return one == other
@@ -52,7 +60,9 @@ def digest(data: bytes) -> str:
 
 
 def canonical(data: bytes) -> bytes:
-    """The content with its keys in order and without trace fields; bytes that have no such form stand for themselves."""
+    """The content with its keys in order and without trace fields; bytes that have no such form
+    stand for themselves.
+    """
     try:
         # JSON that was read before needs none of the checks of depth again.
         body = _read(data) if data[:1] == b"{" else read_body(data, NO_HEADERS, len(data))
@@ -79,7 +89,11 @@ def _read(data: bytes, read_decimal: Callable[[str], float | orjson.Fragment] | 
 
 def _read_integer(text: str) -> int | orjson.Fragment:
     is_short = len(text) <= 20
-    return value if is_short and LEAST_INTEGER <= (value := int(text)) <= MOST_INTEGER else orjson.Fragment(text)
+    return (
+        value
+        if is_short and LEAST_INTEGER <= (value := int(text)) <= MOST_INTEGER
+        else orjson.Fragment(text)
+    )
 
 
 def _read_float(text: str) -> float | orjson.Fragment:
@@ -110,7 +124,9 @@ def _drop_trace_fields(part: dict[str, object]) -> None:
 
 
 def _to_plain(value: object) -> object:
-    """A payload, which stays as it was written where the body was protobuf, or JSON behind white space."""
+    """A payload, which stays as it was written where the body was protobuf, or JSON behind white
+    space.
+    """
     if isinstance(value, RawJson):
         return _read(value.data)
     if isinstance(value, bytes):

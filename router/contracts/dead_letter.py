@@ -1,8 +1,9 @@
-"""The dead letter: one format for every BeamLine subject, a superset of both that the specifications show
-(docs/reference/contracts.md#dead-letters).
+"""The dead letter: one format for every BeamLine subject, a superset of both that the
+specifications show (docs/reference/contracts.md#dead-letters).
 
-This file writes a dead letter; delivery stores it before the message is acked. No content of a message may prevent its dead
-letter: invalid text is replaced, and parts that are too large are left out.
+This file writes a dead letter; delivery stores it before the message is acked. No content of a
+message may prevent its dead letter: invalid text is replaced, and parts that are too large are left
+out.
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ from router.core.message import Effect, Message
 from router.core.outcome import VALIDATION_FAILED, Fault
 from router.core.repeated_headers import tell_headers
 
-WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", UNREAD_SUBJECT)  # dead letters of workers: assignments given up, and unreadable ones
+# dead letters of workers: assignments given up, and unreadable ones
+WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", UNREAD_SUBJECT)
 DEFAULT_SUBJECT_PATTERN = "{original_subject}.dlq"
 KEPT_BYTES = 64 * 1024  # of a payload, where the stream that it came from keeps the whole of it
-_BESIDE_BYTES = 32 * 1024  # for everything in a dead letter but the payload: the headers of a message may be as large as the server bears
+# for everything in a dead letter but the payload: the headers of a message may be as large as the
+# server bears
+_BESIDE_BYTES = 32 * 1024
 MAX_MESSAGE_TEXT = 2_000  # characters of a fault's own words: some quote what they were given
-_MAX_ID = 512  # a sender's Nats-Msg-Id may be as long as a payload; a dead letter repeats it four times
+# a sender's Nats-Msg-Id may be as long as a payload; a dead letter repeats it four times
+_MAX_ID = 512
 _UNPRINTABLE = re.compile(r"[^\x20-\x7e]")
-_FRAME_BYTES = 64  # the header block's first line and the header of the dead letter's own id, beside the id
+# the header block's first line and the header of the dead letter's own id, beside the id
+_FRAME_BYTES = 64
 
 
 def build_dead_letter(
@@ -50,17 +56,23 @@ def build_dead_letter(
 ) -> Effect:
     """The dead letter for one message, ready to be stored.
 
-    `seen` holds the well-formed ids that could be read (`extract`); `now_ms` is when it is made, milliseconds.
-    A payload of more than `payload_bytes` is left out, or a few large messages would fill the stream of dead letters; so is what
-    does not fit beside it, or into `max_bytes`, the connection's `max_payload`, which counts headers too: `message.payload`
-    first, then `message` as a whole. `payload_truncated` says so, `source` where the original stands as long as its stream
+    `seen` holds the well-formed ids that could be read (`extract`); `now_ms` is when it is made,
+    milliseconds. A payload of more than `payload_bytes` is left out, or a few large messages would
+    fill the stream of dead letters; so is what does not fit beside it, or into `max_bytes`, the
+    connection's `max_payload`, which counts headers too: `message.payload` first, then `message` as
+    a whole. `payload_truncated` says so, `source` where the original stands as long as its stream
     keeps it, `original_payload_hash` and `original_payload_bytes` what it was.
     """
     seen = seen or {}
     msg_id = _msg_id(message, seen)
     headers = _headers(message, reason, msg_id, seen)
     letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
-    room = max_bytes - _FRAME_BYTES - len(letter_id) - sum(len(name) + len(value) + 4 for name, value in headers.items())
+    room = (
+        max_bytes
+        - _FRAME_BYTES
+        - len(letter_id)
+        - sum(len(name) + len(value) + 4 for name, value in headers.items())
+    )
     body = {
         **_describe_message(message, reason, msg_id, seen),
         **_describe_fault(reason, fault),
@@ -69,13 +81,24 @@ def build_dead_letter(
         "timestamp": now_ms,
         "router_node_id": node_id,
     }
-    room = min(room, 2 * payload_bytes + _BESIDE_BYTES)  # twice: base64 and escapes make a payload longer
-    data = _fit(body, message, msg_id, payload_bytes, room) if include_message else orjson.dumps(body)
-    return Effect(dead_letter_subject(message.subject, subject_pattern), data, letter_id, headers, is_dead_letter=True)
+    # twice: base64 and escapes make a payload longer
+    room = min(room, 2 * payload_bytes + _BESIDE_BYTES)
+    data = (
+        _fit(body, message, msg_id, payload_bytes, room) if include_message else orjson.dumps(body)
+    )
+    return Effect(
+        dead_letter_subject(message.subject, subject_pattern),
+        data,
+        letter_id,
+        headers,
+        is_dead_letter=True,
+    )
 
 
 def leave_out_payload(letter: Effect) -> Effect | None:
-    """The dead letter without its message, for a stream that takes none so large; None: it has none, so nothing can be left out."""
+    """The dead letter without its message, for a stream that takes none so large; None: it has
+    none, so nothing can be left out.
+    """
     body = _read_object(letter.data)
     message = body.pop("message", None)
     if not isinstance(message, dict):
@@ -99,7 +122,9 @@ def dead_letter_subject(original_subject: str, pattern: str = DEFAULT_SUBJECT_PA
     return pattern.replace("{original_subject}", original_subject)
 
 
-def _describe_message(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, object]:
+def _describe_message(
+    message: Message, reason: str, msg_id: str, seen: Mapping[str, str]
+) -> dict[str, object]:
     return {
         "original_subject": _text(message.subject),
         "msg_id": msg_id,
@@ -139,10 +164,15 @@ def _source(message: Message) -> dict[str, object]:
     }
 
 
-def _fit(body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int, room: int) -> bytes:
+def _fit(
+    body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int, room: int
+) -> bytes:
     """As much of the message as may stand in its dead letter."""
     shell = _shell(message, msg_id)
-    if len(message.data) <= payload_bytes and len(data := orjson.dumps({**body, "message": {**shell, **_payload(message)}})) <= room:
+    if (
+        len(message.data) <= payload_bytes
+        and len(data := orjson.dumps({**body, "message": {**shell, **_payload(message)}})) <= room
+    ):
         return data
     cut = {**body, "payload_truncated": True, "original_payload_bytes": len(message.data)}
     data = orjson.dumps({**cut, "message": shell})
@@ -150,7 +180,9 @@ def _fit(body: dict[str, Any], message: Message, msg_id: str, payload_bytes: int
 
 
 def _shell(message: Message, msg_id: str) -> dict[str, Any]:
-    headers = {_text(name): _header(name, value) for name, value in tell_headers(message.headers).items()}
+    headers = {
+        _text(name): _header(name, value) for name, value in tell_headers(message.headers).items()
+    }
     return {"id": msg_id, "subject": _text(message.subject), "headers": headers}
 
 
@@ -163,11 +195,19 @@ def _header(name: str, value: str | Sequence[str]) -> str | list[str]:
 
 def _payload(message: Message) -> dict[str, str]:
     payload, encoding = text_of(message.data)
-    return {"payload": payload} if encoding is None else {"payload": payload, "payload_encoding": encoding}
+    return (
+        {"payload": payload}
+        if encoding is None
+        else {"payload": payload, "payload_encoding": encoding}
+    )
 
 
 def _headers(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]) -> dict[str, str]:
-    headers = {"x-dlq-reason": reason, "x-original-msg-id": _UNPRINTABLE.sub("?", msg_id), **_present(seen, "trace_id", "tenant_id")}
+    headers = {
+        "x-dlq-reason": reason,
+        "x-original-msg-id": _UNPRINTABLE.sub("?", msg_id),
+        **_present(seen, "trace_id", "tenant_id"),
+    }
     traceparent = contract.traceparent_in(message.headers)
     if traceparent is not None:
         headers["traceparent"] = traceparent
@@ -176,7 +216,12 @@ def _headers(message: Message, reason: str, msg_id: str, seen: Mapping[str, str]
 
 def _msg_id(message: Message, seen: Mapping[str, str]) -> str:
     given = _text(message.headers.get(contract.MESSAGE_ID, ""))[:_MAX_ID]
-    return given or seen.get("message_id") or seen.get("msg_id") or f"{message.stream}:{message.sequence}"
+    return (
+        given
+        or seen.get("message_id")
+        or seen.get("msg_id")
+        or f"{message.stream}:{message.sequence}"
+    )
 
 
 def _present(seen: Mapping[str, str], *names: str) -> dict[str, str]:
@@ -184,5 +229,7 @@ def _present(seen: Mapping[str, str], *names: str) -> dict[str, str]:
 
 
 def _text(value: str) -> str:
-    """Text that JSON can hold: a lone surrogate, all that is left of bytes that were no UTF-8, becomes `?`."""
+    """Text that JSON can hold: a lone surrogate, all that is left of bytes that were no UTF-8,
+    becomes `?`.
+    """
     return value.encode("utf-8", "replace").decode("utf-8")

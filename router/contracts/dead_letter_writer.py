@@ -1,4 +1,6 @@
-"""Writes the dead letters of one consumer: the router's, the bus's, an agent's and an inbox's have one format (`dead_letter`)."""
+"""Writes the dead letters of one consumer: the router's, the bus's, an agent's and an inbox's have
+one format (`dead_letter`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from router.core.outcome import Fault
 
 
 class DeadLetterWriter(Struct, frozen=True, kw_only=True):
-    """`extract`: the ids of a message; `max_bytes`: the connection's `max_payload`, which a reconnect may change."""
+    """`extract`: the ids of a message; `max_bytes`: the connection's `max_payload`, which a
+    reconnect may change.
+    """
 
     node_id: str
     max_bytes: Callable[[], int]
@@ -32,7 +36,9 @@ class DeadLetterWriter(Struct, frozen=True, kw_only=True):
         is_whole: bool = True,
         reserved: int = 0,
     ) -> Effect:
-        """`seen`: ids that the caller has extracted; not `is_whole`: without the message; `reserved`: bytes that the caller will add."""
+        """`seen`: ids that the caller has extracted; not `is_whole`: without the message;
+        `reserved`: bytes that the caller will add.
+        """
         return build_dead_letter(
             message,
             reason,

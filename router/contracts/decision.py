@@ -8,8 +8,10 @@ from types import MappingProxyType
 from msgspec import Struct
 
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
-EXECUTED_EXTENSIONS = "executed_extensions"  # in the metadata of a decision that a pipeline surrounded
-DOWNGRADED_BY = "downgraded_by"  # in the metadata of a decision by another policy, because a budget had no room
+# in the metadata of a decision that a pipeline surrounded
+EXECUTED_EXTENSIONS = "executed_extensions"
+# in the metadata of a decision by another policy, because a budget had no room
+DOWNGRADED_BY = "downgraded_by"
 
 INVALID_REQUEST = "invalid_request"
 UNAUTHORIZED = "unauthorized"
@@ -30,15 +32,19 @@ MESSAGE_ID_TAKEN = "message_id_taken"  # the cause of an invalid_request
 class Decision(Struct, frozen=True):
     """A routing decision: latency in milliseconds, cost in the policy's currency.
 
-    The last two fields stand in no answer and in no assignment: the budgets and the bound of a result's cost read them."""
+    The last two fields stand in no answer and in no assignment: the budgets and the bound of a
+    result's cost read them.
+    """
 
     provider_id: str
     reason: str  # sticky | weighted | a strategy's | retry | fallback | circuit_breaker_fallback
     priority: int
     expected_latency_ms: float
     expected_cost: float
-    metadata: Mapping[str, str] = NO_METADATA  # all strings; policy_id and policy_version are always there
-    listed_cost: float | None = None  # what `expected_cost` was before results taught it; None: in a decision that was read back
+    # all strings; policy_id and policy_version are always there
+    metadata: Mapping[str, str] = NO_METADATA
+    # what `expected_cost` was before results taught it; None: in a decision that was read back
+    listed_cost: float | None = None
     samples: int = 0  # successes of which `expected_cost` was learned; 0: it is the policy's
 
 
@@ -50,7 +56,9 @@ class SkippedAssignment(Struct, frozen=True):
 
 
 class Refusal(Struct, frozen=True):
-    """A routing answer that is an error: answered, never retried, no dead letter (docs/reference/contracts.md#failure-refusal)."""
+    """A routing answer that is an error: answered, never retried, no dead letter
+    (docs/reference/contracts.md#failure-refusal).
+    """
 
     code: str
     message: str

@@ -1,9 +1,12 @@
-"""The message envelope of SOLVER-Ralph: ten fields around a domain event on its way over NATS (docs/reference/requirements.md#sr-envelope).
+"""The message envelope of SOLVER-Ralph: ten fields around a domain event on its way over NATS
+(docs/reference/requirements.md#sr-envelope).
 
-    {schema_version, message_type, message_id, correlation_id, causation_id, timestamp, actor_id, actor_kind, payload, idempotency_key}
+    {schema_version, message_type, message_id, correlation_id, causation_id, timestamp, actor_id,
+    actor_kind, payload, idempotency_key}
 
-It is a transport wrapper and nothing else: what is persisted is the domain's own, and knows nothing of it. The type is the
-contract: this reader, the JSON Schema (`envelope_schema`) and the bytes are made of it. New ones come from `envelope_making`.
+It is a transport wrapper and nothing else: what is persisted is the domain's own, and knows nothing
+of it. The type is the contract: this reader, the JSON Schema (`envelope_schema`) and the bytes are
+made of it. New ones come from `envelope_making`.
 """
 
 from __future__ import annotations
@@ -16,7 +19,13 @@ import msgspec
 import orjson
 from msgspec import Meta, Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, read_foreign_object, read_object, write_object
+from router.contracts.codec import (
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    read_foreign_object,
+    read_object,
+    write_object,
+)
 from router.contracts.exact_json import WrittenObject, may_lose_digits
 from router.contracts.malformed import (
     SCHEMA_VALIDATION_FAILED,
@@ -30,15 +39,37 @@ from router.contracts.malformed import (
 from router.core import ids
 
 ENVELOPE_VERSION = "1.0"
-# A version is added before any producer emits it, and removed when no consumer can meet it (`router bus check-drain`).
+# A version is added before any producer emits it, and removed when no consumer can meet it (`router
+# bus check-drain`).
 SUPPORTED = frozenset({ENVELOPE_VERSION})
 
 # `$(?!\n)`: the end and nothing else, for Python as for ECMAScript.
-Version = Annotated[str, Meta(description="a supported version of this schema", extra_json_schema={"enum": sorted(SUPPORTED)})]
-Opaque = Annotated[str, Meta(pattern=r"^[!-~]{1,128}$(?!\n)", description="1..128 printable ASCII characters without spaces")]
-Key = Annotated[str, Meta(pattern=r"^[!-~]{1,256}$(?!\n)", description="1..256 printable ASCII characters without spaces")]
+Version = Annotated[
+    str,
+    Meta(
+        description="a supported version of this schema",
+        extra_json_schema={"enum": sorted(SUPPORTED)},
+    ),
+]
+Opaque = Annotated[
+    str,
+    Meta(
+        pattern=r"^[!-~]{1,128}$(?!\n)",
+        description="1..128 printable ASCII characters without spaces",
+    ),
+]
+Key = Annotated[
+    str,
+    Meta(
+        pattern=r"^[!-~]{1,256}$(?!\n)",
+        description="1..256 printable ASCII characters without spaces",
+    ),
+]
 Actor = Annotated[str, Meta(min_length=1, max_length=256, description="text of 1..256 characters")]
-Link = Annotated[Annotated[str, Meta(max_length=256)] | None, Meta(description="text of at most 256 characters, or null")]
+Link = Annotated[
+    Annotated[str, Meta(max_length=256)] | None,
+    Meta(description="text of at most 256 characters, or null"),
+]
 Kind = Annotated[Literal["HUMAN", "AGENT", "SYSTEM"], Meta(description="HUMAN, AGENT or SYSTEM")]
 _LEAP = "(?:0[48]|[2468][048]|[13579][26])"
 _YEAR = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
@@ -75,7 +106,9 @@ class MessageEnvelope(Struct, frozen=True, kw_only=True):
 
     @property
     def payload_json(self) -> bytes:
-        """The payload as it came, or as it will be sent: with every digit of a decimal that a float does not hold."""
+        """The payload as it came, or as it will be sent: with every digit of a decimal that a float
+        does not hold.
+        """
         return write_object(self.payload)
 
     @property
@@ -88,22 +121,30 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(MessageEnvelope
 
 
 def envelope_bytes(envelope: MessageEnvelope) -> bytes:
-    """The envelope as it is sent: all ten fields, null where a link is absent. Raises Malformed: its payload is no JSON."""
+    """The envelope as it is sent: all ten fields, null where a link is absent. Raises Malformed:
+    its payload is no JSON.
+    """
     fields = {name: getattr(envelope, name) for name in _FIELDS}
     try:
         return orjson.dumps({**fields, "payload": orjson.Fragment(write_object(envelope.payload))})
     except (TypeError, ValueError) as exc:
-        raise Malformed(SCHEMA_VALIDATION_FAILED, f"the envelope cannot be written as JSON: {exc}", STAGE_SCHEMA) from exc
+        raise Malformed(
+            SCHEMA_VALIDATION_FAILED, f"the envelope cannot be written as JSON: {exc}", STAGE_SCHEMA
+        ) from exc
 
 
 def read_envelope(
-    data: bytes, *, versions: Collection[str] = SUPPORTED, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+    data: bytes,
+    *,
+    versions: Collection[str] = SUPPORTED,
+    max_bytes: int = MAX_PAYLOAD_BYTES,
+    max_depth: int = MAX_DEPTH,
 ) -> MessageEnvelope:
     """The envelope in these bytes; unknown fields are ignored
     (docs/reference/requirements.md#sr-27). Raises Malformed with the field's name.
 
-    The version is looked at first: of one that is not in `versions` nothing else is known, so it is VERSION_UNSUPPORTED
-    whatever the other fields are.
+    The version is looked at first: of one that is not in `versions` nothing else is known, so it is
+    VERSION_UNSUPPORTED whatever the other fields are.
     """
     body = read_foreign_object(data, max_bytes, max_depth)
     version = body.get("schema_version")
@@ -113,7 +154,12 @@ def read_envelope(
         raise invalid_field("schema_version", "schema_version", "text")
     if version not in versions:
         supported = ", ".join(sorted(versions))
-        raise Malformed(VERSION_UNSUPPORTED, f"Unsupported schema_version: supported is {supported}", STAGE_VERSION, "schema_version")
+        raise Malformed(
+            VERSION_UNSUPPORTED,
+            f"Unsupported schema_version: supported is {supported}",
+            STAGE_VERSION,
+            "schema_version",
+        )
     envelope = _convert(body)
     if (written := read_written_payload(data)) is not None:
         msgspec.structs.force_setattr(envelope, "payload", written)
@@ -121,18 +167,26 @@ def read_envelope(
 
 
 def read_written_payload(data: bytes) -> WrittenObject | None:
-    """The payload with its text; None: floats hold each number in these bytes, so it says all. They were read before."""
+    """The payload with its text; None: floats hold each number in these bytes, so it says all. They
+    were read before.
+    """
     return WrittenObject(bytes(_decode_payload(data).payload)) if may_lose_digits(data) else None
 
 
 def extract_envelope_ids(data: bytes) -> dict[str, str]:
-    """The ids in an unreadable envelope, for its dead letter: message_id, and the correlation as trace_id. Never raises."""
+    """The ids in an unreadable envelope, for its dead letter: message_id, and the correlation as
+    trace_id. Never raises.
+    """
     try:
         body = read_object(data)
     except Malformed:
         return {}
     found = {"message_id": body.get("message_id"), "trace_id": body.get("correlation_id")}
-    return {name: value for name, value in found.items() if isinstance(value, str) and ids.is_opaque(value)}
+    return {
+        name: value
+        for name, value in found.items()
+        if isinstance(value, str) and ids.is_opaque(value)
+    }
 
 
 class _PayloadPart(Struct):
@@ -164,4 +218,6 @@ def _find_wrong_field(body: Mapping[str, object]) -> Malformed:
 
 def _legal(name: str) -> str:
     """What is legal there, in the words of the type."""
-    return next(meta.description or "" for meta in _FIELDS[name].type.__metadata__ if isinstance(meta, Meta))
+    return next(
+        meta.description or "" for meta in _FIELDS[name].type.__metadata__ if isinstance(meta, Meta)
+    )

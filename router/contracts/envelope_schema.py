@@ -1,6 +1,8 @@
-"""The envelope's JSON Schema (docs/reference/requirements.md#sr-36), made of the type; the file beside it is what other languages read.
+"""The envelope's JSON Schema (docs/reference/requirements.md#sr-36), made of the type; the file
+beside it is what other languages read.
 
-    python -m router.contracts.envelope_schema > router/contracts/schemas/messaging/message-envelope.schema.json
+    python -m router.contracts.envelope_schema >
+    router/contracts/schemas/messaging/message-envelope.schema.json
 
 A test keeps the file equal to the type.
 """
@@ -21,9 +23,16 @@ FILE = "schemas/messaging/message-envelope.schema.json"
 
 def envelope_schema() -> dict[str, Any]:
     """The schema as the type says it: JSON Schema 2020-12."""
-    made = msgspec.json.schema(MessageEnvelope, schema_hook=lambda _: {"description": "any JSON value"})["$defs"][MessageEnvelope.__name__]
+    made = msgspec.json.schema(
+        MessageEnvelope, schema_hook=lambda _: {"description": "any JSON value"}
+    )["$defs"][MessageEnvelope.__name__]
     about = "A domain event, a command or a query on its way over NATS. Unknown fields are ignored."
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **made, "description": about}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        **made,
+        "description": about,
+    }
 
 
 def envelope_schema_file() -> str:

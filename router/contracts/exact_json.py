@@ -1,10 +1,15 @@
-"""JSON of others, read and written without the loss of a digit (docs/reference/contracts.md#payload-numbers).
+"""JSON of others, read and written without the loss of a digit
+(docs/reference/contracts.md#payload-numbers).
 
-orjson reads a whole number above 64 bits as the nearest double, and refuses what no double holds. Both are legal JSON:
+orjson reads a whole number above 64 bits as the nearest double, and refuses what no double holds.
+Both are legal JSON:
 
-    load_json       what a Python function gets: whole numbers exactly, every other number as Python's own `json` reads it, a float
-    load_written    the same to be written again or to be shown: a number that a float does not hold is a WrittenNumber
-    dump_json       whole numbers of any length, a Decimal as its digits, and a WrittenNumber as it stood
+    load_json       what a Python function gets: whole numbers exactly, every other number as
+                    Python's own `json` reads it, a float
+    load_written    the same to be written again or to be shown: a number that a float does not hold
+                    is a WrittenNumber
+    dump_json       whole numbers of any length, a Decimal as its digits, and a WrittenNumber as it
+                    stood
     WrittenObject   an object as a Python function gets it, with the text that it was read from
 
 Nearly all JSON holds no such number: then orjson alone reads and writes it.
@@ -25,7 +30,10 @@ _FEW_DIGITS = 15  # a double holds every decimal of so many, but at the ends of 
 _LEAST, _GREATEST = 1e-290, 1e290
 _WHOLE_DIGITS = bytes(48 if byte in b"0123456789" else 32 for byte in range(256))
 _LONG_WHOLE = b"0" * 19
-_DIGITS = bytes(48 if byte in b"0123456789." else 101 if byte in b"eE" else 32 for byte in range(256))  # each digit and point as 0
+# each digit and point as 0
+_DIGITS = bytes(
+    48 if byte in b"0123456789." else 101 if byte in b"eE" else 32 for byte in range(256)
+)
 _MANY_DIGITS, _LONG_EXPONENT = b"0" * (_FEW_DIGITS + 1), b"0e000"
 _LOSSY = re.compile(rb"[0-9]{19}|(?=[0-9.]{16})[0-9]{1,18}(?:\.[0-9]|[eE])|[0-9][eE][+-]?[0-9]{3}")
 
@@ -33,7 +41,9 @@ Read = Callable[[str], float]
 
 
 class WrittenNumber(float):
-    """A number that no float holds: the float next to it, and the text as which it is written again."""
+    """A number that no float holds: the float next to it, and the text as which it is written
+    again.
+    """
 
     __slots__ = ("text",)
     text: str
@@ -87,8 +97,12 @@ def load_written(data: bytes) -> Any:
     return _load(data, _read_written) if may_lose_digits(data) else orjson.loads(data)
 
 
-def dump_json(value: object, option: int | None = None, default: Callable[[Any], Any] | None = None) -> bytes:
-    """A `msgspec.Raw` is JSON, and stands as it is. Raises TypeError for what JSON cannot say; NaN and infinity become null."""
+def dump_json(
+    value: object, option: int | None = None, default: Callable[[Any], Any] | None = None
+) -> bytes:
+    """A `msgspec.Raw` is JSON, and stands as it is. Raises TypeError for what JSON cannot say; NaN
+    and infinity become null.
+    """
 
     def write_other(one: Any) -> Any:
         if isinstance(one, WrittenNumber):
@@ -126,7 +140,12 @@ def _load(data: bytes, read_decimal: Read, read_whole: Read | None = None) -> An
             return read_decimal(text)
 
     try:
-        value = json.loads(data.decode(), parse_int=read_whole or read_any_whole, parse_float=read_decimal, parse_constant=_refuse)
+        value = json.loads(
+            data.decode(),
+            parse_int=read_whole or read_any_whole,
+            parse_float=read_decimal,
+            parse_constant=_refuse,
+        )
         if b"\\u" in data:
             dump_json(value)  # json takes half a surrogate pair, which is no text
     except (RecursionError, TypeError) as exc:
@@ -148,13 +167,21 @@ def _read_written(text: str) -> float:
 
 
 def _is_held(text: str, value: float) -> bool:
-    """Whether the float is the very number; of some that it is, this says no, which only keeps their text."""
+    """Whether the float is the very number; of some that it is, this says no, which only keeps
+    their text.
+    """
     digits = text.lower().partition("e")[0].replace(".", "").lstrip("-0")
-    return repr(value) == text or not digits or (len(digits) <= _FEW_DIGITS and _LEAST < abs(value) < _GREATEST)
+    return (
+        repr(value) == text
+        or not digits
+        or (len(digits) <= _FEW_DIGITS and _LEAST < abs(value) < _GREATEST)
+    )
 
 
 def _write_long_numbers(value: object) -> object:
-    """The same value, with each whole number above 64 bits as its text; the value itself, where it holds none."""
+    """The same value, with each whole number above 64 bits as its text; the value itself, where it
+    holds none.
+    """
     match value:
         case bool():
             return value
@@ -165,7 +192,11 @@ def _write_long_numbers(value: object) -> object:
             return made if any(made[key] is not value[key] for key in made) else value
         case list() | tuple():
             items = [_write_long_numbers(one) for one in value]
-            return items if any(one is not was for one, was in zip(items, value, strict=True)) else value
+            return (
+                items
+                if any(one is not was for one, was in zip(items, value, strict=True))
+                else value
+            )
         case _:
             return value
 

@@ -1,7 +1,9 @@
-"""An assignment as a worker reads it: ExecAssignment (docs/reference/contracts.md#assignments), every field that work needs.
+"""An assignment as a worker reads it: ExecAssignment (docs/reference/contracts.md#assignments),
+every field that work needs.
 
-Any router may have written it, so what is optional may be absent, null or empty, and unknown fields are ignored. What the
-router itself reads back of one is less (`assignment.Assignment`), and must be as it wrote it.
+Any router may have written it, so what is optional may be absent, null or empty, and unknown fields
+are ignored. What the router itself reads back of one is less (`assignment.Assignment`), and must be
+as it wrote it.
 """
 
 from __future__ import annotations
@@ -51,12 +53,18 @@ class ExecAssignment(Struct, frozen=True, kw_only=True):
 
     @property
     def payload(self) -> Any:
-        """The payload's value: any JSON value, or bytes. Integers are exact; other numbers are floats, as Python's `json` reads them."""
-        return self.raw_payload.read() if isinstance(self.raw_payload, RawJson) else self.raw_payload
+        """The payload's value: any JSON value, or bytes. Integers are exact; other numbers are
+        floats, as Python's `json` reads them.
+        """
+        return (
+            self.raw_payload.read() if isinstance(self.raw_payload, RawJson) else self.raw_payload
+        )
 
     @property
     def payload_bytes(self) -> bytes:
-        """The payload's JSON as it was sent, to read numbers that no float holds; or the bytes that were base64."""
+        """The payload's JSON as it was sent, to read numbers that no float holds; or the bytes that
+        were base64.
+        """
         return self.raw_payload.data if isinstance(self.raw_payload, RawJson) else self.raw_payload
 
 
@@ -90,7 +98,10 @@ def _check_ids(wire: _ExecAssignmentWire) -> None:
             raise Poison(f"not an assignment: {name} should be {OPAQUE}")
     if not is_scoped(wire.tenant_id):
         raise Poison(f"not an assignment: tenant_id should be {SCOPED}")
-    for name, value in (("executor.provider_id", wire.executor.provider_id), ("job.type", wire.job.type)):
+    for name, value in (
+        ("executor.provider_id", wire.executor.provider_id),
+        ("job.type", wire.job.type),
+    ):
         if len(value) > ids.MAX_TYPE:
             raise Poison(f"not an assignment: {name} is above {ids.MAX_TYPE} characters")
 

@@ -1,16 +1,19 @@
 """An extension as it is called, on `beamline.ext.{pre|validate|post}.{id}.{version}` (docs/reference/extensions.md#calls).
 
-    request     {trace_id, tenant_id, payload, metadata{…, policy_id}, config}; `payload` is the message:
+    request     {trace_id, tenant_id, payload, metadata{…, policy_id}, config}; `payload` is the
+                message:
                 {message_id, message_type, payload, payload_encoding?, payload_ref?, metadata}
     pre, post   {payload{payload, metadata?, …}, metadata?}
     validator   {status: ok | reject, reason?, details?}; `valid: false` reads as reject
-    error       headers Nats-Service-Error-Code and Nats-Service-Error, as the NATS service protocol has them; Router-Fault says
+    error       headers Nats-Service-Error-Code and Nats-Service-Error, as the NATS service protocol
+                has them; Router-Fault says
                 whose it was (request | service | rate_limit | answer) where the number does not; Router-Retry-After-Ms goes with a
                 rate limit
 
-A post-processor sees what was decided under `metadata.decision`. A message of at most 1 MiB, metadata of at most 64 KiB, both
-ways. `Router-Deadline-Ms` tells how many milliseconds are left when the request is sent: a span and no moment, for two hosts'
-clocks differ by more than a call takes.
+A post-processor sees what was decided under `metadata.decision`. A message of at most 1 MiB,
+metadata of at most 64 KiB, both ways. `Router-Deadline-Ms` tells how many milliseconds are left
+when the request is sent: a span and no moment, for two hosts' clocks differ by more than a call
+takes.
 """
 
 from __future__ import annotations
@@ -34,7 +37,15 @@ from router.contracts.codec import (
     text_of,
 )
 from router.contracts.decision import Decision
-from router.contracts.raw_json import MAX_DIGITS, NULL, RawJson, check_text, has_endless_number, has_long_integer, payload_of
+from router.contracts.raw_json import (
+    MAX_DIGITS,
+    NULL,
+    RawJson,
+    check_text,
+    has_endless_number,
+    has_long_integer,
+    payload_of,
+)
 from router.contracts.request import NOTHING, RouteRequest
 from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core.errors import Poison
@@ -52,7 +63,9 @@ REJECT = "reject"
 
 
 class InvalidExtensionMessage(Poison):
-    """Bytes that are no such message: too large, no JSON, or of another shape. Asking again would not mend them."""
+    """Bytes that are no such message: too large, no JSON, or of another shape. Asking again would
+    not mend them.
+    """
 
     code = "extension_error"
 
@@ -60,7 +73,8 @@ class InvalidExtensionMessage(Poison):
 class ExtensionMessage(Struct, frozen=True, kw_only=True, gc=False):
     """The message inside a request or an answer."""
 
-    payload: RawJson | bytes | None  # any JSON value as it was written; bytes where they are not UTF-8; None: null
+    # any JSON value as it was written; bytes where they are not UTF-8; None: null
+    payload: RawJson | bytes | None
     message_type: str | None = None
     message_id: str | None = None
     payload_ref: str | None = None
@@ -90,7 +104,7 @@ class ValidatorAnswer(Struct, frozen=True, gc=False):
     details: object = None
 
 
-# -- the router's side: asking -----------------------------------------------------------------------------------
+# -- the router's side: asking ---------------------------------------------------------------------
 
 
 def message_bytes(request: RouteRequest) -> bytes:
@@ -98,7 +112,11 @@ def message_bytes(request: RouteRequest) -> bytes:
     payload = request.payload
     written = orjson.Fragment(payload.data) if type(payload) is RawJson else payload
     message_id = request.message_id or request.answer_id  # an author may count on an id
-    body: dict[str, object] = {"message_id": message_id, "message_type": request.message_type, "payload": written}
+    body: dict[str, object] = {
+        "message_id": message_id,
+        "message_type": request.message_type,
+        "payload": written,
+    }
     if isinstance(payload, bytes):
         body["payload"], encoding = text_of(payload)
         if encoding is not None:
@@ -109,11 +127,16 @@ def message_bytes(request: RouteRequest) -> bytes:
     return _check_size(orjson.dumps(body, default=dict), MAX_PAYLOAD_BYTES, "message")
 
 
-def metadata_bytes(context: Mapping[str, object], policy_id: str, decision: Decision | None = None) -> bytes:
-    """The routing context, with what the router itself says of it. Raises InvalidExtensionMessage above 64 KiB."""
+def metadata_bytes(
+    context: Mapping[str, object], policy_id: str, decision: Decision | None = None
+) -> bytes:
+    """The routing context, with what the router itself says of it. Raises InvalidExtensionMessage
+    above 64 KiB.
+    """
     body = {**context, "policy_id": policy_id}
     if decision is not None:
-        body["decision"] = orjson.Fragment(decision_bytes(decision))  # it is the same for all requests that get it
+        # it is the same for all requests that get it
+        body["decision"] = orjson.Fragment(decision_bytes(decision))
     return _check_size(orjson.dumps(body, default=dict), MAX_METADATA_BYTES, "metadata")
 
 
@@ -122,19 +145,25 @@ def opening_bytes(trace_id: str, tenant_id: str) -> bytes:
     return b'{"trace_id":%b,"tenant_id":%b,' % (orjson.dumps(trace_id), orjson.dumps(tenant_id))
 
 
-def request_bytes(opening: bytes, message: bytes, metadata: bytes, config: Mapping[str, object]) -> bytes:
-    """One request of parts that are JSON already: they stay the same from one extension to the next."""
+def request_bytes(
+    opening: bytes, message: bytes, metadata: bytes, config: Mapping[str, object]
+) -> bytes:
+    """One request of parts that are JSON already: they stay the same from one extension to the
+    next.
+    """
     known = orjson.dumps(config, default=dict) if config else b"{}"
     return b'%b"payload":%b,"metadata":%b,"config":%b}' % (opening, message, metadata, known)
 
 
 def read_retry_after(headers: Mapping[str, str]) -> int | None:
-    """Milliseconds; None where the header is absent, or no whole number of at most 12 digits above 0."""
+    """Milliseconds; None where the header is absent, or no whole number of at most 12 digits above
+    0.
+    """
     text = headers.get(RETRY_AFTER, "")
     return int(text) or None if text.isascii() and text.isdigit() and len(text) <= 12 else None
 
 
-# -- the router's side: hearing ----------------------------------------------------------------------------------
+# -- the router's side: hearing --------------------------------------------------------------------
 
 
 def read_processor_answer(data: bytes) -> ProcessorAnswer:
@@ -145,7 +174,8 @@ def read_processor_answer(data: bytes) -> ProcessorAnswer:
         _check_size(bytes(parts.payload), MAX_PAYLOAD_BYTES, "message")
         _check_size(bytes(parts.metadata), MAX_METADATA_BYTES, "metadata")
     told = wire.payload.message_type
-    if told and (len(told) > MAX_TYPE or told in RESERVED_TYPES):  # the type is billed, and a request may not say so either
+    # the type is billed, and a request may not say so either
+    if told and (len(told) > MAX_TYPE or told in RESERVED_TYPES):
         raise InvalidExtensionMessage(f"message_type: text of 1..{MAX_TYPE} characters, {RESERVED}")
     return ProcessorAnswer(_build_message(wire.payload), wire.metadata or NOTHING)
 
@@ -159,7 +189,7 @@ def read_validator_answer(data: bytes) -> ValidatorAnswer:
     return ValidatorAnswer(is_ok, wire.reason, wire.details)
 
 
-# -- the author's side -------------------------------------------------------------------------------------------
+# -- the author's side -----------------------------------------------------------------------------
 
 
 def read_request(data: bytes) -> ExtensionRequest:
@@ -223,7 +253,9 @@ def _decode(decoder: msgspec.json.Decoder[Any], data: bytes, most: int = MAX_PAY
         check_text(data)
         value = decoder.decode(data)
     except UNREADABLE_ERRORS as exc:
-        raise InvalidExtensionMessage(f"not such a message: {describe_unreadable(data, exc)}") from exc
+        raise InvalidExtensionMessage(
+            f"not such a message: {describe_unreadable(data, exc)}"
+        ) from exc
     if may_hold_long_number(data):
         _check_numbers(data, value)
     return value
@@ -243,7 +275,9 @@ def _check_numbers(data: bytes, value: Any) -> None:
 
 
 def _build_message(wire: ExtensionMessageWire) -> ExtensionMessage:
-    """With its payload turned back to bytes when `payload_encoding` says base64 (text if those are UTF-8)."""
+    """With its payload turned back to bytes when `payload_encoding` says base64 (text if those are
+    UTF-8).
+    """
     written = RawJson(bytes(wire.payload))
     payload: RawJson | bytes = written
     if wire.payload_encoding is not None:

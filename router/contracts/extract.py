@@ -1,7 +1,8 @@
 """Extract the ids of a message that cannot be read as a whole, so that people can find it again.
 
-Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed id.
-The same precedence as the reader's: header, top level, `message` (docs/reference/contracts.md#fields).
+Only the failure path comes here. It never raises, and it returns nothing that is not a well-formed
+id. The same precedence as the reader's: header, top level, `message`
+(docs/reference/contracts.md#fields).
 """
 
 from __future__ import annotations
@@ -31,12 +32,18 @@ _FIELDS: tuple[tuple[str, Callable[[str], bool]], ...] = (
 
 
 def extract_ids(message: Message, kind: MessageType | None = None) -> dict[str, str]:
-    """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id, msg_id, assignment_id, run_id.
+    """Ids found in headers and payload, by name: tenant_id, trace_id, request_id, message_id,
+    msg_id, assignment_id, run_id.
 
-    `kind` is what the subscription takes, for bytes do not tell which protobuf they are; None: decide requests.
+    `kind` is what the subscription takes, for bytes do not tell which protobuf they are; None:
+    decide requests.
     """
     try:
-        body = read_body(message.data, message.headers) if kind is None else read_worker_body(message.data, kind)
+        body = (
+            read_body(message.data, message.headers)
+            if kind is None
+            else read_worker_body(message.data, kind)
+        )
     except Malformed:
         body = {}
     return ids_in(message.headers, body)
@@ -54,19 +61,24 @@ def extract_request_ids(data: bytes, headers: Mapping[str, str]) -> dict[str, st
 def find_answer_id(found: Mapping[str, str], headers: Mapping[str, str], otherwise: str) -> str:
     """The id of an answer that refuses, never empty (docs/reference/contracts.md#refusal-id).
 
-    `found`: the ids that could be read; `otherwise`: what identifies a request without any, `place_of` it or `digest_of` its bytes.
+    `found`: the ids that could be read; `otherwise`: what identifies a request without any,
+    `place_of` it or `digest_of` its bytes.
     """
     named = found.get("request_id") or found.get("message_id") or contract.message_id_in(headers)
     return named or ids.derived_uuid(found.get("tenant_id", ""), otherwise)
 
 
 def place_of(message: Message) -> str:
-    """The identity of a request without any id. The stream's time is in it: sequences start again in a re-created stream."""
+    """The identity of a request without any id. The stream's time is in it: sequences start again
+    in a re-created stream.
+    """
     return f"{message.stream}:{message.sequence}:{message.stored_ns}"
 
 
 def digest_of(data: bytes) -> str:
-    """The identity of a request that is in no stream: its length, and the hash of as many bytes as are read for its ids."""
+    """The identity of a request that is in no stream: its length, and the hash of as many bytes as
+    are read for its ids.
+    """
     return f"{len(data)}:{sha256(data[:MAX_EXTRACT_BYTES]).hexdigest()}"
 
 
@@ -74,14 +86,23 @@ def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str
     """The ids in headers and a decoded payload."""
     inner = body.get("message")
     places = (body, inner) if isinstance(inner, dict) else (body,)
-    found = {name: value for name, is_legal in _FIELDS if (value := _find_id(name, is_legal, places)) is not None}
-    for name, value in (("tenant_id", contract.tenant_in(headers)), ("trace_id", contract.trace_in(headers))):
+    found = {
+        name: value
+        for name, is_legal in _FIELDS
+        if (value := _find_id(name, is_legal, places)) is not None
+    }
+    for name, value in (
+        ("tenant_id", contract.tenant_in(headers)),
+        ("trace_id", contract.trace_in(headers)),
+    ):
         if value is not None:
             found[name] = value
     return found
 
 
-def _find_id(name: str, is_legal: Callable[[str], bool], places: tuple[Mapping[str, Any], ...]) -> str | None:
+def _find_id(
+    name: str, is_legal: Callable[[str], bool], places: tuple[Mapping[str, Any], ...]
+) -> str | None:
     for place in places:
         value = place.get(name)
         if isinstance(value, str) and is_legal(value):

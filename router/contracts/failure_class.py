@@ -1,13 +1,15 @@
-"""Whose fault an outcome was: one table for breakers, strategies, learned figures, canaries and invocations.
+"""Whose fault an outcome was: one table for breakers, strategies, learned figures, canaries and
+invocations.
 
     success                     None: it is no failure
     timeout                     provider
     cancelled                   cancelled
     error, by its code alone    request | rate_limit | cancelled | provider
 
-A code is a word, an HTTP number or a code of the worker table (docs/reference/contracts.md#failure-classes). An error
-without a code, or with a code that this table does not know, is the provider's: what fails must not be preferred because
-nothing is said of it. The text of a message never counts.
+A code is a word, an HTTP number or a code of the worker table
+(docs/reference/contracts.md#failure-classes). An error without a code, or with a code that this
+table does not know, is the provider's: what fails must not be preferred because nothing is said of
+it. The text of a message never counts.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-SUCCESS, ERROR, TIMEOUT, CANCELLED_STATUS = "success", "error", "timeout", "cancelled"  # statuses of results
+# statuses of results
+SUCCESS, ERROR, TIMEOUT, CANCELLED_STATUS = "success", "error", "timeout", "cancelled"
 
 
 class FailureClass(Enum):
@@ -67,10 +70,20 @@ WORDS: Mapping[str, FailureClass] = {
         REQUEST,
     ),
     **dict.fromkeys(
-        ("INSUFFICIENT_QUOTA", "RESOURCE_EXHAUSTED", "SLOW_DOWN", "THROTTLED", "THROTTLING", "THROTTLING_EXCEPTION", "TOO_MANY_REQUESTS"),
+        (
+            "INSUFFICIENT_QUOTA",
+            "RESOURCE_EXHAUSTED",
+            "SLOW_DOWN",
+            "THROTTLED",
+            "THROTTLING",
+            "THROTTLING_EXCEPTION",
+            "TOO_MANY_REQUESTS",
+        ),
         RATE_LIMIT,
     ),
-    **dict.fromkeys(("ABORTED", "CANCELED", "CANCELLED", "CLIENT_CLOSED_REQUEST", NOT_ASKED), CANCELLED),
+    **dict.fromkeys(
+        ("ABORTED", "CANCELED", "CANCELLED", "CLIENT_CLOSED_REQUEST", NOT_ASKED), CANCELLED
+    ),
 }
 FAMILIES: Mapping[str, FailureClass] = {  # words that begin so
     "VALIDATION_": REQUEST,

@@ -1,4 +1,5 @@
-"""The fields of a worker's message, one reader each: a value of the right kind, None where it is absent, or Malformed.
+"""The fields of a worker's message, one reader each: a value of the right kind, None where it is
+absent, or Malformed.
 
 null is absent, and so is an empty string: it is missing for ids and types
 (docs/reference/contracts.md#required-fields), and protobuf cannot tell it from absent.
@@ -64,7 +65,9 @@ def read_message_id(headers: Mapping[str, str], body: Object) -> str | None:
     return value if value and is_opaque(value) else read_id(body, "msg_id")
 
 
-def read_text(body: Object, name: str, place: str | None = None, *, most: int = ids.MAX_NAME) -> str | None:
+def read_text(
+    body: Object, name: str, place: str | None = None, *, most: int = ids.MAX_NAME
+) -> str | None:
     """A name that is no id: any text, at most so many characters."""
     value = body.get(name)
     if value is None or value == "":
@@ -99,7 +102,8 @@ def read_whole(body: Object, name: str, most: int = MAX_INT64) -> int | None:
         return value
     if value is None:
         return None
-    if type(value) is not float or not 0 <= value <= most or value >= MAX_INT64:  # NaN compares with nothing
+    # NaN compares with nothing
+    if type(value) is not float or not 0 <= value <= most or value >= MAX_INT64:
         raise _refuse_number(name, most)
     floor = int(value)
     return floor + (value - floor >= 0.5)  # floor(value + 0.5) would round 0.49999999999999994 up
@@ -136,5 +140,9 @@ def read_numbers(body: Object, name: str) -> Any:
 
 
 def _refuse_number(name: str, most: float) -> Malformed:
-    legal = "a finite number, 0 or more" if most in (MAX_INT64, MAX_FLOAT) else f"a number from 0 to {most:.15g}"
+    legal = (
+        "a finite number, 0 or more"
+        if most in (MAX_INT64, MAX_FLOAT)
+        else f"a number from 0 to {most:.15g}"
+    )
     return invalid_field(name, name, legal)

@@ -1,7 +1,9 @@
-"""The body of a decide request as one shape, JSON or protobuf (docs/reference/contracts.md#encodings).
+"""The body of a decide request as one shape, JSON or protobuf
+(docs/reference/contracts.md#encodings).
 
-A protobuf RouteRequest becomes the object that the same request would be in JSON (form a), so that there
-is one reader behind. Which fields it must have is that reader's to say. The payload stays as it was written (`raw_json`).
+A protobuf RouteRequest becomes the object that the same request would be in JSON (form a), so that
+there is one reader behind. Which fields it must have is that reader's to say. The payload stays as
+it was written (`raw_json`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,14 @@ import msgspec
 from google.protobuf.message import DecodeError
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from router.contracts.codec import LARGE_BODY_BYTES, MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, check_limits, oversized_payload
+from router.contracts.codec import (
+    LARGE_BODY_BYTES,
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    UNREADABLE_ERRORS,
+    check_limits,
+    oversized_payload,
+)
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
 from router.contracts.raw_json import RawJson, payload_of, read_around_payload
@@ -22,10 +31,20 @@ _NUMBERS = {"1": 1, "0": 0}  # a header is always text
 PARTS = frozenset({"message", "task"})  # in which a payload may stand
 
 
-def read_body(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """The request as an object. Raises Malformed when it is neither a JSON object nor a RouteRequest, or beyond the limits."""
+def read_body(
+    data: bytes,
+    headers: Mapping[str, str],
+    max_bytes: int = MAX_PAYLOAD_BYTES,
+    max_depth: int = MAX_DEPTH,
+) -> dict[str, Any]:
+    """The request as an object. Raises Malformed when it is neither a JSON object nor a
+    RouteRequest, or beyond the limits.
+    """
     if data[:1] == b"{":
-        if len(data) < LARGE_BODY_BYTES and (body := _read_small(data, max_bytes, max_depth)) is not None:
+        if (
+            len(data) < LARGE_BODY_BYTES
+            and (body := _read_small(data, max_bytes, max_depth)) is not None
+        ):
             return body
         return read_around_payload(data, max_bytes, max_depth, opened=PARTS)
     if len(data) > max_bytes:
@@ -43,7 +62,9 @@ def read_body(data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYL
 
 
 def _read_small(data: bytes, max_bytes: int, max_depth: int) -> dict[str, Any] | None:
-    """`read_around_payload` of a small request: to parse it whole and then find its payloads costs half. None: it is an unusual one."""
+    """`read_around_payload` of a small request: to parse it whole and then find its payloads costs
+    half. None: it is an unusual one.
+    """
     check_limits(data, max_bytes, max_depth)
     try:
         body, written = _read_whole(data), _find_payloads(data)
@@ -86,7 +107,11 @@ def _decode(data: bytes, headers: Mapping[str, str]) -> dict[str, Any] | None:
     if not any(body.values()):  # unknown fields only: bytes of something else
         return None
     push = headers.get("push_assignment") or None
-    return {**body, "request_id": headers.get("request_id"), "push_assignment": _NUMBERS.get(push, push) if push else None}
+    return {
+        **body,
+        "request_id": headers.get("request_id"),
+        "push_assignment": _NUMBERS.get(push, push) if push else None,
+    }
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -99,4 +124,5 @@ def _message(message: Message) -> dict[str, Any]:
         "metadata": dict(message.metadata),
         "timestamp_ms": message.timestamp_ms,
     }
-    return {name: value for name, value in fields.items() if value}  # proto3 does not tell empty from absent
+    # proto3 does not tell empty from absent
+    return {name: value for name, value in fields.items() if value}

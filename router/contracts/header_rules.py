@@ -1,9 +1,12 @@
-"""The rules of the header contract as one table, RULES: the validator, its page, its tests, `router explain` and metrics are made from it.
+"""The rules of the header contract as one table, RULES: the validator, its page, its tests, `router
+explain` and metrics are made from it.
 
     none of the five contract headers   = the CP1 baseline: only the rules that always hold
-    any of them                         = every rule holds for the headers that are there, and Nats-Msg-Id must be
+    any of them                         = every rule holds for the headers that are there, and
+                                        Nats-Msg-Id must be
 
-Breaking a rule does not stop a message; the bad header counts as absent. Which violations do stop one is the reader's to say.
+Breaking a rule does not stop a message; the bad header counts as absent. Which violations do stop
+one is the reader's to say.
 """
 
 from __future__ import annotations
@@ -39,12 +42,15 @@ ASKED = CHECKED_SUBJECTS[:1]  # the decide subject
 
 
 class HeaderRule(Struct, frozen=True, kw_only=True):
-    """One line of the contract. `holds` is asked about a value that is there; None: the rule is not about one value."""
+    """One line of the contract. `holds` is asked about a value that is there; None: the rule is not
+    about one value.
+    """
 
     header: str
     name: str
     says: str  # what the header should be
-    holds: Callable[[str], object] | None  # of a header's rules the first one that does not hold is broken
+    # of a header's rules the first one that does not hold is broken
+    holds: Callable[[str], object] | None
     usual: str  # why clients break it
     do: str  # what the client's author changes
     is_required: bool = False  # beside any contract header
@@ -90,7 +96,10 @@ RULES: tuple[HeaderRule, ...] = (
         name=MALFORMED,
         says=f"a tenant's id: {SCOPED}",
         holds=_is_tenant,
-        usual="A tenant's name for people instead of its id, or an id with a prefix that no id may have",
+        usual=(
+            "A tenant's name for people instead of its id, or an id with a prefix that no id "
+            "may have"
+        ),
         do=_SAMPLES,
     ),
     HeaderRule(
@@ -107,7 +116,10 @@ RULES: tuple[HeaderRule, ...] = (
         says="W3C Trace Context",
         holds=is_traceparent,
         usual="A trace id alone, upper case, ids of zeros, or another vendor's form",
-        do="Let a tracing library write the header: https://www.w3.org/TR/trace-context/#traceparent-header",
+        do=(
+            "Let a tracing library write the header: "
+            "https://www.w3.org/TR/trace-context/#traceparent-header"
+        ),
     ),
     HeaderRule(
         header=CP_PHASE,
@@ -122,9 +134,13 @@ RULES: tuple[HeaderRule, ...] = (
         name="missing",
         says="there and not empty, beside any contract header",
         holds=len,
-        usual="A client of the earlier contract that learned to send trace_id or tenant_id; or the name in another case"
+        usual="A client of the earlier contract that learned to send trace_id or tenant_id; or "
+        "the name in another case"
         " (nats-msg-id), which the server takes for no id",
-        do="Send an id of your own with each message, and the same one when you send the message again",
+        do=(
+            "Send an id of your own with each message, and the same one when you send the "
+            "message again"
+        ),
         is_required=True,
     ),
     HeaderRule(
@@ -140,7 +156,10 @@ RULES: tuple[HeaderRule, ...] = (
         name="mismatch",
         says="the payload's tenant, if both are given; the header's holds",
         holds=None,
-        usual="A gateway that sets the header for all its clients, or a payload that was copied from another tenant",
+        usual=(
+            "A gateway that sets the header for all its clients, or a payload that was copied "
+            "from another tenant"
+        ),
         do="Send one tenant, in the header or in the payload",
     ),
     HeaderRule(
@@ -148,8 +167,14 @@ RULES: tuple[HeaderRule, ...] = (
         name=FORBIDDEN,
         says="absent: JetStream's control headers are not a requester's",
         holds=None,
-        usual="A client that publishes with options of JetStream (Nats-TTL, Nats-Expected-…, Nats-Rollup, a batch, a schedule)",
-        do="Send requests without JetStream's options, or set reply.confirm to stored if publishers shall have them",
+        usual=(
+            "A client that publishes with options of JetStream (Nats-TTL, Nats-Expected-…, "
+            "Nats-Rollup, a batch, a schedule)"
+        ),
+        do=(
+            "Send requests without JetStream's options, or set reply.confirm to stored if "
+            "publishers shall have them"
+        ),
         is_always=True,
         subjects=ASKED,
     ),
@@ -167,9 +192,17 @@ RULES: tuple[HeaderRule, ...] = (
 
 MISMATCH: Violation = (TENANT_ID, "mismatch")
 BLOCK_TOO_LARGE: Violation = (HEADER_BLOCK, TOO_LARGE)
-# The table as the loop below reads it, a header at a time: plain tuples, since this runs for every message that is not plainly right.
+# The table as the loop below reads it, a header at a time: plain tuples, since this runs for every
+# message that is not plainly right.
 _BY_VALUE = tuple(
-    (header, tuple(((header, rule.name), rule.holds) for rule in RULES if rule.header == header and rule.holds is not None))
+    (
+        header,
+        tuple(
+            ((header, rule.name), rule.holds)
+            for rule in RULES
+            if rule.header == header and rule.holds is not None
+        ),
+    )
     for header in dict.fromkeys(rule.header for rule in RULES if rule.holds is not None)
 )
 _REQUIRED = {rule.header: (rule.header, rule.name) for rule in RULES if rule.is_required}
@@ -177,7 +210,9 @@ _BY_NAME = {(rule.header, rule.name): rule for rule in RULES}
 
 
 def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tuple[Violation, ...]:
-    """Every rule of the contract headers that these break, in the table's order; never a value, which may be a secret."""
+    """Every rule of the contract headers that these break, in the table's order; never a value,
+    which may be a secret.
+    """
     if not headers or _are_plain(headers, payload_tenant) or CONTRACT_HEADERS.isdisjoint(headers):
         return ()
     found: list[Violation] = []
@@ -198,7 +233,9 @@ def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tup
 
 
 def control_violations(headers: Mapping[str, str]) -> tuple[Violation, ...]:
-    """The control header that a request may not have, if it has one: also of a message without a contract header."""
+    """The control header that a request may not have, if it has one: also of a message without a
+    contract header.
+    """
     control = find_control_header(headers)
     return () if control is None else ((control, FORBIDDEN),)
 
@@ -209,13 +246,21 @@ def find_rule(violation: Violation) -> HeaderRule:
 
 
 def _are_plain(headers: Mapping[str, str], payload_tenant: object) -> bool:
-    """Whether these keep all rules, in a third of the time of the table. False: the table says it; a test compares both."""
+    """Whether these keep all rules, in a third of the time of the table. False: the table says it;
+    a test compares both.
+    """
     get = headers.get
     message_id = get(MESSAGE_ID)
-    if not message_id or get(VERSION_HEADER, "1") not in SUPPORTED_VERSIONS or get(CP_PHASE, "cp1") not in PHASES:
+    if (
+        not message_id
+        or get(VERSION_HEADER, "1") not in SUPPORTED_VERSIONS
+        or get(CP_PHASE, "cp1") not in PHASES
+    ):
         return False
     tenant, trace_id, parent = get(TENANT_ID), get(TRACE_ID), get(TRACEPARENT)
-    if tenant is not None and not (_is_tenant(tenant) and (not payload_tenant or tenant == payload_tenant)):
+    if tenant is not None and not (
+        _is_tenant(tenant) and (not payload_tenant or tenant == payload_tenant)
+    ):
         return False
     if trace_id is not None and not is_opaque(trace_id):
         return False

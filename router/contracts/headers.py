@@ -1,6 +1,7 @@
 """The headers of the contract, the values that they may have, and what a reader may take from them.
 
-What a message must keep stands in `header_rules` (docs/reference/contracts.md#header-contract). A malformed header counts as absent.
+What a message must keep stands in `header_rules` (docs/reference/contracts.md#header-contract). A
+malformed header counts as absent.
 """
 
 from __future__ import annotations
@@ -20,18 +21,31 @@ MESSAGE_ID = "Nats-Msg-Id"
 CONTRACT_HEADERS = frozenset({TRACE_ID, TENANT_ID, VERSION_HEADER, TRACEPARENT, CP_PHASE})
 SUPPORTED_VERSIONS = frozenset({"1", "1.0", "v1"})  # "1.0" and "v1" read as "1"
 PHASES = frozenset({"cp1", "cp2"})
-MAX_HEADER_BYTES = 65_535  # JetStream's limit of one message's headers; a `no_ack` stream refuses more without an answer
+# JetStream's limit of one message's headers; a `no_ack` stream refuses more without an answer
+MAX_HEADER_BYTES = 65_535
 CHECKED_SUBJECTS = ("beamline.router.v1.decide", "caf.exec.result.v1", "caf.exec.assign.v1.ack")
 
-# W3C Trace Context, level 1: version 00 ends after the flags, a later one may go on; ids of zeros and version ff are invalid.
+# W3C Trace Context, level 1: version 00 ends after the flags, a later one may go on; ids of zeros
+# and version ff are invalid.
 _IDS = r"(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
-is_traceparent = re.compile(rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?").fullmatch
+is_traceparent = re.compile(
+    rf"00-{_IDS}|(?!00|ff)[0-9a-f]{{2}}-{_IDS}(?:-[\x20-\x7e]{{0,128}})?"
+).fullmatch
 
-# Headers that command the server (2.15); none of them is a requester's business (docs/reference/contracts.md#control-headers).
-# `Nats-Expected-Stream` is none of them: a publisher that names the stream gets a PubAck (`delivery.replies.pub_acks`).
-# With one of these a `no_ack` stream may refuse a request and say nothing, or do something to itself.
+# Headers that command the server (2.15); none of them is a requester's business
+# (docs/reference/contracts.md#control-headers). `Nats-Expected-Stream` is none of them: a publisher
+# that names the stream gets a PubAck (`delivery.replies.pub_acks`). With one of these a `no_ack`
+# stream may refuse a request and say nothing, or do something to itself.
 SILENCING_HEADERS = frozenset(
-    {"Nats-TTL", "Nats-Rollup", "Nats-Incr", "Nats-Schedule", "Nats-Schedule-TTL", "Nats-Schedule-Target", "Nats-Schedule-Source"}
+    {
+        "Nats-TTL",
+        "Nats-Rollup",
+        "Nats-Incr",
+        "Nats-Schedule",
+        "Nats-Schedule-TTL",
+        "Nats-Schedule-Target",
+        "Nats-Schedule-Source",
+    }
     | {
         "Nats-Schedule-Time-Zone",
         "Nats-Schedule-Rollup",
@@ -44,7 +58,8 @@ SILENCING_HEADERS = frozenset(
     | {"Nats-Expected-Last-Msg-Id", "Nats-Expected-Last-Sequence"}
     | {"Nats-Expected-Last-Subject-Sequence", "Nats-Expected-Last-Subject-Sequence-Subject"}
 )
-# With one of these it stores the request; or the server writes a trace of it to a subject of the sender's choice.
+# With one of these it stores the request; or the server writes a trace of it to a subject of the
+# sender's choice.
 CONTROL_HEADERS = SILENCING_HEADERS | frozenset(
     {"Nats-Trace-Dest", "Nats-Trace-Only", "Nats-Trace-Hop", "Nats-Trace-Origin-Account"}
     | {"Nats-Counter-Sources", "Nats-Marker-Reason", "Nats-Required-Api-Level"}
@@ -58,7 +73,9 @@ def find_control_header(headers: Mapping[str, str]) -> str | None:
 
 def find_silencing_header(headers: Mapping[str, str]) -> str | None:
     """The first of those that a stream may refuse without a word."""
-    return None if SILENCING_HEADERS.isdisjoint(headers) else _find_first(SILENCING_HEADERS, headers)
+    return (
+        None if SILENCING_HEADERS.isdisjoint(headers) else _find_first(SILENCING_HEADERS, headers)
+    )
 
 
 def _find_first(names: frozenset[str], headers: Mapping[str, str]) -> str:
@@ -66,8 +83,8 @@ def _find_first(names: frozenset[str], headers: Mapping[str, str]) -> str:
 
 
 def tenant_in(headers: Mapping[str, str]) -> str | None:
-    """The header's tenant; None when absent, empty or not a tenant id (a malformed header counts as absent:
-    docs/reference/contracts.md#fields).
+    """The header's tenant; None when absent, empty or not a tenant id (a malformed header counts as
+    absent: docs/reference/contracts.md#fields).
     """
     value = headers.get(TENANT_ID)
     return value if value and ids.is_scoped(value) else None

@@ -1,8 +1,11 @@
-"""A worker's sign of life, on `caf.worker.heartbeat.v1` and `caf.status.heartbeat.v1` (docs/reference/contracts.md#heartbeats).
+"""A worker's sign of life, on `caf.worker.heartbeat.v1` and `caf.status.heartbeat.v1`
+(docs/reference/contracts.md#heartbeats).
 
-    {worker_id, timestamp, status, load?, capacity?, interval_ms?, tenant_id?}, bare or in a worker's envelope of any kind
+    {worker_id, timestamp, status, load?, capacity?, interval_ms?, tenant_id?}, bare or in a
+    worker's envelope of any kind
 
-Heard on a core subscription: nothing is stored, so what cannot be read is counted, told in a log line, and forgotten.
+Heard on a core subscription: nothing is stored, so what cannot be read is counted, told in a log
+line, and forgotten.
 """
 
 from __future__ import annotations
@@ -38,25 +41,37 @@ class Heartbeat(Struct, frozen=True, kw_only=True):
     tenant_id: str | None = None
 
 
-def read_heartbeat(data: bytes, received_ms: int, headers: Mapping[str, str] = NO_HEADERS) -> Heartbeat | Fault:
+def read_heartbeat(
+    data: bytes, received_ms: int, headers: Mapping[str, str] = NO_HEADERS
+) -> Heartbeat | Fault:
     """One heartbeat, heard at `received_ms`; a Fault says why it is none."""
     try:
         body = read_object(data, MAX_BYTES)
         kind = body.get("kind")
-        return _heartbeat(unwrap(body, kind) if type(kind) is str and "data" in body else body, headers, received_ms)
+        return _heartbeat(
+            unwrap(body, kind) if type(kind) is str and "data" in body else body,
+            headers,
+            received_ms,
+        )
     except Malformed as refused:
         return refused.as_fault()
 
 
 def read_claimed_id(data: bytes) -> str | None:
-    """The worker id in a refused heartbeat, cut and printable, for a person who looks for that worker."""
+    """The worker id in a refused heartbeat, cut and printable, for a person who looks for that
+    worker.
+    """
     try:
         body = read_object(data, MAX_BYTES)
     except Malformed:
         return None
     inner = body.get("data")
     claimed = (inner if isinstance(inner, dict) else body).get("worker_id")
-    return printable(claimed[:MAX_REPORTED_ID]).replace("\n", "\\n") if isinstance(claimed, str) else None
+    return (
+        printable(claimed[:MAX_REPORTED_ID]).replace("\n", "\\n")
+        if isinstance(claimed, str)
+        else None
+    )
 
 
 def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> Heartbeat:

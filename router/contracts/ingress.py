@@ -1,7 +1,10 @@
-"""A message into the system and its IngressAck: `beamline.ingress.v1.message` (docs/reference/contracts.md#ingress).
+"""A message into the system and its IngressAck: `beamline.ingress.v1.message`
+(docs/reference/contracts.md#ingress).
 
-    IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?, metadata?, timestamp_ms?, policy_id?}
-                     in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is `timestamp_ms`
+    IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?,
+                     metadata?, timestamp_ms?, policy_id?}
+                     in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is
+                     `timestamp_ms`
     IngressAck       {message_id, correlation_id, status accepted | rejected | error, message?, error_code?, metadata, timestamp_ms}
 
 This reads only what the IngressAck needs. The message becomes a decide request in form a
@@ -34,17 +37,22 @@ ERROR = "error"  # unknown outcome: the same message may be sent again, and is d
 
 
 class IngressRequest(Struct, frozen=True, kw_only=True):
-    """A message as the decide request that it becomes: the same message is always the same bytes under the same id."""
+    """A message as the decide request that it becomes: the same message is always the same bytes
+    under the same id.
+    """
 
     message_id: str
     tenant_id: str
     correlation_id: str | None
     body: bytes
-    headers: Mapping[str, str]  # its Nats-Msg-Id is a digest of tenant and message id: two tenants never share one
+    # its Nats-Msg-Id is a digest of tenant and message id: two tenants never share one
+    headers: Mapping[str, str]
 
 
 class IngressAck(Struct, frozen=True, kw_only=True):
-    """The answer to the sender; `timestamp_ms` is the time of writing, milliseconds since the epoch. An id that is not known is empty."""
+    """The answer to the sender; `timestamp_ms` is the time of writing, milliseconds since the
+    epoch. An id that is not known is empty.
+    """
 
     status: str
     timestamp_ms: int
@@ -56,14 +64,18 @@ class IngressAck(Struct, frozen=True, kw_only=True):
 
 
 def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
-    """The message as an object, JSON or protobuf. Raises Malformed when it is neither, or beyond the limits."""
+    """The message as an object, JSON or protobuf. Raises Malformed when it is neither, or beyond
+    the limits.
+    """
     return read_body(data, INGRESS, limits.max_payload_bytes, limits.max_depth)
 
 
 def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
     """Raises Malformed; `ids_of` then returns the ids that its IngressAck can name."""
     message_id = (
-        field_readers.read_message_id(headers, body) if body.get("message_id") is None else field_readers.read_id(body, "message_id")
+        field_readers.read_message_id(headers, body)
+        if body.get("message_id") is None
+        else field_readers.read_id(body, "message_id")
     )
     if message_id is None:
         raise missing_field("message_id", "message_id")
@@ -83,7 +95,11 @@ def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
 def ids_of(body: Object) -> dict[str, str]:
     """The ids of a message that could not be taken, where they can be read."""
     names = {name: body.get(name) for name in ("message_id", "correlation_id")}
-    return {name: value for name, value in names.items() if isinstance(value, str) and ids.is_opaque(value)}
+    return {
+        name: value
+        for name, value in names.items()
+        if isinstance(value, str) and ids.is_opaque(value)
+    }
 
 
 def ack_bytes(ack: IngressAck) -> bytes:
@@ -105,16 +121,36 @@ def _request(body: Object, message_id: str, tenant_id: str, correlation_id: str 
         "payload": orjson.Fragment(payload.data) if isinstance(payload, RawJson) else payload,
         "payload_encoding": read_numbers(body, "payload_encoding"),
         "metadata": read_numbers(body, "metadata"),
-        "timestamp_ms": field_readers.read_moment(body, "timestamp_ms" if body.get("timestamp_ms") is not None else "timestamp"),
+        "timestamp_ms": field_readers.read_moment(
+            body, "timestamp_ms" if body.get("timestamp_ms") is not None else "timestamp"
+        ),
     }
     context = {"correlation_id": correlation_id} if correlation_id is not None else None
-    return orjson.dumps(_present({"message": _present(message), "policy_id": read_numbers(body, "policy_id"), "context": context}))
+    return orjson.dumps(
+        _present(
+            {
+                "message": _present(message),
+                "policy_id": read_numbers(body, "policy_id"),
+                "context": context,
+            }
+        )
+    )
 
 
-def _headers(headers: Mapping[str, str], body: Object, message_id: str, tenant_id: str) -> dict[str, str]:
+def _headers(
+    headers: Mapping[str, str], body: Object, message_id: str, tenant_id: str
+) -> dict[str, str]:
     digest = ids.sha256_hex(f"{tenant_id}\x00{message_id}".encode())
-    named = {"trace_id": field_readers.read_trace(headers, body), "traceparent": traceparent_in(headers)}
-    return {"Nats-Msg-Id": f"ingress:{digest}", "tenant_id": tenant_id, "version": "1", **{k: v for k, v in named.items() if v is not None}}
+    named = {
+        "trace_id": field_readers.read_trace(headers, body),
+        "traceparent": traceparent_in(headers),
+    }
+    return {
+        "Nats-Msg-Id": f"ingress:{digest}",
+        "tenant_id": tenant_id,
+        "version": "1",
+        **{k: v for k, v in named.items() if v is not None},
+    }
 
 
 def _present(fields: Mapping[str, object]) -> dict[str, object]:
@@ -122,7 +158,9 @@ def _present(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def _fields(ack: IngressAck) -> dict[str, Any]:
-    fields = {name: value for name in ack.__struct_fields__ if (value := getattr(ack, name)) is not None}
+    fields = {
+        name: value for name in ack.__struct_fields__ if (value := getattr(ack, name)) is not None
+    }
     return {**fields, "metadata": dict(ack.metadata)}
 
 

@@ -1,9 +1,12 @@
-"""JSON laid out for a person to read and edit, and packed again: only the space between its tokens changes.
+"""JSON laid out for a person to read and edit, and packed again: only the space between its tokens
+changes.
 
-    {"n":1.0,"e":"\\u00e9"}    indent ->    {\\n  "n": 1.0,\\n  "e": "\\u00e9"\\n}    pack ->    the same bytes
+    {"n":1.0,"e":"\\u00e9"}    indent ->    {\\n  "n": 1.0,\\n  "e": "\\u00e9"\\n}    pack ->    the
+                                                  same bytes
 
-Numbers, escapes, equal keys and their order stay as they were written, so what was not edited is sent as it came. Both take JSON that
-was read before (`codec.require_foreign_value`); of other bytes nothing is promised.
+Numbers, escapes, equal keys and their order stay as they were written, so what was not edited is
+sent as it came. Both take JSON that was read before (`codec.require_foreign_value`); of other bytes
+nothing is promised.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Money as whole 1e-9 of the currency (nanos): exact sums, as in the lake (docs/reference/budgets.md#slices)."""
+"""Money as whole 1e-9 of the currency (nanos): exact sums, as in the lake
+(docs/reference/budgets.md#slices).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _SIGNED = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,9})?")
 
 
 def parse_amount(text: str) -> Decimal:
-    """An amount as it is written: `-12.50`. Raises ValueError for another text, and for more digits than a message's number holds."""
+    """An amount as it is written: `-12.50`. Raises ValueError for another text, and for more digits
+    than a message's number holds.
+    """
     if _SIGNED.fullmatch(text) is None:
         raise ValueError("should be like 12.50 or -12.50, with at most nine decimal places")
     amount = Decimal(text)
@@ -24,7 +28,9 @@ def parse_amount(text: str) -> Decimal:
 
 
 def round_to_nanos(amount: Decimal) -> int:
-    """Half up at nine places, as silver rounds a cost. Raises InvalidOperation for an amount that is not finite, or of 30 digits."""
+    """Half up at nine places, as silver rounds a cost. Raises InvalidOperation for an amount that
+    is not finite, or of 30 digits.
+    """
     return int(_MONEY.quantize(amount, _NANO).scaleb(9))
 
 

@@ -1,9 +1,11 @@
-"""The body of an ordinary message of a worker, parsed by msgspec into its usual fields, types checked while it parses.
+"""The body of an ordinary message of a worker, parsed by msgspec into its usual fields, types
+checked while it parses.
 
     bytes ── JSON with usual fields alone, of their usual types; headers keep the contract ──> PlainResult, PlainAck
          └── anything else ──> None: the careful reader (`worker.read`) reads it, and says what is wrong
 
-The values are not checked here: `result` and `ack` do it, and leave what is not legal to the careful reader too.
+The values are not checked here: `result` and `ack` do it, and leave what is not legal to the
+careful reader too.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class PlainBody(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """A result. The fields from `output` on are for others, and only kept from being unknown; an output of `sdk.reports` is a `payload`."""
+    """A result. The fields from `output` on are for others, and only kept from being unknown; an
+    output of `sdk.reports` is a `payload`.
+    """
 
     status: str
     latency_ms: int
@@ -75,7 +79,9 @@ class PlainAck(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
 B = TypeVar("B", bound=PlainBody)
 
 
-def decode_plain(message: Message, limits: WorkerMessageLimits, decode: Callable[[bytes], B]) -> B | None:
+def decode_plain(
+    message: Message, limits: WorkerMessageLimits, decode: Callable[[bytes], B]
+) -> B | None:
     """The body by `decode_result` or `decode_ack`; None where the careful reader must read it."""
     data, headers = message.data, message.headers
     size = len(data)

@@ -11,7 +11,9 @@ FOLDER = "proto"
 
 def list_protos() -> Iterator[tuple[str, str]]:
     """(path below the folder, text) of each file; none where they are not installed."""
-    folder = next((place / FOLDER for place in (PACKAGE, PACKAGE.parent) if (place / FOLDER).is_dir()), None)
+    folder = next(
+        (place / FOLDER for place in (PACKAGE, PACKAGE.parent) if (place / FOLDER).is_dir()), None
+    )
     if folder is not None:
         for file in sorted(folder.rglob("*.proto")):
             yield str(file.relative_to(folder)), file.read_text("utf-8")

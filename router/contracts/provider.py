@@ -1,9 +1,11 @@
-"""What an invocation came to: one response (docs/reference/extensions.md#invoke-request), JSON or protobuf.
+"""What an invocation came to: one response (docs/reference/extensions.md#invoke-request), JSON or
+protobuf.
 
-    {request_id, status, body, metadata, latency_ms, cost, error_code?, error_message?, timestamp_ms}
+    {request_id, status, body, metadata, latency_ms, cost, error_code?, error_message?,
+    timestamp_ms}
 
-JSON unless the request says `Accept: application/x-protobuf`, as everywhere; errors stand inside, never in its place. The
-request is `provider_request`'s, a stream's pieces are `provider_chunk`'s.
+JSON unless the request says `Accept: application/x-protobuf`, as everywhere; errors stand inside,
+never in its place. The request is `provider_request`'s, a stream's pieces are `provider_chunk`'s.
 """
 
 from __future__ import annotations
@@ -14,7 +16,13 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS, bytes_of, describe_unreadable, text_of, value_of
+from router.contracts.codec import (
+    UNREADABLE_ERRORS,
+    bytes_of,
+    describe_unreadable,
+    text_of,
+    value_of,
+)
 from router.contracts.decision import NO_METADATA
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.core.clock import now_ms
@@ -30,7 +38,9 @@ TIMEOUT = "timeout"
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
-    """What came of it. `metadata` is all strings and has what the provider told of its use (`told_usage`): model, tokens, cost."""
+    """What came of it. `metadata` is all strings and has what the provider told of its use
+    (`told_usage`): model, tokens, cost.
+    """
 
     request_id: str
     status: str  # success | error | timeout
@@ -38,7 +48,9 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
     metadata: Mapping[str, str] = NO_METADATA
     latency_ms: int = 0  # as the router measured it
     cost: float = 0.0  # as it was billed, of the last attempt; metadata.cost is that of all
-    error_code: str | None = None  # invalid_request, unauthorized, overloaded, budget_exceeded, internal, or one of the extensions' four
+    # invalid_request, unauthorized, overloaded, budget_exceeded, internal, or one of the
+    # extensions' four
+    error_code: str | None = None
     error_message: str | None = None
     timestamp_ms: int = 0
 
@@ -53,15 +65,29 @@ def is_protobuf_wanted(headers: Mapping[str, str]) -> bool:
 
 def response_bytes(response: ProviderResponse, *, protobuf: bool = False) -> bytes:
     """On the wire; what is absent is left out."""
-    fields = {name: value for name in response.__struct_fields__ if (value := getattr(response, name)) is not None}
+    fields = {
+        name: value
+        for name in response.__struct_fields__
+        if (value := getattr(response, name)) is not None
+    }
     if not protobuf:
-        return orjson.dumps({**fields, "metadata": dict(response.metadata), **text_fields("body", response.body)})
+        return orjson.dumps(
+            {**fields, "metadata": dict(response.metadata), **text_fields("body", response.body)}
+        )
     body = response.body if isinstance(response.body, bytes) else response.body.encode()
-    return provider_pb2.ProviderResponse(**{**fields, "body": body, "metadata": dict(response.metadata)}).SerializeToString()
+    return provider_pb2.ProviderResponse(
+        **{**fields, "body": body, "metadata": dict(response.metadata)}
+    ).SerializeToString()
 
 
 def refuse(
-    request_id: str, code: str, message: str, *, status: str = ERROR, metadata: Mapping[str, str] = NO_METADATA, latency_ms: float = 0.0
+    request_id: str,
+    code: str,
+    message: str,
+    *,
+    status: str = ERROR,
+    metadata: Mapping[str, str] = NO_METADATA,
+    latency_ms: float = 0.0,
 ) -> ProviderResponse:
     return ProviderResponse(
         request_id=request_id,
@@ -78,9 +104,13 @@ def read_response(data: bytes) -> ProviderResponse:
     """A JSON response, for who asked. Raises RouterError when these bytes are none."""
     try:
         wire = _decode(data)
-        return msgspec.structs.replace(wire.response(), body=text_or_bytes(wire.body, wire.payload_encoding))
+        return msgspec.structs.replace(
+            wire.response(), body=text_or_bytes(wire.body, wire.payload_encoding)
+        )
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise RouterError(f"what came back is not a provider's response: {describe_unreadable(data, exc)}") from exc
+        raise RouterError(
+            f"what came back is not a provider's response: {describe_unreadable(data, exc)}"
+        ) from exc
 
 
 def text_fields(name: str, value: str | bytes) -> dict[str, str]:
@@ -113,7 +143,9 @@ class ProviderResponseWire(Struct):
     timestamp_ms: int = 0
 
     def response(self) -> ProviderResponse:
-        return ProviderResponse(**{name: getattr(self, name) for name in ProviderResponse.__struct_fields__})
+        return ProviderResponse(
+            **{name: getattr(self, name) for name in ProviderResponse.__struct_fields__}
+        )
 
 
 _decode = msgspec.json.Decoder(ProviderResponseWire).decode

@@ -1,14 +1,17 @@
-"""A custom provider as it is called, on `beamline.provider.{id}.{version}` (docs/reference/extensions.md#provider-call). JSON both ways.
+"""A custom provider as it is called, on `beamline.provider.{id}.{version}`
+(docs/reference/extensions.md#provider-call). JSON both ways.
 
     request   {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}
-    answer    {provider_id?, output, usage{prompt_tokens?, completion_tokens?, cached_tokens?}?, model?, cost?, metadata?}
+    answer    {provider_id?, output, usage{prompt_tokens?, completion_tokens?, cached_tokens?}?,
+              model?, cost?, metadata?}
 
-What an answer tells of its use stands in its metadata as text, as in those of a stream's last chunk; a figure that is not
-legal is left out.
+What an answer tells of its use stands in its metadata as text, as in those of a stream's last
+chunk; a figure that is not legal is left out.
 
-A stream is asked for with the header `Router-Stream: true`. A provider that streams answers with chunks (`provider_chunk`),
-the last one `done`; one that does not answers once, as ever, and that is a stream of one chunk. Each chunk should name a
-reply subject of the provider's own: when no reader listens any more the server answers 503 there, and the provider may stop.
+A stream is asked for with the header `Router-Stream: true`. A provider that streams answers with
+chunks (`provider_chunk`), the last one `done`; one that does not answers once, as ever, and that is
+a stream of one chunk. Each chunk should name a reply subject of the provider's own: when no reader
+listens any more the server answers 503 there, and the provider may stop.
 """
 
 from __future__ import annotations
@@ -20,7 +23,14 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, UNREADABLE_ERRORS, check_numbers, describe_unreadable, is_deeper
+from router.contracts.codec import (
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    UNREADABLE_ERRORS,
+    check_numbers,
+    describe_unreadable,
+    is_deeper,
+)
 from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExtensionMessage
 from router.contracts.provider import text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
@@ -36,7 +46,9 @@ _DIGITS = 9  # a deadline is at most eleven days away
 
 
 class ProviderAnswer(Struct, frozen=True, kw_only=True):
-    """`body` is the output: as it is where it is text, else its JSON. `metadata` tells what was used (`told_usage`), the cost too."""
+    """`body` is the output: as it is where it is text, else its JSON. `metadata` tells what was
+    used (`told_usage`), the cost too.
+    """
 
     body: str
     metadata: Mapping[str, str]
@@ -63,7 +75,9 @@ def call_headers(request: ProviderRequest) -> dict[str, str]:
 def read_time_left(headers: Mapping[str, str]) -> float | None:
     """Seconds that the caller still waits, from its header; None: the header is absent or invalid."""
     value = headers.get(DEADLINE, "")
-    return int(value) / 1000 if value.isascii() and value.isdigit() and len(value) <= _DIGITS else None
+    return (
+        int(value) / 1000 if value.isascii() and value.isdigit() and len(value) <= _DIGITS else None
+    )
 
 
 def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
@@ -74,12 +88,16 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
         wire = _decode(data)
         check_numbers(data, wire.metadata)
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise InvalidExtensionMessage(f"not a provider's answer: {describe_unreadable(data, exc)}") from exc
+        raise InvalidExtensionMessage(
+            f"not a provider's answer: {describe_unreadable(data, exc)}"
+        ) from exc
     if wire.provider_id not in (None, "", provider_id):
         raise InvalidExtensionMessage("the answer names another provider")
     metadata = strings(wire.metadata or {})
     if sum(len(name) + len(value) for name, value in metadata.items()) > MAX_METADATA_BYTES:
-        raise InvalidExtensionMessage(f"the answer's metadata is larger than {MAX_METADATA_BYTES} bytes")
+        raise InvalidExtensionMessage(
+            f"the answer's metadata is larger than {MAX_METADATA_BYTES} bytes"
+        )
     body = bytes(wire.output).decode()  # JSON goes on as it was written
     if body.startswith('"'):
         body = orjson.loads(body)
@@ -90,7 +108,9 @@ def read_answer(data: bytes, provider_id: str) -> ProviderAnswer:
 
 
 def read_piece(data: bytes, provider_id: str) -> StreamChunk:
-    """One message of a provider that was asked for a stream: a chunk, or its only chunk. Raises InvalidExtensionMessage."""
+    """One message of a provider that was asked for a stream: a chunk, or its only chunk. Raises
+    InvalidExtensionMessage.
+    """
     _check(data)
     try:
         return read_chunk(data)
@@ -101,7 +121,9 @@ def read_piece(data: bytes, provider_id: str) -> StreamChunk:
 
 def _check(data: bytes) -> None:
     if len(data) > MAX_PAYLOAD_BYTES:
-        raise InvalidExtensionMessage(f"the answer of {len(data)} bytes is larger than {MAX_PAYLOAD_BYTES}")
+        raise InvalidExtensionMessage(
+            f"the answer of {len(data)} bytes is larger than {MAX_PAYLOAD_BYTES}"
+        )
     if data.count(b"{") + data.count(b"[") > MAX_DEPTH and is_deeper(data, MAX_DEPTH):
         raise InvalidExtensionMessage(f"the answer is nested deeper than {MAX_DEPTH}")
 
@@ -109,7 +131,8 @@ def _check(data: bytes) -> None:
 class ProviderAnswerWire(Struct):
     output: Raw  # any JSON value
     provider_id: str | None = None
-    usage: Any = None  # these three: what is not legal is as if it were absent, for the work is done
+    # these three: what is not legal is as if it were absent, for the work is done
+    usage: Any = None
     model: Any = None
     cost: Any = None
     metadata: dict[str, Any] | None = None

@@ -1,13 +1,16 @@
-"""One piece of a streamed response (docs/reference/extensions.md#stream): `{request_id, data, done, metadata}`, or protobuf StreamChunk.
+"""One piece of a streamed response (docs/reference/extensions.md#stream): `{request_id, data, done,
+metadata}`, or protobuf StreamChunk.
 
-Every chunk but the last has `done: false`. The last one may carry data too, and its metadata says how the stream ended, since
-a chunk has no other place for it:
+Every chunk but the last has `done: false`. The last one may carry data too, and its metadata says
+how the stream ended, since a chunk has no other place for it:
 
     status                          success | error | timeout
     error_code, error_message       where it is not success; the codes of a ProviderResponse
-    fault                           of an extension_error: request, service or answer; a provider says `request` for a 4xx
+    fault                           of an extension_error: request, service or answer; a provider
+                                    says `request` for a 4xx
     chunks                          how many there were with this one: who heard fewer has lost some
-    latency_ms, cost, *_tokens      what a ProviderResponse would say; model, cost and tokens may stand in any chunk, for the whole so far
+    latency_ms, cost, *_tokens      what a ProviderResponse would say; model, cost and tokens may
+                                    stand in any chunk, for the whole so far
 
 All of metadata is strings.
 """
@@ -21,7 +24,13 @@ import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, UNREADABLE_ERRORS, check_numbers, describe_unreadable, is_deeper
+from router.contracts.codec import (
+    MAX_DEPTH,
+    UNREADABLE_ERRORS,
+    check_numbers,
+    describe_unreadable,
+    is_deeper,
+)
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
 from router.core.errors import RouterError
@@ -43,23 +52,36 @@ class StreamChunk(Struct, frozen=True, kw_only=True):
 
 def last_chunk(response: ProviderResponse) -> StreamChunk:
     """A stream that ends before it began, as its only chunk."""
-    told = {"status": response.status, "error_code": response.error_code, "error_message": response.error_message, "chunks": "1"}
-    return StreamChunk(request_id=response.request_id, done=True, metadata=strings({**response.metadata, **told}))
+    told = {
+        "status": response.status,
+        "error_code": response.error_code,
+        "error_message": response.error_message,
+        "chunks": "1",
+    }
+    return StreamChunk(
+        request_id=response.request_id, done=True, metadata=strings({**response.metadata, **told})
+    )
 
 
 def chunk_bytes(chunk: StreamChunk, *, protobuf: bool = False) -> bytes:
     if protobuf:
         data = chunk.data if isinstance(chunk.data, bytes) else chunk.data.encode()
-        sent = provider_pb2.StreamChunk(request_id=chunk.request_id, data=data, done=chunk.done, metadata=chunk.metadata)
+        sent = provider_pb2.StreamChunk(
+            request_id=chunk.request_id, data=data, done=chunk.done, metadata=chunk.metadata
+        )
         return sent.SerializeToString()
     told = {"done": chunk.done, "metadata": dict(chunk.metadata)}
     return orjson.dumps({"request_id": chunk.request_id, **text_fields("data", chunk.data), **told})
 
 
 def read_chunk(data: bytes) -> StreamChunk:
-    """A JSON chunk. Raises RouterError when these bytes are none; metadata that is not text becomes its JSON."""
+    """A JSON chunk. Raises RouterError when these bytes are none; metadata that is not text becomes
+    its JSON.
+    """
     if is_deeper(data, MAX_DEPTH):  # it could be read, and its metadata never be written
-        raise RouterError(f"what came is not a chunk of a stream: it is nested deeper than {MAX_DEPTH}")
+        raise RouterError(
+            f"what came is not a chunk of a stream: it is nested deeper than {MAX_DEPTH}"
+        )
     try:
         wire = _decode(data)
         check_numbers(data, wire)
@@ -70,13 +92,17 @@ def read_chunk(data: bytes) -> StreamChunk:
             metadata=strings(wire.metadata),
         )
     except (*UNREADABLE_ERRORS, ValueError) as exc:
-        raise RouterError(f"what came is not a chunk of a stream: {describe_unreadable(data, exc)}") from exc
+        raise RouterError(
+            f"what came is not a chunk of a stream: {describe_unreadable(data, exc)}"
+        ) from exc
 
 
 def strings(metadata: Mapping[str, object]) -> dict[str, str]:
     """Metadata as the specification has it: text to text. What is absent is left out."""
     return {
-        name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in metadata.items() if value is not None
+        name: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for name, value in metadata.items()
+        if value is not None
     }
 
 

@@ -1,10 +1,12 @@
 """A provider invoked through the router: the request (docs/reference/extensions.md#invoke-request).
 
-    {provider_id, tenant_id, body, message_id?, trace_id?, parameters?, metadata?}, or protobuf ProviderRequest
+    {provider_id, tenant_id, body, message_id?, trace_id?, parameters?, metadata?}, or protobuf
+    ProviderRequest
 
-The router serves the subject: it looks the provider up in the registry and calls it on its own subject, whose shapes
-are `provider_call`'s. `prompt` and `context` of those shapes are read here as well, as `body` and `metadata`: the specification leaves the
-payload to the provider. A header wins over the field of its name (docs/reference/contracts.md#fields).
+The router serves the subject: it looks the provider up in the registry and calls it on its own
+subject, whose shapes are `provider_call`'s. `prompt` and `context` of those shapes are read here as
+well, as `body` and `metadata`: the specification leaves the payload to the provider. A header wins
+over the field of its name (docs/reference/contracts.md#fields).
 """
 
 from __future__ import annotations
@@ -48,18 +50,23 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
     trace_id: str
     body: str | bytes = ""
     parameters: Mapping[str, object] = NOTHING
-    raw_parameters: RawJson | None = None  # as they were written; None: `parameters` are all there is
+    # as they were written; None: `parameters` are all there is
+    raw_parameters: RawJson | None = None
     metadata: Mapping[str, object] = NOTHING
     wants_protobuf: bool = False
     has_own_id: bool = False  # the asker chose it, so it may ask for the same again
 
     def digest(self) -> str:
-        """Equal for requests that ask for the same, whatever their trace and order of keys (docs/reference/contracts.md#same-request)."""
+        """Equal for requests that ask for the same, whatever their trace and order of keys
+        (docs/reference/contracts.md#same-request).
+        """
         asked = {
             "provider_id": self.provider_id,
             **text_fields("body", self.body),
             "parameters": self.written_parameters,
-            "metadata": {name: value for name, value in self.metadata.items() if name not in TRACE_FIELDS},
+            "metadata": {
+                name: value for name, value in self.metadata.items() if name not in TRACE_FIELDS
+            },
         }
         return content.digest(write_payload(asked))
 
@@ -70,13 +77,21 @@ class ProviderRequest(Struct, frozen=True, kw_only=True):
 
 
 def read_request(
-    data: bytes, headers: Mapping[str, str], max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+    data: bytes,
+    headers: Mapping[str, str],
+    max_bytes: int = MAX_PAYLOAD_BYTES,
+    max_depth: int = MAX_DEPTH,
 ) -> ProviderRequest:
     """The invocation in these bytes. Raises Malformed, which names the field."""
     body = read_body(data, PROVIDER_REQUEST, max_bytes, max_depth)
     version = headers.get("version") or body.get("version")
     if version is not None and not is_supported_version(version):
-        raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
+        raise Malformed(
+            VERSION_UNSUPPORTED,
+            'Unsupported version: this subject speaks "1"',
+            STAGE_VERSION,
+            "version",
+        )
     tenant_id = field_readers.read_tenant(headers, body)
     if tenant_id is None:
         raise missing_field("tenant_id", "tenant_id")
@@ -128,20 +143,34 @@ def _prompt(body: Object) -> str | bytes:
     if value is None:
         raise missing_field("body", "body")
     try:
-        return text_or_bytes(value if isinstance(value, str) else None, body.get("payload_encoding"))
+        return text_or_bytes(
+            value if isinstance(value, str) else None, body.get("payload_encoding")
+        )
     except ValueError:
         raise invalid_field(name, name, "text, or base64 where payload_encoding says so") from None
 
 
 def _mapping(body: Object, name: str) -> Mapping[str, Any]:
     written = body.get(name)
-    value = _read_parameters(written) if name == "parameters" else field_readers.read_numbers(body, name)
+    value = (
+        _read_parameters(written)
+        if name == "parameters"
+        else field_readers.read_numbers(body, name)
+    )
     if value is None:
         return NOTHING
     if type(value) is not dict:
         raise invalid_field(name, name, "an object")
-    if len(written.data if isinstance(written, RawJson) else orjson.dumps(value)) > MAX_METADATA_BYTES:
-        raise Malformed(PAYLOAD_TOO_LARGE, f"Field too large: {name} is above {MAX_METADATA_BYTES} bytes", STAGE_SIZE, name)
+    if (
+        len(written.data if isinstance(written, RawJson) else orjson.dumps(value))
+        > MAX_METADATA_BYTES
+    ):
+        raise Malformed(
+            PAYLOAD_TOO_LARGE,
+            f"Field too large: {name} is above {MAX_METADATA_BYTES} bytes",
+            STAGE_SIZE,
+            name,
+        )
     return value
 
 
@@ -172,4 +201,6 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-PROVIDER_REQUEST = MessageType("provider_request", ("provider_id", "tenant_id"), _from_protobuf, frozenset({"parameters"}))
+PROVIDER_REQUEST = MessageType(
+    "provider_request", ("provider_id", "tenant_id"), _from_protobuf, frozenset({"parameters"})
+)

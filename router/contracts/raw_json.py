@@ -1,12 +1,13 @@
-"""JSON that is passed on as it was written: a payload is its sender's, and not ours to write anew (docs/reference/contracts.md#payloads).
+"""JSON that is passed on as it was written: a payload is its sender's, and not ours to write anew
+(docs/reference/contracts.md#payloads).
 
     {"message": {…, "payload": 18446744073709551616}, "context": {…}}
          read_around_payload ──> the fields as values, the payload as RawJson
          RawJson.read        ──> its value, once it is asked for: integers are exact, other numbers doubles
          write_payload       ──> a value of Python as JSON: integers of any length, a Decimal as its digits, RawJson as it is
 
-What Router reads itself has bounds: `has_long_integer` finds an integer above 64 bits, `has_endless_number` more digits in a row than a
-reader takes.
+What Router reads itself has bounds: `has_long_integer` finds an integer above 64 bits,
+`has_endless_number` more digits in a row than a reader takes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ _read_parts = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class RawJson(Struct, eq=False, gc=False):
-    """The text of one JSON value, which was read before as far as to know that it is one. Two are equal if their bytes are."""
+    """The text of one JSON value, which was read before as far as to know that it is one. Two are
+    equal if their bytes are.
+    """
 
     data: bytes
     decoded: Any = _UNREAD  # by `read`, which most requests never need
@@ -55,7 +58,9 @@ class RawJson(Struct, eq=False, gc=False):
         return cls(write_payload(value))
 
     def read(self) -> Any:
-        """The value: integers are exact, a number with a point or an exponent is a float, as Python's own `json` reads it."""
+        """The value: integers are exact, a number with a point or an exponent is a float, as
+        Python's own `json` reads it.
+        """
         if self.decoded is _UNREAD:
             self.decoded = read_json(self.data)
         return self.decoded
@@ -75,7 +80,8 @@ def read_json(data: bytes) -> Any:
     try:
         return _read_value(data)
     except UNREADABLE_ERRORS:
-        return json.loads(data, parse_constant=_refuse_constant)  # a number that no double holds: Python says inf
+        # a number that no double holds: Python says inf
+        return json.loads(data, parse_constant=_refuse_constant)
 
 
 def read_raw(data: bytes) -> RawJson | None:
@@ -100,7 +106,9 @@ def prompt_of(payload: RawJson | str) -> str:
 
 
 def payload_of(data: bytes) -> RawJson | bytes:
-    """Bytes as a payload: text where they are UTF-8, so that equal content is equal whatever wire it came by."""
+    """Bytes as a payload: text where they are UTF-8, so that equal content is equal whatever wire
+    it came by.
+    """
     try:
         return RawJson(orjson.dumps(data.decode("utf-8")))
     except UnicodeDecodeError:
@@ -115,22 +123,28 @@ def read_around_payload(
     kept: Set[str] = PAYLOAD,
     opened: Set[str] = frozenset(),
 ) -> dict[str, Any]:
-    """The JSON object in `data`: those of its fields that are `kept`, and of the objects `opened` in it, stay as they were written.
+    """The JSON object in `data`: those of its fields that are `kept`, and of the objects `opened`
+    in it, stay as they were written.
 
-    Raises Malformed, as `codec.read_object` does. A number that no double holds is no reason: its field is RawJson too.
+    Raises Malformed, as `codec.read_object` does. A number that no double holds is no reason: its
+    field is RawJson too.
     """
     check_limits(data, max_bytes, max_depth)
     try:
         check_text(data)
         return _read_fields(_read_parts(data), kept, opened)
     except msgspec.ValidationError as exc:
-        raise Malformed(SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE) from exc
+        raise Malformed(
+            SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE
+        ) from exc
     except UNREADABLE_ERRORS as exc:
         raise refuse_json(data) from exc
 
 
 def check_text(data: bytes) -> None:
-    """Raises UnicodeDecodeError for bytes that are not UTF-8: msgspec looks at all else of a Raw, and not at that."""
+    """Raises UnicodeDecodeError for bytes that are not UTF-8: msgspec looks at all else of a Raw,
+    and not at that.
+    """
     data.isascii() or data.decode()
 
 
@@ -146,7 +160,11 @@ def has_long_integer(value: object) -> bool:
 
 def has_endless_number(data: bytes) -> bool:
     """Whether JSON holds more digits in a row than a reader takes."""
-    return len(data) > MAX_DIGITS and has_digits(data, MAX_DIGITS + 1) and has_digits(drop_strings(data), MAX_DIGITS + 1)
+    return (
+        len(data) > MAX_DIGITS
+        and has_digits(data, MAX_DIGITS + 1)
+        and has_digits(drop_strings(data), MAX_DIGITS + 1)
+    )
 
 
 def _read_fields(parts: dict[str, Raw], kept: Set[str], opened: Set[str]) -> dict[str, Any]:

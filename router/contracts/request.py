@@ -1,4 +1,5 @@
-"""One RouteRequest: what every accepted form of a decide request becomes before anything else sees it.
+"""One RouteRequest: what every accepted form of a decide request becomes before anything else sees
+it.
 
 Rule: docs/reference/contracts.md#decide-requests.
 """
@@ -16,15 +17,19 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 NO_HINTS: Mapping[str, str] = MappingProxyType({})
 MAX_REFERENCE = 4096  # characters of a payload_ref
 MAX_IDEMPOTENCY_KEY = 256  # characters
-PUSH_VALUES: dict[object, bool] = {True: True, "true": True, False: False, "false": False}  # 1 and 0 are True and False
+# 1 and 0 are True and False
+PUSH_VALUES: dict[object, bool] = {True: True, "true": True, False: False, "false": False}
 
 
 class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
-    """A valid decide request, whatever form it came in. (docs/reference/contracts.md#decide-requests)."""
+    """A valid decide request, whatever form it came in.
+    (docs/reference/contracts.md#decide-requests).
+    """
 
     tenant_id: str
     message_type: str
-    payload: RawJson | bytes | None = None  # any JSON value as it was written; bytes of protobuf or base64 that are not UTF-8
+    # any JSON value as it was written; bytes of protobuf or base64 that are not UTF-8
+    payload: RawJson | bytes | None = None
     payload_ref: str | None = None
     request_key: str  # what makes it "the same request" within its tenant
     answer_id: str  # `context.request_id` of the answer
@@ -33,7 +38,8 @@ class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
     message_id: str | None = None
     trace_id: str | None = None
     idempotency_key: str | None = None
-    context: Mapping[str, object] = NOTHING  # constraints, metadata, message.metadata, context; the later wins
+    # constraints, metadata, message.metadata, context; the later wins
+    context: Mapping[str, object] = NOTHING
     constraints: Mapping[str, object] = NOTHING  # as given: max_latency_ms, max_cost
     metadata: Mapping[str, object] = NOTHING
     timestamp_ms: int | None = None
@@ -42,5 +48,6 @@ class RouteRequest(Struct, frozen=True, kw_only=True, gc=False):
     step_id: str | None = None
     push_assignment: bool = False
     assignment_subject: str | None = None
-    hints: Mapping[str, str] = NO_HINTS  # unknown names that look like known ones, and what was probably meant
+    # unknown names that look like known ones, and what was probably meant
+    hints: Mapping[str, str] = NO_HINTS
     wants_protobuf: bool = False  # `Accept: application/x-protobuf`

@@ -1,8 +1,8 @@
 """What a worker says when an assignment is over: ExecResult (docs/reference/contracts.md#results).
 
-Required: `status`, `latency_ms`, `cost`, and one of `assignment_id`, `request_id`. `provider_id`, `job.type` and
-`tenant_id` are left None where the known assignment may fill them. One page of the specification requires
-both ids, as UUIDs, the other one of them; the other holds.
+Required: `status`, `latency_ms`, `cost`, and one of `assignment_id`, `request_id`. `provider_id`,
+`job.type` and `tenant_id` are left None where the known assignment may fill them. One page of the
+specification requires both ids, as UUIDs, the other one of them; the other holds.
 """
 
 from __future__ import annotations
@@ -25,17 +25,31 @@ from router.contracts.field_readers import (
     read_whole,
 )
 from router.contracts.first_stored import first_stored_ms
-from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed, invalid_field, missing_field
+from router.contracts.malformed import (
+    CORRELATION_FIELDS_INVALID,
+    STAGE_CORRELATION,
+    Malformed,
+    invalid_field,
+    missing_field,
+)
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.plain_worker import PlainResult, decode_plain, decode_result
 from router.contracts.usage import RESERVED, RESERVED_TYPES
-from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, MessageType, ReadResult, WorkerMessageLimits, read
+from router.contracts.worker import (
+    DAY_MS,
+    DEFAULT_LIMITS,
+    MessageType,
+    ReadResult,
+    WorkerMessageLimits,
+    read,
+)
 from router.core.ids import MAX_NAME, MAX_TYPE, is_opaque
 from router.core.masking import MAX_TEXT, shorten
 from router.core.message import Message
 
 RESULT_SUBJECT = "caf.exec.result.v1"
-MAX_CODE = 128  # characters of an error code; the rest is cut: a code decides nothing about the outcome
+# characters of an error code; the rest is cut: a code decides nothing about the outcome
+MAX_CODE = 128
 RESULT_STATUSES = frozenset({"success", "error", "timeout", "cancelled"})
 MAX_LATENCY_MS = 30 * DAY_MS  # longer than a stream keeps the assignment
 
@@ -48,41 +62,63 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
     status: str  # one of STATUSES
     latency_ms: int  # rounded half up
     cost: float  # in the policy's currency
-    timestamp: int  # milliseconds since the epoch; the time of its first storing where none was given
+    # milliseconds since the epoch; the time of its first storing where none was given
+    timestamp: int
     tenant_id: str | None = None
     provider_id: str | None = None
     job_type: str | None = None
     trace_id: str | None = None
     error_code: str | None = None
     error_message: str | None = None
-    retry_after_ms: int | None = None  # of a rate limit: when the provider may be asked again; at most MAX_LATENCY_MS
+    # of a rate limit: when the provider may be asked again; at most MAX_LATENCY_MS
+    retry_after_ms: int | None = None
     msg_id: str | None = None
 
 
-def read_result(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecResult]:
+def read_result(
+    message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
+) -> ReadResult[ExecResult]:
     """One stored message as a result, or as the Fault that its dead letter will tell."""
     body = decode_plain(message, limits, decode_result)
     found = _build_plain(message, body, limits) if body is not None else None
     return ReadResult(found) if found is not None else read_carefully(message, limits)
 
 
-def read_carefully(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> ReadResult[ExecResult]:
-    """`read_result` of any message: what is not ordinary, and what is wrong. It is the rule, and takes twice as long."""
+def read_carefully(
+    message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
+) -> ReadResult[ExecResult]:
+    """`read_result` of any message: what is not ordinary, and what is wrong. It is the rule, and
+    takes twice as long.
+    """
     return read(message, RESULT, _result, limits)
 
 
-def _build_plain(message: Message, body: PlainResult, limits: WorkerMessageLimits) -> ExecResult | None:
-    """The result; None where a value is not as it usually is. Of a header that is there the contract was checked: it holds."""
+def _build_plain(
+    message: Message, body: PlainResult, limits: WorkerMessageLimits
+) -> ExecResult | None:
+    """The result; None where a value is not as it usually is. Of a header that is there the
+    contract was checked: it holds.
+    """
     headers, first = message.headers, first_stored_ms(message)
     timestamp, latency_ms, cost, job = body.timestamp or first, body.latency_ms, body.cost, body.job
-    tenant_id, trace_id, message_id = headers.get("tenant_id"), headers.get("trace_id"), headers.get("Nats-Msg-Id")
-    assignment_id, request_id, provider_id = body.assignment_id or None, body.request_id or None, body.provider_id or None
+    tenant_id, trace_id, message_id = (
+        headers.get("tenant_id"),
+        headers.get("trace_id"),
+        headers.get("Nats-Msg-Id"),
+    )
+    assignment_id, request_id, provider_id = (
+        body.assignment_id or None,
+        body.request_id or None,
+        body.provider_id or None,
+    )
     job_type = (job.type if job is not None else None) or body.job_type or None
     if (
         body.status not in RESULT_STATUSES
         or not 0 <= latency_ms <= MAX_LATENCY_MS
         or not 0 <= cost <= limits.max_cost
-        or not message.stored_ms - limits.max_timestamp_age_ms <= timestamp <= first + limits.max_timestamp_ahead_ms
+        or not message.stored_ms - limits.max_timestamp_age_ms
+        <= timestamp
+        <= first + limits.max_timestamp_ahead_ms
         or (assignment_id is None and request_id is None)
         or not (assignment_id is None or is_opaque(assignment_id))
         or not (request_id is None or is_opaque(request_id))
@@ -93,9 +129,17 @@ def _build_plain(message: Message, body: PlainResult, limits: WorkerMessageLimit
         or not (message_id is None or tenant_id is not None or is_opaque(message_id))
     ):
         return None
-    if tenant_id is None and (tenant_id := body.tenant_id or None) is not None and not is_scoped(tenant_id):
+    if (
+        tenant_id is None
+        and (tenant_id := body.tenant_id or None) is not None
+        and not is_scoped(tenant_id)
+    ):
         return None
-    if trace_id is None and (trace_id := body.trace_id or None) is not None and not is_opaque(trace_id):
+    if (
+        trace_id is None
+        and (trace_id := body.trace_id or None) is not None
+        and not is_opaque(trace_id)
+    ):
         return None
     return ExecResult(
         assignment_id=assignment_id,
@@ -121,7 +165,10 @@ def _result(message: Message, body: Object, limits: WorkerMessageLimits) -> Exec
     if assignment_id is None and request_id is None:
         problem = "Missing required field: assignment_id or request_id"
         raise Malformed(CORRELATION_FIELDS_INVALID, problem, STAGE_CORRELATION, "assignment_id")
-    latency_ms, cost = read_whole(body, "latency_ms", MAX_LATENCY_MS), read_amount(body, "cost", limits.max_cost)
+    latency_ms, cost = (
+        read_whole(body, "latency_ms", MAX_LATENCY_MS),
+        read_amount(body, "cost", limits.max_cost),
+    )
     if latency_ms is None or cost is None:
         name = "latency_ms" if latency_ms is None else "cost"
         raise missing_field(name, name)
@@ -144,17 +191,26 @@ def _result(message: Message, body: Object, limits: WorkerMessageLimits) -> Exec
 
 
 def _timestamp(message: Message, body: Object, limits: WorkerMessageLimits) -> int:
-    """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no other time is made up for it."""
+    """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no
+    other time is made up for it.
+    """
     stored, first = message.stored_ms, first_stored_ms(message)
     told = read_whole(body, "timestamp") or first  # 0 is how protobuf says absent
     if not stored - limits.max_timestamp_age_ms <= told <= first + limits.max_timestamp_ahead_ms:
-        around = f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms after the message was first stored"
-        raise invalid_field("timestamp", "timestamp", f"milliseconds since the epoch, from {around}")
+        around = (
+            f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms "
+            "after the message was first stored"
+        )
+        raise invalid_field(
+            "timestamp", "timestamp", f"milliseconds since the epoch, from {around}"
+        )
     return told
 
 
 def _job_type(body: Object) -> str | None:
-    """`job.type`, else a flat `job_type`; not a type of adjustments or invocations, which no outcome has."""
+    """`job.type`, else a flat `job_type`; not a type of adjustments or invocations, which no
+    outcome has.
+    """
     job = body.get("job")
     if job is not None and type(job) is not dict:
         raise invalid_field("job", "job", "an object")
@@ -178,7 +234,9 @@ def _error_code(body: Object) -> str | None:
 
 
 def _retry_after_ms(body: Object) -> int | None:
-    """A longer time is cut, because a hint is no reason to leave a result unmetered. 0 is how protobuf says absent."""
+    """A longer time is cut, because a hint is no reason to leave a result unmetered. 0 is how
+    protobuf says absent.
+    """
     told = read_whole(body, "retry_after_ms")
     return min(told, MAX_LATENCY_MS) if told else None
 
@@ -202,5 +260,6 @@ def _from_protobuf(data: bytes) -> dict[str, Any]:
     }
 
 
-_OUTPUT = frozenset({"payload", "output"})  # the worker's: a number that no double holds is no reason to lose what was done
+# the worker's: a number that no double holds is no reason to lose what was done
+_OUTPUT = frozenset({"payload", "output"})
 RESULT = MessageType("exec_result", ("assignment_id", "request_id"), _from_protobuf, _OUTPUT)

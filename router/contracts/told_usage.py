@@ -1,4 +1,5 @@
-"""What a provider told of one attempt: its model, its tokens, its cost (docs/reference/prices.md#told).
+"""What a provider told of one attempt: its model, its tokens, its cost
+(docs/reference/prices.md#told).
 
 An answer's metadata and those of any chunk are read by the same rules. Whatever is not legal is
 absent: then the router estimates.

@@ -18,7 +18,9 @@ UNREAD_KIND = "dead_letter"
 
 
 def read_unread_report(data: bytes) -> Mapping[str, Any]:
-    """The report's own fields. Raises Malformed where it gives no reason; such a report is stored and listed all the same."""
+    """The report's own fields. Raises Malformed where it gives no reason; such a report is stored
+    and listed all the same.
+    """
     report = find_report(read_object(data))
     reason = report.get("reason")
     if not isinstance(reason, str) or not reason:

@@ -1,6 +1,7 @@
 """A stored usage event as the settlement of budgets reads it: who spent how much, exactly.
 
-The cost is read from its text as the lake reads it, half up beyond nine places, and never as a float.
+The cost is read from its text as the lake reads it, half up beyond nine places, and never as a
+float.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ from router.contracts.usage import ADJUSTMENT_TYPE, ADJUSTMENTS, IDENTITY_FORM, 
 class UsageCost(Struct, frozen=True, gc=False):
     """One event. `event_id`: its identity; `nanos`: the cost, below 0 in adjustments alone.
 
-    `reference`: the assignment or request whose first event ends its reservation; None: the event itself does, or it is an adjustment.
-    `is_correlated`: else it spends no budget. `budget`: the only one in which an adjustment of a budget counts."""
+    `reference`: the assignment or request whose first event ends its reservation; None: the event
+    itself does, or it is an adjustment. `is_correlated`: else it spends no budget. `budget`: the
+    only one in which an adjustment of a budget counts.
+    """
 
     tenant_id: str
     provider_id: str
@@ -58,15 +61,30 @@ def read_usage_cost(data: bytes) -> UsageCost | None:
         return None
     event_id = body.event_id or identity_of(body.tenant_id, ids, body.status)
     reference = ids if body.event_id is None else None
-    return UsageCost(body.tenant_id, body.provider_id, reference, event_id, nanos, body.correlated, body.adjustment, body.budget)
+    return UsageCost(
+        body.tenant_id,
+        body.provider_id,
+        reference,
+        event_id,
+        nanos,
+        body.correlated,
+        body.adjustment,
+        body.budget,
+    )
 
 
 def _is_adjustment(body: _UsageBody) -> bool:
-    return body.adjustment in ADJUSTMENTS and body.event_type == ADJUSTMENT_TYPE and body.event_id is not None
+    return (
+        body.adjustment in ADJUSTMENTS
+        and body.event_type == ADJUSTMENT_TYPE
+        and body.event_id is not None
+    )
 
 
 def _is_outcome(body: _UsageBody, ids: str | None, nanos: int) -> bool:
-    """No payer and no worker makes an outcome that takes money off a bill, or that passes for an adjustment."""
+    """No payer and no worker makes an outcome that takes money off a bill, or that passes for an
+    adjustment.
+    """
     return bool(ids) and nanos >= 0 and body.event_type != ADJUSTMENT_TYPE
 
 

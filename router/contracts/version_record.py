@@ -1,7 +1,8 @@
-"""One version of a document as a bucket holds it: content, author, time. The bucket's history is the history of these records.
+"""One version of a document as a bucket holds it: content, author, time. The bucket's history is
+the history of these records.
 
-The writer counts versions: one more than the version before, also after a deletion. They are for people and for
-what a decision remembers; the lock is the bucket's own revision.
+The writer counts versions: one more than the version before, also after a deletion. They are for
+people and for what a decision remembers; the lock is the bucket's own revision.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from router.core.errors import Poison
 
 
 class VersionRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`time`: ISO, UTC. `hash`: sha256 of the document with its keys in order, hexadecimal. `note`: why it was written."""
+    """`time`: ISO, UTC. `hash`: sha256 of the document with its keys in order, hexadecimal. `note`:
+    why it was written.
+    """
 
     version: int
     author: str
@@ -47,7 +50,15 @@ def make_record(
     at = datetime.fromtimestamp(at_s, UTC) if at_s is not None else datetime.now(UTC)
     time = at.isoformat(timespec="milliseconds")
     digest = document_hash(document)
-    return VersionRecord(version=version, author=author, time=time, hash=digest, document=document, note=note, canary=canary)
+    return VersionRecord(
+        version=version,
+        author=author,
+        time=time,
+        hash=digest,
+        document=document,
+        note=note,
+        canary=canary,
+    )
 
 
 def document_hash(document: Mapping[str, object]) -> str:
@@ -61,7 +72,8 @@ def record_bytes(record: VersionRecord) -> bytes:
 
 def read_record(data: bytes) -> VersionRecord:
     """The record in these bytes. Raises Poison: they are no record, another client wrote them."""
-    if is_deeper(data, MAX_DEPTH + 2):  # the record is one level around its document, two around a candidate
+    # the record is one level around its document, two around a candidate
+    if is_deeper(data, MAX_DEPTH + 2):
         raise Poison(f"is nested deeper than {MAX_DEPTH}")
     try:
         record = _DECODER.decode(data)

@@ -1,10 +1,14 @@
-"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf (docs/reference/contracts.md#encodings).
+"""What workers send, as one object: bare JSON, a worker's envelope, or protobuf
+(docs/reference/contracts.md#encodings).
 
     {…}                                   bare
-    {version, kind, data{…}}              enveloped: `data`, and beside it what stands at the top, which wins
-    protobuf                              turned into the object that the same message would be in JSON
+    {version, kind, data{…}}              enveloped: `data`, and beside it what stands at the top,
+                                          which wins
+    protobuf                              turned into the object that the same message would be in
+                                          JSON
 
-Which fields it must have is said beside each message's shape (`result`, `ack`); this is the door they share.
+Which fields it must have is said beside each message's shape (`result`, `ack`); this is the door
+they share.
 """
 
 from __future__ import annotations
@@ -36,7 +40,8 @@ T = TypeVar("T")
 
 DAY_MS = 86_400_000
 MAX_COST = 1e9
-MAX_TIMESTAMP_AGE_MS = 40 * DAY_MS  # a result waits 7 days in its stream, and 30 more as a dead letter
+# a result waits 7 days in its stream, and 30 more as a dead letter
+MAX_TIMESTAMP_AGE_MS = 40 * DAY_MS
 MAX_TIMESTAMP_AHEAD_MS = DAY_MS
 
 _ENVELOPED = frozenset({"data"})
@@ -46,7 +51,8 @@ _SHARED = ("tenant_id", "trace_id", "msg_id")  # what an envelope may say beside
 class WorkerMessageLimits(Struct, frozen=True, kw_only=True):
     """What a worker's message may be. `strict`: any violation of the header contract refuses it.
 
-    The last three bound a result: what it costs, and how far its `timestamp` may lie from the time its stream stored it.
+    The last three bound a result: what it costs, and how far its `timestamp` may lie from the time
+    its stream stored it.
     """
 
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
@@ -58,11 +64,14 @@ class WorkerMessageLimits(Struct, frozen=True, kw_only=True):
 
 
 class MessageType(Struct, frozen=True):
-    """One message of workers. `envelope`: its name as an envelope's `kind`; `ids`: one of them makes protobuf believable."""
+    """One message of workers. `envelope`: its name as an envelope's `kind`; `ids`: one of them
+    makes protobuf believable.
+    """
 
     envelope: str
     ids: tuple[str, ...]
-    decode: Callable[[bytes], dict[str, Any]]  # raises DecodeError; proto3 does not tell empty from absent
+    # raises DecodeError; proto3 does not tell empty from absent
+    decode: Callable[[bytes], dict[str, Any]]
     kept: Set[str] = frozenset()  # fields that stay as they were written (`raw_json`)
 
 
@@ -82,7 +91,9 @@ def read(
     take: Callable[[Message, Object, WorkerMessageLimits], T],
     limits: WorkerMessageLimits = DEFAULT_LIMITS,
 ) -> ReadResult[T]:
-    """One stored message. A Fault's `code` is a dead letter's validation code, its `field` the place in the payload."""
+    """One stored message. A Fault's `code` is a dead letter's validation code, its `field` the
+    place in the payload.
+    """
     headers = message.headers
     body: Object = NOTHING
     try:
@@ -98,8 +109,12 @@ def read(
         return ReadResult(refused.as_fault(), violations(headers, body.get("tenant_id")))
 
 
-def read_body(data: bytes, kind: MessageType, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> dict[str, Any]:
-    """The message as an object. Raises Malformed when it is neither a JSON object nor this kind's protobuf, or beyond the limits."""
+def read_body(
+    data: bytes, kind: MessageType, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> dict[str, Any]:
+    """The message as an object. Raises Malformed when it is neither a JSON object nor this kind's
+    protobuf, or beyond the limits.
+    """
     if data[:1] == b"{":
         body = _read_json(data, kind, max_bytes, max_depth)
         return unwrap(body, kind.envelope) if "kind" in body else body
@@ -140,14 +155,20 @@ def _decode(data: bytes, kind: MessageType) -> dict[str, Any] | None:
         decoded = kind.decode(data)
     except DecodeError:
         return None
-    return decoded if any(decoded.values()) else None  # unknown fields only: bytes of something else
+    # unknown fields only: bytes of something else
+    return decoded if any(decoded.values()) else None
 
 
 def _check_version(header: str | None, body: Object) -> None:
     """Header, payload, then the subject's own `.v1`; `schema_version` reads as `version`."""
     version = header or _version_of(body)
     if version is not None and not is_supported_version(version):
-        raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
+        raise Malformed(
+            VERSION_UNSUPPORTED,
+            'Unsupported version: this subject speaks "1"',
+            STAGE_VERSION,
+            "version",
+        )
 
 
 def _version_of(body: Object) -> object:
@@ -157,4 +178,6 @@ def _version_of(body: Object) -> object:
 
 def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
     names = ", ".join(f"{header} ({rule})" for header, rule in broken)
-    return Malformed(HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0])
+    return Malformed(
+        HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0]
+    )

@@ -3,8 +3,9 @@
     $JS.ACK.STREAM.CONSUMER.DELIVERIES.SEQUENCE.DELIVERY.TIME.PENDING
     $JS.ACK.DOMAIN.ACCOUNT.STREAM.CONSUMER.DELIVERIES.SEQUENCE.DELIVERY.TIME.PENDING.…    with a domain
 
-Publishing `+ACK`, `-NAK`, `+TERM` or `+WPI` to it settles the message. Streams and consumers have no dot in their names.
-Source: https://docs.nats.io/using-nats/developer/develop_jetstream/consumers#delivery-details
+Publishing `+ACK`, `-NAK`, `+TERM` or `+WPI` to it settles the message. Streams and consumers have
+no dot in their names. Source:
+https://docs.nats.io/using-nats/developer/develop_jetstream/consumers#delivery-details
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class AckSubject(NamedTuple):
 
 
 def parse_ack_subject(subject: str) -> AckSubject:
-    """Raises ValueError or IndexError for a subject that is none: the server wrote it, so nothing checks it first."""
+    """Raises ValueError or IndexError for a subject that is none: the server wrote it, so nothing
+    checks it first.
+    """
     part = subject.split(".")
     at = find_stream(len(part))
     figures = [int(figure) for figure in part[at + 2 : at + 7]]

@@ -1,16 +1,20 @@
-"""A bounded cache: a limit for all values, an expiry for each; the least recently used value is removed first.
+"""A bounded cache: a limit for all values, an expiry for each; the least recently used value is
+removed first.
 
-`put` removes expired values: once a second, and at each further call while there are more, up to AT_ONCE of the least recently
-used ones. So no timer is needed. If all values live equally long, none stays longer than twice that time. Without calls of `put`
-no value is removed, and none is added either.
+`put` removes expired values: once a second, and at each further call while there are more, up to
+AT_ONCE of the least recently used ones. So no timer is needed. If all values live equally long,
+none stays longer than twice that time. Without calls of `put` no value is removed, and none is
+added either.
 
-Each value has an owner, usually a tenant. While an owner holds more than 1/SHARES of the cache, only values of such owners are
-removed to make room: a tenant that floods the cache does not remove the values of others. Each value also has a weight: a large
-value counts as several, so the limit of values is a limit of bytes too.
+Each value has an owner, usually a tenant. While an owner holds more than 1/SHARES of the cache,
+only values of such owners are removed to make room: a tenant that floods the cache does not remove
+the values of others. Each value also has a weight: a large value counts as several, so the limit of
+values is a limit of bytes too.
 
-An OrderedDict and two numbers per value. cachetools' caches with a time to live cost five times as much, and this one is used two
-or three times a message. The garbage collector does not track the values (`gc=False`; keys should be text for the same reason):
-else it would scan twenty thousand long-lived objects every second, 5 ms each time.
+An OrderedDict and two numbers per value. cachetools' caches with a time to live cost five times as
+much, and this one is used two or three times a message. The garbage collector does not track the
+values (`gc=False`; keys should be text for the same reason): else it would scan twenty thousand
+long-lived objects every second, 5 ms each time.
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ from msgspec import Struct
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-MAX_REMOVED_PER_CALL = 16  # removed, or examined to make room, by one call; a thousand would block the loop noticeably
+# removed, or examined to make room, by one call; a thousand would block the loop noticeably
+MAX_REMOVED_PER_CALL = 16
 CLEANUP_INTERVAL_S = 1.0
-SHARES = 64  # values of an owner below this part of the limit are not removed while another owner holds more
+# values of an owner below this part of the limit are not removed while another owner holds more
+SHARES = 64
 _SLACK = 8  # an eighth above the limit, any owner's values are removed
 _UNIT = 1024  # characters of one weight
 
@@ -40,7 +46,9 @@ class CacheEntry(Struct, Generic[V], frozen=True, gc=False):
 
 
 class BoundedCache(Generic[K, V]):
-    """Times are seconds of a clock that the caller chooses. `on_evicted` is called with each key that is removed to make room."""
+    """Times are seconds of a clock that the caller chooses. `on_evicted` is called with each key
+    that is removed to make room.
+    """
 
     def __init__(self, limit: int, on_evicted: Callable[[K], None] | None = None) -> None:
         self._limit = limit
@@ -53,7 +61,9 @@ class BoundedCache(Generic[K, V]):
         self._next_cleanup_at = -inf
 
     def get(self, key: K, now: float) -> V | None:
-        """The value of `key`, or None if it is missing or expired. It becomes the most recently used."""
+        """The value of `key`, or None if it is missing or expired. It becomes the most recently
+        used.
+        """
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -63,7 +73,9 @@ class BoundedCache(Generic[K, V]):
         self._entries.move_to_end(key)
         return entry.value
 
-    def put(self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1) -> None:
+    def put(
+        self, key: K, value: V, until: float, now: float, *, owner: str = "", weight: int = 1
+    ) -> None:
         if key in self._entries:  # seldom
             self.remove(key)
         self._entries[key] = CacheEntry(value, until, owner, weight)
@@ -83,7 +95,8 @@ class BoundedCache(Generic[K, V]):
 
     def keys(self) -> list[K]:
         """All keys, the least recently used first. It takes milliseconds: not for every message."""
-        return list(dict.keys(self._entries))  # an OrderedDict's own iteration takes ten times as long
+        # an OrderedDict's own iteration takes ten times as long
+        return list(dict.keys(self._entries))
 
     def peek(self, key: K, now: float) -> V | None:
         """As `get`, without becoming the most recently used."""
@@ -141,4 +154,5 @@ class BoundedCache(Generic[K, V]):
 
 def weight_of(metadata: Mapping[str, str]) -> int:
     """The weight of a value with this metadata: one, and one more for each kilobyte."""
-    return 1 + (len("".join(metadata)) + len("".join(metadata.values()))) // _UNIT  # once a message: a sum takes three times as long
+    # once a message: a sum takes three times as long
+    return 1 + (len("".join(metadata)) + len("".join(metadata.values()))) // _UNIT

@@ -1,7 +1,8 @@
 """Keeps a cancellation that `asyncio.wait_for` of a library would lose.
 
-Before Python 3.12 `wait_for` loses a cancellation that arrives together with the result or the error: the cancelled task goes on,
-and is not cancelled again. The router itself uses `asyncio.timeout`, which has no such defect; this is for libraries.
+Before Python 3.12 `wait_for` loses a cancellation that arrives together with the result or the
+error: the cancelled task goes on, and is not cancelled again. The router itself uses
+`asyncio.timeout`, which has no such defect; this is for libraries.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Everything queued since the last call as one batch (group commit): a commit costs as much for fifty items as for one.
+"""Everything queued since the last call as one batch (group commit): a commit costs as much for
+fifty items as for one.
 
     Coalescer     add … add ──> take ──> [many]
     GroupCommit   add ──> Deferred; run: all that wait ──> commit ──> each Deferred resolves with its own result
 
-What is added while one batch is worked on is the next batch. So under load a batch grows until what it costs as a whole (an fsync,
-a round trip) no longer counts, and an item that comes alone does not wait. Nothing here costs a task or a future for each item.
+What is added while one batch is worked on is the next batch. So under load a batch grows until what
+it costs as a whole (an fsync, a round trip) no longer counts, and an item that comes alone does not
+wait. Nothing here costs a task or a future for each item.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class Coalescer(Generic[T]):
         return taken
 
     async def take(self, most: int = MAX_BATCH, linger_s: float = 0.0) -> list[T]:
-        """Wait for at least one item; return at most so many, oldest first. `linger_s`: how long to wait for more after the first."""
+        """Wait for at least one item; return at most so many, oldest first. `linger_s`: how long to
+        wait for more after the first.
+        """
         await self._has_items.wait()
         if linger_s:
             await asyncio.sleep(linger_s)
@@ -56,14 +60,18 @@ class Coalescer(Generic[T]):
 
 
 class GroupCommit(Generic[T, R]):
-    """`commit` gets the items of a batch, and returns a result for each, or the exception in its place, in their order.
+    """`commit` gets the items of a batch, and returns a result for each, or the exception in its
+    place, in their order.
 
     `most`: items in one batch. `linger_s`: seconds that `run` waits for more items after the first.
     What `commit` raises cancels its batch and ends the run, which cancels all that wait.
     """
 
     def __init__(
-        self, commit: Callable[[Sequence[T]], Awaitable[Sequence[R | BaseException]]], most: int = MAX_BATCH, linger_s: float = 0.0
+        self,
+        commit: Callable[[Sequence[T]], Awaitable[Sequence[R | BaseException]]],
+        most: int = MAX_BATCH,
+        linger_s: float = 0.0,
     ) -> None:
         self._commit = commit
         self._most = most
@@ -96,7 +104,8 @@ class GroupCommit(Generic[T, R]):
             await self._work(self._queue.take_at_most(self._most))
 
     async def _work(self, batch: Iterable[tuple[T, Deferred[R]]]) -> None:
-        wanted = [(item, result) for item, result in batch if not result.is_resolved]  # a drain may have cancelled some
+        # a drain may have cancelled some
+        wanted = [(item, result) for item, result in batch if not result.is_resolved]
         try:
             results = await self._commit([item for item, _ in wanted])
             for (_, deferred), result in zip(wanted, results, strict=True):

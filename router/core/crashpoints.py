@@ -1,6 +1,8 @@
-"""Named places at which a test can kill the process: `CRASHPOINT=after_commit:7` ends it at the seventh pass.
+"""Named places at which a test can kill the process: `CRASHPOINT=after_commit:7` ends it at the
+seventh pass.
 
-As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable a crash point is an empty function.
+As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable a crash point is an
+empty function.
 
     before_create   after_create     around the record of an assignment
     before_publish                     no effect of the message is published
@@ -9,16 +11,22 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     after_ack                      the ack is written, and may be lost with the process
 
     invocation_recorded                an attempt's record is stored; its provider is not called
-    invocation_ended                 the provider has answered, or failed; no usage event is published
-    invocation_metered               the usage event is stored; the attempt's record stands, and no answer went out
+    invocation_ended                 the provider has answered, or failed; no usage event is
+                                     published
+    invocation_metered               the usage event is stored; the attempt's record stands, and no
+                                     answer went out
 
-    replay_noted                     a replay of dead letters recorded its targets; no message is published
-    replay_posted   replay_proven    messages are being published, or stored; their dead letters still exist
-    replay_removed                   the dead letters of one batch are deleted; the next batch is not started
+    replay_noted                     a replay of dead letters recorded its targets; no message is
+                                     published
+    replay_posted   replay_proven    messages are being published, or stored; their dead letters
+                                     still exist
+    replay_removed                   the dead letters of one batch are deleted; the next batch is
+                                     not started
     replay_ending                    all is done; the replay's record still exists
     replay_finished                  an earlier replay was finished; its record still exists
 
-    adjustment_stored                an operator's adjustment of usage is stored; its audit event is not
+    adjustment_stored                an operator's adjustment of usage is stored; its audit event is
+                                     not
     audit_recording                  a command's write is done; its audit event is not stored
 
     agent_received                   a batch of an agent's messages is read
@@ -28,16 +36,19 @@ As `kill -9` would: no cleanup, no flush, exit status 137. Without that variable
     agent_applied                    committed; no message is published
 
     inbox_received                   the rows of a batch are committed; no handler was started
-    inbox_handling  inbox_handled    a handler is about to run; it has answered, and its row is not updated
+    inbox_handling  inbox_handled    a handler is about to run; it has answered, and its row is not
+                                     updated
     inbox_marked                     the rows are updated; no message is acknowledged
     inbox_dead_letter_stored              a dead letter is stored; its row is not updated
 
     bus_processed                    a consumer's handler is done; its key is not marked
-    bus_marking                      its key, and what it wrote, are in a transaction that is not committed
+    bus_marking                      its key, and what it wrote, are in a transaction that is not
+                                     committed
     bus_marked                       they are committed; no message is acknowledged
 
     lake_after_write                 all files of a micro-batch are written; no commit names them
-    lake_after_bronze  …_quarantine  …_duplicates  …_conflicts    this table is committed; silver is not
+    lake_after_bronze  …_quarantine  …_duplicates  …_conflicts    this table is committed; silver is
+                                                   not
     lake_after_silver                silver, the truth of progress, is committed; gold is not
     lake_after_gold                  all tables are committed; no cut names their versions
     lake_after_commit                the batch is done; Spark does not know it
@@ -80,7 +91,9 @@ def _die() -> None:
 
 
 def _die_after_flush(turns: int = 3) -> None:
-    """Write pending messages first: the flusher needs a turn of the loop to wake up and one to write."""
+    """Write pending messages first: the flusher needs a turn of the loop to wake up and one to
+    write.
+    """
     if turns:
         asyncio.get_running_loop().call_soon(_die_after_flush, turns - 1)
     else:
@@ -95,4 +108,5 @@ def _resolve(setting: str | None, die: Callable[[], None]) -> Point:
 
 
 crashpoint = _resolve(os.environ.get("CRASHPOINT"), _die)
-crashpoint_sent = _resolve(os.environ.get("CRASHPOINT"), _die_after_flush)  # the same, after pending messages are written
+# the same, after pending messages are written
+crashpoint_sent = _resolve(os.environ.get("CRASHPOINT"), _die_after_flush)

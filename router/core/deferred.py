@@ -1,15 +1,20 @@
 """A value that is there later, handed over by a call: a future without the event loop's part in it.
 
-For work that is done for many callers at once (one request for a hundred lookups). A future costs each caller two turns of
-the loop, about 10 µs; this costs two calls. A caller that must wait may await it all the same.
+For work that is done for many callers at once (one request for a hundred lookups). A future costs
+each caller two turns of the loop, about 10 µs; this costs two calls. A caller that must wait may
+await it all the same.
 
-    deferred = Deferred()              its maker calls `resolve` once, in time, with the value or with the exception
-    deferred.add_callback(callback)    `callback` is called with the value or the exception, at once if it is there
+    deferred = Deferred()              its maker calls `resolve` once, in time, with the value or
+                                       with the exception
+    deferred.add_callback(callback)    `callback` is called with the value or the exception, at once
+                                       if it is there
     deferred.map(function)             another Deferred, of `function(value)`
     deferred.convert(function)         this Deferred, from now on of `function(value)`
-    deferred.cancel()                  resolve with CancelledError: what the maker resolves with afterwards is ignored
+    deferred.cancel()                  resolve with CancelledError: what the maker resolves with
+                                       afterwards is ignored
 
-A maker that may keep a value back for long gives a HoldableDeferred, and says so by `hold`: what only waits for its turn goes on then.
+A maker that may keep a value back for long gives a HoldableDeferred, and says so by `hold`: what
+only waits for its turn goes on then.
 """
 
 from __future__ import annotations
@@ -59,13 +64,19 @@ class Deferred(Generic[T]):
             self._callbacks.append(callback)
 
     def map(self, function: Callable[[T], R]) -> Deferred[R]:
-        """A Deferred of `function(value)`; exceptions are passed on. Cancelling it does not cancel this one."""
+        """A Deferred of `function(value)`; exceptions are passed on. Cancelling it does not cancel
+        this one.
+        """
         mapped: Deferred[R] = Deferred()
-        self.add_callback(lambda result: None if mapped.is_resolved else mapped.resolve(_apply(function, result)))
+        self.add_callback(
+            lambda result: None if mapped.is_resolved else mapped.resolve(_apply(function, result))
+        )
         return mapped
 
     def convert(self, function: Callable[[T], R]) -> Deferred[R]:
-        """`map` in place, at a third of its cost: for the only holder of this Deferred, before it adds a callback."""
+        """`map` in place, at a third of its cost: for the only holder of this Deferred, before it
+        adds a callback.
+        """
         converted = cast("Deferred[R]", self)
         if self.is_resolved:
             converted._result = _apply(function, self._result)
@@ -80,7 +91,9 @@ class Deferred(Generic[T]):
 
 
 class HoldableDeferred(Deferred[T]):
-    """A Deferred whose maker tells when its value will take long, though all is well: who only waits for its turn goes on."""
+    """A Deferred whose maker tells when its value will take long, though all is well: who only
+    waits for its turn goes on.
+    """
 
     __slots__ = ("_on_held", "is_held")
 
@@ -123,7 +136,9 @@ def _settle(future: asyncio.Future[T], result: T | BaseException) -> None:
 
 
 def _make_raisable(exc: BaseException) -> BaseException:
-    """No future takes a StopIteration: a coroutine that awaits it would end as if it had returned. Python's own answer, a RuntimeError."""
+    """No future takes a StopIteration: a coroutine that awaits it would end as if it had returned.
+    Python's own answer, a RuntimeError.
+    """
     if not isinstance(exc, StopIteration):
         return exc
     raisable = RuntimeError(f"it raised {exc!r}")

@@ -42,7 +42,9 @@ class TooLargeToStore(Poison):
 
 
 class Misconfigured(RouterError):
-    """The process must refuse to start: `setting` is the setting to correct, the text says what is legal."""
+    """The process must refuse to start: `setting` is the setting to correct, the text says what is
+    legal.
+    """
 
     code = "misconfigured"
 
@@ -62,19 +64,27 @@ class ConnectionLost(BrokerUnavailable):
 
 
 class NoLeader(BrokerUnavailable):
-    """JetStream does not answer: the cluster, a stream or a consumer has no leader now. Waiting helps, no setting is wrong."""
+    """JetStream does not answer: the cluster, a stream or a consumer has no leader now. Waiting
+    helps, no setting is wrong.
+    """
 
 
 class QuorumLost(NoLeader):
-    """What leads a stream or a consumer cannot reach enough of its servers. Another server may be on the other side."""
+    """What leads a stream or a consumer cannot reach enough of its servers. Another server may be
+    on the other side.
+    """
 
 
 class ConnectionStuck(BrokerUnavailable):
-    """The connection does not come back though its servers can be reached. Only another one helps: mostly, a new process."""
+    """The connection does not come back though its servers can be reached. Only another one helps:
+    mostly, a new process.
+    """
 
 
 class BrokerDenied(BrokerUnavailable):
-    """The broker refuses this process. Waiting does not help: its configuration, or a setting here, must be corrected."""
+    """The broker refuses this process. Waiting does not help: its configuration, or a setting here,
+    must be corrected.
+    """
 
 
 class LoginRefused(BrokerDenied):
@@ -90,13 +100,17 @@ class NoJetStream(BrokerDenied):
 
 
 class StorageFull(Transient):
-    """A stream or a bucket is full: the message may be stored later; other streams are not affected."""
+    """A stream or a bucket is full: the message may be stored later; other streams are not
+    affected.
+    """
 
     code = "storage_full"
 
 
 class StorageRefused(BrokerUnavailable):
-    """A stream or a bucket takes nothing until an operator mends it: it is missing, sealed, or set up for something else."""
+    """A stream or a bucket takes nothing until an operator mends it: it is missing, sealed, or set
+    up for something else.
+    """
 
 
 class NotFound(StorageRefused):
@@ -122,7 +136,9 @@ class Conflict(RouterError):
 
     code = "conflict"
 
-    def __init__(self, message: str, revision: int | None = None, *, version: int | None = None) -> None:
+    def __init__(
+        self, message: str, revision: int | None = None, *, version: int | None = None
+    ) -> None:
         super().__init__(message)
         self.revision = revision
         self.version = version

@@ -7,13 +7,16 @@
          ── deficit round robin ────────> the next item; a large one costs its tenant more turns
     of a tenant, what goes first ─> before its other items; of five turns of the tenant that has both, one is for the others
 
-What goes first takes no turn and no place of another tenant. `put_instead` gives it the place of the newest other item of its tenant, and
-the others keep a fifth of the places that their tenant holds: both kinds go on, however many come of either.
+What goes first takes no turn and no place of another tenant. `put_instead` gives it the place of
+the newest other item of its tenant, and the others keep a fifth of the places that their tenant
+holds: both kinds go on, however many come of either.
 
-A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998, https://doi.org/10.1109/90.664262). Many
-would halve what is free until nothing is, so an equal share of the whole is any tenant's. A tenant that asks now and then need not wait
-for a round of a hundred that flood (sparse flows, RFC 8290, https://www.rfc-editor.org/rfc/rfc8290). Both calls cost the same however many
-tenants wait (deficit round robin, Shreedhar and Varghese 1996, https://doi.org/10.1109/90.502236).
+A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998,
+https://doi.org/10.1109/90.664262). Many would halve what is free until nothing is, so an equal
+share of the whole is any tenant's. A tenant that asks now and then need not wait for a round of a
+hundred that flood (sparse flows, RFC 8290, https://www.rfc-editor.org/rfc/rfc8290). Both calls cost
+the same however many tenants wait (deficit round robin, Shreedhar and Varghese 1996,
+https://doi.org/10.1109/90.502236).
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ COST_BYTES = 65_536  # one turn serves an item of up to so many bytes; one of 1 
 NEWCOMERS_IN_ROW = 4  # then one of the round is served, however many new names a flood makes up
 FIRST_IN_ROW = 4  # items that go first, then one of the others of the tenant
 PARTS = FIRST_IN_ROW + 1
-MAX_SHARE_FACTOR = 4  # as many places at most: each newcomer makes the equal share smaller, and takes no place away
+# as many places at most: each newcomer makes the equal share smaller, and takes no place away
+MAX_SHARE_FACTOR = 4
 NO_WEIGHTS: Mapping[str, int] = MappingProxyType({})
 
 
@@ -59,10 +63,16 @@ class TenantQueue(Struct, Generic[T]):
     @property
     def line(self) -> deque[QueuedItem[T]]:
         """Which of both is served next; neither may be, of a tenant that holds nothing."""
-        return self.first if self.first and (not self.others or self.in_row < FIRST_IN_ROW) else self.others
+        return (
+            self.first
+            if self.first and (not self.others or self.in_row < FIRST_IN_ROW)
+            else self.others
+        )
 
     def gives_way(self, *, goes_first: bool) -> bool:
-        """Whether one of the other kind leaves its place: the others keep a fifth, and take it back."""
+        """Whether one of the other kind leaves its place: the others keep a fifth, and take it
+        back.
+        """
         others = len(self.others)
         return (others - 1) * PARTS >= len(self) if goes_first else others * PARTS < len(self)
 
@@ -76,15 +86,21 @@ class TenantQueue(Struct, Generic[T]):
 
 
 class FairQueue(Generic[T]):
-    """At most `places` items of `max_bytes` together, with equal shares MAX_SHARE_FACTOR times as much. No weight: 1."""
+    """At most `places` items of `max_bytes` together, with equal shares MAX_SHARE_FACTOR times as
+    much. No weight: 1.
+    """
 
-    def __init__(self, places: int, max_bytes: int, weights: Mapping[str, int] = NO_WEIGHTS) -> None:
+    def __init__(
+        self, places: int, max_bytes: int, weights: Mapping[str, int] = NO_WEIGHTS
+    ) -> None:
         self._places = self._free_places = places
         self._bytes = max_bytes
         self._free_bytes = max_bytes
         self._weights = weights
-        self._tenants: OrderedDict[str, TenantQueue[T]] = OrderedDict()  # those that wait; the next to be served first
-        self._newcomers: OrderedDict[str, None] = OrderedDict()  # those that held nothing before, until their first turn
+        # those that wait; the next to be served first
+        self._tenants: OrderedDict[str, TenantQueue[T]] = OrderedDict()
+        # those that held nothing before, until their first turn
+        self._newcomers: OrderedDict[str, None] = OrderedDict()
         self._in_row = 0  # newcomers that were served one after the other
         self._length = 0
 
@@ -103,7 +119,9 @@ class FairQueue(Generic[T]):
         return True
 
     def put_instead(self, tenant: str, item: T, size: int, *, goes_first: bool = False) -> T | None:
-        """Queue an item in the place of the newest of its tenant's other kind, which is returned. None: it is not queued."""
+        """Queue an item in the place of the newest of its tenant's other kind, which is returned.
+        None: it is not queued.
+        """
         queue = self._tenants.get(tenant)
         if queue is None or not queue.gives_way(goes_first=goes_first):
             return None
@@ -134,13 +152,21 @@ class FairQueue(Generic[T]):
         """Whether `put` would queue an item of so many bytes."""
         queue, weight = self._tenants.get(tenant), self._weights.get(tenant, 1)
         places, used = (len(queue), queue.size) if queue is not None else (0, 0)
-        if places < weight * self._free_places and size <= self._free_bytes and used + size <= weight * self._free_bytes:
+        if (
+            places < weight * self._free_places
+            and size <= self._free_bytes
+            and used + size <= weight * self._free_bytes
+        ):
             return True
-        parts = len(self._tenants) + (1 if queue is not None else 2)  # all that wait, this one, and one that may come
+        # all that wait, this one, and one that may come
+        parts = len(self._tenants) + (1 if queue is not None else 2)
         if parts * places >= weight * self._places or parts * (used + size) > weight * self._bytes:
             return False
         beyond = MAX_SHARE_FACTOR - 1
-        return self._free_places > -beyond * self._places and self._free_bytes - size >= -beyond * self._bytes
+        return (
+            self._free_places > -beyond * self._places
+            and self._free_bytes - size >= -beyond * self._bytes
+        )
 
     def take(self) -> T | None:
         """The next item, or None when nothing waits."""
@@ -165,7 +191,9 @@ class FairQueue(Generic[T]):
         return tenant
 
     def take_of(self, is_ready: Callable[[str], bool]) -> T | None:
-        """The next item of the next tenant that is ready for one; None when none is. Sizes cost no turns here."""
+        """The next item of the next tenant that is ready for one; None when none is. Sizes cost no
+        turns here.
+        """
         tenant = next(filter(is_ready, self._tenants), None)
         if tenant is None:
             return None

@@ -1,9 +1,11 @@
-"""Slots that tenants share: a tenant holds at most as many as are free, so another tenant always finds one.
+"""Slots that tenants share: a tenant holds at most as many as are free, so another tenant always
+finds one.
 
     acquire(tenant)   take a slot while the tenant holds fewer than are free; False: try again later
     release(tenant)   give a slot back
 
-A single tenant gets half of all slots, two busy tenants a third each. No slot is reserved for tenants without requests.
+A single tenant gets half of all slots, two busy tenants a third each. No slot is reserved for
+tenants without requests.
 """
 
 from __future__ import annotations

@@ -1,12 +1,15 @@
-"""What would end a process fails one call when a user's function raises it: `sys.exit()`, `raise KeyboardInterrupt`.
+"""What would end a process fails one call when a user's function raises it: `sys.exit()`, `raise
+KeyboardInterrupt`.
 
     with contain_exit:
-        answer = handler(message)           SystemExit -> HandlerExited, which is an exception like any other
+        answer = handler(message)           SystemExit -> HandlerExited, which is an exception like
+                                            any other
 
-What the caller itself is told passes: a cancellation, Ctrl-C, the end of a generator. Ctrl-C and the end of a generator reach a function
-from outside, wherever it is; the same exception is the function's own where a `raise` statement of it raised it. A function that awaits
-a task which other code cancelled raises CancelledError, too, and its caller is not cancelled: `contain_cancellation` makes a HandlerExited
-of that.
+What the caller itself is told passes: a cancellation, Ctrl-C, the end of a generator. Ctrl-C and
+the end of a generator reach a function from outside, wherever it is; the same exception is the
+function's own where a `raise` statement of it raised it. A function that awaits a task which other
+code cancelled raises CancelledError, too, and its caller is not cancelled: `contain_cancellation`
+makes a HandlerExited of that.
 """
 
 from __future__ import annotations
@@ -29,16 +32,24 @@ class _ExitContainment:
 
     def __enter__(self) -> None: ...
 
-    def __exit__(self, _: type[BaseException] | None, exc: BaseException | None, __: TracebackType | None) -> None:
+    def __exit__(
+        self, _: type[BaseException] | None, exc: BaseException | None, __: TracebackType | None
+    ) -> None:
         """Raises HandlerExited."""
-        if exc is not None and not isinstance(exc, Exception | asyncio.CancelledError) and not is_from_outside(exc):
+        if (
+            exc is not None
+            and not isinstance(exc, Exception | asyncio.CancelledError)
+            and not is_from_outside(exc)
+        ):
             raise build_exit_error(exc) from exc
 
 
 class _CancellationContainment(_ExitContainment):
     """As the other, and it contains a cancellation that is not the current task's."""
 
-    def __exit__(self, _: type[BaseException] | None, exc: BaseException | None, __: TracebackType | None) -> None:
+    def __exit__(
+        self, _: type[BaseException] | None, exc: BaseException | None, __: TracebackType | None
+    ) -> None:
         """Raises HandlerExited."""
         if isinstance(exc, asyncio.CancelledError) and not is_cancelled():
             raise HandlerExited("a task that it awaited was cancelled") from exc
@@ -72,7 +83,9 @@ def is_from_outside(exc: BaseException) -> bool:
 
 
 def _is_raised_by_function(exc: BaseException) -> bool:
-    """By a `raise` statement, and not by one of the signal's handler: both others stop a function at any other instruction."""
+    """By a `raise` statement, and not by one of the signal's handler: both others stop a function
+    at any other instruction.
+    """
     trace, on_signal, is_raise = exc.__traceback__, _code_of_signal_handler(), False
     while trace is not None:
         code = trace.tb_frame.f_code

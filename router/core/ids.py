@@ -1,7 +1,7 @@
 """Names that come from outside, checked before they become a subject, a key, a path or a label.
 
-Every rule here is one line of docs/reference/contracts.md#ids or docs/reference/contracts.md#keys; `key` is the only way an id becomes
-part of a bucket's key.
+Every rule here is one line of docs/reference/contracts.md#ids or docs/reference/contracts.md#keys;
+`key` is the only way an id becomes part of a bucket's key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ NAME_PATTERN = r"[A-Za-z0-9_-]{1,64}"
 _SCOPED = re.compile(SCOPED_PATTERN)
 _TOKEN = re.compile(NAME_PATTERN)
 _IN_SUBJECTS = r"[^\s.*>\x00-\x20\x7f\ud800-\udfff]+"  # half a surrogate pair could never be sent
-_PLAIN_SUBJECT = re.compile(r"[A-Za-z0-9_$-]++(?:\.[A-Za-z0-9_$-]++)*+")  # most are; this is three times as fast as the next one
+# most are; this is three times as fast as the next one
+_PLAIN_SUBJECT = re.compile(r"[A-Za-z0-9_$-]++(?:\.[A-Za-z0-9_$-]++)*+")
 _LITERAL = re.compile(rf"{_IN_SUBJECTS}(\.{_IN_SUBJECTS})*")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]*")
 _PLAIN_KEYS = re.compile(r"[A-Za-z0-9_.-]*")
@@ -34,24 +35,32 @@ _KEY_UNSAFE = re.compile(rb"[^A-Za-z0-9_-]")
 _ESCAPED = re.compile(rb"=([0-9A-F]{2})")
 _TOKEN_LETTERS = 11  # 66 random bits
 _BLOCK_BYTES = 33 * 64  # of the kernel's randomness at once: 256 tokens
-_NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11").bytes  # ours, fixed for ever: derived ids hang on it
+# ours, fixed for ever: derived ids hang on it
+_NAMESPACE = uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11").bytes
 _VARIANTS = {digit: f"{int(digit, 16) & 3 | 8:x}" for digit in "0123456789abcdef"}
 
 
 def is_opaque(text: str) -> bool:
-    """1..128 printable ASCII characters without a space: request, message, assignment, trace, run, flow, step ids."""
-    return 0 < len(text) <= MAX_NAME and text.isascii() and text.isprintable() and " " not in text  # half the time of a regular expression
+    """1..128 printable ASCII characters without a space: request, message, assignment, trace, run,
+    flow, step ids.
+    """
+    # half the time of a regular expression
+    return 0 < len(text) <= MAX_NAME and text.isascii() and text.isprintable() and " " not in text
 
 
 def is_scoped(text: str) -> bool:
-    """A tenant or policy id: `[A-Za-z0-9_.:-]{1,128}`, not starting with `.` or `_` (`_shared` is ours)."""
+    """A tenant or policy id: `[A-Za-z0-9_.:-]{1,128}`, not starting with `.` or `_` (`_shared` is
+    ours).
+    """
     return _SCOPED.fullmatch(text) is not None
 
 
 class ScopedNames(dict[str, bool]):
-    """`is_scoped` with its answers kept: tenants and policies are few and come back. `names[text]` costs a look.
+    """`is_scoped` with its answers kept: tenants and policies are few and come back. `names[text]`
+    costs a look.
 
-    A text that is too long to be a name is answered and never kept: what is kept is at most `limit` times 128 characters.
+    A text that is too long to be a name is answered and never kept: what is kept is at most `limit`
+    times 128 characters.
     """
 
     def __init__(self, limit: int = 4096) -> None:
@@ -74,20 +83,29 @@ def is_token(text: str) -> bool:
 
 def is_literal_subject(text: str) -> bool:
     """A subject that can be published to: no wildcard, no space, no empty token."""
-    return len(text) <= MAX_SUBJECT and (_PLAIN_SUBJECT.fullmatch(text) is not None or _LITERAL.fullmatch(text) is not None)
+    return len(text) <= MAX_SUBJECT and (
+        _PLAIN_SUBJECT.fullmatch(text) is not None or _LITERAL.fullmatch(text) is not None
+    )
 
 
 def subject_matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a subject matches one of these patterns (`*` one token, `>` the rest); each subject is worked out once."""
+    """Whether a subject matches one of these patterns (`*` one token, `>` the rest); each subject
+    is worked out once.
+    """
     wanted = [pattern.split(".") for pattern in patterns]
-    matches = lru_cache(maxsize=1024)(lambda subject: any(_matches(pattern, subject.split(".")) for pattern in wanted))
+    matches = lru_cache(maxsize=1024)(
+        lambda subject: any(_matches(pattern, subject.split(".")) for pattern in wanted)
+    )
     return lambda subject: len(subject) <= MAX_SUBJECT and matches(subject)
 
 
 def key(*parts: str) -> str:
-    """A bucket key: each byte outside `[A-Za-z0-9_-]` written `=XX`, parts joined by `.`; no two tuples share a key."""
+    """A bucket key: each byte outside `[A-Za-z0-9_-]` written `=XX`, parts joined by `.`; no two
+    tuples share a key.
+    """
     joined = ".".join(parts)
-    if _PLAIN_KEYS.fullmatch(joined) and joined.count(".") == len(parts) - 1:  # nearly always, and one search for all parts
+    # nearly always, and one search for all parts
+    if _PLAIN_KEYS.fullmatch(joined) and joined.count(".") == len(parts) - 1:
         return joined
     return ".".join([part if _PLAIN_KEY.fullmatch(part) else _escape(part) for part in parts])
 
@@ -102,7 +120,9 @@ def parts_of(key_: str) -> tuple[str, ...] | None:
 
 
 def random_tokens() -> Iterator[str]:
-    """Tokens for subjects, for ever: 11 characters each, and none of them helps to guess another. Drawn from the kernel by the block."""
+    """Tokens for subjects, for ever: 11 characters each, and none of them helps to guess another.
+    Drawn from the kernel by the block.
+    """
     while True:
         block = base64.urlsafe_b64encode(os.urandom(_BLOCK_BYTES)).decode()
         for at in range(0, len(block), _TOKEN_LETTERS):
@@ -110,17 +130,22 @@ def random_tokens() -> Iterator[str]:
 
 
 def bucket_prefix(bucket: str) -> str:
-    """What the subjects of a bucket's entries begin with where they are read; `JetStream.write_subject` says where they are written."""
+    """What the subjects of a bucket's entries begin with where they are read;
+    `JetStream.write_subject` says where they are written.
+    """
     return f"$KV.{bucket}."
 
 
 def derived_uuid(*parts: str) -> str:
-    """The same parts give the same valid UUID, on every instance and for ever: `uuid.uuid5`, at a third of its time.
+    """The same parts give the same valid UUID, on every instance and for ever: `uuid.uuid5`, at a
+    third of its time.
 
     https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-5
     """
     text = hashlib.sha1(_NAMESPACE + "\x00".join(parts).encode(), usedforsecurity=False).hexdigest()
-    return f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANTS[text[16]]}{text[17:20]}-{text[20:32]}"
+    return (
+        f"{text[:8]}-{text[8:12]}-5{text[13:16]}-{_VARIANTS[text[16]]}{text[17:20]}-{text[20:32]}"
+    )
 
 
 def sha256_hex(data: bytes) -> str:

@@ -1,4 +1,6 @@
-"""Moments as operators write them: `10m`, `2h`, `7d` ago, or an ISO time; and as messages hold them."""
+"""Moments as operators write them: `10m`, `2h`, `7d` ago, or an ISO time; and as messages hold
+them.
+"""
 
 from __future__ import annotations
 

@@ -7,5 +7,7 @@ class LeaseShort(Exception):
     """Raised by a decision, which may be tried again after `wait`. Nothing is reserved by it."""
 
     async def wait(self) -> None:
-        """Until the bucket has answered. Raises BrokerUnavailable where the decision cannot do without."""
+        """Until the bucket has answered. Raises BrokerUnavailable where the decision cannot do
+        without.
+        """
         raise NotImplementedError

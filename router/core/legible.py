@@ -1,7 +1,7 @@
 """Make names that events brought safe to show: on a page, and in a spreadsheet.
 
-Invisible characters steer programs: ESC a terminal, U+202E the direction of a line, a leading `=` a spreadsheet. JSON keeps names
-as they are.
+Invisible characters steer programs: ESC a terminal, U+202E the direction of a line, a leading `=` a
+spreadsheet. JSON keeps names as they are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ def make_legible(text: str) -> str:
     """Write the text on one line, with escapes for characters that cannot be seen."""
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode() for one in text)
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
+        for one in text
+    )
 
 
 def shorten(text: str, most: int = MAX_NAME_LENGTH) -> str:
@@ -24,6 +27,8 @@ def shorten(text: str, most: int = MAX_NAME_LENGTH) -> str:
 
 
 def escape_cell(text: str) -> str:
-    """Write text for a CSV that no spreadsheet takes for a formula: a leading apostrophe marks it as text."""
+    """Write text for a CSV that no spreadsheet takes for a formula: a leading apostrophe marks it
+    as text.
+    """
     shown = make_legible(text)
     return f"'{shown}" if shown.lstrip()[:1] in _FORMULA else shown

@@ -1,7 +1,8 @@
-"""Hides secrets in everything that is written: values of masked keys (docs/reference/operators.md#masked), and logins inside addresses.
+"""Hides secrets in everything that is written: values of masked keys
+(docs/reference/operators.md#masked), and logins inside addresses.
 
-It also limits lengths: a text from outside is cut before it is logged (`shorten`, `truncate`). Hiding a login costs one pass over
-the text, whatever it contains.
+It also limits lengths: a text from outside is cut before it is logged (`shorten`, `truncate`).
+Hiding a login costs one pass over the text, whatever it contains.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _DEEPEST = 16  # a value that contains itself must not block the log
 PEM = "-----BEGIN"
 _SEED = re.compile(r"\bS[ACNOUX][A-Z2-7]{56}\b")  # of an nkey
 _BEHIND_PATH = re.compile(r"[?#]")
-_WORD = re.compile(r'[^\s,"\\]+')  # an address is within one word; words do not overlap, so this is one pass
+# an address is within one word; words do not overlap, so this is one pass
+_WORD = re.compile(r'[^\s,"\\]+')
 
 
 def is_masked_key(key: object) -> bool:
@@ -50,7 +52,9 @@ def is_masked_key(key: object) -> bool:
 
 
 def hide_login(address: str) -> str:
-    """The address of one server, with or without a scheme: everything between that and the host is hidden."""
+    """The address of one server, with or without a scheme: everything between that and the host is
+    hidden.
+    """
     login, at, host = address.rpartition("@")
     scheme, slashes, _ = login.partition("//") if "//" in login else ("", "", login)
     return f"{scheme}{slashes}{MASK}@{host}" if at else address
@@ -78,10 +82,17 @@ def hide_logins(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """The text for a terminal: control characters and other invisible ones are escaped; line breaks stay."""
+    """The text for a terminal: control characters and other invisible ones are escaped; line breaks
+    stay.
+    """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape", "backslashreplace").decode() for c in text)
+    return "".join(
+        c
+        if c.isprintable() or c == "\n"
+        else c.encode("unicode_escape", "backslashreplace").decode()
+        for c in text
+    )
 
 
 def _hide_login_in_word(word: re.Match[str]) -> str:
@@ -92,29 +103,45 @@ def _hide_login_in_word(word: re.Match[str]) -> str:
 
 
 def shorten(text: str, most: int = MAX_TEXT) -> str:
-    """The beginning and the end of a long text: an exception describes at its end what happened. The cut leaves no half of a login."""
+    """The beginning and the end of a long text: an exception describes at its end what happened.
+    The cut leaves no half of a login.
+    """
     if len(text) <= most:
         return text
     kept = (most - _ROOM_FOR_COUNT) // 2
-    # A word that the cut divides may be an address: an @ behind it, or a // before it, makes it one.
+    # A word that the cut divides may be an address: an @ behind it, or a // before it, makes it
+    # one.
     head = hide_logins(f"{text[:kept]}@")[:-1]
     tail = hide_logins(f"//{text[-kept:]}").removeprefix("//")
     return f"{head} {CUT} {len(text) - 2 * kept} characters left out {CUT} {tail}"
 
 
 def truncate(value: object, depth: int = 0) -> object:
-    """The same value for a log line: long texts are cut, long lists and objects keep their first items."""
+    """The same value for a log line: long texts are cut, long lists and objects keep their first
+    items.
+    """
     match value:
         case str():
             return shorten(value)
         case _ if depth > _DEEPEST:
             return CUT
         case Mapping():
-            kept = {_short_key(key): truncate(inner, depth + 1) for key, inner in islice(value.items(), MAX_ITEMS)}
-            return kept if len(value) <= MAX_ITEMS else {**kept, CUT: f"{len(value) - MAX_ITEMS} left out"}
+            kept = {
+                _short_key(key): truncate(inner, depth + 1)
+                for key, inner in islice(value.items(), MAX_ITEMS)
+            }
+            return (
+                kept
+                if len(value) <= MAX_ITEMS
+                else {**kept, CUT: f"{len(value) - MAX_ITEMS} left out"}
+            )
         case list() | tuple() | set() | frozenset():
             items = [truncate(inner, depth + 1) for inner in islice(value, MAX_ITEMS)]
-            return items if len(value) <= MAX_ITEMS else [*items, f"{CUT} {len(value) - MAX_ITEMS} left out"]
+            return (
+                items
+                if len(value) <= MAX_ITEMS
+                else [*items, f"{CUT} {len(value) - MAX_ITEMS} left out"]
+            )
         case bytes() | bytearray():
             return shorten(repr(value[: MAX_TEXT + 1]))
         case _:
@@ -131,7 +158,10 @@ def mask_secrets(value: object, depth: int = 0) -> object:
         return CUT
     match value:
         case Mapping():
-            return {key: MASK if is_masked_key(key) else mask_secrets(inner, depth + 1) for key, inner in value.items()}
+            return {
+                key: MASK if is_masked_key(key) else mask_secrets(inner, depth + 1)
+                for key, inner in value.items()
+            }
         case list() | tuple() | set() | frozenset():
             return [mask_secrets(inner, depth + 1) for inner in value]
         case _:

@@ -31,7 +31,8 @@ class Message(Struct, frozen=True, gc=False):
     ack_subject: str  # read by delivery only
     attempts: int = 1  # the number of this attempt, counted over all processes
     revision: int = 0  # of its attempt record (`delivery.consume.attempts`); 0: it has none
-    is_first_assumed: bool = False  # the first attempt may not have started: its process died without recording it
+    # the first attempt may not have started: its process died without recording it
+    is_first_assumed: bool = False
     is_recorded: bool = False  # its attempt record has an earlier attempt
 
     @property
@@ -44,18 +45,24 @@ class Message(Struct, frozen=True, gc=False):
 
 
 class Effect(Struct, frozen=True, gc=False):
-    """A message to be stored. `id` becomes its Nats-Msg-Id: deterministic, so storing it twice stores it once."""
+    """A message to be stored. `id` becomes its Nats-Msg-Id: deterministic, so storing it twice
+    stores it once.
+    """
 
     subject: str
     data: bytes
     id: str
     headers: Mapping[str, str] = NO_HEADERS
-    is_dead_letter: bool = False  # its duplicate counts only while the first one exists (docs/explanation/durability.md#dead-letters)
-    owner: str = ""  # its tenant; if set, an effect with an id that is known to be stored is not published again
+    # its duplicate counts only while the first one exists
+    # (docs/explanation/durability.md#dead-letters)
+    is_dead_letter: bool = False
+    # its tenant; if set, an effect with an id that is known to be stored is not published again
+    owner: str = ""
 
 
 class Reply(Struct, frozen=True, gc=False):
-    """An answer. The handler decides its content, delivery its address (docs/reference/contracts.md#replies).
+    """An answer. The handler decides its content, delivery its address
+    (docs/reference/contracts.md#replies).
 
     The ids become headers on the reply subject, which many clients read.
     """

@@ -29,8 +29,9 @@ PROCESSING_ERROR = "processing_error"
 class Fault(Struct, frozen=True):
     """Why it failed: the content of the dead letter and of the error reply.
 
-    `code` is a dead letter's validation code or an answer's error code (docs/reference/contracts.md#errors), `field` the place
-    in the RouteRequest, `stage` the step of validation that refused it.
+    `code` is a dead letter's validation code or an answer's error code
+    (docs/reference/contracts.md#errors), `field` the place in the RouteRequest, `stage` the step of
+    validation that refused it.
     """
 
     code: str
@@ -48,15 +49,19 @@ class PublishAck(Struct, frozen=True, gc=False):
     is_duplicate: bool
 
 
-# What follows from the publish acks: None, or one more Done, whose effects are stored before the reply too; its reply is not sent.
+# What follows from the publish acks: None, or one more Done, whose effects are stored before the
+# reply too; its reply is not sent.
 Then = Callable[[Sequence[PublishAck]], "Awaitable[Done | None] | Done | None"]
 
-# The handler's own store: after the publish acks, before the ack. One that stores in memory alone is done when it returns None.
+# The handler's own store: after the publish acks, before the ack. One that stores in memory alone
+# is done when it returns None.
 Commit = Callable[[Sequence[PublishAck]], Awaitable[None] | None]
 
 
 class Done(Struct, frozen=True, gc=False):
-    """It was handled: `effects` are stored, `commit` runs, `then` tells what follows, the reply is sent, then the message is acked."""
+    """It was handled: `effects` are stored, `commit` runs, `then` tells what follows, the reply is
+    sent, then the message is acked.
+    """
 
     effects: tuple[Effect, ...] = ()
     reply: Reply | None = None
@@ -65,7 +70,9 @@ class Done(Struct, frozen=True, gc=False):
 
 
 class Retry(Struct, frozen=True):
-    """Not now. `delay` in seconds, None = the consumer's backoff; `uses_attempt` False: the message did not cause it."""
+    """Not now. `delay` in seconds, None = the consumer's backoff; `uses_attempt` False: the message
+    did not cause it.
+    """
 
     fault: Fault
     delay: float | None = None
@@ -88,4 +95,5 @@ class Hold(Struct, frozen=True):
 
 
 Outcome = Done | Retry | Dead | Hold
-Handler = Callable[[Message], Outcome | Awaitable[Outcome]]  # a value is fastest, then a Deferred; any other awaitable takes a slot
+# a value is fastest, then a Deferred; any other awaitable takes a slot
+Handler = Callable[[Message], Outcome | Awaitable[Outcome]]

@@ -1,4 +1,5 @@
-"""The rest of an awaitable whose first step is done: so a caller learns whether it waits before it spends anything on the waiting.
+"""The rest of an awaitable whose first step is done: so a caller learns whether it waits before it
+spends anything on the waiting.
 
     steps = handler(message).__await__()
     try:
@@ -7,7 +8,8 @@
         return ended.value                                  it never waits: no task, timer or slot is needed
     return await RemainingSteps(steps, waits_for)
 
-Both must happen in one task: what the awaitable waits for wakes that task, and its timeouts cancel it.
+Both must happen in one task: what the awaitable waits for wakes that task, and its timeouts cancel
+it.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class RemainingSteps(Generic[T_co]):
         while True:
             try:
                 yield waits_for
-            except BaseException as exc:  # as `yield from` passes it on: a cancellation is the awaitable's to handle
+            except BaseException as exc:
+                # as `yield from` passes it on: a cancellation is the awaitable's to handle
                 try:
                     waits_for = self._steps.throw(exc)
                 except StopIteration as ended:

@@ -1,8 +1,11 @@
-"""Headers of which one stands several times: readers take its first value, a dead letter and a replay keep them all.
+"""Headers of which one stands several times: readers take its first value, a dead letter and a
+replay keep them all.
 
-    X-Own: one, X-Own: two      headers["X-Own"] == "one"; tell_headers(headers)["X-Own"] == ["one", "two"]
+    X-Own: one, X-Own: two      headers["X-Own"] == "one"; tell_headers(headers)["X-Own"] == ["one",
+                                "two"]
 
-A copy of them as a plain dict has the first values alone, so what is sent on is made by `replace_headers` and `keep_headers`.
+A copy of them as a plain dict has the first values alone, so what is sent on is made by
+`replace_headers` and `keep_headers`.
 """
 
 from __future__ import annotations
@@ -42,13 +45,20 @@ def list_lines(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 def tell_headers(headers: Mapping[str, str]) -> dict[str, str | Sequence[str]]:
     """Headers as JSON: a text by name, or a list of texts."""
-    return {**headers, **headers.repeated} if isinstance(headers, RepeatedHeaders) else dict(headers)
+    return (
+        {**headers, **headers.repeated} if isinstance(headers, RepeatedHeaders) else dict(headers)
+    )
 
 
 def read_headers(told: Mapping[str, object]) -> dict[str, str]:
-    """The inverse of `tell_headers`, of what any client may have written: what is no text is left out."""
+    """The inverse of `tell_headers`, of what any client may have written: what is no text is left
+    out.
+    """
     return collect_headers(
-        (name, one) for name, value in told.items() for one in (value if isinstance(value, list) else (value,)) if isinstance(one, str)
+        (name, one)
+        for name, value in told.items()
+        for one in (value if isinstance(value, list) else (value,))
+        if isinstance(one, str)
     )
 
 
@@ -62,4 +72,6 @@ def replace_headers(headers: Mapping[str, str], given: Mapping[str, str]) -> dic
 
 def keep_headers(headers: Mapping[str, str], is_kept: Callable[[str, str], bool]) -> dict[str, str]:
     """Those of the values that are to be kept."""
-    return collect_headers((name, value) for name, value in list_lines(headers) if is_kept(name, value))
+    return collect_headers(
+        (name, value) for name, value in list_lines(headers) if is_kept(name, value)
+    )

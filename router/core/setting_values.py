@@ -15,7 +15,9 @@ from pydantic.fields import FieldInfo
 from router.core import ids
 from router.core.masking import has_key
 
-FOREIGN = ("$", "_INBOX", "_R_")  # subjects of the server and of clients: a message of the router there would be a command, or an answer
+# subjects of the server and of clients: a message of the router there would be a command, or an
+# answer
+FOREIGN = ("$", "_INBOX", "_R_")
 
 
 class Group(BaseModel):
@@ -28,11 +30,27 @@ G = TypeVar("G", bound=Group)
 
 
 def add_fields(groups: Mapping[str, Group]) -> Callable[[type[G]], type[G]]:
-    """A decorator of a group: it gets a field, with this default, for each name that it does not declare itself."""
+    """A decorator of a group: it gets a field, with this default, for each name that it does not
+    declare itself.
+    """
 
     def extend(base: type[G]) -> type[G]:
-        fields: dict[str, Any] = {name: (type(group), group) for name, group in groups.items() if name not in base.model_fields}
-        return create_model(base.__name__, __base__=base, __module__=base.__module__, __doc__=base.__doc__, **fields) if fields else base
+        fields: dict[str, Any] = {
+            name: (type(group), group)
+            for name, group in groups.items()
+            if name not in base.model_fields
+        }
+        return (
+            create_model(
+                base.__name__,
+                __base__=base,
+                __module__=base.__module__,
+                __doc__=base.__doc__,
+                **fields,
+            )
+            if fields
+            else base
+        )
 
     return extend
 
@@ -56,7 +74,9 @@ def list_settings(group: BaseModel, prefix: str = "") -> Iterator[Setting]:
 
 
 def split_list(value: object) -> object:
-    """Lists are comma-separated (docs/reference/contracts.md#settings); an empty text is an empty list."""
+    """Lists are comma-separated (docs/reference/contracts.md#settings); an empty text is an empty
+    list.
+    """
     if not isinstance(value, str):
         return value
     return tuple(part for part in (raw.strip() for raw in value.split(",")) if part)
@@ -74,14 +94,20 @@ def _file_name(value: object) -> object:
 
 def _literal_subject(value: str) -> str:
     if not ids.is_literal_subject(value) or value.startswith(FOREIGN):
-        raise ValueError("should be one literal subject: no wildcard, no space, no empty token, not starting with $ or _INBOX")
+        raise ValueError(
+            "should be one literal subject: no wildcard, no space, no empty token, not "
+            "starting with $ or _INBOX"
+        )
     return value
 
 
 def _reply_prefix(value: str) -> str:
-    # Only the prefixes keep a client's reply address away from the router's subjects (docs/reference/contracts.md#reply-addresses).
+    # Only the prefixes keep a client's reply address away from the router's subjects
+    # (docs/reference/contracts.md#reply-addresses).
     if not value.endswith(".") or value.startswith("$") or not ids.is_literal_subject(value[:-1]):
-        raise ValueError("should be whole literal tokens that end with a dot, never starting with $")
+        raise ValueError(
+            "should be whole literal tokens that end with a dot, never starting with $"
+        )
     return value
 
 
@@ -93,12 +119,24 @@ Subject = Annotated[str, AfterValidator(_literal_subject)]
 Text = Annotated[str | None, BeforeValidator(_empty_is_unset)]
 File = Annotated[Path | None, BeforeValidator(_file_name)]
 OptionalSubject = Annotated[Subject | None, BeforeValidator(_empty_is_unset)]
-OptionalTenant = Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}$")] | None, BeforeValidator(_empty_is_unset)]
-OptionalToken = Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None, BeforeValidator(_empty_is_unset)]
-Tokens = Annotated[tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], ...], BeforeValidator(split_list)]
+OptionalTenant = Annotated[
+    Annotated[str, Field(pattern=r"^[A-Za-z0-9:-][A-Za-z0-9_.:-]{0,127}$")] | None,
+    BeforeValidator(_empty_is_unset),
+]
+OptionalToken = Annotated[
+    Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")] | None, BeforeValidator(_empty_is_unset)
+]
+Tokens = Annotated[
+    tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")], ...], BeforeValidator(split_list)
+]
 OptionalMillis = Annotated[Millis | None, BeforeValidator(_empty_is_unset)]
-Environment = Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")] | None, BeforeValidator(_empty_is_unset)]
+Environment = Annotated[
+    Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,128}$")] | None,
+    BeforeValidator(_empty_is_unset),
+]
 Texts = Annotated[tuple[str, ...], BeforeValidator(split_list)]
 Subjects = Annotated[tuple[Subject, ...], BeforeValidator(split_list), Field(min_length=1)]
-Prefixes = Annotated[tuple[Annotated[str, AfterValidator(_reply_prefix)], ...], BeforeValidator(split_list)]
+Prefixes = Annotated[
+    tuple[Annotated[str, AfterValidator(_reply_prefix)], ...], BeforeValidator(split_list)
+]
 Schedule = Annotated[tuple[Millis, ...], BeforeValidator(split_list), Field(min_length=1)]

@@ -1,4 +1,5 @@
-"""Files that a command writes: each appears when it is whole, and what raises before leaves an earlier one as it was.
+"""Files that a command writes: each appears when it is whole, and what raises before leaves an
+earlier one as it was.
 
 A private one holds payloads of messages: its owner alone reads it, whatever the umask says.
 """
@@ -18,7 +19,9 @@ _OWNERS, _EVERYBODYS = 0o600, 0o666  # before the umask
 
 
 class FileNotWritten(OSError):
-    """The file, `filename`, cannot be made, or has no room. What else raises while it is written is not this."""
+    """The file, `filename`, cannot be made, or has no room. What else raises while it is written is
+    not this.
+    """
 
 
 def create_private(path: Path) -> BinaryIO:
@@ -28,14 +31,17 @@ def create_private(path: Path) -> BinaryIO:
 
 @contextmanager
 def replace_file(path: Path, *, is_private: bool = False) -> Iterator[BinaryIO]:
-    """Write beside the file, and put what is whole and on the disk in its place. Raises FileNotWritten, at once if it cannot be made.
+    """Write beside the file, and put what is whole and on the disk in its place. Raises
+    FileNotWritten, at once if it cannot be made.
 
     A link stays a link; a pipe or a device is written to as it is.
     """
     target = path.resolve()
-    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}")  # of its own: another command may write the same file
+    # of its own: another command may write the same file
+    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
     with _name_errors(path, target, partial):
-        if path.exists() and not path.is_file():  # asked of `path`: what /dev/stdout leads to may have no name
+        # asked of `path`: what /dev/stdout leads to may have no name
+        if path.exists() and not path.is_file():
             with path.open("wb") as opened:
                 yield opened
             return
@@ -55,7 +61,9 @@ def _create(path: Path, mode: int) -> BinaryIO:
 
 @contextmanager
 def _name_errors(path: Path, *others: Path) -> Iterator[None]:
-    """Give an error of the file the name that the user gave. For want of room only a write fails, and Python names no file then."""
+    """Give an error of the file the name that the user gave. For want of room only a write fails,
+    and Python names no file then.
+    """
     try:
         yield
     except OSError as exc:

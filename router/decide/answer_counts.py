@@ -1,4 +1,6 @@
-"""Counts answers to decide requests that do not come from the handler: refusals, overload, failures."""
+"""Counts answers to decide requests that do not come from the handler: refusals, overload,
+failures.
+"""
 
 from __future__ import annotations
 

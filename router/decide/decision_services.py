@@ -1,8 +1,9 @@
 """`beamline.router.v1.get_decision`: the decision of a request, whichever instance made it.
 
-One instance of the queue group receives the request. It searches its own cache, then asks all other instances (`find_decision`)
-and takes the first answer, then searches the stored assignments. The tenant is part of every search: a request of another tenant
-is not found, whatever its ids are. A request without a tenant is answered if the settings name one.
+One instance of the queue group receives the request. It searches its own cache, then asks all other
+instances (`find_decision`) and takes the first answer, then searches the stored assignments. The
+tenant is part of every search: a request of another tenant is not found, whatever its ids are. A
+request without a tenant is answered if the settings name one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ GIVES = "{ok, decision{…}, context{request_id, trace_id?}, trace?} or decision
 
 
 class DecisionQuery(Struct, frozen=True, omit_defaults=True):
-    """Which request: its `request_id` as answers show it, or its message id; both must agree when both are given."""
+    """Which request: its `request_id` as answers show it, or its message id; both must agree when
+    both are given.
+    """
 
     tenant_id: str
     request_id: str | None = None
@@ -49,24 +52,43 @@ class OtherInstances(Protocol):
 
 
 class DecisionServices:
-    """The public service, and the internal one that every instance answers. What is found is `{decision, context}`."""
+    """The public service, and the internal one that every instance answers. What is found is
+    `{decision, context}`.
+    """
 
-    def __init__(self, remembered: IdempotencyCache, records: Records, others: OtherInstances, single_tenant: str | None = None) -> None:
+    def __init__(
+        self,
+        remembered: IdempotencyCache,
+        records: Records,
+        others: OtherInstances,
+        single_tenant: str | None = None,
+    ) -> None:
         self._remembered = remembered
         self._records = records
         self._others = others
-        self._single_tenant = single_tenant  # of a request that names none: a gateway of one tenant knows only the message id
+        # of a request that names none: a gateway of one tenant knows only the message id
+        self._single_tenant = single_tenant
 
     def list_services(self) -> tuple[Service, ...]:
         says = "What was decided for a request"
         return (
             Service("get_decision", says, ASKS, GIVES, self.get, SERVICE_PREFIX),
-            Service("find_decision", f"{says}, as far as this instance remembers", ASKS, GIVES, self.find, INTERNAL_PREFIX, True),
+            Service(
+                "find_decision",
+                f"{says}, as far as this instance remembers",
+                ASKS,
+                GIVES,
+                self.find,
+                INTERNAL_PREFIX,
+                True,
+            ),
         )
 
     async def get(self, asked: RequestFields) -> Answer:
         query = _read_query(asked, self._single_tenant)
-        found = await self.find_remembered(query) or await self._others.ask_first(FIND_DECISION, _fields(query))
+        found = await self.find_remembered(query) or await self._others.ask_first(
+            FIND_DECISION, _fields(query)
+        )
         if found is None and (found := await self.find_stored(query)) is None:
             raise _unknown()
         return found
@@ -78,13 +100,21 @@ class DecisionServices:
         return found
 
     async def find_remembered(self, query: DecisionQuery) -> Answer | None:
-        known = await self._remembered.find(query.tenant_id, request_id=query.request_id, message_id=query.message_id)
-        return _answer(known.decision, known.answer_id, known.trace_id) if known is not None else None
+        known = await self._remembered.find(
+            query.tenant_id, request_id=query.request_id, message_id=query.message_id
+        )
+        return (
+            _answer(known.decision, known.answer_id, known.trace_id) if known is not None else None
+        )
 
     async def find_stored(self, query: DecisionQuery) -> Answer | None:
-        """Find an assignment by the id of its request; a request with an `idempotency_key` cannot be found by its other ids."""
+        """Find an assignment by the id of its request; a request with an `idempotency_key` cannot
+        be found by its other ids.
+        """
         for request_key in (query.request_id, query.message_id):
-            found = await self._find_assignment(query, request_key) if request_key is not None else None
+            found = (
+                await self._find_assignment(query, request_key) if request_key is not None else None
+            )
             if found is not None:
                 return _answer(found.decision, found.request_id, found.trace_id)
         return None
@@ -103,15 +133,27 @@ class DecisionServices:
 def _read_query(asked: RequestFields, single_tenant: str | None) -> DecisionQuery:
     tenant_id = asked.optional_tenant_id() or single_tenant
     if tenant_id is None:
-        raise ServiceError(INVALID_REQUEST, "Missing required field: tenant_id", {"field": "tenant_id", "hint": HINT})
+        raise ServiceError(
+            INVALID_REQUEST,
+            "Missing required field: tenant_id",
+            {"field": "tenant_id", "hint": HINT},
+        )
     query = DecisionQuery(tenant_id, asked.opaque("request_id"), asked.opaque("message_id"))
     if query.request_id is None and query.message_id is None:
-        raise ServiceError(INVALID_REQUEST, "Missing required field: request_id or message_id", {"field": "request_id"})
+        raise ServiceError(
+            INVALID_REQUEST,
+            "Missing required field: request_id or message_id",
+            {"field": "request_id"},
+        )
     return query
 
 
 def _fields(query: DecisionQuery) -> Mapping[str, object]:
-    pairs = (("tenant_id", query.tenant_id), ("request_id", query.request_id), ("message_id", query.message_id))
+    pairs = (
+        ("tenant_id", query.tenant_id),
+        ("request_id", query.request_id),
+        ("message_id", query.message_id),
+    )
     return {name: value for name, value in pairs if value is not None}
 
 

@@ -1,4 +1,5 @@
-"""Serves `beamline.ingress.v1.message`: a message becomes a decide request in the decide stream, its sender receives an IngressAck.
+"""Serves `beamline.ingress.v1.message`: a message becomes a decide request in the decide stream,
+its sender receives an IngressAck.
 
 One instance of the queue group handles each message, in its own task: `IngressHandler` builds the
 ack, `IngressServer` receives and sends. The ack says that the message is stored; the decision goes
@@ -64,19 +65,31 @@ class IngressMessage(Struct, frozen=True):
 
 
 class IngressServer(RequestServer[IngressMessage]):
-    def __init__(self, jetstream: JetStream, addresses: ReplyAddresses, settings: Settings, rules: DecideRules) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        addresses: ReplyAddresses,
+        settings: Settings,
+        rules: DecideRules,
+    ) -> None:
         self._config = settings.ingress
         super().__init__(jetstream.connection, "ingress", at_once=self._config.at_once)
         self._addresses = addresses
         self._readback = _readback(settings, jetstream)
-        store = self._readback.store if self._readback is not None else _build_publish(jetstream, settings.decide.taken_subject)
+        store = (
+            self._readback.store
+            if self._readback is not None
+            else _build_publish(jetstream, settings.decide.taken_subject)
+        )
         self._handler = IngressHandler(rules, settings.decide.subject, store)
 
     @property
     def check(self) -> ReadinessCheck:
         """For readiness."""
         is_serving = self.is_serving and (self._readback is None or self._readback.is_hearing)
-        return ReadinessCheck(is_serving, "taking messages" if is_serving else "not taking messages")
+        return ReadinessCheck(
+            is_serving, "taking messages" if is_serving else "not taking messages"
+        )
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -95,7 +108,9 @@ class IngressServer(RequestServer[IngressMessage]):
 
     def _send(self, request: IngressMessage, ack: IngressAck) -> None:
         if self._addresses.may_reach(request.reply):
-            data = ack_protobuf(ack) if request.headers.get("Accept") == PROTOBUF else ack_bytes(ack)
+            data = (
+                ack_protobuf(ack) if request.headers.get("Accept") == PROTOBUF else ack_bytes(ack)
+            )
             self._connection.publish_nowait(request.reply, data)
 
 
@@ -105,7 +120,11 @@ def _readback(settings: Settings, jetstream: JetStream) -> ConfirmByReadback | N
         return None
     stream, within_s = DECIDE.read_stream(settings), settings.ingress.confirm_ms / 1000
     return ConfirmByReadback(
-        jetstream, stream.name, settings.decide.taken_subject, window_s=stream.duplicate_window_ms / 1000, within_s=within_s
+        jetstream,
+        stream.name,
+        settings.decide.taken_subject,
+        window_s=stream.duplicate_window_ms / 1000,
+        within_s=within_s,
     )
 
 
@@ -123,17 +142,25 @@ def _build_publish(jetstream: JetStream, subject: str) -> Store:
 #
 # rejected   it is malformed, the decide handler would refuse it, or its tenant is not served
 # accepted   it is stored in the decide stream
-# error      it may or may not be stored; if the client sends it again, it is decided once (`Nats-Msg-Id` is a digest of its ids)
+# error      it may or may not be stored; if the client sends it again, it is decided once
+# (`Nats-Msg-Id` is a digest of its ids)
 
-Store = Callable[[bytes, Mapping[str, str]], Awaitable[int]]  # returns the stream sequence; raises BrokerUnavailable
+# returns the stream sequence; raises BrokerUnavailable
+Store = Callable[[bytes, Mapping[str, str]], Awaitable[int]]
 
 
 class IngressHandler:
-    """Reads, checks and publishes a message; `rules`: those by which the decide handler will read it from the stream."""
+    """Reads, checks and publishes a message; `rules`: those by which the decide handler will read
+    it from the stream.
+    """
 
-    def __init__(self, rules: DecideRules, subject: str, store: Store, now_ms: Callable[[], int] = now_ms) -> None:
+    def __init__(
+        self, rules: DecideRules, subject: str, store: Store, now_ms: Callable[[], int] = now_ms
+    ) -> None:
         self._rules = rules
-        self._limits = WorkerMessageLimits(max_payload_bytes=rules.limits.max_payload_bytes, max_depth=rules.limits.max_depth)
+        self._limits = WorkerMessageLimits(
+            max_payload_bytes=rules.limits.max_payload_bytes, max_depth=rules.limits.max_depth
+        )
         self._subject = subject
         self._store = store
         self._now_ms = now_ms
@@ -153,7 +180,12 @@ class IngressHandler:
         except Poison as refused:
             return self._ack(REJECTED, ids, str(refused), INVALID_REQUEST)
         except BrokerUnavailable:
-            return self._ack(ERROR, ids, "It is not known whether the message was stored; send it again", INTERNAL)
+            return self._ack(
+                ERROR,
+                ids,
+                "It is not known whether the message was stored; send it again",
+                INTERNAL,
+            )
         return self._ack(ACCEPTED, ids, metadata={"sequence": str(sequence)})
 
     def build_error(self, message: str, code: str) -> IngressAck:
@@ -169,7 +201,12 @@ class IngressHandler:
         return (request.message, INVALID_REQUEST) if isinstance(request, Fault) else None
 
     def _ack(
-        self, status: str, ids: Mapping[str, str], message: str | None = None, code: str | None = None, metadata: Mapping[str, str] = {}
+        self,
+        status: str,
+        ids: Mapping[str, str],
+        message: str | None = None,
+        code: str | None = None,
+        metadata: Mapping[str, str] = {},
     ) -> IngressAck:
         return IngressAck(
             status=status,

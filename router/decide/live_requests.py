@@ -1,4 +1,6 @@
-"""Joins `delivery.replies.live`, which answers requests from their live copy while the backlog is deep, with the decide consumer."""
+"""Joins `delivery.replies.live`, which answers requests from their live copy while the backlog is
+deep, with the decide consumer.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,12 @@ from router.contracts.alert import CRITICAL, WARNING, Alert
 from router.contracts.decision import OVERLOADED
 from router.core.clock import Clock
 from router.decide.answer_counts import count_answer
-from router.decide.model.origin import RequestOrigin, build_overload_reply, glance_origin, read_origin
+from router.decide.model.origin import (
+    RequestOrigin,
+    build_overload_reply,
+    glance_origin,
+    read_origin,
+)
 from router.decide.model.read import RequestLimits
 from router.delivery.consume.consumer import Consumer
 from router.delivery.replies.answered_requests import AnsweredRequests
@@ -46,8 +53,15 @@ class LiveMetrics:
         count_answer(self._metrics, tenant, OVERLOADED, count)
         if self._lines.allow(OVERLOADED):
             log.warning(events.OVERLOAD_REFUSES)
-            text = "More decide requests come than can be answered in time: requests above the share of their tenant are refused"
-            self._alerts.raise_alert(Alert(severity=WARNING, component="router.delivery", cause="overloaded", message=text))
+            text = (
+                "More decide requests come than can be answered in time: requests above the "
+                "share of their tenant are refused"
+            )
+            self._alerts.raise_alert(
+                Alert(
+                    severity=WARNING, component="router.delivery", cause="overloaded", message=text
+                )
+            )
 
     def on_overload(self, wait_s: float | None) -> None:
         self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
@@ -72,7 +86,13 @@ class UnstoredReport:
         text = "Requests are heard, and no stream stores them"
         facts = {"stream": self._stream}
         self._alerts.raise_alert(
-            Alert(severity=CRITICAL, component="router.delivery", cause="requests_not_stored", message=text, metadata=facts)
+            Alert(
+                severity=CRITICAL,
+                component="router.delivery",
+                cause="requests_not_stored",
+                message=text,
+                metadata=facts,
+            )
         )
 
 
@@ -88,7 +108,9 @@ def build_live_requests(
     policies: PolicyTable,
     clock: Clock,
 ) -> LiveRequests[RequestOrigin] | None:
-    """None where the settings switch it off, or the listener receives no live copies (`marks` is None)."""
+    """None where the settings switch it off, or the listener receives no live copies (`marks` is
+    None).
+    """
     admission, served = settings.admission, frozenset(settings.tenants_allowed)
     if marks is None or admission.fair_after_ms is None:
         return None
@@ -100,7 +122,9 @@ def build_live_requests(
         describe=lambda data, headers: read_origin(data, headers, limits, served),
         glance=partial(glance_origin, served=served) if served else glance_origin,
         refuse=build_overload_reply,
-        is_high=lambda origin: policies.has_high and policies.is_high(origin.tenant_id, origin.policy_id),
+        is_high=lambda origin: (
+            policies.has_high and policies.is_high(origin.tenant_id, origin.policy_id)
+        ),
         observer=LiveMetrics(metrics, alerts),
         clock=clock,
         rules=LiveRules(

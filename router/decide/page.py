@@ -1,4 +1,6 @@
-"""Decisions with an assignment, the newest first; and why one was made: the recorded decision, computed again, every stored step."""
+"""Decisions with an assignment, the newest first; and why one was made: the recorded decision,
+computed again, every stored step.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,16 @@ from router.core.masking import mask_secrets, shorten
 from router.decide.request_steps import RequestStep, find_request_steps
 from router.operate.admin.broadcast import InstanceAnswers, request_from_all
 from router.operate.admin.service import ADMIN
-from router.shell.page_data import Fact, FactList, InvalidAddress, Page, PageParams, Sources, TextBlock, build_command
+from router.shell.page_data import (
+    Fact,
+    FactList,
+    InvalidAddress,
+    Page,
+    PageParams,
+    Sources,
+    TextBlock,
+    build_command,
+)
 from router.shell.table import Column, Row, Table, TableFilter
 from router.work.assignments import StoredAssignment, list_assignments
 
@@ -40,29 +51,42 @@ SEARCH_COLUMNS = (
 )
 MAX_LISTED = 500
 MAX_SEARCHED = 5_000  # newest assignments
-COLUMNS = (Column("at", "At", "time"), Column("what", "Step"), Column("where", "Where"), Column("facts", "Facts"))
+COLUMNS = (
+    Column("at", "At", "time"),
+    Column("what", "Step"),
+    Column("where", "Where"),
+    Column("facts", "Facts"),
+)
 HOW = (
-    "No decision with an assignment is stored. One without is found by its tenant and its request: the `request_id` in the context of the"
+    "No decision with an assignment is stored. One without is found by its tenant and its "
+    "request: the `request_id` in the context of the"
     " answer, or the message id."
 )
 NOTHING = (
-    "No step of this request is stored any more, or it never was asked. A decision without an assignment is recorded only for the tenants"
+    "No step of this request is stored any more, or it never was asked. A decision without "
+    "an assignment is recorded only for the tenants"
     " in recorder.tenants."
 )
 
 
 async def read_decisions(sources: Sources, params: PageParams) -> Page:
     """One request of one tenant; without both, the decisions with an assignment that match."""
-    tenant, request_id, message_id = (params.text(name) for name in ("tenant", "request_id", "message_id"))
+    tenant, request_id, message_id = (
+        params.text(name) for name in ("tenant", "request_id", "message_id")
+    )
     if tenant is None or (request_id is None and message_id is None):
         return await _search(sources, params, tenant, request_id or message_id)
     named = request_id or message_id or ""
     _check_ids(tenant, named)
     jetstream, settings = sources.link.jetstream(), sources.settings
     asked = {"tenant_id": tenant, "message_id" if request_id is None else "request_id": named}
-    answers = await request_from_all(jetstream.connection, settings.admin.api_key, ADMIN + EXPLAIN_SERVICE, asked, WITHIN_S)
+    answers = await request_from_all(
+        jetstream.connection, settings.admin.api_key, ADMIN + EXPLAIN_SERVICE, asked, WITHIN_S
+    )
     found = await find_request_steps(jetstream, settings, tenant, named, look=MAX_LOOKED)
-    lists = [part for record in answers.successful[:4] for part in _describe_record(record)] or [_explain_absence(answers)]
+    lists = [part for record in answers.successful[:4] for part in _describe_record(record)] or [
+        _explain_absence(answers)
+    ]
     by = () if request_id is not None else ("--message-id",)
     return Page(
         title="Decisions",
@@ -72,34 +96,57 @@ async def read_decisions(sources: Sources, params: PageParams) -> Page:
         repair_note="shows the steps alone",
         lists=lists,
         table=Table(
-            columns=COLUMNS, rows=[_build_row(step) for step in found.steps], empty=NOTHING, filters=FILTERS, note="  ".join(found.gaps)
+            columns=COLUMNS,
+            rows=[_build_row(step) for step in found.steps],
+            empty=NOTHING,
+            filters=FILTERS,
+            note="  ".join(found.gaps),
         ),
     )
 
 
-async def _search(sources: Sources, params: PageParams, tenant: str | None, named: str | None) -> Page:
-    """Decisions with an assignment: those without are recorded by the routers, and none of them lists its records."""
+async def _search(
+    sources: Sources, params: PageParams, tenant: str | None, named: str | None
+) -> Page:
+    """Decisions with an assignment: those without are recorded by the routers, and none of them
+    lists its records.
+    """
     provider, bucket = params.text("provider"), sources.settings.buckets.assignments_known.name
     rows: list[Row] = []
     looked = 0
-    async for one in list_assignments(sources.link.jetstream(), bucket, tenant=tenant, limit=MAX_SEARCHED):
+    async for one in list_assignments(
+        sources.link.jetstream(), bucket, tenant=tenant, limit=MAX_SEARCHED
+    ):
         looked += 1
         if provider in (None, one.known.provider_id) and named in (None, one.known.request_id):
             rows.append(_build_found_row(one))
         if len(rows) == MAX_LISTED:
             break
-    note = f"The newest {MAX_LISTED:,}." if len(rows) == MAX_LISTED else f"Of the newest {looked:,}." if looked == MAX_SEARCHED else ""
+    note = (
+        f"The newest {MAX_LISTED:,}."
+        if len(rows) == MAX_LISTED
+        else f"Of the newest {looked:,}."
+        if looked == MAX_SEARCHED
+        else ""
+    )
     return Page(
         title="Decisions",
         lead="with an assignment, the newest first; each leads to why",
-        command=build_command("router", "decisions", "explain", named or "REQUEST_ID", tenant=tenant or "TENANT"),
-        table=Table(columns=SEARCH_COLUMNS, rows=rows, empty=HOW, filters=SEARCH_FILTERS, note=note),
+        command=build_command(
+            "router", "decisions", "explain", named or "REQUEST_ID", tenant=tenant or "TENANT"
+        ),
+        table=Table(
+            columns=SEARCH_COLUMNS, rows=rows, empty=HOW, filters=SEARCH_FILTERS, note=note
+        ),
     )
 
 
 def _build_found_row(one: StoredAssignment) -> Row:
     known, decision = one.known, one.known.decision
-    policy = f"{decision.metadata.get('policy_id', '')}, version {decision.metadata.get('policy_version', '')}"
+    policy = (
+        f"{decision.metadata.get('policy_id', '')}, version "
+        f"{decision.metadata.get('policy_version', '')}"
+    )
     return {
         "request_id": known.request_id,
         "at": one.stored_at,
@@ -109,7 +156,8 @@ def _build_found_row(one: StoredAssignment) -> Row:
         "policy": shorten(policy, MAX_SHOWN_TEXT),
         "expected_ms": decision.expected_latency_ms,
         "cost": decision.expected_cost,
-        "address": "/decisions?" + urlencode({"tenant": known.tenant_id or "", "request_id": known.request_id or ""}),
+        "address": "/decisions?"
+        + urlencode({"tenant": known.tenant_id or "", "request_id": known.request_id or ""}),
     }
 
 
@@ -117,7 +165,9 @@ def _check_ids(tenant: str, named: str) -> None:
     if not ids.is_scoped(tenant):
         raise InvalidAddress("tenant: an id is A-Z a-z 0-9 _ . : - without . or _ in front")
     if not ids.is_opaque(named):
-        raise InvalidAddress("request_id: an id is 1 to 128 printable ASCII characters without spaces")
+        raise InvalidAddress(
+            "request_id: an id is 1 to 128 printable ASCII characters without spaces"
+        )
 
 
 def _build_row(step: RequestStep) -> Row:
@@ -127,8 +177,13 @@ def _build_row(step: RequestStep) -> Row:
 
 def _explain_absence(answers: InstanceAnswers) -> FactList:
     if not answers.answers:
-        return FactList("The decision", [Fact("Not explained", "no router answered: is one running here, with admin.enabled?")])
-    texts = dict.fromkeys(f"{error.get('code')}: {error.get('message')}" for error in answers.errors)
+        return FactList(
+            "The decision",
+            [Fact("Not explained", "no router answered: is one running here, with admin.enabled?")],
+        )
+    texts = dict.fromkeys(
+        f"{error.get('code')}: {error.get('message')}" for error in answers.errors
+    )
     return FactList("The decision", [Fact("Not explained", text) for text in texts])
 
 
@@ -143,15 +198,33 @@ def _describe_record(record: Mapping[str, Any]) -> Iterator[FactList | TextBlock
             Fact("Provider", _text(answer.get("provider_id"))),
             Fact("Reason", _text(answer.get("reason"))),
             Fact("Refused", _describe_error(_get(record, "error"))),
-            Fact("At", datetime.fromtimestamp(at / 1000, UTC).isoformat() if isinstance(at, int) else None, kind="time"),
-            Fact("Policy", f"{policy.get('tenant_id')}/{policy.get('policy_id')}, version {policy.get('version')}" if policy else None),
+            Fact(
+                "At",
+                datetime.fromtimestamp(at / 1000, UTC).isoformat() if isinstance(at, int) else None,
+                kind="time",
+            ),
+            Fact(
+                "Policy",
+                (
+                    f"{policy.get('tenant_id')}/{policy.get('policy_id')}, version "
+                    f"{policy.get('version')}"
+                )
+                if policy
+                else None,
+            ),
             Fact("On", _text(record.get("router_node_id"))),
             Fact("Computed again", _describe_again(again), kind="verdict"),
             Fact("Uncertain", _text(again.get("uncertainty"))),
         ],
     )
     if trace := again.get("trace"):
-        steps = [Fact(f"{_text(step.get('stage'))} {_text(step.get('subject')) or ''}", _text(step.get("verdict"))) for step in trace[:200]]
+        steps = [
+            Fact(
+                f"{_text(step.get('stage'))} {_text(step.get('subject')) or ''}",
+                _text(step.get("verdict")),
+            )
+            for step in trace[:200]
+        ]
         yield FactList("Considered, in this order", steps)
     if states := _get(record, "states"):
         yield TextBlock("Known of the providers then", _dump(states))
@@ -162,7 +235,11 @@ def _describe_record(record: Mapping[str, Any]) -> Iterator[FactList | TextBlock
 def _describe_again(again: Mapping[str, Any]) -> str | None:
     if "unavailable" in again:
         return f"impossible: {again['unavailable']}"
-    return {True: "the same", False: "not the same"}.get(bool(again["is_same"])) if "is_same" in again else None
+    return (
+        {True: "the same", False: "not the same"}.get(bool(again["is_same"]))
+        if "is_same" in again
+        else None
+    )
 
 
 def _describe_error(error: Mapping[str, Any]) -> str | None:
@@ -179,4 +256,6 @@ def _text(value: object) -> str | None:
 
 
 def _dump(value: object) -> str:
-    return shorten(orjson.dumps(mask_secrets(value), option=orjson.OPT_INDENT_2).decode(), 4 * MAX_SHOWN_TEXT)
+    return shorten(
+        orjson.dumps(mask_secrets(value), option=orjson.OPT_INDENT_2).decode(), 4 * MAX_SHOWN_TEXT
+    )

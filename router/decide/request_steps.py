@@ -1,12 +1,14 @@
 """Follows one request through the streams and the bucket of assignments. Reads only.
 
     request         the stream of decide requests, or its partitions' streams
-    decision        the record of its assignment; a decision without an assignment is not stored (but see `router decisions explain`)
+    decision        the record of its assignment; a decision without an assignment is not stored
+                    (but see `router decisions explain`)
     assignment      the same record: the stream drops a finished assignment
     acknowledgement, result, usage event, dead letter      their streams
 
-A stream has no index by request, so the newest messages of each are read, at most `look`, and the result says what was not read. A message
-of another tenant never belongs to the request, whatever ids it names: the id of an assignment contains the tenant.
+A stream has no index by request, so the newest messages of each are read, at most `look`, and the
+result says what was not read. A message of another tenant never belongs to the request, whatever
+ids it names: the id of an assignment contains the tenant.
 """
 
 from __future__ import annotations
@@ -49,7 +51,9 @@ Facts = Mapping[str, object]
 
 
 class RequestStep(Struct, frozen=True):
-    """One stored trace of the request. `at`: the server's time as RFC 3339; `where`: the stream or bucket, and the sequence."""
+    """One stored trace of the request. `at`: the server's time as RFC 3339; `where`: the stream or
+    bucket, and the sequence.
+    """
 
     at: str
     what: str
@@ -58,7 +62,9 @@ class RequestStep(Struct, frozen=True):
 
 
 class RequestSteps(Struct, frozen=True):
-    """The steps by time; `gaps`: what was not read or is not stored, and why; `denied`: the places that this user may not read, and why."""
+    """The steps by time; `gaps`: what was not read or is not stored, and why; `denied`: the places
+    that this user may not read, and why.
+    """
 
     steps: list[RequestStep]
     gaps: list[str]
@@ -76,48 +82,75 @@ class RequestSearch(Struct, frozen=True):
         named = {stored.headers.get("Nats-Msg-Id", "")}
         body = _object(stored.data)
         if body is None:
-            named |= {one for one in (self.request_id, self.assignment_id) if _contains(stored.data, one)}
-            tenants = {self.tenant_id} if _contains(stored.data, self.tenant_id) else {stored.headers.get("tenant_id")}
+            named |= {
+                one for one in (self.request_id, self.assignment_id) if _contains(stored.data, one)
+            }
+            tenants = (
+                {self.tenant_id}
+                if _contains(stored.data, self.tenant_id)
+                else {stored.headers.get("tenant_id")}
+            )
         else:
             levels = [body, *(body[name] for name in _INSIDE if isinstance(body.get(name), dict))]
             named |= {str(level[name]) for level in levels for name in _IDS if name in level}
-            tenants = {level["tenant_id"] for level in levels if isinstance(level.get("tenant_id"), str)} or {
-                stored.headers.get("tenant_id")
-            }
+            tenants = {
+                level["tenant_id"] for level in levels if isinstance(level.get("tenant_id"), str)
+            } or {stored.headers.get("tenant_id")}
         if tenants == {None}:
             return self.assignment_id in named
-        return tenants == {self.tenant_id} and not named.isdisjoint((self.request_id, self.assignment_id))
+        return tenants == {self.tenant_id} and not named.isdisjoint(
+            (self.request_id, self.assignment_id)
+        )
 
     def matches_dead_letter(self, stored: StoredMessage) -> bool:
         letter = parse(stored)
         named = {letter.request_id, letter.assignment_id, letter.msg_id}
         if letter.tenant_id is None:
             return letter.assignment_id == self.assignment_id
-        return letter.tenant_id == self.tenant_id and not named.isdisjoint((self.request_id, self.assignment_id))
+        return letter.tenant_id == self.tenant_id and not named.isdisjoint(
+            (self.request_id, self.assignment_id)
+        )
 
 
-async def find_request_steps(jetstream: JetStream, settings: Settings, tenant_id: str, request_id: str, *, look: int) -> RequestSteps:
+async def find_request_steps(
+    jetstream: JetStream, settings: Settings, tenant_id: str, request_id: str, *, look: int
+) -> RequestSteps:
     """Raises BrokerUnavailable. A stream that this user may not read is a gap."""
     search = RequestSearch(tenant_id, request_id, assignment_id_of(tenant_id, request_id))
     streams, steps = settings.streams, _Steps(jetstream, look)
-    ours, dead_letters = Filter(search.matches, _facts_of), Filter(search.matches_dead_letter, _dead_letter_facts)
+    ours, dead_letters = (
+        Filter(search.matches, _facts_of),
+        Filter(search.matches_dead_letter, _dead_letter_facts),
+    )
     for stream in await _list_request_streams(jetstream, settings):
         await steps.read("request", stream, ours)
     await steps.read_record(settings.buckets.assignments_known, search)
-    for what, stream in (("acknowledgement", streams.acks.name), ("result", streams.results.name), ("usage event", streams.usage.name)):
+    for what, stream in (
+        ("acknowledgement", streams.acks.name),
+        ("result", streams.results.name),
+        ("usage event", streams.usage.name),
+    ):
         await steps.read(what, stream, ours)
     await steps.read("dead letter", streams.dlq.name, dead_letters)
-    return RequestSteps(sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps, steps.denied)
+    return RequestSteps(
+        sorted(steps.found, key=lambda step: nanos(step.at)), steps.gaps, steps.denied
+    )
 
 
 async def _list_request_streams(jetstream: JetStream, settings: Settings) -> list[str]:
-    """The streams of the partitions, and the unpartitioned one. A user who may not ask for stream names reads the latter alone."""
+    """The streams of the partitions, and the unpartitioned one. A user who may not ask for stream
+    names reads the latter alone.
+    """
     try:
         parts = await list_partition_streams(jetstream, settings.decide.subject)
     except PermissionDenied:
         parts = []
     whole = settings.streams.decide.name
-    return [*sorted(parts), whole] if not parts or await jetstream.stream(whole) is not None else sorted(parts)
+    return (
+        [*sorted(parts), whole]
+        if not parts or await jetstream.stream(whole) is not None
+        else sorted(parts)
+    )
 
 
 class Filter(Struct, frozen=True):
@@ -165,7 +198,10 @@ class _Steps:
         start: int = max(first, last - self._look + 1)
         if start > first:
             newest = f"of {stream} the newest {self._look} messages were read"
-            self.gaps.append(f"{what}: {newest}, from {start} on; {start - first} sequences before were not (--look)")
+            self.gaps.append(
+                f"{what}: {newest}, from {start} on; {start - first} sequences before were "
+                "not (--look)"
+            )
         return start if last >= first else None
 
     async def read_record(self, bucket: BucketConfig, search: RequestSearch) -> None:
@@ -179,34 +215,64 @@ class _Steps:
             return
         hours = f"{bucket.ttl_ms / 3_600_000:g} h"
         self.gaps.append(
-            f"decision, assignment: {bucket.name} holds none. The request pushed no assignment, or did so more than {hours} ago; a "
-            "decision that pushes nothing is kept by no stream: `router decisions explain`, where recorder.tenants names the tenant"
+            f"decision, assignment: {bucket.name} holds none. The request pushed no "
+            f"assignment, or did so more than {hours} ago; a "
+            "decision that pushes nothing is kept by no stream: `router decisions "
+            "explain`, where recorder.tenants names the tenant"
         )
 
 
-async def _read_matching(reader: StreamReader, look: int, matches: Callable[[StoredMessage], bool]) -> list[StoredMessage]:
+async def _read_matching(
+    reader: StreamReader, look: int, matches: Callable[[StoredMessage], bool]
+) -> list[StoredMessage]:
     """Read the messages that were there at the start, and keep the matching ones."""
-    return [one async for batch in reader.read_all(MAX_STEPS_READ, look) for one in batch if matches(one)]
+    return [
+        one
+        async for batch in reader.read_all(MAX_STEPS_READ, look)
+        for one in batch
+        if matches(one)
+    ]
 
 
 def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
     decision = one.known.decision
-    yield RequestStep(one.stored_at, "decision", bucket, {"provider_id": decision.provider_id, "reason": decision.reason})
-    facts = {"assignment_id": one.known.assignment_id, "subject": one.record.subject, "deadline_ms": one.known.deadline_ms}
+    yield RequestStep(
+        one.stored_at,
+        "decision",
+        bucket,
+        {"provider_id": decision.provider_id, "reason": decision.reason},
+    )
+    facts = {
+        "assignment_id": one.known.assignment_id,
+        "subject": one.record.subject,
+        "deadline_ms": one.known.deadline_ms,
+    }
     yield RequestStep(one.stored_at, "assignment", bucket, facts)
 
 
 def _facts_of(stored: StoredMessage) -> Facts:
     """Ids and numbers of a message, never its payload."""
     body = _object(stored.data) or {}
-    inner: dict[str, Any] = next((body[name] for name in ("message", "task") if isinstance(body.get(name), dict)), {})
+    inner: dict[str, Any] = next(
+        (body[name] for name in ("message", "task") if isinstance(body.get(name), dict)), {}
+    )
     given = {name: body.get(name, inner.get(name)) for name in FACTS}
-    return {name: _shorten(value) for name, value in given.items() if isinstance(value, str | int | float)}
+    return {
+        name: _shorten(value)
+        for name, value in given.items()
+        if isinstance(value, str | int | float)
+    }
 
 
 def _dead_letter_facts(stored: StoredMessage) -> Facts:
     letter = parse(stored)
-    given = {"reason": letter.reason, "code": letter.code, "field": letter.field, "error": letter.message, "letter": letter.sequence}
+    given = {
+        "reason": letter.reason,
+        "code": letter.code,
+        "field": letter.field,
+        "error": letter.message,
+        "letter": letter.sequence,
+    }
     return {name: _shorten(value) for name, value in given.items() if value is not None}
 
 
@@ -223,6 +289,8 @@ def _object(data: bytes) -> dict[str, Any] | None:
 
 
 def _contains(data: bytes, text: str) -> bool:
-    """Whether a protobuf message holds this string: behind its length, which takes one byte up to 127."""
+    """Whether a protobuf message holds this string: behind its length, which takes one byte up to
+    127.
+    """
     raw = text.encode()
     return len(raw) < 128 and bytes((len(raw),)) + raw in data

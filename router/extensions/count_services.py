@@ -1,7 +1,8 @@
-"""Count the services that answer for each extension, by the NATS service protocol: `$SRV.PING.{id}`.
+"""Count the services that answer for each extension, by the NATS service protocol:
+`$SRV.PING.{id}`.
 
-`router.sdk.extension` answers it, and so does every service made with a NATS library's micro API. A plain subscriber does not, so a
-count of 0 does not prove that no process serves the extension.
+`router.sdk.extension` answers it, and so does every service made with a NATS library's micro API. A
+plain subscriber does not, so a count of 0 does not prove that no process serves the extension.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ MOST_ANSWERS = 10_000
 
 
 async def count_services(connection: Connection, names: Iterable[str]) -> Mapping[str, int]:
-    """Count by name the services that answer within `PING_TIMEOUT_S`; 0 for a name without an answer."""
+    """Count by name the services that answer within `PING_TIMEOUT_S`; 0 for a name without an
+    answer.
+    """
     counts: Counter[str] = Counter(dict.fromkeys(names, 0))
 
     def hear(_subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:

@@ -1,4 +1,5 @@
-"""Keeps the extension registry of this process equal to its bucket; a directory may seed the bucket.
+"""Keeps the extension registry of this process equal to its bucket; a directory may seed the
+bucket.
 
 directory ── seed ──> bucket ── FollowedBucket ──> FollowedExtensions ──> ExtensionRegistry       (what it never had)
 """
@@ -24,7 +25,9 @@ SEED_AUTHOR = "seed"
 
 
 class FollowedExtensions(FollowedBucket[ExtensionEntry]):
-    """Keeps a registry equal to its bucket. `on_install` gets all registered ids, so that other parts drop removed ones."""
+    """Keeps a registry equal to its bucket. `on_install` gets all registered ids, so that other
+    parts drop removed ones.
+    """
 
     def __init__(
         self,
@@ -42,7 +45,9 @@ class FollowedExtensions(FollowedBucket[ExtensionEntry]):
         self._seed = seed
 
     async def load(self) -> None:
-        """Load before the first request. If the bucket is unavailable the process starts anyway, and readiness waits for it."""
+        """Load before the first request. If the bucket is unavailable the process starts anyway,
+        and readiness waits for it.
+        """
         try:
             await self.seed()
             await super().load()
@@ -65,7 +70,9 @@ class FollowedExtensions(FollowedBucket[ExtensionEntry]):
 
 
 async def seed(store: ExtensionStore, root: Path) -> None:
-    """Register the entries of the directory that the bucket never had. An illegal file is logged, the others are registered."""
+    """Register the entries of the directory that the bucket never had. An illegal file is logged,
+    the others are registered.
+    """
     for file in sorted(root.glob("*.json")):  # noqa: ASYNC240 - before anything else runs
         try:
             await store.seed(read_document(file.read_bytes()), author=SEED_AUTHOR)

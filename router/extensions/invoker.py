@@ -1,4 +1,6 @@
-"""Calling extensions, joined with this process: its connection, registry, breakers, health, metrics and log."""
+"""Calling extensions, joined with this process: its connection, registry, breakers, health, metrics
+and log.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from router.config import Settings
 from router.delivery.wire.calls.request_reply import RequestReplyClient
 from router.delivery.wire.calls.traced import trace_calls
 from router.delivery.wire.connection import Connection
-from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, PipelineRunner, PipelineSlots
+from router.extensions.model import (
+    ExtensionRegistry,
+    HealthTracker,
+    Invoker,
+    PipelineRunner,
+    PipelineSlots,
+)
 from router.policies.breakers import Breakers
 from router.process.observability import LogRateLimit, Metrics, events, logs
 
@@ -17,7 +25,9 @@ UNTIMED = frozenset({"open", "late"})  # a call that was not sent, or not awaite
 
 
 class ExtensionMetrics:
-    """`extensions.model.ports.ExtensionMeter` as metrics. A failure that a policy tolerates is logged once a second for each extension."""
+    """`extensions.model.ports.ExtensionMeter` as metrics. A failure that a policy tolerates is
+    logged once a second for each extension.
+    """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -32,15 +42,30 @@ class ExtensionMetrics:
 
     def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         if self._lines.allow((extension_id, code)):
-            log.warning(events.EXTENSION_TOLERATED, extension=extension_id, type=kind, policy_id=policy_id, code=code)
+            log.warning(
+                events.EXTENSION_TOLERATED,
+                extension=extension_id,
+                type=kind,
+                policy_id=policy_id,
+                code=code,
+            )
 
 
-def build_extension_invoker(connection: Connection, breakers: Breakers, health: HealthTracker, metrics: Metrics) -> Invoker:
+def build_extension_invoker(
+    connection: Connection, breakers: Breakers, health: HealthTracker, metrics: Metrics
+) -> Invoker:
     """The invoker that decisions and providers share."""
-    return Invoker(trace_calls(RequestReplyClient(connection)), breakers.extensions, health, ExtensionMetrics(metrics))
+    return Invoker(
+        trace_calls(RequestReplyClient(connection)),
+        breakers.extensions,
+        health,
+        ExtensionMetrics(metrics),
+    )
 
 
-def build_pipeline_runner(settings: Settings, registry: ExtensionRegistry, invoker: Invoker, metrics: Metrics) -> PipelineRunner:
+def build_pipeline_runner(
+    settings: Settings, registry: ExtensionRegistry, invoker: Invoker, metrics: Metrics
+) -> PipelineRunner:
     """The pipelines of decide requests."""
     decide = settings.decide
     return PipelineRunner(

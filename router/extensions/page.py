@@ -1,4 +1,6 @@
-"""The registered extensions and providers, how they fared in the last minutes on all instances; what was learned of providers."""
+"""The registered extensions and providers, how they fared in the last minutes on all instances;
+what was learned of providers.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,24 @@ from router.core import ids
 from router.core.errors import RouterError
 from router.delivery.kv.documents import DocumentBucket
 from router.extensions.store import ExtensionStore, RegisteredExtension
-from router.operate.admin.broadcast import InstanceAnswers, list_key_headers, request_from_all, request_one
+from router.operate.admin.broadcast import (
+    InstanceAnswers,
+    list_key_headers,
+    request_from_all,
+    request_one,
+)
 from router.operate.admin.service import ADMIN
 from router.policies.provider_figures import describe_errors, merge_stats
-from router.shell.page_data import FormButton, FormField, InvalidAddress, Page, PageParams, Sources, WriteForm, build_command
+from router.shell.page_data import (
+    FormButton,
+    FormField,
+    InvalidAddress,
+    Page,
+    PageParams,
+    Sources,
+    WriteForm,
+    build_command,
+)
 from router.shell.table import MAX_ROWS, Column, Row, Table, TableFilter
 
 HEALTH_SERVICE = "get_extension_health"
@@ -49,22 +65,35 @@ STATS_COLUMNS = (
     Column("silent_s", "Last, s ago", "number"),
     Column("errors_text", "Errors"),
 )
-STATS_EMPTY = "Nothing is known of a provider yet: results of assignments tell. A tenant whose requests push no assignment has no figures."
+STATS_EMPTY = (
+    "Nothing is known of a provider yet: results of assignments tell. A tenant whose requests "
+    "push no assignment has no figures."
+)
 TABS = (("/extensions", "Extensions"), ("/extensions/providers", "Providers"))
 SWITCH = WriteForm(
     title="Switch those that are chosen",
     name="chosen",
     text="As `router extension disable` and `enable` do: every router follows within a second.",
     fields=(FormField("note", "Note, for the audit", kind="note"),),
-    buttons=(FormButton("Disable", "/extensions/disable", "danger"), FormButton("Enable", "/extensions/enable")),
+    buttons=(
+        FormButton("Disable", "/extensions/disable", "danger"),
+        FormButton("Enable", "/extensions/enable"),
+    ),
 )
-EMPTY = "No extension is registered. `router extension register FILE` registers one; policies then call it by its id."
+EMPTY = (
+    "No extension is registered. `router extension register FILE` registers one; policies then "
+    "call it by its id."
+)
 
 
 async def read_extensions(sources: Sources, _: PageParams) -> Page:
-    """The registry, and beside each entry the figures of the last five minutes, if a router answers."""
+    """The registry, and beside each entry the figures of the last five minutes, if a router
+    answers.
+    """
     jetstream, settings = sources.link.jetstream(), sources.settings
-    registered = await ExtensionStore(DocumentBucket(jetstream, settings.buckets.extensions.name)).list()
+    registered = await ExtensionStore(
+        DocumentBucket(jetstream, settings.buckets.extensions.name)
+    ).list()
     connection, key = jetstream.connection, list_key_headers(settings.admin.api_key)
     health: Mapping[str, Mapping[str, Any]] = {}
     cause = ""
@@ -115,7 +144,9 @@ async def read_providers(sources: Sources, params: PageParams) -> Page:
 
 
 def _explain_silence(answers: InstanceAnswers) -> str:
-    texts = dict.fromkeys(f"{error.get('code')}: {error.get('message')}" for error in answers.errors)
+    texts = dict.fromkeys(
+        f"{error.get('code')}: {error.get('message')}" for error in answers.errors
+    )
     return ". ".join(texts) or "No router answered: is one running here, with admin.enabled?"
 
 
@@ -133,13 +164,17 @@ def _read_health(data: bytes) -> tuple[Mapping[str, Mapping[str, Any]], str]:
         answer = None
     if not isinstance(answer, dict) or not isinstance(answer.get("health"), dict):
         error = answer.get("error") if isinstance(answer, dict) else None
-        return {}, f"{error.get('code')}: {error.get('message')}" if isinstance(error, dict) else "the answer cannot be read"
+        return {}, f"{error.get('code')}: {error.get('message')}" if isinstance(
+            error, dict
+        ) else "the answer cannot be read"
     return {name: one for name, one in answer["health"].items() if isinstance(one, dict)}, ""
 
 
 def _build_row(one: RegisteredExtension, health: Mapping[str, Any]) -> Row:
     entry, record = one.entry, one.record
-    subjects = ", ".join(version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions())
+    subjects = ", ".join(
+        version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions()
+    )
     has_calls = bool(health.get("latency_samples"))
     return {
         "id": entry.id,
@@ -147,7 +182,9 @@ def _build_row(one: RegisteredExtension, health: Mapping[str, Any]) -> Row:
         "status": (health.get("status") if has_calls else "no calls") if health else None,
         "breaker": health.get("circuit_breaker_state"),
         "success": health.get("success_rate") if has_calls else None,
-        "calls": health.get("success_count", 0) + health.get("failure_count", 0) if health else None,
+        "calls": health.get("success_count", 0) + health.get("failure_count", 0)
+        if health
+        else None,
         "p50": health.get("p50_latency_ms") if has_calls else None,
         "p99": health.get("p99_latency_ms") if has_calls else None,
         "state": "on" if entry.enabled else "off",

@@ -1,7 +1,8 @@
-"""Inspects a policy's pipeline for operators: its complexity, and a dry run with a payload (docs/reference/operators.md#dry-run).
+"""Inspects a policy's pipeline for operators: its complexity, and a dry run with a payload
+(docs/reference/operators.md#dry-run).
 
-A dry run stores no session, uses up no rate limit and counts nothing. Without `invoke` it calls no extension: the response shows
-them as skipped, and the payload is unchanged.
+A dry run stores no session, uses up no rate limit and counts nothing. Without `invoke` it calls no
+extension: the response shows them as skipped, and the payload is unchanged.
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ class PipelineServices:
     """Answers from the policies that are live now."""
 
     def __init__(
-        self, policies: PolicyTable, runner: PipelineRunner, health: HealthTracker, providers: ProviderTracker, *, timeout_ms: int
+        self,
+        policies: PolicyTable,
+        runner: PipelineRunner,
+        health: HealthTracker,
+        providers: ProviderTracker,
+        *,
+        timeout_ms: int,
     ) -> None:
         """`timeout_ms`: of a pipeline whose policy names none."""
         self._policies = policies
@@ -51,9 +58,13 @@ class PipelineServices:
     def list_services(self) -> tuple[Service, ...]:
         policy = "{tenant_id, policy_id}"
         dry = "{tenant_id, policy_id, payload, context?, invoke?}"
-        result = "{ok, result{decision or error, executed_extensions[{type, id, status, latency_ms}], final_payload, trace[]}}"
+        result = (
+            "{ok, result{decision or error, executed_extensions[{type, id, status, "
+            "latency_ms}], final_payload, trace[]}}"
+        )
         heavy = (
-            "{total_extensions, pre_count, validators_count, post_count, complexity_score, complexity_level, estimated_latency_ms, "
+            "{total_extensions, pre_count, validators_count, post_count, complexity_score, "
+            "complexity_level, estimated_latency_ms, "
             "recommended_limits, warnings, recommendations}"
         )
         return (
@@ -64,7 +75,13 @@ class PipelineServices:
                 result,
                 self.dry_run,
             ),
-            Service("get_pipeline_complexity", "How heavy a policy's pipeline is", policy, heavy, self.complexity),
+            Service(
+                "get_pipeline_complexity",
+                "How heavy a policy's pipeline is",
+                policy,
+                heavy,
+                self.complexity,
+            ),
         )
 
     async def complexity(self, asked: RequestFields) -> Answer:
@@ -76,12 +93,22 @@ class PipelineServices:
         if payload is None:
             raise missing_field("payload")
         context = asked.json_object("context") if asked.value("context") is not None else {}
-        trial = Trial(tenant_id=tenant_id, policy_id=policy_id, payload=payload, context=context, is_invoking=asked.flag("invoke"))
+        trial = Trial(
+            tenant_id=tenant_id,
+            policy_id=policy_id,
+            payload=payload,
+            context=context,
+            is_invoking=asked.flag("invoke"),
+        )
         return {"result": await self.run(trial)}
 
     async def run(self, trial: Trial) -> Answer:
         """Evaluate with the functions that serve requests, without their caches."""
-        policy, trace, now = self._policy(trial.tenant_id, trial.policy_id), list[TraceStep](), steady()
+        policy, trace, now = (
+            self._policy(trial.tenant_id, trial.policy_id),
+            list[TraceStep](),
+            steady(),
+        )
         states = self._providers.states_of(trial.tenant_id)
         figures = self._providers.measurements.figures_of(trial.tenant_id)
         timeout_ms = policy.timeout_ms or self._timeout_ms
@@ -90,7 +117,9 @@ class PipelineServices:
             return evaluate(policy, request, states=states, figures=figures, now=now, trace=trace)
 
         deadline = now + timeout_ms / 1000
-        result = await self._runner.dry_run(policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking)
+        result = await self._runner.dry_run(
+            policy, _request(trial), decide, deadline=deadline, invoke=trial.is_invoking
+        )
         return {
             **_format_answer(result.answer),
             "executed_extensions": executed_fields(result.executed),
@@ -101,7 +130,9 @@ class PipelineServices:
     def _policy(self, tenant_id: str, policy_id: str) -> Policy:
         policy = self._policies.find(tenant_id, policy_id)
         if policy is None:
-            raise ServiceError(POLICY_NOT_FOUND, f"Policy not found: {policy_id}", {"policy_id": policy_id})
+            raise ServiceError(
+                POLICY_NOT_FOUND, f"Policy not found: {policy_id}", {"policy_id": policy_id}
+            )
         return policy
 
 
@@ -121,11 +152,17 @@ def _request(trial: Trial) -> RouteRequest:
 def _format_answer(answer: Decision | Refusal) -> dict[str, object]:
     if isinstance(answer, Decision):
         return {"decision": decision_fields(answer)}
-    return {"error": drop_absent({"code": answer.code, "message": answer.message, "details": answer.details})}
+    return {
+        "error": drop_absent(
+            {"code": answer.code, "message": answer.message, "details": answer.details}
+        )
+    }
 
 
 def _format_payload(payload: RawJson | bytes | None) -> dict[str, object]:
-    """The payload as JSON, as it was written; bytes of an extension become text with their encoding (docs/reference/contracts.md#bytes)."""
+    """The payload as JSON, as it was written; bytes of an extension become text with their encoding
+    (docs/reference/contracts.md#bytes).
+    """
     if not isinstance(payload, bytes):
         return {"final_payload": payload}
     text, encoding = text_of(payload)

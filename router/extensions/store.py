@@ -1,6 +1,7 @@
 """The bucket of registry entries: each is checked and versioned before it is written.
 
-The command line and the admin service write with this class; a router reads with `extensions.followed`.
+The command line and the admin service write with this class; a router reads with
+`extensions.followed`.
 """
 
 from __future__ import annotations
@@ -54,29 +55,49 @@ class ExtensionStore(VersionedStore[RegisteredExtension]):
             raise ExtensionNotFound(f"there is no extension {name[0]!r}: this is no id")
         return super().key(*name)
 
-    async def put(self, document: Mapping[str, object], *, author: str, replaces: int | None = None) -> WrittenExtension:
+    async def put(
+        self, document: Mapping[str, object], *, author: str, replaces: int | None = None
+    ) -> WrittenExtension:
         entry = _check_document(document)
         present = await self.find(entry.id)
-        if present is not None and present.entry == entry and replaces in (None, present.record.version):
+        if (
+            present is not None
+            and present.entry == entry
+            and replaces in (None, present.record.version)
+        ):
             return WrittenExtension(entry.id, present.record.version, False)
-        version = await self.write((entry.id,), document, author=author[:MAX_AUTHOR], replaces=replaces)
+        version = await self.write(
+            (entry.id,), document, author=author[:MAX_AUTHOR], replaces=replaces
+        )
         return WrittenExtension(entry.id, version, True)
 
     async def seed(self, document: Mapping[str, object], *, author: str) -> bool:
-        """Write the first version. Returns False if there ever was one, so a removed extension stays removed."""
+        """Write the first version. Returns False if there ever was one, so a removed extension
+        stays removed.
+        """
         return await self.write_first((_check_document(document).id,), document, author=author)
 
     async def switch(self, extension_id: str, *, enabled: bool, author: str) -> WrittenExtension:
         """Enable or disable it. Raises ExtensionNotFound."""
         present = await self.get(extension_id)
-        document = present.record.document if present.entry.enabled == enabled else {**present.record.document, "enabled": enabled}
+        document = (
+            present.record.document
+            if present.entry.enabled == enabled
+            else {**present.record.document, "enabled": enabled}
+        )
         return await self.put(document, author=author, replaces=present.record.version)
 
 
 def read_registered(stored: BucketEntry) -> RegisteredExtension:
-    """Read a stored value: a record, or a bare entry that an operator wrote with another tool. Raises EntryError."""
+    """Read a stored value: a record, or a bare entry that an operator wrote with another tool.
+    Raises EntryError.
+    """
     document = read_document(stored.value, MAX_ENTRY_BYTES + RECORD_BYTES)
-    record = read_record(stored.value) if "document" in document else _build_manual_record(document, stored)
+    record = (
+        read_record(stored.value)
+        if "document" in document
+        else _build_manual_record(document, stored)
+    )
     return RegisteredExtension(parse_entry(record.document, stored.key), record)
 
 
@@ -87,5 +108,8 @@ def _check_document(document: Mapping[str, object]) -> ExtensionEntry:
 
 
 def _build_manual_record(document: Mapping[str, object], stored: BucketEntry) -> VersionRecord:
-    # The revision of the bucket is higher than every version of the key, so versions that follow it still rise.
-    return make_record(document, version=stored.revision, author=BY_HAND, at_s=stored.stored_ns / 1e9)
+    # The revision of the bucket is higher than every version of the key, so versions that follow it
+    # still rise.
+    return make_record(
+        document, version=stored.revision, author=BY_HAND, at_s=stored.stored_ns / 1e9
+    )

@@ -1,4 +1,6 @@
-"""Failures of the place where a warehouse lies. It imports nothing heavy: the command line knows them."""
+"""Failures of the place where a warehouse lies. It imports nothing heavy: the command line knows
+them.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,8 @@ class WarehouseUnavailable(Transient):
 
 
 class WarehouseFailed(RouterError):
-    """A file of the warehouse could not be read or written, though its place answers: a full disk, a permission, a damaged file."""
+    """A file of the warehouse could not be read or written, though its place answers: a full disk,
+    a permission, a damaged file.
+    """
 
     code = "warehouse_failed"

@@ -1,12 +1,14 @@
 """Stop the Java process of a Spark session when the process that started it ends.
 
-PySpark starts Java and keeps no reference to it until it answers. An interrupt in those seconds deletes the file into which Java
-writes its port: Java fails, keeps its threads, and stays for ever with our standard output open. So this module keeps the process
-from the moment it is created, kills it at once if the start is interrupted, and waits for it when our process ends.
+PySpark starts Java and keeps no reference to it until it answers. An interrupt in those seconds
+deletes the file into which Java writes its port: Java fails, keeps its threads, and stays for ever
+with our standard output open. So this module keeps the process from the moment it is created, kills
+it at once if the start is interrupted, and waits for it when our process ends.
 
     with track_java():                   # replaces PySpark's Popen during the start
         spark = SparkSession.builder…    # interrupted: Java is killed here
-    …                                    # later: our process closes Java's standard input at exit, and waits
+    …                                    # later: our process closes Java's standard input at exit,
+                                         and waits
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ def track_java() -> Iterator[None]:
 
     class TrackedPopen(subprocess.Popen[bytes]):
         def __init__(self, *arguments: Any, **options: Any) -> None:
-            started.append(self)  # before the process exists: an interrupt may come as soon as it does
+            # before the process exists: an interrupt may come as soon as it does
+            started.append(self)
             super().__init__(*arguments, **options)
 
     launcher: Any = java_gateway  # it returns its process only if all went well
@@ -58,6 +61,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    if getattr(process, "pid", None) is not None:  # an interrupt may have come before it was started
+    # an interrupt may have come before it was started
+    if getattr(process, "pid", None) is not None:
         process.kill()
         process.wait()

@@ -9,7 +9,16 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from router.core.errors import Misconfigured
-from router.shell.page_data import BarChart, Fact, FactList, InvalidAddress, Page, PageParams, Sources, build_command
+from router.shell.page_data import (
+    BarChart,
+    Fact,
+    FactList,
+    InvalidAddress,
+    Page,
+    PageParams,
+    Sources,
+    build_command,
+)
 from router.shell.table import MAX_ROWS, Column, Row, Table, TableFilter
 
 if TYPE_CHECKING:
@@ -33,36 +42,59 @@ FIGURES = (
     Column("p95", "p95 ms", "number"),
     Column("p99", "p99 ms", "number"),
 )
-LABELS = {"day": "Day", "tenant_id": "Tenant", "provider_id": "Provider", "event_type": "Type", "status": "Status", "model": "Model"}
-_READERS = ThreadPoolExecutor(2, thread_name_prefix="usage")  # not the loop's own threads, which every other page needs
-NO_TABLES = "`router usage ingest --warehouse DIR` fills them from the stream of usage; the setting console.warehouse names the directory."
+LABELS = {
+    "day": "Day",
+    "tenant_id": "Tenant",
+    "provider_id": "Provider",
+    "event_type": "Type",
+    "status": "Status",
+    "model": "Model",
+}
+# not the loop's own threads, which every other page needs
+_READERS = ThreadPoolExecutor(2, thread_name_prefix="usage")
+NO_TABLES = (
+    "`router usage ingest --warehouse DIR` fills them from the stream of usage; the setting "
+    "console.warehouse names the directory."
+)
 
 
 async def read_usage(sources: Sources, params: PageParams) -> Page:
-    """The report of `router usage report`, read in a thread of its own kind: a bucket that answers late holds it for minutes."""
+    """The report of `router usage report`, read in a thread of its own kind: a bucket that answers
+    late holds it for minutes.
+    """
     warehouse, by = sources.settings.console.warehouse, params.text("by") or DEFAULT_BY
     options = {name: params.text(name) for name in ("by", "tenant", "provider")}
     days = _list_days(params)
     words = [word for day in days for word in ("--day", day)] if len(days) <= MAX_NAMED_DAYS else []
     command = build_command("router", "usage", "report", *words, warehouse=warehouse, **options)
     try:
-        made = await asyncio.get_running_loop().run_in_executor(_READERS, _read_report, warehouse, by, days, params)
+        made = await asyncio.get_running_loop().run_in_executor(
+            _READERS, _read_report, warehouse, by, days, params
+        )
     except ImportError:
-        return _build_empty_page(command, "The page needs pyarrow: pip install 'beamline-router[spark]'. ")
+        return _build_empty_page(
+            command, "The page needs pyarrow: pip install 'beamline-router[spark]'. "
+        )
     except Misconfigured as exc:
         raise InvalidAddress(str(exc)) from exc
     if made is None:
         return _build_empty_page(command, f"There are no usage tables in {warehouse}. {NO_TABLES}")
     columns = (*(Column(name, LABELS[name]) for name in made.by), *FIGURES)
     rows = [{**line.group, **_list_figures(line)} for line in made.iterate_lines(MAX_ROWS)]
-    note = f"The first {MAX_ROWS:,} of {len(made.rows):,} lines: choose fewer names in By." if len(made.rows) > MAX_ROWS else ""
+    note = (
+        f"The first {MAX_ROWS:,} of {len(made.rows):,} lines: choose fewer names in By."
+        if len(made.rows) > MAX_ROWS
+        else ""
+    )
     return Page(
         title="Usage",
         lead=f"from the tables in {warehouse}",
         command=command,
         charts=_draw(made),
         lists=[_list_totals(made.totals)] if made.totals is not None else (),
-        table=Table(columns=columns, rows=rows, empty="No usage matches.", filters=FILTERS, note=note),
+        table=Table(
+            columns=columns, rows=rows, empty="No usage matches.", filters=FILTERS, note=note
+        ),
     )
 
 
@@ -72,12 +104,18 @@ def _list_days(params: PageParams) -> Sequence[str]:
     if names == [None, None]:
         return ()
     try:
-        first, last = (date.fromisoformat(name or other or "") for name, other in (names, names[::-1]))
+        first, last = (
+            date.fromisoformat(name or other or "") for name, other in (names, names[::-1])
+        )
     except ValueError:
-        raise InvalidAddress("from, to: a day as YYYY-MM-DD; one of them alone is that day") from None
+        raise InvalidAddress(
+            "from, to: a day as YYYY-MM-DD; one of them alone is that day"
+        ) from None
     if not 0 <= (last - first).days < MAX_DAYS:
         raise InvalidAddress(f"from, to: at most {MAX_DAYS} days, the first of them first")
-    return [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+    return [
+        (first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)
+    ]
 
 
 def _draw(report: UsageReport) -> Sequence[BarChart]:
@@ -88,12 +126,19 @@ def _draw(report: UsageReport) -> Sequence[BarChart]:
     sums = {row["day"]: (int(row["count_sum"]), float(row["cost_sum"])) for row in added}
     first, last = (date.fromisoformat(choose(sums)) for choose in (min, max))
     first = max(first, last - timedelta(days=MAX_DAYS - 1))
-    days = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
+    days = [
+        (first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)
+    ]
     titles = ("Events a day", "Cost a day")
-    return [BarChart(title, [(day, sums.get(day, (0, 0.0))[place]) for day in days]) for place, title in enumerate(titles)]
+    return [
+        BarChart(title, [(day, sums.get(day, (0, 0.0))[place]) for day in days])
+        for place, title in enumerate(titles)
+    ]
 
 
-def _read_report(location: str, by: str, days: Sequence[str], params: PageParams) -> UsageReport | None:
+def _read_report(
+    location: str, by: str, days: Sequence[str], params: PageParams
+) -> UsageReport | None:
     """None: there are no tables."""
     from router.lake.report import UsageQuery, parse_dimensions, read_report
     from router.lake.warehouse import Warehouse
@@ -110,15 +155,29 @@ def _read_report(location: str, by: str, days: Sequence[str], params: PageParams
 
 
 def _build_empty_page(command: str, text: str) -> Page:
-    return Page(title="Usage", command=command, table=Table(columns=FIGURES, rows=(), empty=text, filters=FILTERS))
+    return Page(
+        title="Usage",
+        command=command,
+        table=Table(columns=FIGURES, rows=(), empty=text, filters=FILTERS),
+    )
 
 
 def _list_figures(line: ReportLine) -> Row:
     p50, p95, p99 = line.percentiles.values()
-    return {"count": line.count, "cost": float(line.cost), "failed": line.error_rate, "p50": p50, "p95": p95, "p99": p99}
+    return {
+        "count": line.count,
+        "cost": float(line.cost),
+        "failed": line.error_rate,
+        "p50": p50,
+        "p95": p95,
+        "p99": p99,
+    }
 
 
 def _list_totals(totals: ReportLine) -> FactList:
     figures = _list_figures(totals)
     kinds = {column.name: column for column in FIGURES}
-    return FactList("In all", [Fact(kinds[name].label, value, kind=kinds[name].kind) for name, value in figures.items()])
+    return FactList(
+        "In all",
+        [Fact(kinds[name].label, value, kind=kinds[name].kind) for name, value in figures.items()],
+    )

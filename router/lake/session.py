@@ -1,7 +1,7 @@
 """Create the Spark session for the jobs, and say what is missing if there can be none.
 
-Under `spark-submit` its `--master`, its `--conf` and `spark-defaults.conf` override the settings below, except the time zone:
-every day and minute of the tables is UTC.
+Under `spark-submit` its `--master`, its `--conf` and `spark-defaults.conf` override the settings
+below, except the time zone: every day and minute of the tables is UTC.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA = 17
 
+# the log names the files: Spark needs no job to list them
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "3g",
     "spark.sql.shuffle.partitions": "2",  # little is shuffled: a micro-batch's partial sums
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",  # the log names the files: Spark needs no job to list them
+    "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-_LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Python does the work: the JVM plans it, and must not use a core to optimise itself
+# Python does the work: the JVM plans it, and must not use a core to optimise itself
+_LEAN = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"  # spark-submit sets it for the driver that it starts
 
 
 def create_session(master: str | None = None) -> SparkSession:
-    """Create a session that knows the `jetstream` format. Without `master`: spark-submit's, else local[*].
+    """Create a session that knows the `jetstream` format. Without `master`: spark-submit's, else
+    local[*].
 
     Raises Misconfigured if PySpark or Java is missing, or if Spark does not start.
     """
@@ -61,7 +64,9 @@ def check_spark() -> None:
     try:
         import pyspark  # noqa: F401
     except ImportError as exc:
-        raise Misconfigured("pyspark", "is not installed: pip install 'beamline-router[spark]'") from exc
+        raise Misconfigured(
+            "pyspark", "is not installed: pip install 'beamline-router[spark]'"
+        ) from exc
     _check_java()
 
 
@@ -73,7 +78,12 @@ def _make_settings(master: str | None) -> SparkConf:
         SparkContext._ensure_initialized()  # the settings of spark-submit are in the JVM
     settings = SparkConf()
     quiet = f"-Dlog4j2.configurationFile={files('router.lake').joinpath('log4j2.properties')}"
-    ours = {"spark.app.name": "router-usage", "spark.master": "local[*]", "spark.driver.extraJavaOptions": f"{quiet} {_LEAN}", **_SETTINGS}
+    ours = {
+        "spark.app.name": "router-usage",
+        "spark.master": "local[*]",
+        "spark.driver.extraJavaOptions": f"{quiet} {_LEAN}",
+        **_SETTINGS,
+    }
     for key, value in ours.items():
         settings.setIfMissing(key, value)
     if master is not None:
@@ -92,15 +102,25 @@ def _check_java() -> None:
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     version = read_java_version(java) if java is not None else None
     if version is None:
-        raise Misconfigured("java", f"none was found: install Java {OLDEST_JAVA} or newer, or set JAVA_HOME")
+        raise Misconfigured(
+            "java", f"none was found: install Java {OLDEST_JAVA} or newer, or set JAVA_HOME"
+        )
     if version < OLDEST_JAVA:
-        raise Misconfigured("java", f"{java} is version {version}: Spark needs {OLDEST_JAVA} or newer; set JAVA_HOME to one")
+        raise Misconfigured(
+            "java",
+            (
+                f"{java} is version {version}: Spark needs {OLDEST_JAVA} or newer; set "
+                "JAVA_HOME to one"
+            ),
+        )
 
 
 def read_java_version(java: str) -> int | None:
     """Return the major version that a `java` reports; None if it cannot be run."""
     try:
-        output = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr  # noqa: S603
+        output = subprocess.run(  # noqa: S603
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
     except OSError:
         return None
     version = re.search(r'version "(?:1\.)?(\d+)', output)

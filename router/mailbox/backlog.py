@@ -1,12 +1,15 @@
-"""Count the work that is left: QRY-050 of the outbox, QRY-051 of the inbox. Both use the partial index, so past rows do not slow them down.
+"""Count the work that is left: QRY-050 of the outbox, QRY-051 of the inbox. Both use the partial
+index, so past rows do not slow them down.
 
-outbox   thousands of rows may wait, in pages that no vacuum has seen yet: `migrations/0004_backlog.sql` counts them page by page;
+outbox   thousands of rows may wait, in pages that no vacuum has seen yet:
+         `migrations/0004_backlog.sql` counts them page by page;
          the oldest is the first entry of the index
-inbox    only the messages in flight wait. This query alone walks over the index entries of rows that were processed since the last
+inbox    only the messages in flight wait. This query alone walks over the index entries of rows
+         that were processed since the last
          vacuum; its index scan marks them dead, so the next scan skips them
 
-One statement reads count and oldest, so both come from one snapshot. The tables allow times outside the years 1 to 9999; such a time is
-reported as the nearest one inside.
+One statement reads count and oldest, so both come from one snapshot. The tables allow times outside
+the years 1 to 9999; such a time is reported as the nearest one inside.
 """
 
 from __future__ import annotations
@@ -28,7 +31,9 @@ INBOX: Final = """
 
 
 async def get_outbox_backlog(session: Session) -> Backlog:
-    """Count unpublished events and find when the oldest occurred, in the session's context (docs/reference/requirements.md#qry-050)."""
+    """Count unpublished events and find when the oldest occurred, in the session's context
+    (docs/reference/requirements.md#qry-050).
+    """
     return await session.fetch_one(OUTBOX, make=Backlog) or Backlog(0, None)
 
 
@@ -41,4 +46,8 @@ async def get_inbox_backlog(session: Session) -> Backlog:
 
 def age_s(backlog: Backlog) -> float:
     """Seconds since the oldest; 0 where there is none, or where its time is in the future."""
-    return max(0.0, (datetime.now(UTC) - backlog.oldest_at).total_seconds()) if backlog.oldest_at is not None else 0.0
+    return (
+        max(0.0, (datetime.now(UTC) - backlog.oldest_at).total_seconds())
+        if backlog.oldest_at is not None
+        else 0.0
+    )

@@ -1,11 +1,12 @@
-"""Tells a service's readiness whether its database answers: how the last look ended, or that a look waits too long for its answer.
+"""Tells a service's readiness whether its database answers: how the last look ended, or that a look
+waits too long for its answer.
 
     with watch.look():                    # around the query of the gauges
         async with database.transaction() as session: …
     watch.check                           # at any time, also while the look waits
 
-A server that hangs, or one whose machine vanished, closes nothing: the look itself ends late, or not at all
-(docs/explanation/durability.md#vanished-database).
+A server that hangs, or one whose machine vanished, closes nothing: the look itself ends late, or
+not at all (docs/explanation/durability.md#vanished-database).
 """
 
 from __future__ import annotations

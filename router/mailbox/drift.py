@@ -1,4 +1,5 @@
-"""Whether the streams and durables of a relay or an inbox are still as its settings say, as `operate.topology.monitor` does for the router.
+"""Whether the streams and durables of a relay or an inbox are still as its settings say, as
+`operate.topology.monitor` does for the router.
 
     start      `topology = create | check`: compare, and log what differs
     run        compare every 30 s: a stream that an operator changed may drop messages
@@ -38,7 +39,11 @@ class DriftWatch:
 
     async def look(self) -> None:
         """Compare once, and log each new difference. Raises BrokerUnavailable."""
-        drift = [one for one in await topology.compare(self._jetstream, self._declared) if one.state in (DRIFTED, PAUSED, IRREVERSIBLE)]
+        drift = [
+            one
+            for one in await topology.compare(self._jetstream, self._declared)
+            if one.state in (DRIFTED, PAUSED, IRREVERSIBLE)
+        ]
         for difference in drift:
             if difference not in self._drift:
                 log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=self._remedy)
@@ -47,5 +52,6 @@ class DriftWatch:
     async def run(self) -> None:
         while True:
             await asyncio.sleep(DRIFT_EVERY_S)
-            with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
+            # the broker is unavailable: its own readiness check shows that
+            with suppress(RouterError):
                 await self.look()

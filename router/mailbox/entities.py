@@ -1,11 +1,12 @@
-"""What SDS-047 speaks of, field by field: its two entities, its three value objects, and the answer of its two queries.
+"""What SDS-047 speaks of, field by field: its two entities, its three value objects, and the answer
+of its two queries.
 
     OutboxEvent   committed with the service's own data, published afterwards
     InboxMessage  the inbox row by which a message is handled once
     EventSubject  {context}.event.{name}.v{n}
 
-`policies` holds the rules about them, `migrations/` the tables. Modules may build on these entities; none may add a field: the column
-`position` is the relay's alone.
+`policies` holds the rules about them, `migrations/` the tables. Modules may build on these
+entities; none may add a field: the column `position` is the relay's alone.
 
 Rule: docs/reference/requirements.md#sd-1.
 """
@@ -20,13 +21,16 @@ from msgspec import Raw, Struct
 
 from router.contracts.codec import write_value
 
-Json = object  # any JSON value; `Raw` is JSON text as it stands in its column, so that a relay need not parse it
+# any JSON value; `Raw` is JSON text as it stands in its column, so that a relay need not parse it
+Json = object
 
 _SUBJECT = re.compile(r"([A-Za-z0-9_-]{1,64})\.event\.([A-Za-z0-9_-]{1,128})\.v([1-9][0-9]{0,8})")
 
 
 class OutboxEvent(Struct, frozen=True, gc=False):
-    """One row of outbox_events. `occurred_at` None: the database sets it (docs/reference/requirements.md#sd-2)."""
+    """One row of outbox_events. `occurred_at` None: the database sets it
+    (docs/reference/requirements.md#sd-2).
+    """
 
     id: UUID
     aggregate_type: str
@@ -54,8 +58,8 @@ class InboxMessage(Struct, frozen=True):
 
 
 class EventSubject(Struct, frozen=True):
-    """`{context}.event.{name}.v{n}`, made by `from_parts` or `read`, so it is always a literal subject
-    (docs/reference/requirements.md#sd-4).
+    """`{context}.event.{name}.v{n}`, made by `from_parts` or `read`, so it is always a literal
+    subject (docs/reference/requirements.md#sd-4).
     """
 
     context: str
@@ -72,7 +76,10 @@ class EventSubject(Struct, frozen=True):
         """Raises ValueError if the subject has another shape."""
         found = _SUBJECT.fullmatch(subject)
         if found is None:
-            raise ValueError("should be {context}.event.{name}.v{n}, context and name of letters, digits, _ and -")
+            raise ValueError(
+                "should be {context}.event.{name}.v{n}, context and name of letters, "
+                "digits, _ and -"
+            )
         return cls(found[1], found[2], int(found[3]))
 
     @property
@@ -81,14 +88,18 @@ class EventSubject(Struct, frozen=True):
 
 
 class CorrelationContext(Struct, frozen=True):
-    """The ids of the conversation and of the cause of a message; both may be absent (docs/reference/requirements.md#sd-5)."""
+    """The ids of the conversation and of the cause of a message; both may be absent
+    (docs/reference/requirements.md#sd-5).
+    """
 
     correlation_id: UUID | None = None
     causation_id: UUID | None = None
 
 
 class NatsMsgId(Struct, frozen=True):
-    """The id by which JetStream drops duplicates: the id of the outbox event (docs/reference/requirements.md#sd-6)."""
+    """The id by which JetStream drops duplicates: the id of the outbox event
+    (docs/reference/requirements.md#sd-6).
+    """
 
     value: str
 
@@ -105,5 +116,7 @@ class Backlog(Struct, frozen=True):
 
 
 def json_text(payload: Json) -> bytes:
-    """Write a payload as JSON text. Raises TypeError if it is no JSON value, ValueError if it holds NaN or infinity."""
+    """Write a payload as JSON text. Raises TypeError if it is no JSON value, ValueError if it holds
+    NaN or infinity.
+    """
     return bytes(payload) if isinstance(payload, Raw) else write_value(payload)

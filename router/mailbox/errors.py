@@ -1,4 +1,6 @@
-"""Errors of the database, sorted by what to do next. No text here holds a connection string, since it may hold a password."""
+"""Errors of the database, sorted by what to do next. No text here holds a connection string, since
+it may hold a password.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,17 @@ from router.core.errors import RouterError, Transient
 
 
 class DatabaseUnavailable(Transient):
-    """PostgreSQL does not answer, is starting or stopping, ended our transaction, or has no room. A later try may succeed."""
+    """PostgreSQL does not answer, is starting or stopping, ended our transaction, or has no room. A
+    later try may succeed.
+    """
 
     code = "database_unavailable"
 
 
 class DatabaseRefused(RouterError):
-    """PostgreSQL answered a statement with an error. `sqlstate` and `constraint` decide what follows, never the text."""
+    """PostgreSQL answered a statement with an error. `sqlstate` and `constraint` decide what
+    follows, never the text.
+    """
 
     code = "database_refused"
 
@@ -23,5 +29,7 @@ class DatabaseRefused(RouterError):
 
     @property
     def is_clock_regression(self) -> bool:
-        """The database's clock stepped back: rows that passed `CHECK (occurred_at <= now() + 1 minute)` before fail it now."""
+        """The database's clock stepped back: rows that passed `CHECK (occurred_at <= now() + 1
+        minute)` before fail it now.
+        """
         return self.constraint == "chk_occurred_not_future"

@@ -40,10 +40,27 @@ from router.mailbox.inbox_rules import rules_of
 from router.mailbox.inbox_settings import HandlerConfig
 from router.mailbox.relay_process import database_of
 from router.mailbox.schema import require
-from router.operate.topology.declared_topology import declare_advisories_stream, declare_attempts_bucket
-from router.process.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
+from router.operate.topology.declared_topology import (
+    declare_advisories_stream,
+    declare_attempts_bucket,
+)
+from router.process.observability import (
+    HttpServer,
+    Metrics,
+    ReadinessCheck,
+    events,
+    logs,
+    readiness_series,
+)
 from router.process.observability.broker_log import BrokerLog
-from router.process.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
+from router.process.supervision import (
+    Child,
+    Helper,
+    Intensity,
+    Supervisor,
+    helper_states,
+    supervise,
+)
 
 # -- The process.
 
@@ -82,7 +99,8 @@ class InboxService:
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """`on_ready` gets the address of the pages, once the durable is there.
 
-        Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start, ConnectionStuck later.
+        Raises Misconfigured, DatabaseUnavailable and BrokerUnavailable at the start,
+        ConnectionStuck later.
         """
         async with self._open() as inbox:
             await inbox.open()
@@ -95,7 +113,9 @@ class InboxService:
                 announcing.cancel()
 
     async def _announce(self, inbox: Inbox, on_ready: Callable[[str], None]) -> None:
-        """What is published from now on is delivered: the durable is there, and a new one begins where its settings say."""
+        """What is published from now on is delivered: the durable is there, and a new one begins
+        where its settings say.
+        """
         while not (self._http and inbox.consumer.health.is_there):  # noqa: ASYNC110 - two causes, once
             await asyncio.sleep(0.01)
         on_ready(self._http)
@@ -108,13 +128,22 @@ class InboxService:
         handler = ReadinessCheck(trouble is None, trouble or "answering")
         topology = {"topology": self._drift.check} if self._drift is not None else {}
         inbox = ReadinessCheck(health.is_ready, health.detail)
-        return {"inbox": inbox, "handler": handler, "database": self._database_watch.check, **topology}
+        return {
+            "inbox": inbox,
+            "handler": handler,
+            "database": self._database_watch.check,
+            **topology,
+        }
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Inbox]:
         async with self._database, contextlib.AsyncExitStack() as opened:
             await require(self._database)
-            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_disconnected, on_back=self._broker.on_reconnected)
+            connection = await connect_by(
+                self.settings.nats,
+                on_lost=self._broker.on_disconnected,
+                on_back=self._broker.on_reconnected,
+            )
             opened.push_async_callback(connection.close)
             opened.callback(setattr, self._broker, "is_closing", True)
             if isinstance(self._handler, HttpEventHandler):
@@ -137,9 +166,14 @@ class InboxService:
             node_id=settings.node_id,
             attempts_bucket=settings.buckets.attempts.name,
             may_create=settings.topology == "create",
-            stale_rows=StaleRowScanRules(every_s=settings.inbox.sweep_ms / 1000, older_than_s=settings.inbox.stranded_after_ms / 1000),
+            stale_rows=StaleRowScanRules(
+                every_s=settings.inbox.sweep_ms / 1000,
+                older_than_s=settings.inbox.stranded_after_ms / 1000,
+            ),
             retention=InboxRetentionRules(keep=keep, every=min(RETENTION_EVERY_S, keep / 4)),
-            deadlines=Deadlines(settings.drain.soft_deadline_ms / 1000, settings.drain.hard_deadline_ms / 1000),
+            deadlines=Deadlines(
+                settings.drain.soft_deadline_ms / 1000, settings.drain.hard_deadline_ms / 1000
+            ),
         )
 
     @property
@@ -150,7 +184,9 @@ class InboxService:
     @property
     def _streams(self) -> Topology:
         shared = (declare_advisories_stream(self.settings), declare_attempts_bucket(self.settings))
-        return inbox_streams(self.rules, *shared, letters_replicas=self.settings.streams.dlq.replicas)
+        return inbox_streams(
+            self.rules, *shared, letters_replicas=self.settings.streams.dlq.replicas
+        )
 
     async def _ensure_streams(self, jetstream: JetStream) -> None:
         wanted = self._streams
@@ -161,17 +197,34 @@ class InboxService:
                 raise Misconfigured("topology", f"{difference}: make it, or set topology = create")
 
     async def _warn_of_in_flight(self, jetstream: JetStream) -> None:
-        """Log messages in flight in another process: they are redelivered here only after the ack wait, if that process died."""
+        """Log messages in flight in another process: they are redelivered here only after the ack
+        wait, if that process died.
+        """
         info = await jetstream.consumer(self.rules.stream, self.rules.durable)
         if info is not None and (in_hand := info["num_ack_pending"]):
             at_most_s = info["config"]["ack_wait"] / NANOS_PER_S
-            log.warning(events.INBOX_WAITS, consumer=self.rules.durable, in_hand=in_hand, at_most_s=at_most_s, setting="inbox.ack_wait_ms")
+            log.warning(
+                events.INBOX_WAITS,
+                consumer=self.rules.durable,
+                in_hand=in_hand,
+                at_most_s=at_most_s,
+                setting="inbox.ack_wait_ms",
+            )
 
     def _tree(self, inbox: Inbox) -> Supervisor:
         host, port = self.settings.http.host, self.settings.http.port
-        http = HttpServer(host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause)
+        http = HttpServer(
+            host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause
+        )
         gauges = Helper("gauges", self._gauges)
-        helpers = (gauges, *((Helper("drift", self._drift.run),) if self._drift is not None and self.settings.topology != "off" else ()))
+        helpers = (
+            gauges,
+            *(
+                (Helper("drift", self._drift.run),)
+                if self._drift is not None and self.settings.topology != "off"
+                else ()
+            ),
+        )
         self.metrics.helper_failing.set_function(lambda: helper_states((*helpers, *inbox.helpers)))
         children = (
             Child("http", lambda: http.run(self._on_bound)),
@@ -188,11 +241,17 @@ class InboxService:
 
     def _register_gauges(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics
-        metrics.inbox_handled.set_function(lambda: {(code,): count for code, count in inbox.observer.codes.items()})
-        metrics.inbox_paused.set_function(lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable)
+        metrics.inbox_handled.set_function(
+            lambda: {(code,): count for code, count in inbox.observer.codes.items()}
+        )
+        metrics.inbox_paused.set_function(
+            lambda: int((inbox.consumer.health.paused_for or inbox.trouble) is not None), durable
+        )
 
     async def _gauges(self) -> None:
-        """A helper: QRY-051 (docs/reference/requirements.md#sd-18), and whether the database answers."""
+        """A helper: QRY-051 (docs/reference/requirements.md#sd-18), and whether the database
+        answers.
+        """
         context = self.settings.mailbox.context
         while True:
             with self._database_watch.look():
@@ -210,7 +269,10 @@ def service_of(settings: Settings) -> HttpEventHandler:
     """The service at `inbox.handler.url`. Raises Misconfigured when none is named."""
     handler = settings.inbox.handler
     if handler.url is None:
-        raise Misconfigured("inbox.handler.url", "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION")
+        raise Misconfigured(
+            "inbox.handler.url",
+            "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION",
+        )
     breaker = CircuitBreaker("inbox.handler", _breaker_rules(handler))
     rules = HttpRules(
         url=handler.url,

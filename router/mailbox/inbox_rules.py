@@ -1,4 +1,5 @@
-"""The rules of an inbox from the settings, and what `router doctor` finds of it: how long its messages wait if its process is killed.
+"""The rules of an inbox from the settings, and what `router doctor` finds of it: how long its
+messages wait if its process is killed.
 
 In its own file, so that commands that only query need no database driver.
 """
@@ -34,14 +35,21 @@ def rules_of(settings: Settings) -> InboxRules:
 
 
 LONG_S = 30.0
-REMEDY = "set inbox.ack_wait_ms to 15000 and delete the durable: rows record what was processed, in-progress signals keep what is in flight"
+REMEDY = (
+    "set inbox.ack_wait_ms to 15000 and delete the durable: rows record what was processed, "
+    "in-progress signals keep what is in flight"
+)
 
 
 async def examine_inbox(jetstream: JetStream, settings: Settings) -> list[Finding]:
     """One finding, or none: the settings name no database, or there is no such durable."""
     rules = rules_of(settings)
     try:
-        info = await jetstream.consumer(rules.stream, rules.durable) if settings.mailbox.dsn is not None else None
+        info = (
+            await jetstream.consumer(rules.stream, rules.durable)
+            if settings.mailbox.dsn is not None
+            else None
+        )
     except BrokerUnavailable:  # this role has no permission for it
         return []
     if info is None:

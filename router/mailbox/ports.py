@@ -1,14 +1,20 @@
 """The five ports of docs/reference/requirements.md#sd-ports, their methods in snake_case.
 
-    PORT-047-001  OutboxRepository     find_unpublished, mark_published, increment_attempts     PostgresOutboxAdapter
-    PORT-047-002  InboxRepository      insert, mark_processed, record_error                     PostgresInboxAdapter
-    PORT-047-003  JetStreamPublisher   publish                                                  NatsJetStreamPublisher
-    PORT-047-004  JetStreamConsumer    fetch, ack, nak                                          NatsJetStreamConsumer
-    PORT-047-005  EventHandler         handle                                                   HttpEventHandler
+    PORT-047-001  OutboxRepository     find_unpublished, mark_published, increment_attempts
+                                       PostgresOutboxAdapter
+    PORT-047-002  InboxRepository      insert, mark_processed, record_error
+                                       PostgresInboxAdapter
+    PORT-047-003  JetStreamPublisher   publish
+                                       NatsJetStreamPublisher
+    PORT-047-004  JetStreamConsumer    fetch, ack, nak
+                                       NatsJetStreamConsumer
+    PORT-047-005  EventHandler         handle
+                                       HttpEventHandler
 
-The signatures are the specification's. An adapter may offer more (batches, a lock), never less; what a
-signature lacks, a limit or a message's id, comes from settings or from `current_message`. Repositories live as long as one
-transaction, the others as long as the process (docs/reference/requirements.md#sd-35).
+The signatures are the specification's. An adapter may offer more (batches, a lock), never less;
+what a signature lacks, a limit or a message's id, comes from settings or from `current_message`.
+Repositories live as long as one transaction, the others as long as the process
+(docs/reference/requirements.md#sd-35).
 """
 
 from __future__ import annotations
@@ -35,7 +41,8 @@ class OutboxRepository(Protocol):
 
 
 class InboxRepository(Protocol):
-    """PORT-047-002. `insert`: how often this message was begun, this time included; None: it was processed, so skip it.
+    """PORT-047-002. `insert`: how often this message was begun, this time included; None: it was
+    processed, so skip it.
 
     Rule: docs/reference/requirements.md#sd-15.
     """
@@ -48,13 +55,19 @@ class InboxRepository(Protocol):
 
 
 class JetStreamPublisher(Protocol):
-    """PORT-047-003. Returns when the message is stored; raises BrokerUnavailable, BrokerRefused, or Poison without `Nats-Msg-Id`."""
+    """PORT-047-003. Returns when the message is stored; raises BrokerUnavailable, BrokerRefused, or
+    Poison without `Nats-Msg-Id`.
+    """
 
-    async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> PublishAck: ...
+    async def publish(
+        self, subject: str, payload: bytes, headers: Mapping[str, str]
+    ) -> PublishAck: ...
 
 
 class JetStreamConsumer(Protocol):
-    """PORT-047-004. At most `batch` messages; `ack` returns when the server has confirmed it. Both raise BrokerUnavailable."""
+    """PORT-047-004. At most `batch` messages; `ack` returns when the server has confirmed it. Both
+    raise BrokerUnavailable.
+    """
 
     async def fetch(self, batch: int) -> Sequence[Message]: ...
 

@@ -39,7 +39,14 @@ from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
 from router.process.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
 from router.process.observability.broker_log import BrokerLog
-from router.process.supervision import Child, Helper, Intensity, Supervisor, helper_states, supervise
+from router.process.supervision import (
+    Child,
+    Helper,
+    Intensity,
+    Supervisor,
+    helper_states,
+    supervise,
+)
 
 GAUGES_EVERY_S = 5.0
 MAX_BATCH = 1000  # events in one batch, at most
@@ -49,15 +56,25 @@ def database_of(settings: Settings, application: str = "router") -> Database:
     """The context's database, not yet opened. Raises Misconfigured when none is named."""
     mailbox = settings.mailbox
     if mailbox.dsn is None:
-        raise Misconfigured("mailbox.dsn", "must name the context's database, like postgresql://user@host:5432/database")
+        raise Misconfigured(
+            "mailbox.dsn",
+            "must name the context's database, like postgresql://user@host:5432/database",
+        )
     return Database(
-        DatabaseConfig(mailbox.dsn.get_secret_value(), schema=mailbox.db_schema, connections=mailbox.connections, application=application)
+        DatabaseConfig(
+            mailbox.dsn.get_secret_value(),
+            schema=mailbox.db_schema,
+            connections=mailbox.connections,
+            application=application,
+        )
     )
 
 
 @asynccontextmanager
 async def tables_of(settings: Settings) -> AsyncIterator[Session]:
-    """A transaction of the context's database, once its tables are those of this version. Raises Misconfigured, DatabaseUnavailable."""
+    """A transaction of the context's database, once its tables are those of this version. Raises
+    Misconfigured, DatabaseUnavailable.
+    """
     async with database_of(settings) as database:
         await require(database)
         async with database.transaction() as session:
@@ -95,30 +112,49 @@ def relay_config(settings: Settings) -> RelayOptions:
 
 
 async def publish_event(settings: Settings, event_id: UUID) -> PublishedEvent:
-    """CMD-050: publish this event now. Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable."""
+    """CMD-050: publish this event now. Raises Misconfigured, BrokerUnavailable,
+    DatabaseUnavailable.
+    """
     config = relay_config(settings)
     async with database_of(settings, "router outbox publish") as database:
         await require(database)
         connection = await connect_by(settings.nats)
         try:
             jetstream = JetStream(connection, settings.nats.js_domain)
-            snapshot, encoder = await read_stream_snapshot(jetstream, config.stream), EventEncoder(config.context, connection.max_payload)
-            async with open_nats_publisher(jetstream, is_atomic=False) as publisher, database.transaction() as session:
+            snapshot, encoder = (
+                await read_stream_snapshot(jetstream, config.stream),
+                EventEncoder(config.context, connection.max_payload),
+            )
+            async with (
+                open_nats_publisher(jetstream, is_atomic=False) as publisher,
+                database.transaction() as session,
+            ):
                 publisher.set_subjects(snapshot.subjects)
                 policy = config.retry_policy
-                return await publish_one(session, publisher, encoder, event_id, stream_created=snapshot.created, retry_policy=policy)
+                return await publish_one(
+                    session,
+                    publisher,
+                    encoder,
+                    event_id,
+                    stream_created=snapshot.created,
+                    retry_policy=policy,
+                )
         finally:
             await connection.close()
 
 
 async def ensure_events(jetstream: JetStream, settings: Settings) -> None:
-    """Create the stream if `topology = create`. Raises Misconfigured, with the setting, when the server refuses it."""
+    """Create the stream if `topology = create`. Raises Misconfigured, with the setting, when the
+    server refuses it.
+    """
     if settings.topology != "create":
         return
     try:
         await topology.create(jetstream, declared_events(settings))
     except BrokerRefused as exc:
-        raise Misconfigured("mailbox.events", f"{exc}; if the server lacks room, lower max_bytes or replicas") from exc
+        raise Misconfigured(
+            "mailbox.events", f"{exc}; if the server lacks room, lower max_bytes or replicas"
+        ) from exc
 
 
 class RelayService:
@@ -138,7 +174,8 @@ class RelayService:
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """Serve; `on_ready` gets the address of the pages.
 
-        Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start, ConnectionStuck later.
+        Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start, ConnectionStuck
+        later.
         """
         async with self._open() as relay:
             self.relay = relay
@@ -149,25 +186,47 @@ class RelayService:
     async def _open(self) -> AsyncIterator[OutboxPublisher]:
         async with self._database as database:
             await require(database)
-            connection = await connect_by(self.settings.nats, on_lost=self._broker.on_disconnected, on_back=self._broker.on_reconnected)
+            connection = await connect_by(
+                self.settings.nats,
+                on_lost=self._broker.on_disconnected,
+                on_back=self._broker.on_reconnected,
+            )
             try:
                 jetstream = JetStream(connection, self.settings.nats.js_domain)
                 await ensure_events(jetstream, self.settings)
-                self._drift = DriftWatch(jetstream, declared_events(self.settings), "change mailbox.events.* or the stream")
+                self._drift = DriftWatch(
+                    jetstream,
+                    declared_events(self.settings),
+                    "change mailbox.events.* or the stream",
+                )
                 await self._drift.look()
                 async with watch_connections(connection) as self._watchdog:
-                    yield OutboxPublisher(relay_config(self.settings), database, jetstream, lambda: ensure_events(jetstream, self.settings))
+                    yield OutboxPublisher(
+                        relay_config(self.settings),
+                        database,
+                        jetstream,
+                        lambda: ensure_events(jetstream, self.settings),
+                    )
             finally:
                 self._broker.is_closing = True
-                with contextlib.suppress(Exception):  # shutdown must not fail on a connection that is closed already
+                # shutdown must not fail on a connection that is closed already
+                with contextlib.suppress(Exception):
                     await connection.close()
 
     def _tree(self, relay: OutboxPublisher, on_ready: Callable[[str], None]) -> Supervisor:
         settings = self.settings
         host, port = settings.http.host, settings.http.port
-        http = HttpServer(host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause)
-        retention = OutboxRetention(self._database, OutboxRetentionRules(keep=settings.mailbox.relay.keep_ms / 1000))
-        drift = (Helper("drift", self._drift.run),) if self._drift is not None and settings.topology != "off" else ()
+        http = HttpServer(
+            host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause
+        )
+        retention = OutboxRetention(
+            self._database, OutboxRetentionRules(keep=settings.mailbox.relay.keep_ms / 1000)
+        )
+        drift = (
+            (Helper("drift", self._drift.run),)
+            if self._drift is not None and settings.topology != "off"
+            else ()
+        )
         helpers = (
             Helper("gauges", self._gauges),
             Helper("retention", retention.run),
@@ -185,7 +244,11 @@ class RelayService:
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         trouble = self.relay.trouble if self.relay is not None else "not started"
         topology = {"topology": self._drift.check} if self._drift is not None else {}
-        return {"relay": ReadinessCheck(trouble is None, trouble or "publishing"), "database": self._database_watch.check, **topology}
+        return {
+            "relay": ReadinessCheck(trouble is None, trouble or "publishing"),
+            "database": self._database_watch.check,
+            **topology,
+        }
 
     def _read_stuck_cause(self) -> str | None:
         return self._watchdog.cause if self._watchdog is not None else None

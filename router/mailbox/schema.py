@@ -1,6 +1,8 @@
-"""The tables as versions: `mailbox_migrations` records each applied version, so none is applied twice.
+"""The tables as versions: `mailbox_migrations` records each applied version, so none is applied
+twice.
 
-    migrations/0001_tables.sql   the specification's two tables; existing ones that a service made are taken over
+    migrations/0001_tables.sql   the specification's two tables; existing ones that a service made
+                                 are taken over
     migrations/0002_relay.sql    the tables that the relay keeps beside them
     migrations/0003_inbox.sql    the durable that an inbox belongs to
     migrations/0004_backlog.sql  the function that counts unpublished events
@@ -46,53 +48,75 @@ def migrations() -> list[Migration]:
 async def migrate(database: Database, schema: str) -> list[Migration]:
     """Apply the missing versions and return them.
 
-    Raises DatabaseUnavailable, and Misconfigured if the database refuses, or holds other tables under these names.
+    Raises DatabaseUnavailable, and Misconfigured if the database refuses, or holds other tables
+    under these names.
     """
     async with database.transaction() as session:
         await session.execute("SELECT pg_advisory_xact_lock(%s)", (MIGRATION_LOCK,))
         await _make_schema(session, schema)
         await session.script(
-            "CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name TEXT, applied_at TIMESTAMPTZ DEFAULT NOW())"
+            "CREATE TABLE IF NOT EXISTS mailbox_migrations (version INT PRIMARY KEY, name "
+            "TEXT, applied_at TIMESTAMPTZ DEFAULT NOW())"
         )
         await require_specified(session)
         wanted = await _find_missing(session)
         for migration in wanted:
             await _apply(session, migration)
-            await session.execute("INSERT INTO mailbox_migrations (version, name) VALUES (%s, %s)", (migration.version, migration.name))
+            await session.execute(
+                "INSERT INTO mailbox_migrations (version, name) VALUES (%s, %s)",
+                (migration.version, migration.name),
+            )
         return wanted
 
 
 async def _make_schema(session: Session, schema: str) -> None:
-    """Create the schema only where it is missing: the statement needs a right on the database even where it would do nothing."""
-    if await session.fetch_one("SELECT to_regnamespace(%s) IS NOT NULL", (f'"{schema}"',), make=bool):
+    """Create the schema only where it is missing: the statement needs a right on the database even
+    where it would do nothing.
+    """
+    if await session.fetch_one(
+        "SELECT to_regnamespace(%s) IS NOT NULL", (f'"{schema}"',), make=bool
+    ):
         return
     role = await session.fetch_one("SELECT current_user::text", make=str)
     try:
         await session.script(f'CREATE SCHEMA "{schema}"')
     except DatabaseRefused as exc:
         remedy = f'CREATE SCHEMA "{schema}" AUTHORIZATION "{role}"'
-        raise Misconfigured("mailbox.db_schema", f"{schema} is missing and this role may not make it: let an owner say {remedy}") from exc
+        raise Misconfigured(
+            "mailbox.db_schema",
+            f"{schema} is missing and this role may not make it: let an owner say {remedy}",
+        ) from exc
 
 
 async def _apply(session: Session, migration: Migration) -> None:
     try:
         await session.script(migration.text)
     except DatabaseRefused as exc:
-        raise Misconfigured("mailbox.dsn", f"{migration.name}: {exc}; the role must own the schema and the tables in it") from exc
+        raise Misconfigured(
+            "mailbox.dsn",
+            f"{migration.name}: {exc}; the role must own the schema and the tables in it",
+        ) from exc
 
 
 async def check(database: Database) -> list[Migration]:
-    """Return what `migrate` would apply. Raises DatabaseUnavailable, and Misconfigured if a table is another than ours."""
+    """Return what `migrate` would apply. Raises DatabaseUnavailable, and Misconfigured if a table
+    is another than ours.
+    """
     async with database.transaction() as session:
         await require_specified(session)
-        is_there = await session.fetch_one("SELECT to_regclass('mailbox_migrations') IS NOT NULL", make=bool)
+        is_there = await session.fetch_one(
+            "SELECT to_regclass('mailbox_migrations') IS NOT NULL", make=bool
+        )
         return await _find_missing(session) if is_there else migrations()
 
 
 async def require(database: Database) -> None:
     """Raises Misconfigured if the tables are missing, others, or older than this package."""
     if missing := await check(database):
-        raise Misconfigured("mailbox.schema", f"{', '.join(one.name for one in missing)} not applied: run `router mailbox migrate`")
+        raise Misconfigured(
+            "mailbox.schema",
+            f"{', '.join(one.name for one in missing)} not applied: run `router mailbox migrate`",
+        )
 
 
 async def _find_missing(session: Session) -> list[Migration]:
@@ -110,7 +134,8 @@ def _read_migrations() -> Iterator[Migration]:
 # -- The two specified tables, with these columns and no other
 # (docs/reference/requirements.md#sd-1).
 #
-#     outbox_events    docs/reference/requirements.md#sd-26        inbox_messages    docs/reference/requirements.md#sd-27
+# outbox_events    docs/reference/requirements.md#sd-26        inbox_messages
+# docs/reference/requirements.md#sd-27
 #
 # A service may have made them by the specification's SQL; anything else under their names is
 # named, and left alone. The column `position` is ours (docs/reference/requirements.md#x27): a
@@ -161,24 +186,40 @@ async def require_specified(session: Session) -> None:
     """Raises Misconfigured if a table of one of these names exists, and is another."""
     for table, specified in SPECIFIED_TABLES.items():
         if found := dict(await session.fetch(SELECT_COLUMNS, (table,), make=_column)):
-            differing = sorted(name for name in found.keys() | specified.keys() if found.get(name) != specified.get(name))
+            differing = sorted(
+                name
+                for name in found.keys() | specified.keys()
+                if found.get(name) != specified.get(name)
+            )
             if differing == ["position"] and "position" not in found:
                 await _refuse_without_position(session)
             if differing:
-                raise Misconfigured(SCHEMA_SETTING, f"the table {table} is there, and not as specified: {', '.join(differing[:5])}")
+                raise Misconfigured(
+                    SCHEMA_SETTING,
+                    f"the table {table} is there, and not as specified: {', '.join(differing[:5])}",
+                )
             if "position" in found:
                 await _require_rising(session)
 
 
 async def _refuse_without_position(session: Session) -> None:
-    remedy = f"{await _alter(session, ADD_POSITION)}, best when nothing in it waits: what waits is numbered as it lies in the table"
-    raise Misconfigured(SCHEMA_SETTING, f"the table outbox_events has no column position, which orders events: {remedy}")
+    remedy = (
+        f"{await _alter(session, ADD_POSITION)}, best when nothing in it waits: what waits is "
+        "numbered as it lies in the table"
+    )
+    raise Misconfigured(
+        SCHEMA_SETTING,
+        f"the table outbox_events has no column position, which orders events: {remedy}",
+    )
 
 
 async def _require_rising(session: Session) -> None:
     if not await session.fetch_one(IS_RISING, make=bool):
         remedy = await _alter(session, MEND_POSITION)
-        raise Misconfigured(SCHEMA_SETTING, f"positions of outbox_events must rise one by one, they order events: {remedy}")
+        raise Misconfigured(
+            SCHEMA_SETTING,
+            f"positions of outbox_events must rise one by one, they order events: {remedy}",
+        )
 
 
 async def _alter(session: Session, change: str) -> str:

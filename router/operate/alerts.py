@@ -1,5 +1,5 @@
-"""Publishes alerts for operators on `beamline.alert.v1.{severity}`, each cause at most once per interval
-(docs/reference/contracts.md#alerts).
+"""Publishes alerts for operators on `beamline.alert.v1.{severity}`, each cause at most once per
+interval (docs/reference/contracts.md#alerts).
 
 raise_alert ── same cause within the interval ──> dropped; so is a new cause while its component has very many
     ├── connected ──> published, not stored
@@ -28,8 +28,11 @@ class Alerts:
 
     def __init__(self, node_id: str, every_s: float, clock: Clock = steady) -> None:
         self._node_id = node_id
-        # One for each component: causes hold names that workers and tenants choose, and many of one kind silence no other kind.
-        self._limits = defaultdict[str, LogRateLimit](lambda: LogRateLimit(every_s=every_s, clock=clock))
+        # One for each component: causes hold names that workers and tenants choose, and many of one
+        # kind silence no other kind.
+        self._limits = defaultdict[str, LogRateLimit](
+            lambda: LogRateLimit(every_s=every_s, clock=clock)
+        )
         self._connection: Connection | None = None
         self._queue: deque[tuple[str, bytes]] = deque(maxlen=MAX_QUEUED)
 
@@ -41,9 +44,19 @@ class Alerts:
     def raise_alert(self, alert: Alert) -> None:
         if not self._limits[alert.component].allow(alert.cause):
             return
-        log.info(events.ALERT_RAISED, severity=alert.severity, component=alert.component, cause=alert.cause)
-        published = replace(alert, metadata={**alert.metadata, "cause": alert.cause, "router_node_id": self._node_id})
-        self._queue.append((alert_subject(alert), alert_bytes(published, str(uuid.uuid4()), now_ms())))
+        log.info(
+            events.ALERT_RAISED,
+            severity=alert.severity,
+            component=alert.component,
+            cause=alert.cause,
+        )
+        published = replace(
+            alert,
+            metadata={**alert.metadata, "cause": alert.cause, "router_node_id": self._node_id},
+        )
+        self._queue.append(
+            (alert_subject(alert), alert_bytes(published, str(uuid.uuid4()), now_ms()))
+        )
         self.flush()
 
     def flush(self) -> None:

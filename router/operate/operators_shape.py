@@ -1,4 +1,6 @@
-"""What operators are told: alerts, violations and dead letters (docs/reference/contracts.md#alerts, #violation-events, #dead-letters)."""
+"""What operators are told: alerts, violations and dead letters (docs/reference/contracts.md#alerts,
+#violation-events, #dead-letters).
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ def build_alert(_: ShapeLimits) -> MessageShape:
         "metadata": {"type": "object", "description": "ids and figures"},
     }
     example = Alert(
-        severity=WARNING, component="router.workers", cause="worker_silent", message="Worker w-1 is silent", metadata={"worker_id": "w-1"}
+        severity=WARNING,
+        component="router.workers",
+        cause="worker_silent",
+        message="Worker w-1 is silent",
+        metadata={"worker_id": "w-1"},
     )
     return MessageShape(
         name="alert",
@@ -47,7 +53,11 @@ def build_alert(_: ShapeLimits) -> MessageShape:
         direction=SENT,
         body=build_object(fields, tuple(fields)),
         page="docs/reference/contracts.md#alerts",
-        examples=(orjson.loads(alert_bytes(example, "6b0a7c0e-3f5d-4f0b-9a64-1f2a3b4c5d6e", 1_700_000_000_123)),),
+        examples=(
+            orjson.loads(
+                alert_bytes(example, "6b0a7c0e-3f5d-4f0b-9a64-1f2a3b4c5d6e", 1_700_000_000_123)
+            ),
+        ),
     )
 
 
@@ -55,22 +65,42 @@ def build_violation_shape(_: ShapeLimits) -> MessageShape:
     count: Schema = {"type": "integer", "minimum": 1}
     fields: dict[str, Schema] = {
         "version": {"const": "1"},
-        "subscription": {**_TEXT, "description": "the consumer that read it: decide, results or acks"},
+        "subscription": {
+            **_TEXT,
+            "description": "the consumer that read it: decide, results or acks",
+        },
         "subject": _TEXT,
         "header": {**_TEXT, "description": "its name; `headers`: all of them together"},
         "rule": {"enum": list(dict.fromkeys(rule.name for rule in RULES))},
         "expected": {**_TEXT, "description": "what the header should be"},
-        "timestamp": {"type": "integer", "description": "when the violation was counted, milliseconds since the epoch"},
+        "timestamp": {
+            "type": "integer",
+            "description": "when the violation was counted, milliseconds since the epoch",
+        },
         "router_node_id": _TEXT,
-        "count": add_description(count, "violations that this event stands for: itself, and those that were left out"),
-        "messages": {"type": "integer", "minimum": 0, "description": "of these, how many are the first violation of their message"},
+        "count": add_description(
+            count, "violations that this event stands for: itself, and those that were left out"
+        ),
+        "messages": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "of these, how many are the first violation of their message",
+        },
     }
     optional: dict[str, Schema] = {
         "tenant_id": add_description(refer("scoped_id"), "absent: it could not be read"),
-        "several_tenants": {"const": True, "description": "the event stands for violations of several tenants"},
+        "several_tenants": {
+            "const": True,
+            "description": "the event stands for violations of several tenants",
+        },
         "message_id": refer("id"),
         "trace_id": refer("id"),
-        "stream": {**_TEXT, "description": "where the message stands; absent: the listener refused it, and no stream has it"},
+        "stream": {
+            **_TEXT,
+            "description": (
+                "where the message stands; absent: the listener refused it, and no stream has it"
+            ),
+        },
         "sequence": count,
         "inbox_prefix": {**_TEXT, "description": "of the requester: each role has its own"},
     }
@@ -87,7 +117,11 @@ def build_violation_shape(_: ShapeLimits) -> MessageShape:
 
 def _list_violations() -> tuple[Any, ...]:
     """Written by the code that writes violations."""
-    shared = {"subject": "beamline.router.v1.decide", "timestamp": 1_700_000_000_123, "router_node_id": "host:7"}
+    shared = {
+        "subject": "beamline.router.v1.decide",
+        "timestamp": 1_700_000_000_123,
+        "router_node_id": "host:7",
+    }
     missing, forbidden = find_rule((MESSAGE_ID, "missing")), find_rule((CONTROL, FORBIDDEN))
     stored = ViolationEvent(
         subscription="decide",
@@ -115,17 +149,28 @@ def _list_violations() -> tuple[Any, ...]:
 
 
 def build_dead_letter_shape(_: ShapeLimits) -> MessageShape:
-    ids = {"trace_id": refer("id"), "tenant_id": refer("scoped_id"), "request_id": refer("id"), "assignment_id": refer("id")}
+    ids = {
+        "trace_id": refer("id"),
+        "tenant_id": refer("scoped_id"),
+        "request_id": refer("id"),
+        "assignment_id": refer("id"),
+    }
     fields: dict[str, Schema] = {
         "original_subject": _TEXT,
         "msg_id": _TEXT,
         "reason": {"enum": list(_REASONS)},
         "error_code": {"enum": [reason.upper() for reason in _REASONS]},
-        "received_at": {"type": "integer", "description": "when the message was stored, milliseconds since the epoch"},
+        "received_at": {
+            "type": "integer",
+            "description": "when the message was stored, milliseconds since the epoch",
+        },
         "original_payload_hash": {**_TEXT, "pattern": "^[0-9a-f]{64}$", "description": "sha256"},
         "context": _build_context(),
         "source": _build_source(),
-        "timestamp": {"type": "integer", "description": "when the dead letter was made, milliseconds since the epoch"},
+        "timestamp": {
+            "type": "integer",
+            "description": "when the dead letter was made, milliseconds since the epoch",
+        },
         "router_node_id": _TEXT,
     }
     optional: dict[str, Schema] = {
@@ -133,18 +178,32 @@ def build_dead_letter_shape(_: ShapeLimits) -> MessageShape:
         "validation_error": _build_validation_error(),
         "last_error": build_object({"code": _TEXT, "message": _TEXT}, ("code", "message")),
         "message": _build_message(),
-        "payload_truncated": {"const": True, "description": "the payload was too large for a dead letter"},
+        "payload_truncated": {
+            "const": True,
+            "description": "the payload was too large for a dead letter",
+        },
         "original_payload_bytes": {"type": "integer", "minimum": 0},
         "message_id": {**_TEXT, "description": "of a dead letter of the inbox, and so is attempts"},
         "attempts": {"type": "integer", "minimum": 0},
     }
-    has_fault = {"if": {"properties": {"reason": {"const": VALIDATION_FAILED}}}, "then": {"required": ["validation_error"]}}
+    has_fault = {
+        "if": {"properties": {"reason": {"const": VALIDATION_FAILED}}},
+        "then": {"required": ["validation_error"]},
+    }
     return MessageShape(
         name="dead-letter",
         title="DeadLetter",
-        text="A message that failed for good, and why. Its Nats-Msg-Id is derived from where the message stands.",
+        text=(
+            "A message that failed for good, and why. Its Nats-Msg-Id is derived from where "
+            "the message stands."
+        ),
         direction=SENT,
-        body=build_object({**fields, **optional}, tuple(fields), **has_fault, **{"else": {"required": ["last_error"]}}),
+        body=build_object(
+            {**fields, **optional},
+            tuple(fields),
+            **has_fault,
+            **{"else": {"required": ["last_error"]}},
+        ),
         page="docs/reference/contracts.md#dead-letters",
         examples=_list_examples(),
     )
@@ -169,13 +228,22 @@ def _build_source() -> Schema:
         "deliveries": {"type": "integer", "minimum": 0},
         "attempts": {"type": "integer", "minimum": 0},
     }
-    assumed: Schema = {"const": 1, "description": "whether the first attempt was begun is not known"}
+    assumed: Schema = {
+        "const": 1,
+        "description": "whether the first attempt was begun is not known",
+    }
     return build_object({**fields, "attempts_unconfirmed": assumed}, tuple(fields))
 
 
 def _build_validation_error() -> Schema:
-    fields: dict[str, Schema] = {"code": {"enum": sorted(VALIDATION_CODES)}, "message": _TEXT, "severity": {"const": "error"}}
-    return build_object({**fields, "field": {**_TEXT, "description": "its place in the message"}}, tuple(fields))
+    fields: dict[str, Schema] = {
+        "code": {"enum": sorted(VALIDATION_CODES)},
+        "message": _TEXT,
+        "severity": {"const": "error"},
+    }
+    return build_object(
+        {**fields, "field": {**_TEXT, "description": "its place in the message"}}, tuple(fields)
+    )
 
 
 def _build_message() -> Schema:
@@ -187,10 +255,30 @@ def _build_message() -> Schema:
 def _list_examples() -> tuple[Any, ...]:
     """Written by the code that writes dead letters."""
     data = b'{"message":{"message_type":"chat","payload":"Hello"}}'
-    place = ("beamline.router.v1.decide", data, {"Nats-Msg-Id": "m-1"}, "ROUTER_DECIDE", "router-decide-consumer", 17, _STORED_NS, 1, "")
-    missing, failed = missing_field("tenant_id", "message.tenant_id").as_fault(), Fault("internal", "the handler failed")
+    place = (
+        "beamline.router.v1.decide",
+        data,
+        {"Nats-Msg-Id": "m-1"},
+        "ROUTER_DECIDE",
+        "router-decide-consumer",
+        17,
+        _STORED_NS,
+        1,
+        "",
+    )
+    missing, failed = (
+        missing_field("tenant_id", "message.tenant_id").as_fault(),
+        Fault("internal", "the handler failed"),
+    )
     letters = (
-        build_dead_letter(Message(*place), reason, fault, node_id="host:7", now_ms=1_700_000_001_000, max_bytes=2**20)
+        build_dead_letter(
+            Message(*place),
+            reason,
+            fault,
+            node_id="host:7",
+            now_ms=1_700_000_001_000,
+            max_bytes=2**20,
+        )
         for reason, fault in ((VALIDATION_FAILED, missing), (MAXDELIVER_EXHAUSTED, failed))
     )
     return tuple(orjson.loads(letter.data) for letter in letters)

@@ -1,4 +1,6 @@
-"""Operators' writes of policies: by the store, and each with its audit event. Commands, console and services write with it."""
+"""Operators' writes of policies: by the store, and each with its audit event. Commands, console and
+services write with it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,16 @@ class AuditedPolicies:
         self.store = store
         self._trail = trail
 
-    async def put(self, tenant: str, policy: str, document: bytes, *, replaces: int | None, author: str, note: str | None = None) -> int:
+    async def put(
+        self,
+        tenant: str,
+        policy: str,
+        document: bytes,
+        *,
+        replaces: int | None,
+        author: str,
+        note: str | None = None,
+    ) -> int:
         """Write a policy (JSON) and return its version."""
         before = await self.store.find(tenant, policy)
         version = await self.store.put(tenant, policy, document, replaces=replaces, author=author)
@@ -25,12 +36,21 @@ class AuditedPolicies:
         return version
 
     async def rollback(
-        self, tenant: str, policy: str, to: int, *, author: str, replaces: int | None = None, note: str | None = None
+        self,
+        tenant: str,
+        policy: str,
+        to: int,
+        *,
+        author: str,
+        replaces: int | None = None,
+        note: str | None = None,
     ) -> int:
         """Write the document of version `to` again and return the new version."""
         before = await self.store.find(tenant, policy)
         version = await self.store.rollback(tenant, policy, to, author=author, replaces=replaces)
-        await self._record("policy rollback", (tenant, policy), before, version, note or f"to version {to}")
+        await self._record(
+            "policy rollback", (tenant, policy), before, version, note or f"to version {to}"
+        )
         return version
 
     async def delete(self, tenant: str, policy: str, *, replaces: int | None = None) -> int:
@@ -51,7 +71,9 @@ class AuditedPolicies:
         """End the canary of version `replaces` without its candidate and return the new version."""
         before = await self.store.find(tenant, policy)
         note = f"aborted by {author}"
-        version = await self.store.end_canary(tenant, policy, replaces, CanaryVerdict.ROLL_BACK, note, author=author)
+        version = await self.store.end_canary(
+            tenant, policy, replaces, CanaryVerdict.ROLL_BACK, note, author=author
+        )
         await self._record("policy canary abort", (tenant, policy), before, version)
         return version
 
@@ -60,19 +82,38 @@ class AuditedPolicies:
         tenant, policy = step.key
         before = await self.store.find(tenant, policy)
         version = await apply_step(self.store, step, author)
-        await self._record("policy sync", (tenant, policy), before, version if step.document is not None else None)
+        await self._record(
+            "policy sync", (tenant, policy), before, version if step.document is not None else None
+        )
 
     async def _record(
-        self, command: str, name: tuple[str, str], before: StoredPolicy | None, version: int | None, note: str | None = None
+        self,
+        command: str,
+        name: tuple[str, str],
+        before: StoredPolicy | None,
+        version: int | None,
+        note: str | None = None,
     ) -> None:
         after: Values | None = None
         if version is not None:
             stored = await self.store.find(*name)
-            is_ours = stored is not None and stored.record.version == version  # else another write came after it
+            # else another write came after it
+            is_ours = stored is not None and stored.record.version == version
             after = _describe(stored) if is_ours else {"version": version}
-        write = OperatorWrite(command=command, target="/".join(name), tenant_id=name[0], before=_describe(before), after=after, note=note)
+        write = OperatorWrite(
+            command=command,
+            target="/".join(name),
+            tenant_id=name[0],
+            before=_describe(before),
+            after=after,
+            note=note,
+        )
         await self._trail.record(write)
 
 
 def _describe(policy: StoredPolicy | None) -> Values | None:
-    return {"version": policy.record.version, "hash": policy.record.hash} if policy is not None else None
+    return (
+        {"version": policy.record.version, "hash": policy.record.hash}
+        if policy is not None
+        else None
+    )

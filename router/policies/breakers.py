@@ -1,7 +1,9 @@
-"""All circuit breakers of this process, joined with metrics, logs, alerts, other instances and admin services.
+"""All circuit breakers of this process, joined with metrics, logs, alerts, other instances and
+admin services.
 
 extensions   by extension id and tenant, for this process only
-providers    by (tenant, provider), fed by results; openings and closings are shared (`shared_breakers`)
+providers    by (tenant, provider), fed by results; openings and closings are shared
+             (`shared_breakers`)
 limits       the same pairs: providers that limit a tenant; shared as well
 """
 
@@ -40,7 +42,9 @@ Label = tuple[str, str]  # kind, name
 
 
 class Breakers:
-    """Created once per process. `policies` returns the policies in force, the same object until they change."""
+    """Created once per process. `policies` returns the policies in force, the same object until
+    they change.
+    """
 
     def __init__(
         self,
@@ -54,8 +58,15 @@ class Breakers:
         now: Clock = steady,
     ) -> None:
         self.shared = shared
-        self.extensions = BreakerRegistry(lambda _: rules, now=now, on_change=self._on_extension_change)
-        self.providers = ProviderBreakers(policies, now=now, on_create=self._on_provider_created, on_change=self._on_provider_change)
+        self.extensions = BreakerRegistry(
+            lambda _: rules, now=now, on_change=self._on_extension_change
+        )
+        self.providers = ProviderBreakers(
+            policies,
+            now=now,
+            on_create=self._on_provider_created,
+            on_change=self._on_provider_change,
+        )
         self.limits = LimitedProviders(self.providers.blocked, limits, self._on_limited, now=now)
         shared.attach(self.providers.apply_remote, self.limits.apply_remote)
         self._metrics = metrics
@@ -64,23 +75,34 @@ class Breakers:
         self._lines = LogRateLimit(every_s=1.0, clock=now)
         metrics.breaker_states.set_function(self._census)
 
-    # -- queries --------------------------------------------------------------------------------------------------
+    # -- queries -----------------------------------------------------------------------------------
 
     def extension_states(self) -> dict[str, dict[str, object]]:
-        """By extension id, as `get_circuit_breaker_states` shows them (docs/reference/operators.md#circuit-breakers)."""
-        return {name: _build_extension_state(name, snapshot) for name, snapshot in self.extensions.snapshots().items()}
+        """By extension id, as `get_circuit_breaker_states` shows them
+        (docs/reference/operators.md#circuit-breakers).
+        """
+        return {
+            name: _build_extension_state(name, snapshot)
+            for name, snapshot in self.extensions.snapshots().items()
+        }
 
     def provider_states(self) -> dict[str, dict[str, object]]:
         """By `{tenant}/{provider}`, of every provider that has a breaker and has reported a result."""
         return {
-            f"{tenant_id}/{provider_id}": {"tenant_id": tenant_id, "provider_id": provider_id, **_build_state(snapshot)}
+            f"{tenant_id}/{provider_id}": {
+                "tenant_id": tenant_id,
+                "provider_id": provider_id,
+                **_build_state(snapshot),
+            }
             for (tenant_id, provider_id), snapshot in self.providers.snapshots().items()
         }
 
-    # -- callbacks ------------------------------------------------------------------------------------------------
+    # -- callbacks ---------------------------------------------------------------------------------
 
     def _on_extension_change(self, transition: BreakerTransition) -> None:
-        self._report(EXTENSION, transition, self._extension_label(transition.name.partition("/")[0]))
+        self._report(
+            EXTENSION, transition, self._extension_label(transition.name.partition("/")[0])
+        )
 
     def _on_provider_created(self, tenant_id: str, provider_id: str) -> None:
         self._labels.add(self._provider_label(tenant_id, provider_id))
@@ -93,28 +115,48 @@ class Breakers:
     def _on_limited(self, tenant_id: str, provider_id: str, left_s: float) -> None:
         self.shared.note_limit(tenant_id, provider_id, left_s)
         if self._lines.allow(("limit", tenant_id, provider_id)):
-            log.warning(events.PROVIDER_LIMITS, tenant_id=tenant_id, provider_id=provider_id, left_s=round(left_s, 3))
+            log.warning(
+                events.PROVIDER_LIMITS,
+                tenant_id=tenant_id,
+                provider_id=provider_id,
+                left_s=round(left_s, 3),
+            )
 
     def _report(self, kind: str, transition: BreakerTransition, label: Label) -> None:
         self._metrics.breaker_transitions[*label, transition.before, transition.state] += 1
         if self._lines.allow((kind, transition.name, transition.state)):
-            log.warning(events.BREAKER_CHANGED, kind=kind, name=transition.name, was=transition.before, state=transition.state)
+            log.warning(
+                events.BREAKER_CHANGED,
+                kind=kind,
+                name=transition.name,
+                was=transition.before,
+                state=transition.state,
+            )
         if transition.state != HALF_OPEN and not transition.is_remote:
             self._alerts.raise_alert(_alert(kind, transition))
 
-    # -- metrics ---------------------------------------------------------------------------------------------------
+    # -- metrics -----------------------------------------------------------------------------------
 
     def _census(self) -> Mapping[tuple[str, ...], int]:
-        """1 for the state that a breaker is in. Where names share a label: how many are not closed, else 1 for closed.
+        """1 for the state that a breaker is in. Where names share a label: how many are not closed,
+        else 1 for closed.
 
-        Closed breakers are not visited: there may be thousands, and a scrape must not block the event loop.
+        Closed breakers are not visited: there may be thousands, and a scrape must not block the
+        event loop.
         """
-        counted = Counter((self._provider_label(*pair), state) for pair, state in self.providers.list_not_closed())
-        counted.update((self._extension_label(name), state) for name, state in self.extensions.list_not_closed())
+        counted = Counter(
+            (self._provider_label(*pair), state) for pair, state in self.providers.list_not_closed()
+        )
+        counted.update(
+            (self._extension_label(name), state)
+            for name, state in self.extensions.list_not_closed()
+        )
         extensions = {self._extension_label(name) for name in self.extensions.list_services()}
         for label in (self._labels | extensions) - {label for label, _ in counted}:
             counted[label, CLOSED] = 1
-        return {(*label, state): counted[label, state] for label, _ in list(counted) for state in STATES}
+        return {
+            (*label, state): counted[label, state] for label, _ in list(counted) for state in STATES
+        }
 
     def _extension_label(self, extension_id: str) -> Label:
         return EXTENSION, self._metrics.extension[extension_id]
@@ -136,7 +178,9 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
 
 
 def limit_rules(config: ProvidersConfig) -> LimitRules:
-    return LimitRules(usual_s=config.rate_limited_ms / 1000, longest_s=config.longest_rate_limit_ms / 1000)
+    return LimitRules(
+        usual_s=config.rate_limited_ms / 1000, longest_s=config.longest_rate_limit_ms / 1000
+    )
 
 
 def build_closed_state(extension_id: str) -> dict[str, object]:
@@ -160,7 +204,11 @@ def _build_state(snapshot: BreakerSnapshot) -> dict[str, object]:
 
 def _alert(kind: str, transition: BreakerTransition) -> Alert:
     is_open = transition.state == OPEN
-    opened = {"opened_at_ms": transition.opened_at_ms, "probed_in_ms": round(transition.left_s * 1000)} if is_open else {}
+    opened = (
+        {"opened_at_ms": transition.opened_at_ms, "probed_in_ms": round(transition.left_s * 1000)}
+        if is_open
+        else {}
+    )
     return Alert(
         severity=WARNING if is_open else INFO,
         component="router.breakers",

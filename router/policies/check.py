@@ -1,7 +1,7 @@
 """Checks a policy before it is written: its size, depth, ids, document and author.
 
-This is stricter than what a router loads: a policy that refuses every request may be in a bucket, but
-cannot be written through these checks.
+This is stricter than what a router loads: a policy that refuses every request may be in a bucket,
+but cannot be written through these checks.
 """
 
 from __future__ import annotations
@@ -17,15 +17,21 @@ LEGAL = "is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front"
 
 
 def check_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
-    """Parse and lint a policy. Raises PolicyError with the path of each mistake, errors of lint included."""
+    """Parse and lint a policy. Raises PolicyError with the path of each mistake, errors of lint
+    included.
+    """
     parsed = load_policy(data, tenant_id, policy_id)
-    if mistakes := [(found.path, found.message) for found in lint(parsed.policy) if found.severity == "error"]:
+    if mistakes := [
+        (found.path, found.message) for found in lint(parsed.policy) if found.severity == "error"
+    ]:
         raise PolicyError(mistakes)
     return parsed
 
 
 async def check_policy_in_thread(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
-    """`check_policy`; a large document is checked in a thread, so that it does not block the event loop."""
+    """`check_policy`; a large document is checked in a thread, so that it does not block the event
+    loop.
+    """
     if len(data) <= SMALL:
         return check_policy(data, tenant_id, policy_id)
     return await asyncio.to_thread(check_policy, data, tenant_id, policy_id)
@@ -33,7 +39,10 @@ async def check_policy_in_thread(data: bytes, tenant_id: str, policy_id: str) ->
 
 def check_ids(tenant_id: str, policy_id: str) -> None:
     """Raises PolicyError for an illegal id; `_shared` is a legal tenant here."""
-    legal = {"tenant_id": tenant_id == SHARED or ids.is_scoped(tenant_id), "policy_id": ids.is_scoped(policy_id)}
+    legal = {
+        "tenant_id": tenant_id == SHARED or ids.is_scoped(tenant_id),
+        "policy_id": ids.is_scoped(policy_id),
+    }
     if mistakes := [(name, LEGAL) for name, is_legal in legal.items() if not is_legal]:
         raise PolicyError(mistakes)
 

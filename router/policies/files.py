@@ -1,4 +1,6 @@
-"""Reads and checks a directory of policies: all legal ones, and the mistakes of the others with their paths."""
+"""Reads and checks a directory of policies: all legal ones, and the mistakes of the others with
+their paths.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ Check = Callable[[bytes, str, str], ParsedPolicy]
 
 
 class Mistake(Struct, frozen=True):
-    """`path`: the file's, inside the directory; `where`: the place inside the document, empty for the file itself."""
+    """`path`: the file's, inside the directory; `where`: the place inside the document, empty for
+    the file itself.
+    """
 
     path: str
     where: str

@@ -25,13 +25,17 @@ log = logs.logger(__name__)
 class FollowedPolicies(FollowedBucket[Policy]):
     """Keeps a PolicyTable equal to a bucket."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, table: PolicyTable, infos: SharedInfo | None = None) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, table: PolicyTable, infos: SharedInfo | None = None
+    ) -> None:
         super().__init__(jetstream, bucket, events.POLICY_BROKEN, infos)
         self._table = table
         self._root: Path | None = None
 
     async def load(self, root: Path | None = None) -> None:
-        """Load before the first request; `root`: the directory to seed from. Raises BrokerUnavailable."""
+        """Load before the first request; `root`: the directory to seed from. Raises
+        BrokerUnavailable.
+        """
         self._root = root
         await self.seed()
         await super().load()
@@ -44,7 +48,8 @@ class FollowedPolicies(FollowedBucket[Policy]):
 
     def read(self, entry: BucketEntry) -> Policy:
         """Raises Poison or PolicyError for a value that is no policy."""
-        check_size(entry.value, 2 * MAX_POLICY_BYTES + RECORD_BYTES)  # before a byte of it is read; a canary is a second document
+        # before a byte of it is read; a canary is a second document
+        check_size(entry.value, 2 * MAX_POLICY_BYTES + RECORD_BYTES)
         stored = read_stored_policy(entry)
         return parse_record(stored.record, stored.tenant_id, stored.policy_id)
 

@@ -1,6 +1,8 @@
-"""The editor of a policy: checked while it is typed, tried against recorded decisions, put over the version that was seen; and a way back.
+"""The editor of a policy: checked while it is typed, tried against recorded decisions, put over the
+version that was seen; and a way back.
 
-A conflict, like a mistake, brings the editor back with the text as it was written: nothing that was typed is lost.
+A conflict, like a mistake, brings the editor back with the text as it was written: nothing that was
+typed is lost.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ NEW = {"version": "1.0", "providers": [{"name": "PROVIDER", "weight": 1}]}
 
 
 class PolicyDraft(Struct, frozen=True, kw_only=True):
-    """What the editor shows. `replaces`: the version that was seen, 0: there was none; `findings`: severity and text."""
+    """What the editor shows. `replaces`: the version that was seen, 0: there was none; `findings`:
+    severity and text.
+    """
 
     name: tuple[str, str]
     text: str
@@ -65,11 +69,19 @@ class PolicyEditor:
         if access.tenant not in (None, name[0]):
             raise PageNotFound(describe_limit(access.tenant or ""))
         try:
-            draft = await _open_draft(self._frame.sources, name, request.query_params.get("version", ""))
+            draft = await _open_draft(
+                self._frame.sources, name, request.query_params.get("version", "")
+            )
         except PolicyNotFound as exc:
             raise PageNotFound(str(exc)) from exc
         except RouterError as exc:
-            return self._render(access, PolicyDraft(name=name, text="", replaces=0, title="Nothing is known", findings=_tell(exc)), 503)
+            return self._render(
+                access,
+                PolicyDraft(
+                    name=name, text="", replaces=0, title="Nothing is known", findings=_tell(exc)
+                ),
+                503,
+            )
         return self._render(access, draft)
 
     async def check(self, request: Request) -> Response:
@@ -91,11 +103,22 @@ class PolicyEditor:
         mend, draft = await self._read(request)
         policies = AuditedPolicies(_open_store(mend.sources), mend.trail)
         try:
-            version = await policies.put(*draft.name, draft.text.encode(), replaces=draft.replaces, author=mend.by, note=mend.note)
+            version = await policies.put(
+                *draft.name,
+                draft.text.encode(),
+                replaces=draft.replaces,
+                author=mend.by,
+                note=mend.note,
+            )
         except Conflict as exc:
             address = f"/policies/{'/'.join(draft.name)}"
-            told = f"{exc}. Version {draft.replaces} was seen here; {address} has what was written meanwhile."
-            return self._render(mend.access, _show(draft, "Nothing was written", [("error", told)]), 409)
+            told = (
+                f"{exc}. Version {draft.replaces} was seen here; {address} has what was "
+                "written meanwhile."
+            )
+            return self._render(
+                mend.access, _show(draft, "Nothing was written", [("error", told)]), 409
+            )
         except RouterError as exc:
             return self._render(mend.access, _show(draft, "Nothing was written", _tell(exc)), 400)
         self._frame.finish(mend, f"{'/'.join(draft.name)} version {version} is in force.")
@@ -114,7 +137,9 @@ class PolicyEditor:
         title = f"Edit {'/'.join(draft.name)}"
         here = f"/policies/{'/'.join(draft.name)}"
         values = {"title": title, "here": here, "draft": draft, "most": MAX_POLICY_BYTES}
-        return HTMLResponse(render("policy.html", PAGES, path="/policies", access=access, **values), status)
+        return HTMLResponse(
+            render("policy.html", PAGES, path="/policies", access=access, **values), status
+        )
 
 
 async def roll_back(mend: Mend) -> str:
@@ -137,7 +162,11 @@ async def _open_draft(sources: Sources, name: tuple[str, str], version: str) -> 
     if version.isascii() and version.isdigit() and 0 < len(version) < 10:
         present = await store.get(*name, version=int(version))
     document = present.record.document if present is not None else NEW
-    return PolicyDraft(name=name, text=orjson.dumps(document, option=orjson.OPT_INDENT_2).decode(), replaces=replaces)
+    return PolicyDraft(
+        name=name,
+        text=orjson.dumps(document, option=orjson.OPT_INDENT_2).decode(),
+        replaces=replaces,
+    )
 
 
 async def _check(draft: PolicyDraft) -> PolicyDraft:
@@ -152,23 +181,52 @@ async def _check(draft: PolicyDraft) -> PolicyDraft:
 async def _try(sources: Sources, draft: PolicyDraft) -> PolicyDraft:
     """Raises PolicyError, BrokerUnavailable."""
     parsed = await check_policy_in_thread(draft.text.encode(), *draft.name)
-    asked = {"tenant_id": draft.name[0], "policy_id": draft.name[1], "policy": parsed.document, "against": TRIED}
+    asked = {
+        "tenant_id": draft.name[0],
+        "policy_id": draft.name[1],
+        "policy": parsed.document,
+        "against": TRIED,
+    }
     connection, key = sources.link.connection(), sources.settings.admin.api_key
     answers = await request_from_all(connection, key, ADMIN + TRY_SERVICE, asked, TRY_WITHIN_S)
     if not answers.successful:
-        texts = [("error", f"{one.get('code')}: {one.get('message')}") for one in answers.errors] or [("error", "no router answered")]
+        texts = [
+            ("error", f"{one.get('code')}: {one.get('message')}") for one in answers.errors
+        ] or [("error", "no router answered")]
         return _show(draft, "It was not tried", texts)
     found = combine_answers(answers.successful, TRIED, answers.missing)
     if not found.total:
-        return _show(draft, "It was not tried", [("warning", "no decision by this policy is recorded: recorder.tenants names whose are")])
-    changes = [("warning", f"{before} → {after}: {count:,}") for (before, after), count in found.pairs.items()]
-    shares = [("info", f"{one.provider}: {one.before:.1%} → {one.after:.1%} of the requests") for one in found.shares]
-    return _show(draft, f"{'. '.join(list_sentences(found))}.", [*changes, *shares, *_list_warnings(parsed)])
+        return _show(
+            draft,
+            "It was not tried",
+            [
+                (
+                    "warning",
+                    "no decision by this policy is recorded: recorder.tenants names whose are",
+                )
+            ],
+        )
+    changes = [
+        ("warning", f"{before} → {after}: {count:,}")
+        for (before, after), count in found.pairs.items()
+    ]
+    shares = [
+        ("info", f"{one.provider}: {one.before:.1%} → {one.after:.1%} of the requests")
+        for one in found.shares
+    ]
+    return _show(
+        draft, f"{'. '.join(list_sentences(found))}.", [*changes, *shares, *_list_warnings(parsed)]
+    )
 
 
 def _show(draft: PolicyDraft, title: str, findings: Sequence[tuple[str, str]]) -> PolicyDraft:
     return PolicyDraft(
-        name=draft.name, text=draft.text, replaces=draft.replaces, note=draft.note, title=title, findings=findings[:MAX_FINDINGS]
+        name=draft.name,
+        text=draft.text,
+        replaces=draft.replaces,
+        note=draft.note,
+        title=title,
+        findings=findings[:MAX_FINDINGS],
     )
 
 
@@ -179,16 +237,23 @@ def _tell(exc: RouterError) -> Sequence[tuple[str, str]]:
 
 
 def _list_warnings(parsed: ParsedPolicy) -> Sequence[tuple[str, str]]:
-    return [(one.severity, f"{one.path}: {one.message}") for one in (*parsed.warnings, *lint(parsed.policy))]
+    return [
+        (one.severity, f"{one.path}: {one.message}")
+        for one in (*parsed.warnings, *lint(parsed.policy))
+    ]
 
 
 def _read_name(path: Mapping[str, str]) -> tuple[str, str]:
     """Raises PageNotFound."""
     tenant, policy = path["tenant"], path["policy"]
     if not ((tenant == SHARED or ids.is_scoped(tenant)) and ids.is_scoped(policy)):
-        raise PageNotFound("A tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front.")
+        raise PageNotFound(
+            "A tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front."
+        )
     return tenant, policy
 
 
 def _open_store(sources: Sources) -> PolicyStore:
-    return PolicyStore(DocumentBucket(sources.link.jetstream(), sources.settings.buckets.policies.name))
+    return PolicyStore(
+        DocumentBucket(sources.link.jetstream(), sources.settings.buckets.policies.name)
+    )

@@ -47,7 +47,10 @@ HISTORY_COLUMNS = (
     Column("hash", "Hash", "id"),
     Column("changes", "Changes", href="changes_address"),
 )
-EMPTY = "No policies. `router policy put` writes the first one; `router serve --policies DIR` seeds a directory of them."
+EMPTY = (
+    "No policies. `router policy put` writes the first one; `router serve --policies DIR` "
+    "seeds a directory of them."
+)
 
 
 async def read_policies(sources: Sources, params: PageParams) -> Page:
@@ -71,8 +74,14 @@ async def read_policy(sources: Sources, params: PageParams) -> Page:
     """The newest version or `version`; with `against`, what changed since that one."""
     tenant, policy = params.path["tenant"], params.path["policy"]
     if not ((tenant == SHARED or ids.is_scoped(tenant)) and ids.is_scoped(policy)):
-        raise PageNotFound("A tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front.")
-    store, version, against = _open_store(sources), _read_version(params, "version"), _read_version(params, "against")
+        raise PageNotFound(
+            "A tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front."
+        )
+    store, version, against = (
+        _open_store(sources),
+        _read_version(params, "version"),
+        _read_version(params, "against"),
+    )
     try:
         history = await store.history(tenant, policy)
         shown = await store.get(tenant, policy, version=version)
@@ -84,12 +93,25 @@ async def read_policy(sources: Sources, params: PageParams) -> Page:
     if before is not None:
         lists.append(_list_differences(before, shown))
     document = orjson.dumps(record.document, option=orjson.OPT_INDENT_2).decode()
-    lists.append(TextBlock(f"Version {record.version}", document[:MAX_DOCUMENT_TEXT], f"written by {record.author}"))
-    words = ("diff", tenant, policy, str(against), str(record.version)) if before is not None else ("show", tenant, policy)
+    lists.append(
+        TextBlock(
+            f"Version {record.version}", document[:MAX_DOCUMENT_TEXT], f"written by {record.author}"
+        )
+    )
+    words = (
+        ("diff", tenant, policy, str(against), str(record.version))
+        if before is not None
+        else ("show", tenant, policy)
+    )
     return Page(
         title=f"{tenant}/{policy}",
         lead=f"version {record.version}",
-        command=build_command("router", "policy", *words, version=str(version) if version is not None and before is None else None),
+        command=build_command(
+            "router",
+            "policy",
+            *words,
+            version=str(version) if version is not None and before is None else None,
+        ),
         back=("/policies", "Policies"),
         lists=lists,
         forms=_build_forms(address, record.version, history),
@@ -102,11 +124,15 @@ async def read_policy(sources: Sources, params: PageParams) -> Page:
     )
 
 
-def _build_forms(address: str, shown: int, history: Sequence[Change[StoredPolicy]]) -> Sequence[WriteForm]:
+def _build_forms(
+    address: str, shown: int, history: Sequence[Change[StoredPolicy]]
+) -> Sequence[WriteForm]:
     """An editor of what is shown; and a way back to it, if another version is in force."""
     newest = history[-1].document
     replaces = newest.record.version if newest is not None else 0
-    edit = WriteForm(title="Change", link=(f"{address}/edit?version={shown}", f"Edit version {shown}"))
+    edit = WriteForm(
+        title="Change", link=(f"{address}/edit?version={shown}", f"Edit version {shown}")
+    )
     if shown == replaces:
         return (edit,)
     fields = (
@@ -116,16 +142,28 @@ def _build_forms(address: str, shown: int, history: Sequence[Change[StoredPolicy
     )
     over = f"over version {replaces}" if replaces else "the policy is deleted now"
     text = f"Version {shown} is written again, {over}."
-    return (edit, WriteForm(title="Roll back", text=text, fields=fields, buttons=(FormButton("Roll back", f"{address}/rollback", "main"),)))
+    return (
+        edit,
+        WriteForm(
+            title="Roll back",
+            text=text,
+            fields=fields,
+            buttons=(FormButton("Roll back", f"{address}/rollback", "main"),),
+        ),
+    )
 
 
 def _open_store(sources: Sources) -> PolicyStore:
-    return PolicyStore(DocumentBucket(sources.link.jetstream(), sources.settings.buckets.policies.name))
+    return PolicyStore(
+        DocumentBucket(sources.link.jetstream(), sources.settings.buckets.policies.name)
+    )
 
 
 def _read_version(params: PageParams, name: str) -> int | None:
     text = params.text(name)
-    if text is not None and not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+    if text is not None and not (
+        text.isascii() and text.isdigit() and len(text) < 10 and int(text)
+    ):
         raise InvalidAddress(f"{name}: a version is a number from 1")
     return int(text) if text is not None else None
 
@@ -166,7 +204,10 @@ def _build_change_row(change: Change[StoredPolicy], address: str) -> Row:
 
 def _list_differences(before: StoredPolicy, after: StoredPolicy) -> FactList:
     found = find_differences(before.record.document, after.record.document)
-    facts = [Fact(one.path, f"{_format(one.before)}  →  {_format(one.after)}") for one in found[:MAX_DIFFERENCES]]
+    facts = [
+        Fact(one.path, f"{_format(one.before)}  →  {_format(one.after)}")
+        for one in found[:MAX_DIFFERENCES]
+    ]
     title = f"Changed from version {before.record.version} to {after.record.version}"
     return FactList(title, facts or [Fact("", "They say the same.")])
 

@@ -1,4 +1,5 @@
-"""`get_provider_stats`: what is learned of each provider, by tenant. Every instance answers, with its own figures and those of the others.
+"""`get_provider_stats`: what is learned of each provider, by tenant. Every instance answers, with
+its own figures and those of the others.
 
 The answer is bounded: at most MAX_ROWS providers, and how many were left out.
 """
@@ -17,7 +18,8 @@ from router.policies.model.measurements import ErrorCounts, LearnedFigures, Meas
 NO_ERRORS = ErrorCounts()
 MAX_ROWS = 1000  # the answer must fit into one message
 FIGURES = (
-    "samples, in_flight, chosen, share?, p50_latency_ms?, p95_latency_ms?, latency_ms?, cost?, success_rate, recent_success_rate?, "
+    "samples, in_flight, chosen, share?, p50_latency_ms?, p95_latency_ms?, latency_ms?, "
+    "cost?, success_rate, recent_success_rate?, "
     "score?, silent_s?, is_failing, errors{provider, request, rate_limit, cancelled}"
 )
 
@@ -30,28 +32,48 @@ class ProviderStatsService:
         self._node_id = node_id
 
     def list_services(self) -> tuple[Service, ...]:
-        gives = f"{{ok, router_node_id, providers[{{tenant_id, provider_id, {FIGURES}}}], left_out}}"
+        gives = (
+            f"{{ok, router_node_id, providers[{{tenant_id, provider_id, {FIGURES}}}], left_out}}"
+        )
         says = "What is learned of each provider from results"
-        return (Service("get_provider_stats", says, "{tenant_id?}", gives, self.read, is_everywhere=True),)
+        return (
+            Service(
+                "get_provider_stats", says, "{tenant_id?}", gives, self.read, is_everywhere=True
+            ),
+        )
 
     async def read(self, asked: RequestFields) -> Answer:
         tenant_id = asked.optional_tenant_id()
         tenants = self._measurements.list_tenants() if tenant_id is None else [tenant_id]
         rows = self._list_rows(tenants)
         listed = list(islice(rows, MAX_ROWS))
-        return {"router_node_id": self._node_id, "providers": listed, "left_out": sum(1 for _ in rows)}
+        return {
+            "router_node_id": self._node_id,
+            "providers": listed,
+            "left_out": sum(1 for _ in rows),
+        }
 
     def _list_rows(self, tenants: list[str]) -> Iterator[Mapping[str, object]]:
         for tenant_id in tenants:
-            figures, errors = self._measurements.figures_of(tenant_id), self._measurements.errors_of(tenant_id)
+            figures, errors = (
+                self._measurements.figures_of(tenant_id),
+                self._measurements.errors_of(tenant_id),
+            )
             total = sum(known.chosen for known in figures.values())
             for name, known in sorted(figures.items()):
                 told = structs.asdict(errors.get(name, NO_ERRORS))
-                yield {"tenant_id": tenant_id, "provider_id": name, **_list_fields(known, total), "errors": told}
+                yield {
+                    "tenant_id": tenant_id,
+                    "provider_id": name,
+                    **_list_fields(known, total),
+                    "errors": told,
+                }
 
 
 def _list_fields(known: LearnedFigures, total: int) -> Mapping[str, object]:
-    """`share`: of the tenant's assignments in the last one to two minutes. When a probe is due is an instance's own matter."""
+    """`share`: of the tenant's assignments in the last one to two minutes. When a probe is due is
+    an instance's own matter.
+    """
     fields = {**structs.asdict(known), "share": known.chosen / total if total else None}
     del fields["probe_share"]
     return drop_absent(fields)

@@ -1,9 +1,11 @@
-"""Takes tokens of rate limits from their documents, ahead of the requests that use them (docs/reference/policies.md#shared-rate-limit).
+"""Takes tokens of rate limits from their documents, ahead of the requests that use them
+(docs/reference/policies.md#shared-rate-limit).
 
     asked ──> run (a child) ──> compare-and-set of `full_at_ns` ──> the slice has tokens, or is refused until the next one
     the bucket gives no answer ──> this instance counts alone for some seconds
 
-A lost answer, or an instance that dies, costs the tokens that it took: fewer requests are let through, never more.
+A lost answer, or an instance that dies, costs the tokens that it took: fewer requests are let
+through, never more.
 """
 
 from __future__ import annotations
@@ -17,7 +19,12 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.server_clock import ServerClock
 from router.policies.model import RateSlice, SharedRates, TokensTaken, take_tokens
-from router.policies.model.rate_record import RateRecord, build_rate_key, rate_record_bytes, read_rate_record
+from router.policies.model.rate_record import (
+    RateRecord,
+    build_rate_key,
+    rate_record_bytes,
+    read_rate_record,
+)
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
@@ -30,7 +37,15 @@ CONTENDED_S = 0.005  # then the requests look again
 class RateLeases:
     """`server_clock`: what all instances compare with."""
 
-    def __init__(self, rates: SharedRates, jetstream: JetStream, bucket: str, server_clock: ServerClock, *, clock: Clock = steady) -> None:
+    def __init__(
+        self,
+        rates: SharedRates,
+        jetstream: JetStream,
+        bucket: str,
+        server_clock: ServerClock,
+        *,
+        clock: Clock = steady,
+    ) -> None:
         self._rates = rates
         self._bucket = DocumentBucket(jetstream, bucket)
         self._server_clock = server_clock
@@ -77,7 +92,8 @@ class RateLeases:
             if not one.revision:
                 await self._read(one)
             taken = self._take(one)
-            if not taken.granted:  # others only take: what this instance wrote last has no fewer tokens than there are
+            # others only take: what this instance wrote last has no fewer tokens than there are
+            if not taken.granted:
                 break
             try:
                 one.revision = await self._write(one, taken)
@@ -92,14 +108,23 @@ class RateLeases:
 
     async def _read(self, one: RateSlice) -> None:
         entry = await self._bucket.get(build_rate_key(one.tenant_id, one.policy_id))
-        one.revision, one.full_at_ns = (0, 0) if entry is None else (entry.revision, _read_full_at(entry.value))
+        one.revision, one.full_at_ns = (
+            (0, 0) if entry is None else (entry.revision, _read_full_at(entry.value))
+        )
 
     def _take(self, one: RateSlice) -> TokensTaken:
-        return take_tokens(one.limit, one.full_at_ns, round(self._server_clock() * 1e9), one.find_wanted(self._clock()))
+        return take_tokens(
+            one.limit,
+            one.full_at_ns,
+            round(self._server_clock() * 1e9),
+            one.find_wanted(self._clock()),
+        )
 
     async def _write(self, one: RateSlice, taken: TokensTaken) -> int:
         data = rate_record_bytes(RateRecord(taken.full_at_ns))
-        return await self._bucket.put(build_rate_key(one.tenant_id, one.policy_id), data, revision=one.revision or None)
+        return await self._bucket.put(
+            build_rate_key(one.tenant_id, one.policy_id), data, revision=one.revision or None
+        )
 
 
 def _read_full_at(value: bytes) -> int:

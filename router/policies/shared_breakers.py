@@ -1,10 +1,12 @@
-"""Shares the openings and closings of provider breakers, and rate limits, between instances through a bucket, within a second.
+"""Shares the openings and closings of provider breakers, and rate limits, between instances through
+a bucket, within a second.
 
     note, note_limit ── the newest for each key ──> write (a child) ──> ROUTER_BREAKERS ──> follow (a child) ──> on_news, on_limits
 
-When two instances write at once, the last write wins: both have observed the provider, the later observation is better, and a wrong
-one costs one timeout, after which all instances probe again. A transition that this instance has written, or is about to write,
-overrides older entries of the bucket. While the broker is unavailable each instance uses its own observations.
+When two instances write at once, the last write wins: both have observed the provider, the later
+observation is better, and a wrong one costs one timeout, after which all instances probe again. A
+transition that this instance has written, or is about to write, overrides older entries of the
+bucket. While the broker is unavailable each instance uses its own observations.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ from router.delivery.kv.shared_bucket import SharedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import RemoteTransition
-from router.policies.model.breaker_record import LIMITED, BreakerRecord, breaker_record_bytes, read_breaker_record, record_key
+from router.policies.model.breaker_record import (
+    LIMITED,
+    BreakerRecord,
+    breaker_record_bytes,
+    read_breaker_record,
+    record_key,
+)
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)
@@ -33,7 +41,9 @@ Limits = Mapping[Pair, float]  # seconds that are left
 
 
 class SharedBreakers(SharedBucket):
-    """`now` is the steady clock of the breakers: times in the bucket are converted to time spans when written and when read."""
+    """`now` is the steady clock of the breakers: times in the bucket are converted to time spans
+    when written and when read.
+    """
 
     def __init__(
         self,
@@ -52,7 +62,8 @@ class SharedBreakers(SharedBucket):
         self._on_limits: Callable[[Limits], None] = lambda _: None
         self._unwritten: dict[str, BreakerRecord] = {}
         self._wake = asyncio.Event()
-        self._known: dict[str, int] = {}  # of keys in the bucket: the newest revision that was applied, or written here
+        # of keys in the bucket: the newest revision that was applied, or written here
+        self._known: dict[str, int] = {}
         self._newest = 0  # of the bucket: a lower one means that the bucket was recreated
 
     def attach(self, on_news: Callable[[News], None], on_limits: Callable[[Limits], None]) -> None:
@@ -61,7 +72,9 @@ class SharedBreakers(SharedBucket):
         self._on_limits = on_limits
 
     def note(self, transition: BreakerTransition) -> None:
-        """Queue a transition of this instance for writing. Half open is not shared: the others reach it by their timers."""
+        """Queue a transition of this instance for writing. Half open is not shared: the others
+        reach it by their timers.
+        """
         if transition.state != HALF_OPEN:
             self._queue(self._record(transition))
 
@@ -85,7 +98,9 @@ class SharedBreakers(SharedBucket):
         self._wake.set()
 
     async def write(self) -> None:
-        """A child of the tree: write queued transitions until cancelled; failed writes are repeated."""
+        """A child of the tree: write queued transitions until cancelled; failed writes are
+        repeated.
+        """
         while True:
             if not self._unwritten:  # a restarted child goes on with the queue
                 self._wake.clear()
@@ -93,7 +108,8 @@ class SharedBreakers(SharedBucket):
             try:
                 for key, record in list(self._unwritten.items()):
                     await self._put(key, record)
-            except RouterError:  # `BucketMirror` logs it; the breakers go on with local observations
+            except RouterError:
+                # `BucketMirror` logs it; the breakers go on with local observations
                 await asyncio.sleep(WRITE_RETRY_S)
 
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
@@ -102,11 +118,20 @@ class SharedBreakers(SharedBucket):
         if newest < self._newest:
             self._known.clear()
         self._newest = newest
-        news = [record for key, entry in entries.items() if (record := self._read_news(key, entry)) is not None]
-        self._on_news({_pair(one): self._build_transition(one) for one in news if one.state != LIMITED})
-        self._on_limits({_pair(one): self._find_left_s(one) for one in news if one.state == LIMITED})
+        news = [
+            record
+            for key, entry in entries.items()
+            if (record := self._read_news(key, entry)) is not None
+        ]
+        self._on_news(
+            {_pair(one): self._build_transition(one) for one in news if one.state != LIMITED}
+        )
+        self._on_limits(
+            {_pair(one): self._find_left_s(one) for one in news if one.state == LIMITED}
+        )
         for key in self._known.keys() - entries.keys():
-            if self._known[key] <= newest:  # a later one was written here, and has not come back yet
+            # a later one was written here, and has not come back yet
+            if self._known[key] <= newest:
                 del self._known[key]
 
     def _read_news(self, key: str, entry: BucketEntry) -> BreakerRecord | None:
@@ -133,7 +158,9 @@ class SharedBreakers(SharedBucket):
         seen = self._mirror.entries.get(key)
         while True:
             try:
-                revision = await self._documents.put(key, breaker_record_bytes(record), revision=seen.revision if seen else None)
+                revision = await self._documents.put(
+                    key, breaker_record_bytes(record), revision=seen.revision if seen else None
+                )
                 break
             except Conflict:
                 seen = await self._documents.get(key)

@@ -1,10 +1,12 @@
-"""Shares what each instance measures of providers through a bucket, so that all instances choose alike within a second.
+"""Shares what each instance measures of providers through a bucket, so that all instances choose
+alike within a second.
 
     a change ── the newest for each tenant ──> write (a child) ──> ROUTER_FIGURES ──> follow (a child) ──> the others' measurements
 
-Each process writes a key of its own for each tenant, so that no write conflicts; what counts of several is `measurements`' to say.
-Tenants whose policies choose by figures are written four times a second at most, the others every two seconds: only commands show
-theirs. While the broker is unavailable each instance uses its own measurements and the last known ones of the others.
+Each process writes a key of its own for each tenant, so that no write conflicts; what counts of
+several is `measurements`' to say. Tenants whose policies choose by figures are written four times a
+second at most, the others every two seconds: only commands show theirs. While the broker is
+unavailable each instance uses its own measurements and the last known ones of the others.
 """
 
 from __future__ import annotations
@@ -19,7 +21,11 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import SHARED, Policy, list_arms
 from router.policies.model.measurements import Measurements
-from router.policies.model.measurements.figures_record import figures_key, figures_record_bytes, read_figures_record
+from router.policies.model.measurements.figures_record import (
+    figures_key,
+    figures_record_bytes,
+    read_figures_record,
+)
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)
@@ -50,15 +56,20 @@ class SharedMeasurements(SharedRecords[str]):
         self._policies_seen: Policies = {}
         self._by_figures: frozenset[str] = frozenset()  # tenants with such a policy
         self._wall_clock = wall_clock
-        self._known: dict[str, tuple[int, str]] = {}  # the revision and the tenant of each other key that was read; no tenant: unreadable
+        # the revision and the tenant of each other key that was read; no tenant: unreadable
+        self._known: dict[str, tuple[int, str]] = {}
         self._is_loaded = False
 
     def list_changed(self, *, is_last: bool) -> Sequence[str]:
-        return self._measurements.list_changed(_find_no_interval if is_last else self._find_interval, TENANTS_AT_ONCE)
+        return self._measurements.list_changed(
+            _find_no_interval if is_last else self._find_interval, TENANTS_AT_ONCE
+        )
 
     def build_entry(self, one: str) -> tuple[str, bytes] | None:
         record = self._measurements.build_record(one, self._node_id, self._life)
-        return None if record is None else (figures_key(one, self._life), figures_record_bytes(record))
+        return (
+            None if record is None else (figures_key(one, self._life), figures_record_bytes(record))
+        )
 
     def mark_changed(self, one: str) -> None:
         self._measurements.mark_changed(one)
@@ -67,7 +78,9 @@ class SharedMeasurements(SharedRecords[str]):
         log.warning(events.FIGURES_NOT_SHARED, tenant_id=one, cause=str(cause))
 
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
-        """Read the entries that are new. Those of the first listing may be old, later ones were written just now."""
+        """Read the entries that are new. Those of the first listing may be old, later ones were
+        written just now.
+        """
         for key, entry in entries.items():
             known = self._known.get(key)
             if (known is None or known[0] != entry.revision) and not key.endswith(self._life):
@@ -100,9 +113,17 @@ class SharedMeasurements(SharedRecords[str]):
     def _find_interval(self, tenant_id: str) -> float:
         if self._policies() is not self._policies_seen:
             self._policies_seen = self._policies()
-            choosing = (policy for policy in list_arms(self._policies_seen.values()) if policy.strategy is not None)
+            choosing = (
+                policy
+                for policy in list_arms(self._policies_seen.values())
+                if policy.strategy is not None
+            )
             self._by_figures = frozenset(policy.tenant_id for policy in choosing)
-        return SHARE_S if tenant_id in self._by_figures or SHARED in self._by_figures else SHARE_SELDOM_S
+        return (
+            SHARE_S
+            if tenant_id in self._by_figures or SHARED in self._by_figures
+            else SHARE_SELDOM_S
+        )
 
 
 def _find_no_interval(_: str) -> float:

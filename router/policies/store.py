@@ -1,7 +1,7 @@
 """The bucket of policies: each is checked and versioned before it is written.
 
-The command line and the admin service write with this class; a router reads with `policies.followed`. A tenant's policies are
-found only under its id.
+The command line and the admin service write with this class; a router reads with
+`policies.followed`. A tenant's policies are found only under its id.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class StoredPolicy(Struct, frozen=True):
 
 
 class PolicyStore(VersionedStore[StoredPolicy]):
-    """A write may raise PolicyError before it writes. The name of a policy: its tenant (or `_shared`), its id."""
+    """A write may raise PolicyError before it writes. The name of a policy: its tenant (or
+    `_shared`), its id.
+    """
 
     kind, not_found = "policy", PolicyNotFound
 
@@ -52,33 +54,64 @@ class PolicyStore(VersionedStore[StoredPolicy]):
         check_ids(*name)
         return super().key(*name)
 
-    async def put(self, tenant_id: str, policy_id: str, document: bytes, *, replaces: int | None, author: str) -> int:
+    async def put(
+        self, tenant_id: str, policy_id: str, document: bytes, *, replaces: int | None, author: str
+    ) -> int:
         """Write a policy (JSON) and return its version."""
         canonical = (await check_policy_in_thread(document, tenant_id, policy_id)).document
         check_author(author)
         return await self.write((tenant_id, policy_id), canonical, author=author, replaces=replaces)
 
-    async def seed(self, tenant_id: str, policy_id: str, parsed: ParsedPolicy, *, replaces: VersionRecord | None, author: str) -> bool:
-        """Write the first version (never after a deletion), or the one after `replaces`. Returns whether it was written."""
-        return await self.write_first((tenant_id, policy_id), parsed.document, author=author, replaces=replaces)
+    async def seed(
+        self,
+        tenant_id: str,
+        policy_id: str,
+        parsed: ParsedPolicy,
+        *,
+        replaces: VersionRecord | None,
+        author: str,
+    ) -> bool:
+        """Write the first version (never after a deletion), or the one after `replaces`. Returns
+        whether it was written.
+        """
+        return await self.write_first(
+            (tenant_id, policy_id), parsed.document, author=author, replaces=replaces
+        )
 
     async def list(self, tenant_id: str | None = None) -> Sequence[StoredPolicy]:
         """Every policy, or one tenant's own, in the order of their names."""
         chosen = [one for one in await super().list() if tenant_id in (None, one.tenant_id)]
         return sorted(chosen, key=lambda one: (one.tenant_id, one.policy_id))
 
-    async def rollback(self, tenant_id: str, policy_id: str, to: int, *, author: str, replaces: int | None = None) -> int:
+    async def rollback(
+        self, tenant_id: str, policy_id: str, to: int, *, author: str, replaces: int | None = None
+    ) -> int:
         """Write the document of version `to` again and return the new version."""
         former = await self.get(tenant_id, policy_id, version=to)
-        return await self.put(tenant_id, policy_id, orjson.dumps(former.record.document), replaces=replaces, author=author)
+        return await self.put(
+            tenant_id,
+            policy_id,
+            orjson.dumps(former.record.document),
+            replaces=replaces,
+            author=author,
+        )
 
-    async def start_canary(self, tenant_id: str, policy_id: str, plan: CanaryPlan, *, author: str) -> int:
-        """Begin a canary beside the version in force, as a new version. Raises PolicyError (it has one), PolicyNotFound, Conflict."""
-        canonical = (await check_policy_in_thread(orjson.dumps(plan.document), tenant_id, policy_id)).document
+    async def start_canary(
+        self, tenant_id: str, policy_id: str, plan: CanaryPlan, *, author: str
+    ) -> int:
+        """Begin a canary beside the version in force, as a new version. Raises PolicyError (it has
+        one), PolicyNotFound, Conflict.
+        """
+        canonical = (
+            await check_policy_in_thread(orjson.dumps(plan.document), tenant_id, policy_id)
+        ).document
         check_author(author)
         record = (await self.get(tenant_id, policy_id)).record
         if record.canary is not None:
-            told = f"version {record.version} has one already: `router policy canary abort {tenant_id} {policy_id}`"
+            told = (
+                f"version {record.version} has one already: `router policy canary abort "
+                f"{tenant_id} {policy_id}`"
+            )
             raise PolicyError([("canary", told)])
         what = "shadow" if plan.is_shadow else f"canary of {plan.share:g} %"
         note = f"{what} began: {', '.join(map(str, plan.guards)) or 'no guards'}"
@@ -92,15 +125,28 @@ class PolicyStore(VersionedStore[StoredPolicy]):
         )
 
     async def end_canary(
-        self, tenant_id: str, policy_id: str, version: int, verdict: CanaryVerdict, note: str, *, author: str = CANARY_AUTHOR
+        self,
+        tenant_id: str,
+        policy_id: str,
+        version: int,
+        verdict: CanaryVerdict,
+        note: str,
+        *,
+        author: str = CANARY_AUTHOR,
     ) -> int:
-        """Write what follows a canary, as a new version. Raises PolicyNotFound (it has none), Conflict (another version is in force)."""
+        """Write what follows a canary, as a new version. Raises PolicyNotFound (it has none),
+        Conflict (another version is in force).
+        """
         record = (await self.get(tenant_id, policy_id, version=version)).record
         if record.canary is None:
             raise PolicyNotFound(f"version {version} of {tenant_id}/{policy_id} has no canary")
         document = record.canary.document if verdict is CanaryVerdict.PROMOTE else record.document
-        told = f"{'shadow' if record.canary.is_shadow else 'canary'} {verdict.value}: {note}"[:MAX_NOTE]
-        return await self.write((tenant_id, policy_id), document, author=author, replaces=version, note=told)
+        told = f"{'shadow' if record.canary.is_shadow else 'canary'} {verdict.value}: {note}"[
+            :MAX_NOTE
+        ]
+        return await self.write(
+            (tenant_id, policy_id), document, author=author, replaces=version, note=told
+        )
 
 
 def read_stored_policy(entry: BucketEntry) -> StoredPolicy:

@@ -1,7 +1,8 @@
 """Makes a bucket equal to a directory: first a plan, then one write after the other.
 
-The directory, usually from Git, is the source: a policy that differs is put, one that it lacks is deleted. Each write names the version
-that the plan saw, so it never overwrites a write of another user: that step raises Conflict, and the caller plans again.
+The directory, usually from Git, is the source: a policy that differs is put, one that it lacks is
+deleted. Each write names the version that the plan saw, so it never overwrites a write of another
+user: that step raises Conflict, and the caller plans again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ PUT, REPLACE, DELETE = "put", "replace", "delete"
 
 
 class PolicySyncStep(Struct, frozen=True):
-    """One write. `replaces`: the version that was seen, None for a new policy; `changes`: of a replacement."""
+    """One write. `replaces`: the version that was seen, None for a new policy; `changes`: of a
+    replacement.
+    """
 
     action: str
     key: Key
@@ -29,7 +32,9 @@ class PolicySyncStep(Struct, frozen=True):
     changes: tuple[DocumentDifference, ...] = ()
 
 
-def plan(wanted: Mapping[Key, ParsedPolicy], standing: Iterable[StoredPolicy]) -> list[PolicySyncStep]:
+def plan(
+    wanted: Mapping[Key, ParsedPolicy], standing: Iterable[StoredPolicy]
+) -> list[PolicySyncStep]:
     """The steps, sorted by name; empty if nothing differs."""
     there = {(one.tenant_id, one.policy_id): one.record for one in standing}
     steps = []
@@ -48,4 +53,6 @@ async def apply_step(store: PolicyStore, step: PolicySyncStep, author: str) -> i
     """Apply one step and return the version that it wrote or deleted. Raises Conflict."""
     if step.document is None:
         return await store.delete(*step.key, replaces=step.replaces)
-    return await store.put(*step.key, orjson.dumps(step.document), replaces=step.replaces or 0, author=author)
+    return await store.put(
+        *step.key, orjson.dumps(step.document), replaces=step.replaces or 0, author=author
+    )

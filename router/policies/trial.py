@@ -1,4 +1,6 @@
-"""What all instances answer about a candidate policy, combined: which recorded decisions would change."""
+"""What all instances answer about a candidate policy, combined: which recorded decisions would
+change.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,10 @@ class PolicyTrial(Struct, frozen=True):
     unchanged: int
     instances: int
     missing: int  # instances that did not answer in time
-    shares: tuple[ProviderShare, ...] = ()  # of all, also those that are unclear; the greatest today first
-    expected: Mapping[str, Mapping[str, float]] = {}  # before and after: the mean latency_ms and cost of those decided
+    # of all, also those that are unclear; the greatest today first
+    shares: tuple[ProviderShare, ...] = ()
+    # before and after: the mean latency_ms and cost of those decided
+    expected: Mapping[str, Mapping[str, float]] = {}
 
     @property
     def total(self) -> int:
@@ -39,13 +43,24 @@ class PolicyTrial(Struct, frozen=True):
     @property
     def pairs(self) -> Mapping[Pair, int]:
         """How often each change occurs, the most frequent first."""
-        return dict(Counter((describe_choice(one["before"]), describe_choice(one["after"])) for one in self.changed).most_common())
+        return dict(
+            Counter(
+                (describe_choice(one["before"]), describe_choice(one["after"]))
+                for one in self.changed
+            ).most_common()
+        )
 
 
-def combine_answers(answers: Iterable[Mapping[str, Any]], against: int, missing: int) -> PolicyTrial:
-    """Combine the answers: each instance sent its newest; of all of them together the newest `against` count."""
+def combine_answers(
+    answers: Iterable[Mapping[str, Any]], against: int, missing: int
+) -> PolicyTrial:
+    """Combine the answers: each instance sent its newest; of all of them together the newest
+    `against` count.
+    """
     answers = list(answers)
-    newest = sorted((one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"])[:against]
+    newest = sorted(
+        (one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"]
+    )[:against]
     return PolicyTrial(
         changed=tuple(one for one in newest if one["verdict"] == "changed"),
         unclear=tuple(one for one in newest if one["verdict"] == "unclear"),
@@ -58,15 +73,25 @@ def combine_answers(answers: Iterable[Mapping[str, Any]], against: int, missing:
 
 
 def _compute_shares(compared: Sequence[Compared]) -> tuple[ProviderShare, ...]:
-    before, after = (Counter(one[side]["provider"] for one in compared if one[side].get("provider") is not None) for side in SIDES)
+    before, after = (
+        Counter(one[side]["provider"] for one in compared if one[side].get("provider") is not None)
+        for side in SIDES
+    )
     names = sorted({*before, *after}, key=lambda name: (-before[name], name))
-    return tuple(ProviderShare(name, before[name] / len(compared), after[name] / len(compared)) for name in names)
+    return tuple(
+        ProviderShare(name, before[name] / len(compared), after[name] / len(compared))
+        for name in names
+    )
 
 
 def _compute_means(compared: Sequence[Compared], key: str) -> Mapping[str, float]:
     """Empty: every request was refused."""
     known = [one[key] for one in compared if one.get(key) is not None]
-    return {name: sum(one[name] for one in known) / len(known) for name in ("latency_ms", "cost")} if known else {}
+    return (
+        {name: sum(one[name] for one in known) / len(known) for name in ("latency_ms", "cost")}
+        if known
+        else {}
+    )
 
 
 def describe_choice(choice: Compared) -> str:

@@ -1,4 +1,5 @@
-"""What keeps a process running and shows it: supervision, logs, metrics, traces, its HTTP port, its child processes.
+"""What keeps a process running and shows it: supervision, logs, metrics, traces, its HTTP port, its
+child processes.
 
     supervision     a tree of children, each with a rule for its restart
     observability   log events, metrics, readiness, traces, and the port where operators read them

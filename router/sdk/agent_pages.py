@@ -1,7 +1,7 @@
 """An agent's pages for operators, where a port is given: /metrics, /healthz, /readyz.
 
-Without a port an agent reports by its logs, its alerts and `router agent` alone: many agents run on one host, so none has a
-port by default.
+Without a port an agent reports by its logs, its alerts and `router agent` alone: many agents run on
+one host, so none has a port by default.
 """
 
 from __future__ import annotations
@@ -28,12 +28,20 @@ class AgentPages:
         self._connection: Connection | None = None
         self._helper: Helper | None = None
 
-    def child(self, connection: Connection, watchdog: ConnectionWatchdog, on_bound: Callable[[int], None] = lambda _: None) -> Child:
+    def child(
+        self,
+        connection: Connection,
+        watchdog: ConnectionWatchdog,
+        on_bound: Callable[[int], None] = lambda _: None,
+    ) -> Child:
         """The child beside the agent's consumers; `on_bound` gets the port."""
         self._connection = connection
         metrics = self._register(Metrics())
-        server = HttpServer(*self._where, metrics.registry, self._checks, stuck=lambda: watchdog.cause)
-        self._helper = Helper("http", lambda: server.run(on_bound))  # an agent works on without its pages
+        server = HttpServer(
+            *self._where, metrics.registry, self._checks, stuck=lambda: watchdog.cause
+        )
+        # an agent works on without its pages
+        self._helper = Helper("http", lambda: server.run(on_bound))
         return self._helper.child
 
     def _register(self, metrics: Metrics) -> Metrics:
@@ -41,7 +49,9 @@ class AgentPages:
         metrics.ready.set_function(lambda: readiness_series(self._checks()))
         metrics.connected.set_function(self._is_connected)
         metrics.helper_failing.set_function(
-            lambda: helper_states([*runtime.helpers, *([self._helper] if self._helper is not None else ())])
+            lambda: helper_states(
+                [*runtime.helpers, *([self._helper] if self._helper is not None else ())]
+            )
         )
         metrics.agent_applied.set_function(self._label(lambda: tally.applied))
         metrics.agent_duplicates.set_function(self._label(lambda: runtime.duplicates))
@@ -64,7 +74,9 @@ class AgentPages:
 
     def _checks(self) -> Mapping[str, ReadinessCheck]:
         return {
-            "broker": ReadinessCheck(bool(self._is_connected()), "connected" if self._is_connected() else "not connected"),
+            "broker": ReadinessCheck(
+                bool(self._is_connected()), "connected" if self._is_connected() else "not connected"
+            ),
             "consumers": _check_consumers(self._runtime.stats),
         }
 
@@ -73,8 +85,13 @@ def _check_consumers(stats: AgentStats) -> ReadinessCheck:
     if stats.paused:
         return ReadinessCheck(False, f"paused: {', '.join(sorted(stats.paused))}")
     if stats.held_back:
-        return ReadinessCheck(False, "; ".join(f"consumer_paused: {cause}" for _, cause in sorted(stats.held_back.items())))
+        return ReadinessCheck(
+            False,
+            "; ".join(f"consumer_paused: {cause}" for _, cause in sorted(stats.held_back.items())),
+        )
     if stats.waiting:
         names = ", ".join(sorted(stats.waiting))
-        return ReadinessCheck(False, f"some messages wait for a stream that refuses, the others go on: {names}")
+        return ReadinessCheck(
+            False, f"some messages wait for a stream that refuses, the others go on: {names}"
+        )
     return ReadinessCheck(True, "fetching")

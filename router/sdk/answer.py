@@ -1,4 +1,6 @@
-"""The answer that a client gets: the router's answer with its types, and its bytes as received (docs/reference/contracts.md#answers)."""
+"""The answer that a client gets: the router's answer with its types, and its bytes as received
+(docs/reference/contracts.md#answers).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ NO_CONTEXT: Mapping[str, str] = {}
 
 
 class Answer(Struct, frozen=True):
-    """`decision` if it is ok, else `error`; `context` has request_id and, if there was one, trace_id."""
+    """`decision` if it is ok, else `error`; `context` has request_id and, if there was one,
+    trace_id.
+    """
 
     ok: bool
     decision: Decision | None = None
@@ -37,9 +41,11 @@ _STREAM_ACK = msgspec.json.Decoder(_StreamAck)
 
 
 def read_answer(data: bytes) -> Answer | None:
-    """Read the answer; None for a PubAck, which only says that the request is stored (confirm mode "stored").
+    """Read the answer; None for a PubAck, which only says that the request is stored (confirm mode
+    "stored").
 
-    Raises BrokerRefused when the stream would not store the request, RouterError for bytes that are no answer.
+    Raises BrokerRefused when the stream would not store the request, RouterError for bytes that are
+    no answer.
     """
     try:
         return msgspec.structs.replace(_ANSWER.decode(data), raw=data)
@@ -55,6 +61,8 @@ def _check_stream_ack(data: bytes) -> None:
         raise RouterError("what came back is not an answer of a router") from exc
     if publish_ack.error is not None:
         number = publish_ack.error.get("err_code")
-        raise BrokerRefused(number if isinstance(number, int) else 0, str(publish_ack.error.get("description", "")))
+        raise BrokerRefused(
+            number if isinstance(number, int) else 0, str(publish_ack.error.get("description", ""))
+        )
     if publish_ack.stream is None:
         raise RouterError("what came back is not an answer of a router")

@@ -3,11 +3,14 @@
     handled            -> Done: its result is stored                        ack: accepted
     hopeless           -> Done: a dead letter is stored instead             ack: accepted
     not accepted here  -> Retry: another worker may; at last a dead letter  ack: rejected
-    not readable       -> Dead: a dead letter                               ack: error, where it has an id
+    not readable       -> Dead: a dead letter                               ack: error, where it has
+                       an id
     done elsewhere     -> Done: before the durable was made (`start_point`)  ack: none
-    no thread is free  -> it waits; when the worker stops, it goes back      ack: none yet; accepted, where it waits for another attempt
+    no thread is free  -> it waits; when the worker stops, it goes back      ack: none yet;
+                       accepted, where it waits for another attempt
 
-Acknowledgements are a plain publish: there may be no listener (`ack_enabled`), and nothing waits for them.
+Acknowledgements are a plain publish: there may be no listener (`ack_enabled`), and nothing waits
+for them.
 """
 
 from __future__ import annotations
@@ -41,7 +44,10 @@ log = logs.logger(__name__)
 
 _ROOM_FOR_HEADERS = 4096  # of the server's max_payload, which counts them too
 
-NO_THREAD = Retry(Fault("rejected", "the worker stops, and no thread is free"), 0.0, uses_attempt=False)  # another worker does it
+# another worker does it
+NO_THREAD = Retry(
+    Fault("rejected", "the worker stops, and no thread is free"), 0.0, uses_attempt=False
+)
 
 Accepts = Callable[[ExecAssignment], str | None]
 OnDone = Callable[[ExecAssignment, StepResult, int], None]
@@ -95,7 +101,11 @@ class Assignments:
             self._acknowledge_unread(message, str(exc))
             raise
         starts = self._start_point
-        if starts is not None and starts.is_before_start(message) and await starts.is_over(assignment.tenant_id, assignment.assignment_id):
+        if (
+            starts is not None
+            and starts.is_before_start(message)
+            and await starts.is_over(assignment.tenant_id, assignment.assignment_id)
+        ):
             return Done()
         headers = reports.build_headers(assignment, message)
         with contain_exit:
@@ -116,45 +126,82 @@ class Assignments:
         return Done((self._report(assignment, message, headers, attempted),))
 
     def build_dead_letter(self, message: Message, _reason: str, fault: Fault) -> Effect:
-        """Build the consumer's dead letter: it is stored when no handler answers for the assignment."""
+        """Build the consumer's dead letter: it is stored when no handler answers for the
+        assignment.
+        """
         try:
             assignment = read_exec_assignment(message.data)
         except Poison:
             data = reports.unread_bytes(message, fault, code=UNREADABLE_CODE, now_ms=now_ms())
             return reports.letter_effect(self._topology.unread, data, message, {})
         data = reports.unstarted_bytes(assignment, fault, code=NO_ATTEMPT_LEFT, now_ms=now_ms())
-        return reports.letter_effect(self._topology.letters, data, message, reports.build_headers(assignment, message))
+        return reports.letter_effect(
+            self._topology.letters, data, message, reports.build_headers(assignment, message)
+        )
 
     def _tell(self, assignment: ExecAssignment, attempted: AttemptsResult) -> None:
-        """Call the user's `on_done`: where it fails, the log says so, and the result is stored all the same."""
+        """Call the user's `on_done`: where it fails, the log says so, and the result is stored all
+        the same.
+        """
         try:
             with contain_exit:
-                require_finished("on_done", self._on_done(assignment, attempted.step, attempted.latency_ms))
+                require_finished(
+                    "on_done", self._on_done(assignment, attempted.step, attempted.latency_ms)
+                )
         except Exception as exc:  # the author's code may raise anything
             if self._lines.allow(type(exc).__name__):
-                log.warning(events.HANDLER_FAILED, function="on_done", error=type(exc).__name__, exc_info=exc)
+                log.warning(
+                    events.HANDLER_FAILED,
+                    function="on_done",
+                    error=type(exc).__name__,
+                    exc_info=exc,
+                )
 
-    def _report(self, assignment: ExecAssignment, message: Message, headers: EncodedHeaders, attempted: AttemptsResult) -> Effect:
+    def _report(
+        self,
+        assignment: ExecAssignment,
+        message: Message,
+        headers: EncodedHeaders,
+        attempted: AttemptsResult,
+    ) -> Effect:
         if attempted.is_hopeless:
-            data = self._encode_result(assignment, reports.cut_to_letter(attempted), reports.JSON_ENCODING)
+            data = self._encode_result(
+                assignment, reports.cut_to_letter(attempted), reports.JSON_ENCODING
+            )
             return reports.letter_effect(self._topology.letters, data, message, headers)
         data = self._encode_result(assignment, attempted, self._encoding)
         return reports.result_effect(self._topology.results, data, assignment, headers)
 
-    def _encode_result(self, assignment: ExecAssignment, attempted: AttemptsResult, encoding: str) -> bytes:
-        """Encode the result, or an error where it cannot be sent: the content of a result must not lose the outcome."""
+    def _encode_result(
+        self, assignment: ExecAssignment, attempted: AttemptsResult, encoding: str
+    ) -> bytes:
+        """Encode the result, or an error where it cannot be sent: the content of a result must not
+        lose the outcome.
+        """
         try:
-            data = reports.result_bytes(assignment, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
+            data = reports.result_bytes(
+                assignment, attempted, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding
+            )
         except Exception as exc:  # JSON refuses a value, or one of the author's own classes raises
             problem = f"the result cannot be written down: {shorten(text_of(exc))}"
         else:
             if len(data) <= self._connection.max_payload - _ROOM_FOR_HEADERS:
                 return data
             problem = f"the result has {len(data)} bytes, more than the server takes"
-        cut = replace(attempted, step=replace(build_failure(UNSENDABLE, problem), cost=attempted.step.cost))
-        return reports.result_bytes(assignment, cut, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding)
+        cut = replace(
+            attempted, step=replace(build_failure(UNSENDABLE, problem), cost=attempted.step.cost)
+        )
+        return reports.result_bytes(
+            assignment, cut, worker_id=self._worker_id, now_ms=now_ms(), encoding=encoding
+        )
 
-    def _acknowledge(self, assignment: ExecAssignment, headers: EncodedHeaders, status: str, says: str | None = None) -> None:
+    def _acknowledge(
+        self,
+        assignment: ExecAssignment,
+        headers: EncodedHeaders,
+        status: str,
+        says: str | None = None,
+    ) -> None:
         acknowledgement = ExecAssignmentAck(
             assignment_id=assignment.assignment_id,
             status=status,
@@ -165,9 +212,18 @@ class Assignments:
             trace_id=assignment.trace_id,
         )
         head = head_with_id(headers, f"ack:{assignment.assignment_id}:{status}:{self._worker_id}")
-        self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding), "", head)
+        self._connection.publish_nowait(
+            self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding), "", head
+        )
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
         if (assignment_id := message_id_in(message.headers)) is not None:
-            acknowledgement = ExecAssignmentAck(assignment_id=assignment_id, status=ERROR, acknowledged_at=now_ms(), message=shorten(says))
-            self._connection.publish_nowait(self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding))
+            acknowledgement = ExecAssignmentAck(
+                assignment_id=assignment_id,
+                status=ERROR,
+                acknowledged_at=now_ms(),
+                message=shorten(says),
+            )
+            self._connection.publish_nowait(
+                self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding)
+            )

@@ -1,12 +1,17 @@
-"""A handler's attempts at one assignment: within its deadline, as often as it allows (`options.deadline_ms`, `options.retry`).
+"""A handler's attempts at one assignment: within its deadline, as often as it allows
+(`options.deadline_ms`, `options.retry`).
 
-    the handler answers, or raises -> a StepResult        retriable, and attempts are left -> backoff, again
-    the deadline passes            -> a timeout           Poison                           -> an error, and hopeless
-    RequestRefused, RateLimited    -> an error, at once   ProviderFailed, Transient        -> an error, retriable
+    the handler answers, or raises -> a StepResult        retriable, and attempts are left ->
+                                                          backoff, again
+    the deadline passes            -> a timeout           Poison                           -> an
+                                                          error, and hopeless
+    RequestRefused, RateLimited    -> an error, at once   ProviderFailed, Transient        -> an
+                                                          error, retriable
 
-An async handler runs on the loop and is cancelled at its deadline; one that answers without waiting costs no timer. A plain function
-runs in a thread, so that heartbeats and deadlines go on. A thread cannot be stopped: past its deadline a function keeps its thread until it
-returns. An assignment begins, and so does its deadline, when a thread is free for it.
+An async handler runs on the loop and is cancelled at its deadline; one that answers without waiting
+costs no timer. A plain function runs in a thread, so that heartbeats and deadlines go on. A thread
+cannot be stopped: past its deadline a function keeps its thread until it returns. An assignment
+begins, and so does its deadline, when a thread is free for it.
 """
 
 from __future__ import annotations
@@ -65,7 +70,9 @@ class Attempts:
     def __init__(self, handler: Handler, slots: int) -> None:
         self._handler = handler
         self._slots = slots
-        self._threads = None if is_async_callable(handler) else DaemonThreads(slots, "router-worker")
+        self._threads = (
+            None if is_async_callable(handler) else DaemonThreads(slots, "router-worker")
+        )
         self._lines = LogRateLimit(every_s=60.0)
 
     @property
@@ -74,15 +81,23 @@ class Attempts:
         return self._threads is not None
 
     async def acquire_thread(self) -> bool:
-        """Wait until a thread is free; then `begin` at once. False: the worker stops, and none is free."""
+        """Wait until a thread is free; then `begin` at once. False: the worker stops, and none is
+        free.
+        """
         assert self._threads is not None  # what `needs_thread` says  # noqa: S101
         if self._threads.are_busy and self._lines.allow("threads"):
             name = getattr(self._handler, "__qualname__", type(self._handler).__name__)
-            log.warning(events.WORKER_THREADS_HELD, handler=name, held=self._threads.held, threads=self._slots)
+            log.warning(
+                events.WORKER_THREADS_HELD,
+                handler=name,
+                held=self._threads.held,
+                threads=self._slots,
+            )
         return await self._threads.acquire()
 
     def begin(self, assignment: ExecAssignment) -> AttemptsResult | Awaitable[AttemptsResult]:
-        """Make as many attempts as are allowed and needed. The caller awaits what is no result yet, in the same task.
+        """Make as many attempts as are allowed and needed. The caller awaits what is no result yet,
+        in the same task.
 
         The awaitable raises NoThread if the worker stops before another attempt has a thread.
         """
@@ -92,13 +107,19 @@ class Attempts:
             return AttemptsResult(answer, 1, round((steady() - begun) * 1000))
         return self._go_on(assignment, begun, answer)
 
-    async def _go_on(self, assignment: ExecAssignment, begun: float, first: object) -> AttemptsResult:
+    async def _go_on(
+        self, assignment: ExecAssignment, begun: float, first: object
+    ) -> AttemptsResult:
         totals, is_hopeless = _AttemptTotals(), False
         try:
             async with asyncio.timeout_at(begun + assignment.deadline_ms / 1000):
                 step = await self._repeat(assignment, totals, first)
         except TimeoutError:
-            step = build_failure(DEADLINE_PASSED, f"not done within its deadline of {assignment.deadline_ms} ms", status=TIMEOUT)
+            step = build_failure(
+                DEADLINE_PASSED,
+                f"not done within its deadline of {assignment.deadline_ms} ms",
+                status=TIMEOUT,
+            )
         except Poison as exc:
             step, is_hopeless = build_failure(HOPELESS, _describe(exc)), True
         step = replace(step, cost=min(totals.cost + step.cost, float_info.max))
@@ -113,18 +134,27 @@ class Attempts:
         if self._threads is not None:
             self._threads.close()
 
-    async def _repeat(self, assignment: ExecAssignment, totals: _AttemptTotals, answer: object) -> StepResult:
+    async def _repeat(
+        self, assignment: ExecAssignment, totals: _AttemptTotals, answer: object
+    ) -> StepResult:
         while True:
             totals.attempts += 1
             step = await self._read_answer(assignment, answer)
-            if not (step.status == ERROR and step.is_retriable) or totals.attempts >= assignment.max_attempts:
+            if (
+                not (step.status == ERROR and step.is_retriable)
+                or totals.attempts >= assignment.max_attempts
+            ):
                 return step
             totals.cost += step.cost
             await asyncio.sleep(assignment.backoff_ms / 1000)
             answer = self._call_again(assignment)
 
     def _call_again(self, assignment: ExecAssignment) -> object:
-        return self._call_handler(assignment) if self._threads is None else self._wait_and_call(self._threads, assignment)
+        return (
+            self._call_handler(assignment)
+            if self._threads is None
+            else self._wait_and_call(self._threads, assignment)
+        )
 
     async def _wait_and_call(self, threads: DaemonThreads, assignment: ExecAssignment) -> object:
         """Another attempt: its thread was free in the meantime, for others. Raises NoThread."""
@@ -153,7 +183,8 @@ class Attempts:
             if inspect.isawaitable(answer):
                 with contain_exit:
                     answer = await answer
-                    if self._threads is not None and inspect.isawaitable(answer):  # a plain function may return one
+                    # a plain function may return one
+                    if self._threads is not None and inspect.isawaitable(answer):
                         answer = await answer
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -172,10 +203,17 @@ class Attempts:
         except TimeoutError as exc:
             return build_failure(DEADLINE_PASSED, _describe(exc), status=TIMEOUT)
         except Exception as exc:  # the author's code may raise anything
-            log.warning(events.HANDLER_FAILED, assignment_id=assignment.assignment_id, error=type(exc).__name__, exc_info=exc)
+            log.warning(
+                events.HANDLER_FAILED,
+                assignment_id=assignment.assignment_id,
+                error=type(exc).__name__,
+                exc_info=exc,
+            )
             return build_failure(HANDLER_RAISED, _describe(exc))
         if not isinstance(answer, StepResult):
-            return build_failure(UNSENDABLE, f"the handler returned {type(answer).__name__}, not a StepResult")
+            return build_failure(
+                UNSENDABLE, f"the handler returned {type(answer).__name__}, not a StepResult"
+            )
         return answer
 
 

@@ -15,10 +15,14 @@ POLL_S = 0.01
 
 
 @contextlib.asynccontextmanager
-async def run_in_background(work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]], within_s: float) -> AsyncIterator[T]:
-    """Run a router, a worker, an extension server until the block ends; the block begins with what it announces when it is ready.
+async def run_in_background(
+    work: Callable[[Callable[[T], None]], Coroutine[Any, Any, None]], within_s: float
+) -> AsyncIterator[T]:
+    """Run a router, a worker, an extension server until the block ends; the block begins with what
+    it announces when it is ready.
 
-    Raises what the work raises before it is ready, and Unanswered if it is not ready within so many seconds.
+    Raises what the work raises before it is ready, and Unanswered if it is not ready within so many
+    seconds.
     """
     ready: asyncio.Future[T] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(work(ready.set_result))
@@ -36,7 +40,9 @@ async def run_in_background(work: Callable[[Callable[[T], None]], Coroutine[Any,
             await task
 
 
-async def poll(read: Callable[[], Awaitable[T]], is_wanted: Callable[[T], bool], within_s: float) -> T:
+async def poll(
+    read: Callable[[], Awaitable[T]], is_wanted: Callable[[T], bool], within_s: float
+) -> T:
     """Return what was read last: what was wanted, or what there was after so long."""
     loop = asyncio.get_running_loop()
     until = loop.time() + within_s

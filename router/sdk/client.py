@@ -4,12 +4,14 @@
         answer = await client.decide(tenant_id="acme", message_type="chat", payload="hello")
         print(answer.decision.provider_id)
 
-A client has one inbox subscription for its whole life; the last token of the inbox tells which request an answer belongs to. Each request
-names that inbox itself (`Reply-To`) and carries a message id: so another router may answer it when the first one dies, and a repeated
-request is safe. A client cannot see whether a router runs: it reports silence as `Unanswered`.
+A client has one inbox subscription for its whole life; the last token of the inbox tells which
+request an answer belongs to. Each request names that inbox itself (`Reply-To`) and carries a
+message id: so another router may answer it when the first one dies, and a repeated request is safe.
+A client cannot see whether a router runs: it reports silence as `Unanswered`.
 
-A connection that does not come back though its server can be reached (`delivery.wire.stuck`) is closed, and every call raises
-`ConnectionStuck`, also those that wait: the program goes on, and may open another client.
+A connection that does not come back though its server can be reached (`delivery.wire.stuck`) is
+closed, and every call raises `ConnectionStuck`, also those that wait: the program goes on, and may
+open another client.
 """
 
 from __future__ import annotations
@@ -28,7 +30,14 @@ from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.contracts.raw_json import write_payload
 from router.core import ids
-from router.core.errors import BrokerUnavailable, ConnectionStuck, Misconfigured, NoRouter, RouterError, Unanswered
+from router.core.errors import (
+    BrokerUnavailable,
+    ConnectionStuck,
+    Misconfigured,
+    NoRouter,
+    RouterError,
+    Unanswered,
+)
 from router.delivery.wire.calls.connected import wait_until_connected
 from router.delivery.wire.calls.stream import require_fit
 from router.delivery.wire.connection import Connection, head_of
@@ -46,19 +55,24 @@ T = TypeVar("T")
 
 
 class PendingAnswer(Struct, frozen=True):
-    """A request that waits. `settle` handles each message for it: an answer, and whether it is the status 503."""
+    """A request that waits. `settle` handles each message for it: an answer, and whether it is the
+    status 503.
+    """
 
     answer: asyncio.Future[Any]
     settle: Callable[[bytes, bool], None]
 
 
 class Client(ProviderCalls):
-    """Decide requests and provider invocations (`providers`) over one connection; may be shared by any number of tasks.
+    """Decide requests and provider invocations (`providers`) over one connection; may be shared by
+    any number of tasks.
 
     `nats`: a URL, or the settings that say how to log in (`router.config.load().settings.nats`).
     """
 
-    def __init__(self, nats: str | NatsConfig = DEFAULT_URL, *, subject: str = DECIDE_SUBJECT) -> None:
+    def __init__(
+        self, nats: str | NatsConfig = DEFAULT_URL, *, subject: str = DECIDE_SUBJECT
+    ) -> None:
         if not ids.is_literal_subject(subject):
             raise Misconfigured("subject", "should be one literal subject")
         self._nats = nats
@@ -99,14 +113,14 @@ class Client(ProviderCalls):
         timeout: float = 5.0,  # noqa: ASYNC109 - a request's deadline is part of asking
         attempts: int = 1,
     ) -> Answer:
-        """Ask for a decision (docs/reference/contracts.md#decide-requests, form a). `payload` is any JSON value, or bytes;
-        `msgspec.Raw` is JSON as it stands.
+        """Ask for a decision (docs/reference/contracts.md#decide-requests, form a). `payload` is
+        any JSON value, or bytes; `msgspec.Raw` is JSON as it stands.
 
-        `request_id` makes it the same request when it is asked again, for ten minutes: the same decision, no second
-        side effect. `timeout`: seconds that each of `attempts` waits; an attempt is the same message again. While the broker is away, it
-        waits for the broker and sends only then.
-        Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck, PermissionDenied, Malformed (what JSON cannot hold);
-        a router that says no is an Answer.
+        `request_id` makes it the same request when it is asked again, for ten minutes: the same
+        decision, no second side effect. `timeout`: seconds that each of `attempts` waits; an
+        attempt is the same message again. While the broker is away, it waits for the broker and
+        sends only then. Raises Unanswered, BrokerUnavailable (nothing was sent), ConnectionStuck,
+        PermissionDenied, Malformed (what JSON cannot hold); a router that says no is an Answer.
         """
         beside = {
             "policy_id": policy_id,
@@ -128,8 +142,12 @@ class Client(ProviderCalls):
         timeout: float = 5.0,  # noqa: ASYNC109
         attempts: int = 1,
     ) -> Answer:
-        """Send these bytes as they are: a request in any accepted form. A message id is added unless `headers` has one."""
-        return await self._ask(self._subject, body, headers, read_answer, timeout=timeout, attempts=attempts)
+        """Send these bytes as they are: a request in any accepted form. A message id is added
+        unless `headers` has one.
+        """
+        return await self._ask(
+            self._subject, body, headers, read_answer, timeout=timeout, attempts=attempts
+        )
 
     async def _ask(
         self,
@@ -149,7 +167,9 @@ class Client(ProviderCalls):
         try:
             with (
                 connection.denials.watch(subject, answer),
-                _open_span(subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}) as carried,
+                _open_span(
+                    subject, {"Nats-Msg-Id": token, **headers, "Reply-To": inbox}
+                ) as carried,
             ):
                 head = head_of(carried)
                 require_fit(connection, head, body)
@@ -159,7 +179,9 @@ class Client(ProviderCalls):
                     connection.publish_nowait(subject, body, inbox, head)
                     return left_s
 
-                return await _wait_for_answer(answer, post, subject, timeout_s=timeout, attempts=attempts)
+                return await _wait_for_answer(
+                    answer, post, subject, timeout_s=timeout, attempts=attempts
+                )
         finally:
             del self._waiting[token]
             answer.cancel()
@@ -172,13 +194,17 @@ class Client(ProviderCalls):
 
     def _open(self) -> Connection:
         if self._connection is None:
-            raise RouterError("the client is not open: use it as `async with Client(...) as client`")
+            raise RouterError(
+                "the client is not open: use it as `async with Client(...) as client`"
+            )
         if self._stuck is not None:
             raise ConnectionStuck(self._stuck)
         return self._connection
 
     async def _watch(self, connection: Connection) -> None:
-        """Give the connection up when it is stuck. The program is the caller's, so it is told, and nothing of it is cancelled."""
+        """Give the connection up when it is stuck. The program is the caller's, so it is told, and
+        nothing of it is cancelled.
+        """
         watchdog = ConnectionWatchdog((connection,))
         await watchdog.run()
         self._stuck = f"{watchdog.cause}: leave this client's block, and open another client"
@@ -187,14 +213,22 @@ class Client(ProviderCalls):
                 pending.answer.set_exception(ConnectionStuck(self._stuck))
         await connection.close()
 
-    def _hear(self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+    def _hear(
+        self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None
+    ) -> None:
         pending = self._waiting.get(subject.rpartition(".")[2])
         if pending is not None:
-            pending.settle(data, not data and headers is not None and headers.get("Status") == "503")
+            pending.settle(
+                data, not data and headers is not None and headers.get("Status") == "503"
+            )
 
 
-def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
-    """Open a span, where the process has an SDK for it. The module behind it is heavier than all the rest of a client."""
+def _open_span(
+    subject: str, headers: Mapping[str, str]
+) -> AbstractContextManager[Mapping[str, str]]:
+    """Open a span, where the process has an SDK for it. The module behind it is heavier than all
+    the rest of a client.
+    """
     if "opentelemetry.sdk.trace" not in sys.modules:
         return nullcontext(headers)
     from router.process.observability.tracing import trace_request
@@ -203,9 +237,16 @@ def _open_span(subject: str, headers: Mapping[str, str]) -> AbstractContextManag
 
 
 async def _wait_for_answer(
-    answer: asyncio.Future[T], post: Callable[[], Awaitable[float]], subject: str, *, timeout_s: float, attempts: int
+    answer: asyncio.Future[T],
+    post: Callable[[], Awaitable[float]],
+    subject: str,
+    *,
+    timeout_s: float,
+    attempts: int,
 ) -> T:
-    """Send again while no answer comes. `post` returns the seconds that are left. Raises Unanswered; BrokerUnavailable if none was sent."""
+    """Send again while no answer comes. `post` returns the seconds that are left. Raises
+    Unanswered; BrokerUnavailable if none was sent.
+    """
     away: BrokerUnavailable | None = None
     sent = 0
     for _ in range(attempts):
@@ -229,15 +270,21 @@ async def _wait_for_answer(
     )
 
 
-def _build_settler(answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str) -> Callable[[bytes, bool], None]:
-    """Build the function that handles each message for a request; `read` returns None for a message that is no answer yet."""
+def _build_settler(
+    answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str
+) -> Callable[[bytes, bool], None]:
+    """Build the function that handles each message for a request; `read` returns None for a message
+    that is no answer yet.
+    """
 
     def settle(data: bytes, is_nobody: bool) -> None:
         if answer.done():
             return  # the second answer of a redelivery, or one that came too late
         try:
             if is_nobody:
-                raise NoRouter(f"no subscriber on {subject}: no router was ever started on this server")
+                raise NoRouter(
+                    f"no subscriber on {subject}: no router was ever started on this server"
+                )
             if (value := read(data)) is not None:
                 answer.set_result(value)
         except RouterError as exc:
@@ -246,12 +293,23 @@ def _build_settler(answer: asyncio.Future[T], read: Callable[[bytes], T | None],
     return settle
 
 
-def _body(tenant_id: str, message_type: str, payload: object, beside: Mapping[str, object]) -> bytes:
+def _body(
+    tenant_id: str, message_type: str, payload: object, beside: Mapping[str, object]
+) -> bytes:
     text, encoding = text_of(payload) if isinstance(payload, bytes) else (payload, None)
     message = {"tenant_id": tenant_id, "message_type": message_type, "payload": text}
     if encoding is not None:
         message["payload_encoding"] = encoding
     try:
-        return write_payload({"message": message, **{name: value for name, value in beside.items() if value is not None}})
+        return write_payload(
+            {
+                "message": message,
+                **{name: value for name, value in beside.items() if value is not None},
+            }
+        )
     except (TypeError, ValueError) as exc:
-        raise Malformed(SCHEMA_VALIDATION_FAILED, f"Payload and context must be what JSON can hold: {exc}", STAGE_SCHEMA) from exc
+        raise Malformed(
+            SCHEMA_VALIDATION_FAILED,
+            f"Payload and context must be what JSON can hold: {exc}",
+            STAGE_SCHEMA,
+        ) from exc

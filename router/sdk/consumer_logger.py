@@ -33,5 +33,15 @@ class BusConsumerLogger(ConsumerLogger):
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
         if is_final and isinstance(outcome, Dead | Retry):
-            stands_at = {"stream": message.stream, "consumer": message.consumer, "sequence": message.sequence}
-            log.warning(events.DEAD_LETTER_STORED, **stands_at, subject=message.subject, code=outcome.fault.code, attempts=message.attempts)
+            stands_at = {
+                "stream": message.stream,
+                "consumer": message.consumer,
+                "sequence": message.sequence,
+            }
+            log.warning(
+                events.DEAD_LETTER_STORED,
+                **stands_at,
+                subject=message.subject,
+                code=outcome.fault.code,
+                attempts=message.attempts,
+            )

@@ -10,9 +10,13 @@ from router.sdk.step import HANDLER_RAISED, StepResult, build_failure
 
 
 class Echo:
-    """Takes `latency_ms` and costs `cost`; a share of `fail_rate` (0..1) of the assignments fails, the same ones every time."""
+    """Takes `latency_ms` and costs `cost`; a share of `fail_rate` (0..1) of the assignments fails,
+    the same ones every time.
+    """
 
-    def __init__(self, *, latency_ms: float = 0.0, fail_rate: float = 0.0, cost: float = 0.001) -> None:
+    def __init__(
+        self, *, latency_ms: float = 0.0, fail_rate: float = 0.0, cost: float = 0.001
+    ) -> None:
         self._latency_s = latency_ms / 1000
         self._fail_rate = fail_rate
         self._cost = cost

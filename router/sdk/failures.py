@@ -1,10 +1,14 @@
 """Whose fault it was that work failed: what a worker's function, and an extension's, may raise.
 
-    ProviderFailed     the provider: a breaker counts it, a strategy leaves the provider out; another attempt may succeed
-    RequestRefused     the request: any provider would refuse it, so nothing is counted and nothing tried again
-    RateLimited        the provider takes no more from this tenant for a while: it is left alone, and not asked again
+    ProviderFailed     the provider: a breaker counts it, a strategy leaves the provider out;
+                       another attempt may succeed
+    RequestRefused     the request: any provider would refuse it, so nothing is counted and nothing
+                       tried again
+    RateLimited        the provider takes no more from this tenant for a while: it is left alone,
+                       and not asked again
 
-`make_failure` makes one of them of an HTTP status. The classes are those of docs/reference/contracts.md#failure-classes.
+`make_failure` makes one of them of an HTTP status. The classes are those of
+docs/reference/contracts.md#failure-classes.
 """
 
 from __future__ import annotations
@@ -27,26 +31,33 @@ class ProviderFailed(Transient):
 
 
 class RequestRefused(RouterError):
-    """Any provider would refuse this request: it has a result, unlike `Poison`, and no further attempt."""
+    """Any provider would refuse this request: it has a result, unlike `Poison`, and no further
+    attempt.
+    """
 
     code = "REQUEST_REFUSED"
 
 
 class RateLimited(RouterError):
-    """The provider limits this tenant. `retry_after`: seconds until it may be asked again, None where it did not say."""
+    """The provider limits this tenant. `retry_after`: seconds until it may be asked again, None
+    where it did not say.
+    """
 
     code = "RATE_LIMITED"
 
-    def __init__(self, message: str = "the provider limits this tenant", *, retry_after: float | None = None) -> None:
+    def __init__(
+        self, message: str = "the provider limits this tenant", *, retry_after: float | None = None
+    ) -> None:
         super().__init__(message)
         self.retry_after_ms = _to_milliseconds(retry_after)
 
 
 def make_failure(status: int, message: str = "", *, retry_after: str | None = None) -> RouterError:
-    """The exception for an HTTP status of a provider, to be raised. `retry_after`: the header Retry-After, as it came.
+    """The exception for an HTTP status of a provider, to be raised. `retry_after`: the header
+    Retry-After, as it came.
 
-    It is seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after); for anything else the
-    setting `providers.rate_limited_ms` holds. A date is read by this host's clock.
+    It is seconds or a date (https://www.rfc-editor.org/rfc/rfc9110#field.retry-after); for anything
+    else the setting `providers.rate_limited_ms` holds. A date is read by this host's clock.
     """
     text = message or f"the provider answered {status}"
     which = classify_number(status)

@@ -1,21 +1,27 @@
-"""A worker's handler that answers an assignment by invoking its provider through the router: the circle, with no other system.
+"""A worker's handler that answers an assignment by invoking its provider through the router: the
+circle, with no other system.
 
     async with Client(url) as client:
         await Worker(url, ProviderHandler(client), worker_id="providers-1").run()
 
-What the provider is asked: the assignment's payload, as it is where it is text; an object's `prompt`, `parameters`, `context`
-where it has a `prompt`; else its JSON. Instance and response are found by the assignment's id, so a second attempt asks the
-same service.
+What the provider is asked: the assignment's payload, as it is where it is text; an object's
+`prompt`, `parameters`, `context` where it has a `prompt`; else its JSON. Instance and response are
+found by the assignment's id, so a second attempt asks the same service.
 
-The result for each outcome; its code says whose fault it was (docs/reference/contracts.md#failure-classes), never its text:
+The result for each outcome; its code says whose fault it was
+(docs/reference/contracts.md#failure-classes), never its text:
 
     success                                            ok, the response's body as output
     extension_timeout                                  timeout     TIMEOUT
-    extension_unavailable, breaker open, none there    error       PROVIDER_UNAVAILABLE, worth another attempt
-    the provider's own error, or garbage from it       error       SERVER_ERROR; an error of its own is worth another attempt
+    extension_unavailable, breaker open, none there    error       PROVIDER_UNAVAILABLE, worth
+                                                       another attempt
+    the provider's own error, or garbage from it       error       SERVER_ERROR; an error of its own
+                                                       is worth another attempt
     it refused the request                             error       REQUEST_REFUSED
-    it limits the tenant (429)                         error       RATE_LIMITED, with the time that it told
-    not registered                                     error       PROVIDER_NOT_FOUND: nothing comes from it, so it is not preferred
+    it limits the tenant (429)                         error       RATE_LIMITED, with the time that
+                                                       it told
+    not registered                                     error       PROVIDER_NOT_FOUND: nothing comes
+                                                       from it, so it is not preferred
     refused by the router as no good request           error       REQUEST_REFUSED
     the router is overloaded, or there is none         error       NOT_ASKED, worth another attempt
 """
@@ -44,7 +50,8 @@ PROVIDER_FAILED = "SERVER_ERROR"
 NOT_FOUND = "PROVIDER_NOT_FOUND"
 
 _CODES: Mapping[str | None, str] = {"request": REQUEST_REFUSED, "rate_limit": RATE_LIMITED}
-_AGAIN = frozenset({"overloaded", "internal"})  # the router's own trouble: no fault of the provider's, and it may pass
+# the router's own trouble: no fault of the provider's, and it may pass
+_AGAIN = frozenset({"overloaded", "internal"})
 
 
 class ProviderHandler:
@@ -107,7 +114,9 @@ def _read_retry_after(response: ProviderResponse) -> int | None:
     return min(told, MAX_LATENCY_MS) if told is not None else None
 
 
-def _prompt_of(assignment: ExecAssignment) -> tuple[str | bytes, Mapping[str, object], Mapping[str, object]]:
+def _prompt_of(
+    assignment: ExecAssignment,
+) -> tuple[str | bytes, Mapping[str, object], Mapping[str, object]]:
     payload = assignment.payload
     if isinstance(payload, str | bytes):
         return payload, {}, {}

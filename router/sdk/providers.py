@@ -6,9 +6,9 @@
     async for chunk in client.invoke_stream(tenant_id="acme", provider_id="echo", prompt="hello"):
         print(chunk.data, end="")
 
-The router finds the provider in its registry, calls it within the time that is left, and measures it. A loop that is left
-early, or cancelled, stops the stream at its source: the subscription ends, and the server tells the sender, whose streams are
-`delivery.wire.calls.reply_streams`.
+The router finds the provider in its registry, calls it within the time that is left, and measures
+it. A loop that is left early, or cancelled, stops the stream at its source: the subscription ends,
+and the server tells the sender, whose streams are `delivery.wire.calls.reply_streams`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,19 @@ from router.delivery.wire.connection import Connection, head_of
 T = TypeVar("T")
 NOTHING: Mapping[str, object] = MappingProxyType({})
 
-LONGEST_SILENCE_S = 65.0  # above what a registry entry may grant a provider: the router speaks first
+# above what a registry entry may grant a provider: the router speaks first
+LONGEST_SILENCE_S = 65.0
 MARGIN_S = 0.1  # so that the router's own word about a timeout is still heard
 
 
 class InvocationFailed(RouterError):
-    """A stream ended, and not well. `code` as in a ProviderResponse, or `stream_broken`: pieces of it were lost."""
+    """A stream ended, and not well. `code` as in a ProviderResponse, or `stream_broken`: pieces of
+    it were lost.
+    """
 
-    def __init__(self, code: str, message: str, metadata: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, code: str, message: str, metadata: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         super().__init__(f"{code}: {message}")
         self.code = code
         self.metadata = metadata
@@ -80,7 +85,8 @@ class ProviderCalls:
     ) -> ProviderResponse:
         """One question, one response, which may say no. `context.policy_id` may choose a version.
 
-        `timeout`: seconds; the provider gets what is left of it. Raises Unanswered, BrokerUnavailable (nothing was sent).
+        `timeout`: seconds; the provider gets what is left of it. Raises Unanswered,
+        BrokerUnavailable (nothing was sent).
         """
         request = _request(
             tenant_id=tenant_id,
@@ -92,7 +98,13 @@ class ProviderCalls:
             trace_id=trace_id,
         )
         left_s = await self._wait_for_connection(timeout)
-        return await self._ask(INVOKE, request_bytes(request, now_ms()), _headers(request, left_s), read_response, timeout=left_s)
+        return await self._ask(
+            INVOKE,
+            request_bytes(request, now_ms()),
+            _headers(request, left_s),
+            read_response,
+            timeout=left_s,
+        )
 
     async def invoke_stream(
         self,
@@ -106,10 +118,12 @@ class ProviderCalls:
         trace_id: str | None = None,
         timeout: float = 300.0,  # noqa: ASYNC109
     ) -> AsyncGenerator[StreamChunk, None]:
-        """The chunks as they come; the last one is `done`, and its metadata says what the whole took.
+        """The chunks as they come; the last one is `done`, and its metadata says what the whole
+        took.
 
-        `timeout`: seconds for the whole stream. Raises InvocationFailed in place of a last chunk that says so, Unanswered
-        when no router serves providers, BrokerUnavailable when the connection is lost meanwhile: nothing is missed in silence.
+        `timeout`: seconds for the whole stream. Raises InvocationFailed in place of a last chunk
+        that says so, Unanswered when no router serves providers, BrokerUnavailable when the
+        connection is lost meanwhile: nothing is missed in silence.
         """
         request = _request(
             tenant_id=tenant_id,
@@ -122,7 +136,13 @@ class ProviderCalls:
         )
         left_s = await self._wait_for_connection(timeout)
         head = head_of(_headers(request, left_s))
-        stream = Stream(self._open(), INVOKE_STREAM, request_bytes(request, now_ms()), head, silence_s=min(left_s, LONGEST_SILENCE_S))
+        stream = Stream(
+            self._open(),
+            INVOKE_STREAM,
+            request_bytes(request, now_ms()),
+            head,
+            silence_s=min(left_s, LONGEST_SILENCE_S),
+        )
         async with aclosing(_chunks(stream)) as chunks:
             async for chunk in chunks:
                 yield chunk
@@ -140,7 +160,9 @@ async def _chunks(stream: Stream) -> AsyncGenerator[StreamChunk, None]:
                 if chunk.done:
                     return
     except NoResponders as exc:
-        raise NoRouter(f"no subscriber on {INVOKE_STREAM}: no router serves providers on this server") from exc
+        raise NoRouter(
+            f"no subscriber on {INVOKE_STREAM}: no router serves providers on this server"
+        ) from exc
     except CallTimeout as exc:
         raise Unanswered(f"the stream on {INVOKE_STREAM} fell silent: {exc}") from exc
 
@@ -148,10 +170,14 @@ async def _chunks(stream: Stream) -> AsyncGenerator[StreamChunk, None]:
 def _check(chunk: StreamChunk, heard: int) -> None:
     if chunk.failed:
         raise InvocationFailed(
-            chunk.metadata.get("error_code", "internal"), chunk.metadata.get("error_message", "the stream failed"), chunk.metadata
+            chunk.metadata.get("error_code", "internal"),
+            chunk.metadata.get("error_message", "the stream failed"),
+            chunk.metadata,
         )
     if chunk.done and chunk.metadata.get("chunks", str(heard)) != str(heard):
-        raise InvocationFailed("stream_broken", f"{heard} chunks of {chunk.metadata['chunks']} arrived", chunk.metadata)
+        raise InvocationFailed(
+            "stream_broken", f"{heard} chunks of {chunk.metadata['chunks']} arrived", chunk.metadata
+        )
 
 
 def _request(

@@ -1,9 +1,13 @@
-"""What a worker says of an assignment, as bytes with their headers: acknowledgement, result, and the result that gives it up.
+"""What a worker says of an assignment, as bytes with their headers: acknowledgement, result, and
+the result that gives it up.
 
     ack       docs/reference/contracts.md#acks
-    result    docs/reference/contracts.md#results; its message id comes from the assignment's, so that told twice it is stored once
-    dead letter    docs/reference/contracts.md#workers-dead-letters: an ExecResult in JSON, `status: error`, and the root cause; of
-                   bytes that are no assignment an UnreadReport, for a result of them would lack most of its fields
+    result    docs/reference/contracts.md#results; its message id comes from the assignment's, so
+              that told twice it is stored once
+    dead letter    docs/reference/contracts.md#workers-dead-letters: an ExecResult in JSON, `status:
+                   error`, and the root cause; of
+                   bytes that are no assignment an UnreadReport, for a result of them would lack
+                   most of its fields
 
 Nothing is published here.
 """
@@ -46,8 +50,17 @@ def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
     return ack_pb2.ExecAssignmentAck(**msgspec.to_builtins(ack)).SerializeToString()
 
 
-def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id: str, now_ms: int, encoding: str = JSON_ENCODING) -> bytes:
-    """A result on the wire. Raises TypeError or ValueError for an output or metadata that JSON cannot hold."""
+def result_bytes(
+    assignment: ExecAssignment,
+    done: AttemptsResult,
+    *,
+    worker_id: str,
+    now_ms: int,
+    encoding: str = JSON_ENCODING,
+) -> bytes:
+    """A result on the wire. Raises TypeError or ValueError for an output or metadata that JSON
+    cannot hold.
+    """
     body = _result(assignment, done, worker_id, now_ms)
     if encoding != JSON_ENCODING:
         return _protobuf(body)
@@ -55,33 +68,57 @@ def result_bytes(assignment: ExecAssignment, done: AttemptsResult, *, worker_id:
     return write_payload(body)
 
 
-def result_effect(subject: str, data: bytes, assignment: ExecAssignment, headers: EncodedHeaders) -> Effect:
+def result_effect(
+    subject: str, data: bytes, assignment: ExecAssignment, headers: EncodedHeaders
+) -> Effect:
     """A result, which the stream stores once, however often its assignment is delivered."""
     return Effect(subject, data, f"result:{assignment.assignment_id}", headers)
 
 
-def letter_effect(subject: str, data: bytes, message: Message, headers: Mapping[str, str]) -> Effect:
-    """A result that gives its assignment up: once for each message, so an assignment that is replayed may fail again."""
+def letter_effect(
+    subject: str, data: bytes, message: Message, headers: Mapping[str, str]
+) -> Effect:
+    """A result that gives its assignment up: once for each message, so an assignment that is
+    replayed may fail again.
+    """
     letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
     return Effect(subject, data, letter_id, headers, is_dead_letter=True)
 
 
 def cut_to_letter(done: AttemptsResult) -> AttemptsResult:
-    """The part of a result that a dead letter keeps: why it was given up, cut to a length; no output, which only a result has."""
+    """The part of a result that a dead letter keeps: why it was given up, cut to a length; no
+    output, which only a result has.
+    """
     step = done.step
     message = step.error_message[:MAX_MESSAGE_TEXT] if step.error_message is not None else None
     return replace(done, step=replace(step, output=None, error_message=message))
 
 
 def unstarted_bytes(assignment: ExecAssignment, fault: Fault, *, code: str, now_ms: int) -> bytes:
-    """The dead letter of an assignment without a handler's answer: accepted by no worker, or one that killed its worker."""
+    """The dead letter of an assignment without a handler's answer: accepted by no worker, or one
+    that killed its worker.
+    """
     why = {"error_code": code, "error_message": shorten(fault.message)}
-    return orjson.dumps({**_correlation_of(assignment), "status": "error", "latency_ms": 0, "cost": 0.0, **why, "timestamp": now_ms})
+    return orjson.dumps(
+        {
+            **_correlation_of(assignment),
+            "status": "error",
+            "latency_ms": 0,
+            "cost": 0.0,
+            **why,
+            "timestamp": now_ms,
+        }
+    )
 
 
 def unread_bytes(message: Message, fault: Fault, *, code: str, now_ms: int) -> bytes:
-    """The report of bytes that are no assignment. The message id is the assignment's id, and a header names the tenant."""
-    found = {"assignment_id": contract.message_id_in(message.headers), "tenant_id": contract.tenant_in(message.headers)}
+    """The report of bytes that are no assignment. The message id is the assignment's id, and a
+    header names the tenant.
+    """
+    found = {
+        "assignment_id": contract.message_id_in(message.headers),
+        "tenant_id": contract.tenant_in(message.headers),
+    }
     report = {
         "reason": code,
         "message": shorten(fault.message),
@@ -93,7 +130,9 @@ def unread_bytes(message: Message, fault: Fault, *, code: str, now_ms: int) -> b
 
 
 def build_headers(assignment: ExecAssignment, message: Message) -> EncodedHeaders:
-    """The headers of everything that a worker publishes about an assignment: those of the header contract."""
+    """The headers of everything that a worker publishes about an assignment: those of the header
+    contract.
+    """
     headers = {"version": "1", "tenant_id": assignment.tenant_id}
     if assignment.trace_id is not None:
         headers["trace_id"] = assignment.trace_id
@@ -102,7 +141,9 @@ def build_headers(assignment: ExecAssignment, message: Message) -> EncodedHeader
     return EncodedHeaders(headers)
 
 
-def _result(assignment: ExecAssignment, done: AttemptsResult, worker_id: str, now_ms: int) -> dict[str, Any]:
+def _result(
+    assignment: ExecAssignment, done: AttemptsResult, worker_id: str, now_ms: int
+) -> dict[str, Any]:
     step = done.step
     body = _correlation_of(assignment)
     body["status"] = RESULT_STATUS[step.status]
@@ -115,13 +156,16 @@ def _result(assignment: ExecAssignment, done: AttemptsResult, worker_id: str, no
     if step.retry_after_ms is not None:
         body["retry_after_ms"] = step.retry_after_ms
     own = {"worker_id": worker_id, "attempts": done.attempts}
-    body["metadata"] = {**step.metadata, **own} if step.metadata else own  # to unpack an empty mapping that is no dict costs 0.25 us
+    # to unpack an empty mapping that is no dict costs 0.25 us
+    body["metadata"] = {**step.metadata, **own} if step.metadata else own
     body["timestamp"] = now_ms
     return body
 
 
 def _correlation_of(assignment: ExecAssignment) -> dict[str, Any]:
-    """The correlation fields: which assignment, of whom. Written field by field, because it runs for each result."""
+    """The correlation fields: which assignment, of whom. Written field by field, because it runs
+    for each result.
+    """
     known: dict[str, Any] = {
         "version": "1",
         "assignment_id": assignment.assignment_id,
@@ -151,9 +195,18 @@ def _add_payload(body: dict[str, Any], output: object) -> None:
 
 
 def _protobuf(body: Mapping[str, Any]) -> bytes:
-    metadata = {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in body["metadata"].items()}
-    known = {name: value for name, value in body.items() if name in result_pb2.ExecResult.DESCRIPTOR.fields_by_name and name != "job"}
-    return result_pb2.ExecResult(**known, job=result_pb2.Job(type=body["job"]["type"], metadata=metadata)).SerializeToString()
+    metadata = {
+        name: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for name, value in body["metadata"].items()
+    }
+    known = {
+        name: value
+        for name, value in body.items()
+        if name in result_pb2.ExecResult.DESCRIPTOR.fields_by_name and name != "job"
+    }
+    return result_pb2.ExecResult(
+        **known, job=result_pb2.Job(type=body["job"]["type"], metadata=metadata)
+    ).SerializeToString()
 
 
 _encode = msgspec.json.Encoder().encode  # leaves out what is absent

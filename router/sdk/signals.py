@@ -1,10 +1,12 @@
 """End a user's program by a signal: the work in flight finishes first, and no traceback is written.
 
     SIGTERM, Ctrl-C     `work` is cancelled: it drains, as long as its own `drain_s` allows
-                        when all of it has ended, the process exits with status 0, and other tasks are cancelled
+                        when all of it has ended, the process exits with status 0, and other tasks
+                        are cancelled
     a second signal     what still drains is cut off; a second later the process exits with 130
 
-A signal for which the program has a handler of its own stays the program's, and so do all signals outside the main thread.
+A signal for which the program has a handler of its own stays the program's, and so do all signals
+outside the main thread.
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ class SignalExit(SystemExit):
 
 
 def run(work: Runnable | Coroutine[Any, Any, None]) -> None:
-    """Run a worker, an agent or a coroutine until it ends or a signal ends it. An error of ours is one line and status 1.
+    """Run a worker, an agent or a coroutine until it ends or a signal ends it. An error of ours is
+    one line and status 1.
 
     router.run(Worker("nats://localhost:4222", answer, worker_id="gpu-1"))
     """
@@ -52,7 +55,9 @@ def run(work: Runnable | Coroutine[Any, Any, None]) -> None:
 
 
 async def run_until_signal(work: Coroutine[Any, Any, None]) -> None:
-    """Do `work` in this task; a signal cancels it, and ends the program once all such work has ended."""
+    """Do `work` in this task; a signal cancels it, and ends the program once all such work has
+    ended.
+    """
     signals = _get_signal_handler()
     await (signals.hold(work) if signals is not None else work)
 
@@ -72,7 +77,11 @@ class _SignalHandler:
         self._holds_program = False
         self._is_ending = False
         self._times = 0
-        self._before = {number: signal.signal(number, self._hear) for number in STOP_SIGNALS if _is_left_alone(number)}
+        self._before = {
+            number: signal.signal(number, self._hear)
+            for number in STOP_SIGNALS
+            if _is_left_alone(number)
+        }
 
     async def hold(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.current_task()
@@ -138,7 +147,8 @@ def _is_left_alone(number: signal.Signals) -> bool:
     """At Python's default, or at that of `asyncio.run`."""
     handler = signal.getsignal(number)
     return handler in (signal.SIG_DFL, signal.default_int_handler) or (
-        isinstance(handler, partial) and getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
+        isinstance(handler, partial)
+        and getattr(handler.func, "__qualname__", "") == "Runner._on_sigint"
     )
 
 
@@ -149,6 +159,16 @@ def _end() -> None:
 def _coroutine_of(work: Runnable | Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
     if inspect.iscoroutine(work):
         return work
-    if not isinstance(work, type) and callable(begin := getattr(work, "run", None)) and inspect.iscoroutine(made := begin()):
+    if (
+        not isinstance(work, type)
+        and callable(begin := getattr(work, "run", None))
+        and inspect.iscoroutine(made := begin())
+    ):
         return made
-    raise Misconfigured("work", f"should be a Worker, an Agent or a coroutine, as in router.run(main()), and is {type(work).__name__}")
+    raise Misconfigured(
+        "work",
+        (
+            "should be a Worker, an Agent or a coroutine, as in router.run(main()), and is "
+            f"{type(work).__name__}"
+        ),
+    )

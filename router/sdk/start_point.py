@@ -1,15 +1,18 @@
-"""Where the work of a new durable starts: what becomes of assignments that were stored before it was made.
+"""Where the work of a new durable starts: what becomes of assignments that were stored before it
+was made.
 
-Workers that listen on the subject, beside the stream, leave their assignments in it. The first worker on the stream would do
-them all again. So the worker that makes the durable notes in it how far the stream reached:
+Workers that listen on the subject, beside the stream, leave their assignments in it. The first
+worker on the stream would do them all again. So the worker that makes the durable notes in it how
+far the stream reached:
 
     unanswered   of those, one whose result is stored is settled and not done again
     new          none of those is done
     all          nothing is noted: every one is done
 
-The note is the durable's own metadata: other workers, and those after a crash, go by it too. A durable that an operator made has none.
-Results are read once for each run of a worker that meets such an assignment. One that is still at work elsewhere has no result yet, and
-is done again: where such workers go on beside this one, start with `new`.
+The note is the durable's own metadata: other workers, and those after a crash, go by it too. A
+durable that an operator made has none. Results are read once for each run of a worker that meets
+such an assignment. One that is still at work elsewhere has no result yet, and is done again: where
+such workers go on beside this one, start with `new`.
 """
 
 from __future__ import annotations
@@ -42,7 +45,9 @@ READ_BATCH = 1_000
 
 
 class StartPoint:
-    """The start of one durable, as one worker sees it. `is_before_start` is called for every assignment."""
+    """The start of one durable, as one worker sees it. `is_before_start` is called for every
+    assignment.
+    """
 
     def __init__(self, jetstream: JetStream, stream: str, results: str, start: Start) -> None:
         self._jetstream = jetstream
@@ -58,7 +63,11 @@ class StartPoint:
         """The metadata for a durable that is about to be made. Raises BrokerUnavailable."""
         info = await self._jetstream.stream(self._stream)
         last = info["state"]["last_seq"] if info is not None and info["state"]["messages"] else 0
-        if self._start == "all" or not last or (self._start == "unanswered" and not await self._may_read()):
+        if (
+            self._start == "all"
+            or not last
+            or (self._start == "unanswered" and not await self._may_read())
+        ):
             return {}
         return {HOW: self._start, UP_TO: str(last)}
 
@@ -77,15 +86,24 @@ class StartPoint:
     async def is_over(self, tenant_id: str, assignment_id: str) -> bool:
         """Whether an assignment that was stored before need not be done.
 
-        Raises BrokerUnavailable, also where the server refuses to show results: no assignment is done, or given up, until it does.
+        Raises BrokerUnavailable, also where the server refuses to show results: no assignment is
+        done, or given up, until it does.
         """
         if self._how != "unanswered":
             return True
         async with self._reading:
             if self._answered is None:
                 self._answered = await self._read_or_wait()
-                log.info(events.WORKER_STARTS, stream=self._stream, up_to=self._up_to, answered=len(self._answered))
-        return f"{tenant_id} {assignment_id}" in self._answered or f" {assignment_id}" in self._answered
+                log.info(
+                    events.WORKER_STARTS,
+                    stream=self._stream,
+                    up_to=self._up_to,
+                    answered=len(self._answered),
+                )
+        return (
+            f"{tenant_id} {assignment_id}" in self._answered
+            or f" {assignment_id}" in self._answered
+        )
 
     async def _may_read(self) -> bool:
         """A worker that may make durables, and may not read results, does all that waits."""
@@ -94,12 +112,19 @@ class StartPoint:
                 async with open_reader(self._jetstream, stream, subject=self._results):
                     pass
         except RouterError as exc:
-            log.warning(events.WORKER_STARTS, stream=self._stream, start="all", cause=f"results cannot be read: {exc}")
+            log.warning(
+                events.WORKER_STARTS,
+                stream=self._stream,
+                start="all",
+                cause=f"results cannot be read: {exc}",
+            )
             return False
         return True
 
     async def _stream_of_results(self) -> str | None:
-        names = (await self._jetstream.ask("STREAM.NAMES", {"subject": self._results})).get("streams") or []
+        names = (await self._jetstream.ask("STREAM.NAMES", {"subject": self._results})).get(
+            "streams"
+        ) or []
         return str(names[0]) if names else None
 
     async def _read_or_wait(self) -> set[str]:
@@ -126,7 +151,9 @@ class StartPoint:
 
 
 def _assignment_key(result: StoredMessage) -> str:
-    """The answered assignment, behind the tenant that the result names; one that names another tenant answers nothing. Empty: none."""
+    """The answered assignment, behind the tenant that the result names; one that names another
+    tenant answers nothing. Empty: none.
+    """
     try:
         body = read_body(result.data, RESULT)
     except Malformed:

@@ -1,10 +1,11 @@
-"""What a worker's handler answers: a StepResult, which becomes the ExecResult (docs/reference/contracts.md#worker-results).
+"""What a worker's handler answers: a StepResult, which becomes the ExecResult
+(docs/reference/contracts.md#worker-results).
 
     ok -> success      error -> error      timeout -> timeout      cancelled -> cancelled
 
-A handler may raise instead, in the vocabulary of `router.core.errors`: Transient is an error that is worth another attempt,
-Poison one that is hopeless (it goes to `caf.exec.dlq.v1`), TimeoutError a timeout, and anything else an error. `failures` has three
-more, which say whose fault it was.
+A handler may raise instead, in the vocabulary of `router.core.errors`: Transient is an error that
+is worth another attempt, Poison one that is hopeless (it goes to `caf.exec.dlq.v1`), TimeoutError a
+timeout, and anything else an error. `failures` has three more, which say whose fault it was.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ OK = "ok"
 ERROR = "error"
 TIMEOUT = "timeout"
 CANCELLED = "cancelled"
-RESULT_STATUS = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "cancelled"}  # a step's status -> its result's
+# a step's status -> its result's
+RESULT_STATUS = {OK: "success", ERROR: "error", TIMEOUT: "timeout", CANCELLED: "cancelled"}
 
-# The specification knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the worker's own.
+# The specification knows CAF's error codes as 1xxx..5xxx, sent as text, and no more. These are the
+# worker's own.
 UNREADABLE_CODE = "1001"  # the assignment is none
 HANDLER_RAISED = "2001"  # the handler raised
 UNSENDABLE = "2002"  # what the handler answered cannot be sent
@@ -39,17 +42,22 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 class StepResult(Struct, frozen=True, kw_only=True):
     """One step's outcome. Raises ValueError for another status, or a cost or time that is none.
 
-    `output`: any JSON value, or bytes; it becomes the result's `payload` (JSON only: the protobuf has no place for it).
+    `output`: any JSON value, or bytes; it becomes the result's `payload` (JSON only: the protobuf
+    has no place for it).
     """
 
     status: str = OK
     output: object = None
-    cost: float = 0.0  # of this attempt, in the policy's currency; another number (numpy's, a Decimal, a Fraction) becomes a float
+    # of this attempt, in the policy's currency; another number (numpy's, a Decimal, a Fraction)
+    # becomes a float
+    cost: float = 0.0
     error_code: int | str | None = None  # 1xxx..5xxx; sent as text
     error_message: str | None = None
     metadata: Mapping[str, object] = NOTHING
-    is_retriable: bool = False  # an error that another attempt may mend, as often as the assignment allows
-    retry_after_ms: int | None = None  # with an error_code of a rate limit: when the provider may be asked again
+    # an error that another attempt may mend, as often as the assignment allows
+    is_retriable: bool = False
+    # with an error_code of a rate limit: when the provider may be asked again
+    retry_after_ms: int | None = None
 
     def __post_init__(self) -> None:
         if self.status not in RESULT_STATUS:
@@ -58,7 +66,9 @@ class StepResult(Struct, frozen=True, kw_only=True):
             force_setattr(self, "cost", _to_float(self.cost))
         if not (math.isfinite(self.cost) and self.cost >= 0):
             raise ValueError("cost should be a finite number, 0 or more")
-        if self.retry_after_ms is not None and not (type(self.retry_after_ms) is int and 0 <= self.retry_after_ms <= MAX_LATENCY_MS):
+        if self.retry_after_ms is not None and not (
+            type(self.retry_after_ms) is int and 0 <= self.retry_after_ms <= MAX_LATENCY_MS
+        ):
             raise ValueError(f"retry_after_ms should be a whole number, 0 … {MAX_LATENCY_MS}")
 
 
@@ -66,10 +76,21 @@ Handler = Callable[[ExecAssignment], StepResult | Awaitable[StepResult]]
 
 
 def build_failure(
-    code: str, message: str, *, status: str = ERROR, is_retriable: bool = False, retry_after_ms: int | None = None
+    code: str,
+    message: str,
+    *,
+    status: str = ERROR,
+    is_retriable: bool = False,
+    retry_after_ms: int | None = None,
 ) -> StepResult:
     """A failure that the worker itself reports."""
-    return StepResult(status=status, error_code=code, error_message=message, is_retriable=is_retriable, retry_after_ms=retry_after_ms)
+    return StepResult(
+        status=status,
+        error_code=code,
+        error_message=message,
+        is_retriable=is_retriable,
+        retry_after_ms=retry_after_ms,
+    )
 
 
 def _to_float(cost: float) -> float:

@@ -1,12 +1,15 @@
-"""Threads for a user's plain functions. They are daemons: a process ends without waiting for a function that never returns.
+"""Threads for a user's plain functions. They are daemons: a process ends without waiting for a
+function that never returns.
 
-`ThreadPoolExecutor` joins its threads at Python's exit, so one such function keeps a process that has drained. It also takes more calls
-than it has threads. Here a caller waits for a free thread first, so it knows when its call begins:
+`ThreadPoolExecutor` joins its threads at Python's exit, so one such function keeps a process that
+has drained. It also takes more calls than it has threads. Here a caller waits for a free thread
+first, so it knows when its call begins:
 
     if await threads.acquire():                 False: `stop_waiting` was called
         answer = await threads.call(function, argument)
 
-A call costs about 120 µs, 10 less than with ThreadPoolExecutor; a new thread for each call would cost 40 µs more.
+A call costs about 120 µs, 10 less than with ThreadPoolExecutor; a new thread for each call would
+cost 40 µs more.
 """
 
 from __future__ import annotations
@@ -49,7 +52,9 @@ class DaemonThreads:
         return not self._free
 
     async def acquire(self) -> bool:
-        """Wait for a free thread; the caller must then `call`. False: `stop_waiting` was called, and none is free."""
+        """Wait for a free thread; the caller must then `call`. False: `stop_waiting` was called,
+        and none is free.
+        """
         if self._free:
             self._free -= 1
             return True
@@ -65,7 +70,8 @@ class DaemonThreads:
             raise
 
     def call(self, function: Callable[[A], T], argument: A) -> asyncio.Future[T]:
-        """Call it in the acquired thread, which is free again once the function has returned, even if the future is cancelled before.
+        """Call it in the acquired thread, which is free again once the function has returned, even
+        if the future is cancelled before.
 
         Raises RuntimeError when no thread can be started; its place is free again.
         """
@@ -106,9 +112,12 @@ class DaemonThreads:
             result, error = _call(function, argument)
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
                 loop.call_soon_threadsafe(self._finish, future, result, error)
-            del call, function, argument, future, result, error  # a thread that waits keeps no message alive
+            # a thread that waits keeps no message alive
+            del call, function, argument, future, result, error
 
-    def _finish(self, future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
+    def _finish(
+        self, future: asyncio.Future[Any], result: object, error: BaseException | None
+    ) -> None:
         self._running.discard(future)
         self._release()
         if future.done():
@@ -132,6 +141,7 @@ def _call(function: Callable[[Any], Any], argument: object) -> tuple[object, Bas
         return function(argument), None
     except asyncio.CancelledError as exc:
         return None, exc
-    except BaseException as exc:  # what would end a thread, or a generator, is no concern of the caller's
+    except BaseException as exc:
+        # what would end a thread, or a generator, is no concern of the caller's
         is_plain = isinstance(exc, Exception) and not isinstance(exc, StopIteration)
         return None, exc if is_plain else build_exit_error(exc)

@@ -1,4 +1,5 @@
-"""A worker: takes assignments, runs your handler, publishes its results; no assignment is lost when a process dies.
+"""A worker: takes assignments, runs your handler, publishes its results; no assignment is lost when
+a process dies.
 
     import router
     from router import StepResult, Worker
@@ -15,7 +16,8 @@ the assignments of a worker that dies go to the others, and one that was done tw
 result: both carry the same message id.
 
     the handler answers             -> caf.exec.result.v1
-    it raises Poison                -> caf.exec.dlq.v1, an ExecResult with its root cause, and no other result; there goes too
+    it raises Poison                -> caf.exec.dlq.v1, an ExecResult with its root cause, and no
+                                    other result; there goes too
                                        what was refused, or killed its worker, as often as allowed
     these bytes are no assignment   -> caf.deadletter.v1, a report of them
     it is cut off by a drain        -> the assignment goes back, and another worker does it
@@ -70,17 +72,20 @@ _A_DAY_S = 86_400.0  # the assignment's own deadline is what ends a handler
 
 
 class Worker:
-    """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it drains. It may run again afterwards.
+    """One process' share of the work. `run` until cancelled, or until SIGTERM or Ctrl-C; then it
+    drains. It may run again afterwards.
 
-    `handler`: async, or a plain function (then in one of `slots` threads). `subject`: which assignments, wildcards allowed, None = all of
-    the stream. `slots`: assignments at once; while the handler answers without waiting, three times as many more are pulled ahead.
-    `accepts`: a plain function that says why an assignment is not taken, None = it is. `on_done`: a plain function that hears of every
-    assignment that was handled, just before its result is stored: the assignment, the step, milliseconds. What it raises is logged, and
-    changes nothing.
-    `drain_s`: seconds that work in flight may take after a stop. `ack_wait_s`: of the durable, where this worker makes it: after so many
-    seconds without a sign of a worker, its assignments go to others.
-    `start`: what becomes of assignments that were stored before the durable was made, by the worker that makes it
-    (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a result.
+    `handler`: async, or a plain function (then in one of `slots` threads). `subject`: which
+    assignments, wildcards allowed, None = all of the stream. `slots`: assignments at once; while
+    the handler answers without waiting, three times as many more are pulled ahead. `accepts`: a
+    plain function that says why an assignment is not taken, None = it is. `on_done`: a plain
+    function that hears of every assignment that was handled, just before its result is stored: the
+    assignment, the step, milliseconds. What it raises is logged, and changes nothing. `drain_s`:
+    seconds that work in flight may take after a stop. `ack_wait_s`: of the durable, where this
+    worker makes it: after so many seconds without a sign of a worker, its assignments go to others.
+    `start`: what becomes of assignments that were stored before the durable was made, by the worker
+    that makes it (`start_point`): "unanswered" are done, or none ("new"), or all, also those with a
+    result.
     """
 
     def __init__(
@@ -114,7 +119,9 @@ class Worker:
         self._topology = topology
         self._start = start
         self._handler = handler
-        self._durable = worker_durable(topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s)
+        self._durable = worker_durable(
+            topology.stream, durable, subject=subject, ack_wait_s=ack_wait_s
+        )
         self._options = partial(_make_options, slots, max_attempts)
         self._logger = ConsumerLogger(durable)
         self._assignments = partial(
@@ -127,19 +134,27 @@ class Worker:
         )
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Work until cancelled, or until a signal ends the program. `on_ready` gets the server's URL once, before the first assignment.
+        """Work until cancelled, or until a signal ends the program. `on_ready` gets the server's
+        URL once, before the first assignment.
 
-        Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses the login, has no JetStream or
-        gives no permission, ConnectionStuck when only a new process comes through, Misconfigured when the durable is there with another
-        filter. A stream that is not there yet is waited for.
+        Raises BrokerUnavailable when no server answers at the start, BrokerDenied when it refuses
+        the login, has no JetStream or gives no permission, ConnectionStuck when only a new process
+        comes through, Misconfigured when the durable is there with another filter. A stream that is
+        not there yet is waited for.
         """
         await run_until_signal(self.work(on_ready))
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
-        connection = await open_connection(self._nats, "router-worker", broker := BrokerLog("worker"))
-        jetstream = JetStream(connection, None if isinstance(self._nats, str) else self._nats.js_domain)
-        start_point = StartPoint(jetstream, self._topology.stream, self._topology.results, self._start)
+        connection = await open_connection(
+            self._nats, "router-worker", broker := BrokerLog("worker")
+        )
+        jetstream = JetStream(
+            connection, None if isinstance(self._nats, str) else self._nats.js_domain
+        )
+        start_point = StartPoint(
+            jetstream, self._topology.stream, self._topology.results, self._start
+        )
         durable = SharedDurable(jetstream, self._durable)
         attempts = Attempts(self._handler, self._slots)
         try:
@@ -153,7 +168,13 @@ class Worker:
             broker.is_closing = True
             await close_connection(connection)
 
-    def _tree(self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable, attempts: Attempts) -> Supervisor:
+    def _tree(
+        self,
+        jetstream: JetStream,
+        start_point: StartPoint,
+        durable: SharedDurable,
+        attempts: Attempts,
+    ) -> Supervisor:
         consumer = self._consumer(jetstream, start_point, durable, attempts)
         heartbeat = WorkerHeartbeat(
             jetstream.connection,
@@ -161,15 +182,28 @@ class Worker:
             self.worker_id,
             interval_s=self._heartbeat_s,
             capacity=self._slots,
-            in_hand=lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0,
+            in_hand=lambda: (
+                len(consumer.processor.in_flight) if consumer.processor is not None else 0
+            ),
         )
         children = (
-            Child("heartbeats", heartbeat.run),  # the first to start is the last to end: it says `stopped`
-            Child("assignments", lambda: _consume(consumer, heartbeat, attempts), shutdown_s=self._drain_s + 5),
+            # the first to start is the last to end: it says `stopped`
+            Child("heartbeats", heartbeat.run),
+            Child(
+                "assignments",
+                lambda: _consume(consumer, heartbeat, attempts),
+                shutdown_s=self._drain_s + 5,
+            ),
         )
         return Supervisor("worker", children, intensity=Intensity(5, 30))
 
-    def _consumer(self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable, attempts: Attempts) -> Consumer:
+    def _consumer(
+        self,
+        jetstream: JetStream,
+        start_point: StartPoint,
+        durable: SharedDurable,
+        attempts: Attempts,
+    ) -> Consumer:
         assignments = self._assignments(jetstream.connection, attempts, start_point=start_point)
         subscription = Subscription(
             stream=self._durable.stream,
@@ -190,8 +224,12 @@ class Worker:
         durable.on_ack_wait = partial(_set_ack_wait, consumer)
         return consumer
 
-    async def _read_durable(self, durable: SharedDurable, start_point: StartPoint, info: Json) -> None:
-        """Called for the durable that is found, and for each that takes its place while the worker works. Raises Misconfigured."""
+    async def _read_durable(
+        self, durable: SharedDurable, start_point: StartPoint, info: Json
+    ) -> None:
+        """Called for the durable that is found, and for each that takes its place while the worker
+        works. Raises Misconfigured.
+        """
         try:
             await durable.read(info)
         except Misconfigured as exc:
@@ -199,11 +237,21 @@ class Worker:
             raise
         await start_point.read_note(info)
 
-    async def _wait_for_durable(self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable) -> None:
-        create, on_found = partial(self._create, jetstream, start_point), partial(self._read_durable, durable, start_point)
+    async def _wait_for_durable(
+        self, jetstream: JetStream, start_point: StartPoint, durable: SharedDurable
+    ) -> None:
+        create, on_found = (
+            partial(self._create, jetstream, start_point),
+            partial(self._read_durable, durable, start_point),
+        )
         while True:
             try:
-                if await restore(jetstream, self._durable.stream, self._durable.durable, create, on_found) is not None:
+                if (
+                    await restore(
+                        jetstream, self._durable.stream, self._durable.durable, create, on_found
+                    )
+                    is not None
+                ):
                     return
             except (BrokerDenied, Misconfigured):
                 raise  # waiting cannot help
@@ -216,7 +264,9 @@ class Worker:
         if await jetstream.stream(self._durable.stream) is None:
             self._logger.on_missing_stream(self._durable.stream)
             return
-        await create(jetstream, Topology((), (replace(self._durable, metadata=await start_point.note()),)))
+        await create(
+            jetstream, Topology((), (replace(self._durable, metadata=await start_point.note()),))
+        )
 
 
 def worker_durable(
@@ -226,14 +276,17 @@ def worker_durable(
     subject: str | None = assignment.ASSIGNMENT_SUBJECT,
     ack_wait_s: float = 30.0,
 ) -> ConsumerSpec:
-    """The durable that workers share. A worker creates it where it is missing, unless an operator has created it."""
+    """The durable that workers share. A worker creates it where it is missing, unless an operator
+    has created it.
+    """
     return ConsumerSpec(stream=stream, durable=durable, filter_subject=subject, ack_wait=ack_wait_s)
 
 
 def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerOptions:
     """Nothing is pulled ahead, because an assignment that waits here could be done elsewhere.
 
-    But for handlers that answer at once, which then get theirs in windows: small ones cost half of the worker's time.
+    But for handlers that answer at once, which then get theirs in windows: small ones cost half of
+    the worker's time.
     """
     return ConsumerOptions(
         max_attempts=max_attempts,
@@ -242,7 +295,8 @@ def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerO
         prefetch_ahead=slots * WINDOWS_AHEAD,
         slots=slots,
         handler_timeout=_A_DAY_S,
-        max_waiting=max(1, slots // 4),  # full dead letters hold back what was given up, not the other assignments
+        # full dead letters hold back what was given up, not the other assignments
+        max_waiting=max(1, slots // 4),
         keeps_work=True,
         waits_alone_for_refusal=True,
         full_retry=_FULL_RETRY_S,
@@ -255,7 +309,9 @@ def _set_ack_wait(consumer: Consumer, ack_wait_s: float) -> None:
 
 
 async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat, attempts: Attempts) -> None:
-    """Run the consumer. Before it drains, publish a heartbeat that says so, and hand back what waits for a thread."""
+    """Run the consumer. Before it drains, publish a heartbeat that says so, and hand back what
+    waits for a thread.
+    """
     work = asyncio.create_task(consumer.run())
     try:
         await asyncio.wait({work})
@@ -269,7 +325,9 @@ async def _consume(consumer: Consumer, heartbeat: WorkerHeartbeat, attempts: Att
 
 def _check(worker_id: str, durable: str, slots: int, encoding: str, start: str) -> None:
     if not ids.is_opaque(worker_id):
-        raise Misconfigured("worker_id", "should be 1..128 printable ASCII characters without spaces")
+        raise Misconfigured(
+            "worker_id", "should be 1..128 printable ASCII characters without spaces"
+        )
     if not ids.is_token(durable):
         raise Misconfigured("durable", "should be 1..64 of A-Z a-z 0-9 _ -")
     if slots < 1:
@@ -283,15 +341,19 @@ def _check(worker_id: str, durable: str, slots: int, encoding: str, start: str) 
 # -- The durable as the server has it: another worker, or an operator, may have made it with
 # other settings.
 #
-# ack wait    the durable's own says how often in-progress signals go out: by a longer one, others would get work in progress
-# filter      must be the one that this worker asks for: else it would do other work, or wait for what never comes
+# ack wait    the durable's own says how often in-progress signals go out: by a longer one, others
+# would get work in progress
+# filter      must be the one that this worker asks for: else it would do other work, or wait for
+# what never comes
 # the rest    is used as it is
 
 EVERY_SUBJECT = "every subject"
 
 
 class SharedDurable:
-    """`wanted`: the durable as this worker would make it. `on_ack_wait` gets each ack wait that is read, in seconds."""
+    """`wanted`: the durable as this worker would make it. `on_ack_wait` gets each ack wait that is
+    read, in seconds.
+    """
 
     def __init__(self, jetstream: JetStream, wanted: ConsumerSpec) -> None:
         self._jetstream = jetstream
@@ -300,7 +362,9 @@ class SharedDurable:
         self.on_ack_wait: Callable[[float], None] = lambda _: None
 
     async def read(self, info: Json) -> None:
-        """Read what the server tells of it. Raises Misconfigured for another filter, BrokerUnavailable."""
+        """Read what the server tells of it. Raises Misconfigured for another filter,
+        BrokerUnavailable.
+        """
         config = info["config"]
         await self._check_filter(_filters_of(config))
         self.ack_wait_s = config.get("ack_wait", 0) / NANOS_PER_S or self._wanted.ack_wait
@@ -308,11 +372,14 @@ class SharedDurable:
 
     async def _check_filter(self, has: set[str]) -> None:
         wanted = _filters_of(self._wanted.to_json())
-        if has == wanted or (not (has and wanted) and (has or wanted) == await self._read_subjects()):
+        if has == wanted or (
+            not (has and wanted) and (has or wanted) == await self._read_subjects()
+        ):
             return
         raise Misconfigured(
             "subject",
-            f"the durable {self._wanted.durable} of {self._wanted.stream} gets {_list(has)}, and this worker asks for {_list(wanted)}: "
+            f"the durable {self._wanted.durable} of {self._wanted.stream} gets "
+            f"{_list(has)}, and this worker asks for {_list(wanted)}: "
             "ask for the same, name another durable, or delete that one",
         )
 
@@ -340,10 +407,19 @@ DRAINING = "draining"
 
 
 class WorkerHeartbeat:
-    """Publishes one heartbeat every `interval_s` seconds; `in_hand` returns how many assignments are in flight, of at most `capacity`."""
+    """Publishes one heartbeat every `interval_s` seconds; `in_hand` returns how many assignments
+    are in flight, of at most `capacity`.
+    """
 
     def __init__(
-        self, connection: Connection, subject: str, worker_id: str, *, interval_s: float, capacity: int, in_hand: Callable[[], int]
+        self,
+        connection: Connection,
+        subject: str,
+        worker_id: str,
+        *,
+        interval_s: float,
+        capacity: int,
+        in_hand: Callable[[], int],
     ) -> None:
         self._connection = connection
         self._subject = subject
@@ -363,7 +439,9 @@ class WorkerHeartbeat:
             self._say(STOPPED, 0)
 
     def drain(self) -> None:
-        """The worker accepts no new work from now on. It publishes that at once, since routers choose workers by it."""
+        """The worker accepts no new work from now on. It publishes that at once, since routers
+        choose workers by it.
+        """
         self._is_draining = True
         self._beat()
 

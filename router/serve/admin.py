@@ -1,4 +1,5 @@
-"""The operators' services of one router: the services, the stores that they read, and their request guard.
+"""The operators' services of one router: the services, the stores that they read, and their request
+guard.
 
 The audit events of what they write stand first.
 """
@@ -35,7 +36,9 @@ from router.serve.app_context import AppContext
 def build_admin_server(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/reference/operators.md#admin-services."""
     admin = context.settings.admin
-    rules = AdminRules(queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id)
+    rules = AdminRules(
+        queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id
+    )
     guard = build_request_guard(context)
     server = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
     context.checks["admin"] = lambda: server.check
@@ -47,7 +50,9 @@ def build_request_guard(context: AppContext) -> RequestGuard:
     settings = context.settings
     return RequestGuard(
         _read_api_key(settings),
-        addresses=build_reply_addresses(context.settings, context.connection, context.metrics, "services"),
+        addresses=build_reply_addresses(
+            context.settings, context.connection, context.metrics, "services"
+        ),
         max_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         key_refused=_build_key_counter(context),
@@ -67,7 +72,9 @@ def _build_key_counter(context: AppContext) -> Callable[[], None]:
 
 def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
     """All services. `proofs`: what this instance sends to other instances in place of the API key."""
-    extensions = ExtensionStore(DocumentBucket(context.jetstream, context.settings.buckets.extensions.name))
+    extensions = ExtensionStore(
+        DocumentBucket(context.jetstream, context.settings.buckets.extensions.name)
+    )
     open_trail = partial(AdminTrail, context.settings, context.jetstream)
     return (
         *PolicyServices(context.policy_store, open_trail).list_services(),
@@ -82,7 +89,13 @@ def build_services(context: AppContext, proofs: Proofs | None) -> tuple[Service,
 
 def _build_pipelines(context: AppContext) -> PipelineServices:
     timeout_ms = context.settings.decide.pipeline_timeout_ms
-    return PipelineServices(context.policies, context.extensions, context.health, context.providers, timeout_ms=timeout_ms)
+    return PipelineServices(
+        context.policies,
+        context.extensions,
+        context.health,
+        context.providers,
+        timeout_ms=timeout_ms,
+    )
 
 
 def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
@@ -92,7 +105,9 @@ def _build_instances(context: AppContext, proofs: Proofs | None) -> Instances:
 
 def _build_decision_services(context: AppContext, proofs: Proofs | None) -> tuple[Service, ...]:
     peers, single_tenant = _build_peers(context, proofs), _find_single_tenant(context.settings)
-    return DecisionServices(context.remembered_answers, context.assignment_store, peers, single_tenant).list_services()
+    return DecisionServices(
+        context.remembered_answers, context.assignment_store, peers, single_tenant
+    ).list_services()
 
 
 def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:
@@ -101,7 +116,9 @@ def _build_peers(context: AppContext, proofs: Proofs | None) -> Peers:
 
 def _build_recorded_services(context: AppContext) -> tuple[Service, ...]:
     find_version = version_finder(context.policies, context.policy_store)
-    return RecordedServices(context.recorder, find_version, context.settings.node_id).list_services()
+    return RecordedServices(
+        context.recorder, find_version, context.settings.node_id
+    ).list_services()
 
 
 def _find_single_tenant(settings: Settings) -> str | None:
@@ -135,4 +152,10 @@ class AdminTrail:
             await self._log.store(write)
         except RouterError as exc:
             self.lost = exc.code
-            log.error(events.ADMIN_AUDIT_LOST, command=write.command, target=write.target, by=self._by, error=str(exc))
+            log.error(
+                events.ADMIN_AUDIT_LOST,
+                command=write.command,
+                target=write.target,
+                by=self._by,
+                error=str(exc),
+            )

@@ -44,7 +44,11 @@ from router.work.model import AssignmentCache, CostBound
 
 def has_live_copies(settings: Settings) -> bool:
     """Whether the listener receives copies of requests, and may answer from a copy."""
-    return settings.reply.listener and settings.reply.confirm == "decision" and settings.admission.fair_after_ms is not None
+    return (
+        settings.reply.listener
+        and settings.reply.confirm == "decision"
+        and settings.admission.fair_after_ms is not None
+    )
 
 
 class AppContext:
@@ -68,13 +72,18 @@ class AppContext:
         self.alerts = alerts
         self.policies = policies
         self.jetstream = jetstream
-        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}  # readiness checks of other parts than consumers
-        self.violations = ViolationRecorder(settings, metrics, alerts, has_policies=policies.has_tenant)
+        # readiness checks of other parts than consumers
+        self.checks: dict[str, Callable[[], ReadinessCheck]] = {}
+        self.violations = ViolationRecorder(
+            settings, metrics, alerts, has_policies=policies.has_tenant
+        )
         self.budgets = Budgets(jetstream, settings, alerts, infos)
         self.rates = SharedRates() if settings.rate_limits.shared else None
         self.live_marks = _build_live_marks(settings)
         self.remembered_answers = IdempotencyCache(
-            settings.idempotency.entries, settings.idempotency.ttl_ms / 1000, life=lambda: jetstream.connection.reconnect_count
+            settings.idempotency.entries,
+            settings.idempotency.ttl_ms / 1000,
+            life=lambda: jetstream.connection.reconnect_count,
         )
         self.finished = build_finished_removal(settings, jetstream, metrics, infos)
         self._add_policies()
@@ -94,14 +103,29 @@ class AppContext:
         settings = self.settings
         self.pricing = _build_prices(settings)
         bucket, currency = settings.buckets.prices.name, settings.usage.currency
-        self.shared_ratios = SharedRatios(self.jetstream, settings.buckets.ratios.name, self.pricing.ratios)
-        self.followed_prices = FollowedPrices(self.jetstream, bucket, self.pricing.table, currency, self.infos)
+        self.shared_ratios = SharedRatios(
+            self.jetstream, settings.buckets.ratios.name, self.pricing.ratios
+        )
+        self.followed_prices = FollowedPrices(
+            self.jetstream, bucket, self.pricing.table, currency, self.infos
+        )
         self.checks["prices"] = lambda: self.followed_prices.check
 
     def _add_providers(self) -> None:
         """What is known of providers, and shared with other instances."""
-        settings, policies, jetstream, infos = self.settings, self.policies, self.jetstream, self.infos
-        shared = SharedBreakers(jetstream, settings.buckets.breakers.name, settings.node_id, wall_clock=self.budgets.clock, infos=infos)
+        settings, policies, jetstream, infos = (
+            self.settings,
+            self.policies,
+            self.jetstream,
+            self.infos,
+        )
+        shared = SharedBreakers(
+            jetstream,
+            settings.buckets.breakers.name,
+            settings.node_id,
+            wall_clock=self.budgets.clock,
+            infos=infos,
+        )
         self.breakers = Breakers(
             self.metrics,
             self.alerts,
@@ -111,7 +135,9 @@ class AppContext:
             rules=breaker_rules(settings.extension_breaker),
         )
         self.measurements = Measurements(today=self.budgets.clock)
-        self.providers = ProviderTracker(Averages(), self.breakers.providers, self.breakers.limits, self.measurements)
+        self.providers = ProviderTracker(
+            Averages(), self.breakers.providers, self.breakers.limits, self.measurements
+        )
         self.shared_measurements = SharedMeasurements(
             jetstream,
             settings.buckets.figures.name,
@@ -137,18 +163,28 @@ class AppContext:
         settings, jetstream, infos = self.settings, self.jetstream, self.infos
         bucket = settings.buckets.assignments_known.name
         self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
-        self.assignment_store = AssignmentStore(jetstream, bucket, self.assignments, self.measurements.on_assigned)
+        self.assignment_store = AssignmentStore(
+            jetstream, bucket, self.assignments, self.measurements.on_assigned
+        )
         self.assignment_shares = TenantShares(
-            jetstream, ShareRules(stream=settings.streams.assignments.name, share=settings.assignment.tenant_share), infos=infos
+            jetstream,
+            ShareRules(
+                stream=settings.streams.assignments.name, share=settings.assignment.tenant_share
+            ),
+            infos=infos,
         )
         self.dead_letter_shares = TenantShares(
-            jetstream, ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share), infos=infos
+            jetstream,
+            ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share),
+            infos=infos,
         )
 
     def _add_extensions(self) -> None:
         settings, jetstream, metrics = self.settings, self.jetstream, self.metrics
         self.registry, self.health = ExtensionRegistry(), HealthTracker()
-        self.invoker = build_extension_invoker(jetstream.connection, self.breakers, self.health, metrics)
+        self.invoker = build_extension_invoker(
+            jetstream.connection, self.breakers, self.health, metrics
+        )
         self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
         self.followed_extensions = FollowedExtensions(
             jetstream,
@@ -161,7 +197,9 @@ class AppContext:
         self.checks["extensions"] = lambda: self.followed_extensions.check
 
     def select_partition(self, settings: Settings) -> AppContext:
-        """The same objects for another partition: all are shared but the settings and the marks of answered live copies."""
+        """The same objects for another partition: all are shared but the settings and the marks of
+        answered live copies.
+        """
         other = copy.copy(self)
         other.settings = settings
         other.live_marks = _build_live_marks(settings)
@@ -184,4 +222,10 @@ def _build_prices(settings: Settings) -> Pricing:
     """What no price stands behind is bounded as a result of a policy that names no cost is."""
     results = settings.results
     unpriced = CostBound(results.cost_factor, results.cost_floor).find_of(DEFAULT_COST)
-    return Pricing(PriceTable(), max_cost=results.max_cost, unpriced=unpriced, factor=results.cost_factor, floor=results.cost_floor)
+    return Pricing(
+        PriceTable(),
+        max_cost=results.max_cost,
+        unpriced=unpriced,
+        factor=results.cost_factor,
+        floor=results.cost_floor,
+    )

@@ -4,13 +4,13 @@
     workers     heartbeats, and dead letters of workers
     providers   invocations, and the responses and streams of providers
 
-Other programs decide how many messages arrive on the last two. When more arrive than the server buffers for a client, it
-disconnects that client as a slow consumer. Then only that connection reconnects: no message is redelivered, no call is lost,
-and the consumers go on.
+Other programs decide how many messages arrive on the last two. When more arrive than the server
+buffers for a client, it disconnects that client as a slow consumer. Then only that connection
+reconnects: no message is redelivered, no call is lost, and the consumers go on.
 
-The listener shares the connection with the consumers: it must receive a request before the consumer pulls it, and only one
-connection guarantees that order. Over two connections the answer to a retry went to the inbox of the first try, and each
-single request cost a second read.
+The listener shares the connection with the consumers: it must receive a request before the consumer
+pulls it, and only one connection guarantees that order. Over two connections the answer to a retry
+went to the inbox of the first try, and each single request cost a second read.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ class Connections(Struct, frozen=True):
 class ConnectionOpener:
     """Opens the connections other than `main`."""
 
-    def __init__(self, config: NatsConfig, metrics: Metrics, is_stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self, config: NatsConfig, metrics: Metrics, is_stopping: Callable[[], bool]
+    ) -> None:
         self._config = config
         self._metrics = metrics
         self._is_stopping = is_stopping
@@ -79,9 +81,14 @@ class ConnectionOpener:
     async def _open(self, name: str) -> AsyncIterator[Connection]:
         named = self._config.model_copy(update={"name": f"{self._config.name}-{name}"})
         connection = await connect_by(
-            named, on_lost=partial(self._on_disconnected, name), on_back=partial(self._on_reconnected, name), again_s=CONNECT_RETRY_S
+            named,
+            on_lost=partial(self._on_disconnected, name),
+            on_back=partial(self._on_reconnected, name),
+            again_s=CONNECT_RETRY_S,
         )
-        connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, connection=name, exc_info=exc)
+        connection.on_fault = lambda exc: log.error(
+            events.BROKER_ERROR, connection=name, exc_info=exc
+        )
         try:
             yield connection
         finally:

@@ -19,7 +19,9 @@ NOT_STARTED = ReadinessCheck(False, "not started")
 
 
 class DrainDeadline:
-    """The two drain deadlines (`delivery.consume.consumer.DrainDeadlines`), shared: consumers stop one after the other within one span."""
+    """The two drain deadlines (`delivery.consume.consumer.DrainDeadlines`), shared: consumers stop
+    one after the other within one span.
+    """
 
     def __init__(self, config: DrainConfig, clock: Clock = steady) -> None:
         self._soft = config.soft_deadline_ms / 1000
@@ -47,18 +49,29 @@ class DrainDeadline:
 
 
 class ConsumerChild:
-    """A durable with its observer and consumer. Each start creates a new consumer; the observer keeps its counts.
+    """A durable with its observer and consumer. Each start creates a new consumer; the observer
+    keeps its counts.
 
-    `label`: its name in metrics, logs and /readyz. Each partition's durable has the same name, in a stream of its own.
+    `label`: its name in metrics, logs and /readyz. Each partition's durable has the same name, in a
+    stream of its own.
     """
 
-    def __init__(self, joined: JoinedSubscription, settings: Settings, metrics: Metrics, alerts: Alerts, label: str = "") -> None:
+    def __init__(
+        self,
+        joined: JoinedSubscription,
+        settings: Settings,
+        metrics: Metrics,
+        alerts: Alerts,
+        label: str = "",
+    ) -> None:
         self.joined = joined
         self.settings = settings
         self.stream = joined.spec.read_stream(settings).name
         self.durable = joined.spec.read_section(settings).durable
         self.label = label or self.durable
-        self.observer = ConsumerMetrics(metrics, alerts, self.label, settings, answers=joined.spec.is_answered)
+        self.observer = ConsumerMetrics(
+            metrics, alerts, self.label, settings, answers=joined.spec.is_answered
+        )
         self._consumer: Consumer | None = None
 
     @property
@@ -76,11 +89,23 @@ class ConsumerChild:
 
     @property
     def is_taking(self) -> bool:
-        """Whether its messages come to this process; also while they wait for the broker, which another process would meet as well."""
+        """Whether its messages come to this process; also while they wait for the broker, which
+        another process would meet as well.
+        """
         health = self._consumer.health if self._consumer is not None else None
-        return health is not None and health.is_there and (health.is_pulling or health.paused_for is not None)
+        return (
+            health is not None
+            and health.is_there
+            and (health.is_pulling or health.paused_for is not None)
+        )
 
-    async def run(self, context: AppContext, monitor: TopologyMonitor, drain_deadline: DrainDeadline, answer: Answer) -> None:
+    async def run(
+        self,
+        context: AppContext,
+        monitor: TopologyMonitor,
+        drain_deadline: DrainDeadline,
+        answer: Answer,
+    ) -> None:
         """Run the consumer until cancelled, then drain it."""
         drain_deadline.reset()
         self.observer.violations = context.violations.violations
@@ -98,11 +123,20 @@ class ConsumerChild:
         await consumer.run()
 
     def _register_gauges(self, consumer: Consumer, metrics: Metrics) -> None:
-        metrics.in_flight.set_function(lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0, self.label)
-        metrics.consumer_paused.set_function(lambda: int(consumer.pause_switch.cause is not None), self.label)
+        metrics.in_flight.set_function(
+            lambda: len(consumer.processor.in_flight) if consumer.processor is not None else 0,
+            self.label,
+        )
+        metrics.consumer_paused.set_function(
+            lambda: int(consumer.pause_switch.cause is not None), self.label
+        )
         metrics.storage_waiting.set_function(
-            lambda: len(consumer.processor.settler.refused) if consumer.processor is not None else 0, self.label
+            lambda: (
+                len(consumer.processor.settler.refused) if consumer.processor is not None else 0
+            ),
+            self.label,
         )
         metrics.bucket_waiting.set_function(
-            lambda: consumer.processor.waiting_for_bucket if consumer.processor is not None else 0, self.label
+            lambda: consumer.processor.waiting_for_bucket if consumer.processor is not None else 0,
+            self.label,
         )

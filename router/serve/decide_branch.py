@@ -1,10 +1,14 @@
-"""The branch of the supervision tree that answers decide requests: of the whole subject, or of one partition.
+"""The branch of the supervision tree that answers decide requests: of the whole subject, or of one
+partition.
 
     the whole subject    listener, consumer
-    its own partition    listener, consumer, lease         the lease tells standbys that its requests are taken
-    one it stands by for listener, standby                 the consumer runs inside `standby`, while that has the lease
+    its own partition    listener, consumer, lease         the lease tells standbys that its
+                                                           requests are taken
+    one it stands by for listener, standby                 the consumer runs inside `standby`, while
+                                                           that has the lease
 
-A standby's listener hears all the time, so that it knows the inboxes of requests that were stored before it took over.
+A standby's listener hears all the time, so that it knows the inboxes of requests that were stored
+before it took over.
 """
 
 from __future__ import annotations
@@ -37,7 +41,13 @@ from router.serve.decide_subscription import build_answers, build_decide_rules
 class DecideBranch:
     """`context`: with the settings of the partition. Building it starts nothing."""
 
-    def __init__(self, context: AppContext, monitor: TopologyMonitor, child: ConsumerChild, drain_deadline: DrainDeadline) -> None:
+    def __init__(
+        self,
+        context: AppContext,
+        monitor: TopologyMonitor,
+        child: ConsumerChild,
+        drain_deadline: DrainDeadline,
+    ) -> None:
         self._context = context
         self._monitor = monitor
         self._child = child
@@ -65,7 +75,10 @@ class DecideBranch:
 
     def list_children(self) -> tuple[Child, ...]:
         """Of the whole subject, or of this router's own partition."""
-        children = [*self._list_listener("listener"), Child("consumer", self._consume, shutdown_s=self._stop_s)]
+        children = [
+            *self._list_listener("listener"),
+            Child("consumer", self._consume, shutdown_s=self._stop_s),
+        ]
         if self._context.settings.decide.partition is not None:
             children.append(Child("lease", self._run_lease))
             self._register_states()
@@ -76,9 +89,12 @@ class DecideBranch:
         partition = self._context.settings.decide.partition
         self._context.checks[self._child.label] = self._check_standby
         self._register_standby_states()
-        return (*self._list_listener(f"listener-p{partition}"), Child("standby", self._standby.run, shutdown_s=self._stop_s))
+        return (
+            *self._list_listener(f"listener-p{partition}"),
+            Child("standby", self._standby.run, shutdown_s=self._stop_s),
+        )
 
-    # -- children --------------------------------------------------------------------------------------------
+    # -- children ----------------------------------------------------------------------------------
 
     def _list_listener(self, check: str) -> tuple[Child, ...]:
         return (Child("listener", lambda: self._listen(check)),) if self._has_listener else ()
@@ -98,7 +114,9 @@ class DecideBranch:
             clock=context.budgets.clock,
         )
         decide = settings.decide
-        ahead = ReadAhead(JetStream(context.connections.workers, settings.nats.js_domain), self._child.stream)
+        ahead = ReadAhead(
+            JetStream(context.connections.workers, settings.nats.js_domain), self._child.stream
+        )
         await Listener(
             context.jetstream,
             self._child.stream,
@@ -127,17 +145,25 @@ class DecideBranch:
         return processor.newest_stored_at if processor is not None else 0.0
 
     def _check_listener(self) -> ReadinessCheck:
-        """Before the listener hears every inbox, the answer to a request may go to the reply subject alone."""
+        """Before the listener hears every inbox, the answer to a request may go to the reply
+        subject alone.
+        """
         if self._unstored.cause is not None:
             return ReadinessCheck(False, self._unstored.cause)
         is_listening = self._answers.is_listening
-        return ReadinessCheck(is_listening, "hears every request" if is_listening else "does not hear every request yet")
+        return ReadinessCheck(
+            is_listening,
+            "hears every request" if is_listening else "does not hear every request yet",
+        )
 
     async def _consume(self) -> None:
-        # `_answers` is created here at the latest: `router tree` draws the tree without an event loop.
-        await self._child.run(self._context, self._monitor, self._drain_deadline, self._answers.answer)
+        # `_answers` is created here at the latest: `router tree` draws the tree without an event
+        # loop.
+        await self._child.run(
+            self._context, self._monitor, self._drain_deadline, self._answers.answer
+        )
 
-    # -- partitions ------------------------------------------------------------------------------------------
+    # -- partitions --------------------------------------------------------------------------------
 
     async def _run_lease(self) -> None:
         settings = self._context.settings
@@ -167,14 +193,22 @@ class DecideBranch:
     def _check_standby(self) -> ReadinessCheck:
         if self._standby.has_lease:
             return self._child.check
-        return ReadinessCheck(True, f"stands by for {self._standby.holder}" if self._standby.holder else "stands by")
+        return ReadinessCheck(
+            True, f"stands by for {self._standby.holder}" if self._standby.holder else "stands by"
+        )
 
     def _register_states(self) -> None:
         """Whether this router takes the partition's requests, or stands by."""
-        routers, partition = self._context.metrics.partition_routers, self._context.settings.decide.partition or ""
+        routers, partition = (
+            self._context.metrics.partition_routers,
+            self._context.settings.decide.partition or "",
+        )
         routers.set_function(lambda: int(self._is_taking()), partition, "takes")
 
     def _register_standby_states(self) -> None:
-        routers, partition = self._context.metrics.partition_routers, self._context.settings.decide.partition or ""
+        routers, partition = (
+            self._context.metrics.partition_routers,
+            self._context.settings.decide.partition or "",
+        )
         routers.set_function(lambda: int(self._standby.has_lease), partition, "takes")
         routers.set_function(lambda: int(not self._standby.has_lease), partition, "stands_by")

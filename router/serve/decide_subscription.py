@@ -8,14 +8,38 @@ from functools import partial
 from router.config import DECIDE, Settings
 from router.contracts.answer import failure
 from router.contracts.content import is_same
-from router.contracts.decision import CANNOT_BE_STORED, INTERNAL, INVALID_REQUEST, MESSAGE_ID_TAKEN, OVERLOADED
-from router.contracts.extract import digest_of, extract_ids, extract_request_ids, find_answer_id, place_of
+from router.contracts.decision import (
+    CANNOT_BE_STORED,
+    INTERNAL,
+    INVALID_REQUEST,
+    MESSAGE_ID_TAKEN,
+    OVERLOADED,
+)
+from router.contracts.extract import (
+    digest_of,
+    extract_ids,
+    extract_request_ids,
+    find_answer_id,
+    place_of,
+)
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id_in
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.decide.answer_counts import count_answer
-from router.decide.model import AssignmentPusher, DecideHandler, DecideRules, PushRules, RequestLimits
-from router.delivery.consume.settlement import BUCKET_REFUSES, STORAGE_FULL, STREAM_REFUSES, TOO_LARGE, UNAVAILABLE
+from router.decide.model import (
+    AssignmentPusher,
+    DecideHandler,
+    DecideRules,
+    PushRules,
+    RequestLimits,
+)
+from router.delivery.consume.settlement import (
+    BUCKET_REFUSES,
+    STORAGE_FULL,
+    STREAM_REFUSES,
+    TOO_LARGE,
+    UNAVAILABLE,
+)
 from router.delivery.replies.answers import Answers, ReplyRules
 from router.operate.admin.reply_addresses import note_refused, own_inboxes
 from router.policies.model import RateLimits, Sessions, evaluate
@@ -50,7 +74,12 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         cache=context.remembered_answers,
         sessions=Sessions(settings.policies.sessions_entries),
         rates=context.rates or RateLimits(),
-        push=AssignmentPusher(context.assignment_store, build_push_rules(settings), context.assignment_shares, context.budgets.table),
+        push=AssignmentPusher(
+            context.assignment_store,
+            build_push_rules(settings),
+            context.assignment_shares,
+            context.budgets.table,
+        ),
         extensions=context.extensions,
         assignments=context.assignments,
         states=context.providers.states_of,
@@ -84,11 +113,19 @@ def build_decide_rules(settings: Settings) -> DecideRules:
 def build_push_rules(settings: Settings) -> PushRules:
     """Which tenants' assignments are pushed, and the subject for requests that name none."""
     assignment = settings.assignment
-    return PushRules(enabled=assignment.enabled, tenants_allowed=frozenset(assignment.tenants_allowed), subject=assignment.subjects[0])
+    return PushRules(
+        enabled=assignment.enabled,
+        tenants_allowed=frozenset(assignment.tenants_allowed),
+        subject=assignment.subjects[0],
+    )
 
 
-def build_answers(context: AppContext, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()) -> Answers:
-    """Where answers go (docs/reference/contracts.md#replies). `read_in_flight`: the requests that are being handled."""
+def build_answers(
+    context: AppContext, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()
+) -> Answers:
+    """Where answers go (docs/reference/contracts.md#replies). `read_in_flight`: the requests that
+    are being handled.
+    """
     settings, connection, metrics = context.settings, context.connection, context.metrics
     rules = ReplyRules(
         reply_subject=settings.reply.subject or "{subject}.reply",
@@ -114,7 +151,9 @@ def build_answers(context: AppContext, read_in_flight: Callable[[], Iterable[Mes
 def _build_failure_reply(message: Message, fault: Fault) -> Reply:
     if (text := _NEVER_STORED_TEXTS.get(fault.code)) is not None:
         return _build_failure(message, CANNOT_BE_STORED, text, {"cause": fault.code})
-    return _build_failure(message, INTERNAL, "The request could not be handled", {"cause": fault.code})
+    return _build_failure(
+        message, INTERNAL, "The request could not be handled", {"cause": fault.code}
+    )
 
 
 def _build_overload_reply(message: Message, retry_after_s: float, fault: Fault) -> Reply:
@@ -123,9 +162,15 @@ def _build_overload_reply(message: Message, retry_after_s: float, fault: Fault) 
 
 
 _NEVER_STORED_TEXTS = {
-    TOO_LARGE: "What this request needs to store is larger than the broker takes; a smaller one may be stored",
+    TOO_LARGE: (
+        "What this request needs to store is larger than the broker takes; a smaller one may "
+        "be stored"
+    ),
     STREAM_REFUSES: "What this request needs to store is refused by its stream, until an operator mends it",
-    BUCKET_REFUSES: "What this request needs to read or store is refused by its bucket, until an operator mends it",
+    BUCKET_REFUSES: (
+        "What this request needs to read or store is refused by its bucket, until an operator "
+        "mends it"
+    ),
 }
 _OVERLOADED_TEXTS = {
     STORAGE_FULL.code: "What this request needs to store finds no room; send it again",
@@ -135,24 +180,47 @@ _OVERLOADED_TEXTS = {
 
 def _build_failure(message: Message, code: str, text: str, details: Mapping[str, object]) -> Reply:
     ids_read = extract_ids(message)
-    data = failure(code, text, details, find_answer_id(ids_read, message.headers, place_of(message)), ids_read.get(TRACE_ID))
+    data = failure(
+        code,
+        text,
+        details,
+        find_answer_id(ids_read, message.headers, place_of(message)),
+        ids_read.get(TRACE_ID),
+    )
     return Reply(data, ids_read.get(TRACE_ID), ids_read.get(TENANT_ID))
 
 
 def _answer_conflict(metrics: Metrics, msg_id: str, data: bytes) -> bytes:
-    """The answer to a request whose message id another request used first; `data` is empty where the stream no longer has it."""
+    """The answer to a request whose message id another request used first; `data` is empty where
+    the stream no longer has it.
+    """
     headers = {MESSAGE_ID: msg_id}
     ids_read = extract_request_ids(data, headers)
     count_answer(metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
-    text = "This message id was used for a different request a moment ago; ids are those of all tenants together"
+    text = (
+        "This message id was used for a different request a moment ago; ids are those of all "
+        "tenants together"
+    )
     details = {"field": MESSAGE_ID, "cause": MESSAGE_ID_TAKEN}
-    return failure(INVALID_REQUEST, text, details, find_answer_id(ids_read, headers, msg_id), ids_read.get("trace_id"))
+    return failure(
+        INVALID_REQUEST,
+        text,
+        details,
+        find_answer_id(ids_read, headers, msg_id),
+        ids_read.get("trace_id"),
+    )
 
 
-def _answer_control_header(context: AppContext, name: str, inbox: str, data: bytes, headers: Mapping[str, str]) -> bytes:
+def _answer_control_header(
+    context: AppContext, name: str, inbox: str, data: bytes, headers: Mapping[str, str]
+) -> bytes:
     ids_read = extract_request_ids(data, headers)
     count_answer(context.metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
-    known = {**ids_read, MESSAGE_ID: message_id} if (message_id := message_id_in(headers)) is not None else ids_read
+    known = (
+        {**ids_read, MESSAGE_ID: message_id}
+        if (message_id := message_id_in(headers)) is not None
+        else ids_read
+    )
     context.violations.refuse(context.settings.decide.subject, name, inbox, data, known)
     text = f"The header {name} is not accepted on this subject"
     answer_id = find_answer_id(ids_read, headers, digest_of(data))  # no stream has it

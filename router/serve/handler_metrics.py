@@ -1,4 +1,6 @@
-"""Metrics of the handlers of decide requests, results and acks. A message that succeeds writes no log line."""
+"""Metrics of the handlers of decide requests, results and acks. A message that succeeds writes no
+log line.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from router.process.observability import OTHER, LogRateLimit, Metrics, events, l
 
 log = logs.logger(__name__)
 
-OVERRULED_FIELDS = ("provider_id", "job_type", "timestamp")  # labels of router_results_overruled_total
+# labels of router_results_overruled_total
+OVERRULED_FIELDS = ("provider_id", "job_type", "timestamp")
 
 WorkerReading = ReadResult[ExecResult] | ReadResult[ExecAssignmentAck]
 
@@ -32,22 +35,39 @@ class DecideMetrics:
         self._metrics = metrics
         self._violations = violations
         for skipped in (SWITCHED_OFF, PUSH_TENANT_FORBIDDEN):
-            metrics.assignments_skipped[skipped.reason,] += 0  # start the series at 0, so that its first event shows as an increase
+            # start the series at 0, so that its first event shows as an increase
+            metrics.assignments_skipped[skipped.reason,] += 0
 
-    def on_decision(self, request: RouteRequest, answer: Decision | Refusal, seconds: float) -> None:
+    def on_decision(
+        self, request: RouteRequest, answer: Decision | Refusal, seconds: float
+    ) -> None:
         metrics = self._metrics
-        tenant = metrics.tenant.get(request.tenant_id, OTHER)  # the same as by its key, where few tenants have a label
+        # the same as by its key, where few tenants have a label
+        tenant = metrics.tenant.get(request.tenant_id, OTHER)
         if isinstance(answer, Decision):
-            metrics.decisions[tenant, metrics.policy[request.policy_id], metrics.provider[answer.provider_id], answer.reason, "ok"] += 1
+            metrics.decisions[
+                tenant,
+                metrics.policy[request.policy_id],
+                metrics.provider[answer.provider_id],
+                answer.reason,
+                "ok",
+            ] += 1
         else:
-            # Labels are bounded: an unknown policy id of a client must not take the label of a real policy.
+            # Labels are bounded: an unknown policy id of a client must not take the label of a real
+            # policy.
             policy = "" if answer.code == POLICY_NOT_FOUND else metrics.policy[request.policy_id]
             metrics.decisions[tenant, policy, "", "", answer.code] += 1
             if answer.code == RATE_LIMIT_EXCEEDED:
                 metrics.rate_limited.value += 1
         metrics.decision_seconds.observe(seconds)
 
-    def on_violations(self, message: Message, violations: tuple[Violation, ...], tenant_id: str | None, trace_id: str | None) -> None:
+    def on_violations(
+        self,
+        message: Message,
+        violations: tuple[Violation, ...],
+        tenant_id: str | None,
+        trace_id: str | None,
+    ) -> None:
         self._violations.read(DECIDE.name, message, violations, tenant_id, trace_id)
 
     def on_repeat(self) -> None:
@@ -71,18 +91,27 @@ class HeldCosts:
     def __call__(self, event: UsageEvent) -> None:
         self._metrics.results_held.value += 1
         if self._lines.allow(events.RESULT_HELD):
-            log.warning(events.RESULT_HELD, tenant=event.tenant_id, provider=event.provider_id, cost=event.cost, told_cost=event.told_cost)
+            log.warning(
+                events.RESULT_HELD,
+                tenant=event.tenant_id,
+                provider=event.provider_id,
+                cost=event.cost,
+                told_cost=event.told_cost,
+            )
         self._alerts.raise_alert(make_held_alert(event))
 
 
 class ResultsMetrics:
     """`results.ResultsMeter`, counted.
 
-    With usage events the duplicate window of their stream detects repeated outcomes for all instances: `ConsumerMetrics` counts its
-    publish acks. Without them only the memory of this process detects repeats.
+    With usage events the duplicate window of their stream detects repeated outcomes for all
+    instances: `ConsumerMetrics` counts its publish acks. Without them only the memory of this
+    process detects repeats.
     """
 
-    def __init__(self, metrics: Metrics, violations: ViolationRecorder, alerts: Alerts, *, is_stored: bool) -> None:
+    def __init__(
+        self, metrics: Metrics, violations: ViolationRecorder, alerts: Alerts, *, is_stored: bool
+    ) -> None:
         self._metrics = metrics
         self._violations = violations
         self._held = HeldCosts(metrics, alerts)
@@ -96,8 +125,11 @@ class ResultsMetrics:
 
     def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
         labels = self._metrics.provider
-        # Labels are bounded: an unknown provider id of a worker must not take the label of a real provider.
-        self._metrics.results[status, labels[provider_id] if is_known else labels.get(provider_id, OTHER)] += 1
+        # Labels are bounded: an unknown provider id of a worker must not take the label of a real
+        # provider.
+        self._metrics.results[
+            status, labels[provider_id] if is_known else labels.get(provider_id, OTHER)
+        ] += 1
 
     def on_uncorrelated(self) -> None:
         self._metrics.results_uncorrelated.value += 1
@@ -118,7 +150,12 @@ class ResultsMetrics:
     def on_overruled(self, field: str, event: UsageEvent) -> None:
         self._metrics.results_overruled[field,] += 1
         if self._lines.allow((events.RESULT_OVERRULED, field)):
-            log.warning(events.RESULT_OVERRULED, field=field, tenant=event.tenant_id, assignment_id=event.assignment_id)
+            log.warning(
+                events.RESULT_OVERRULED,
+                field=field,
+                tenant=event.tenant_id,
+                assignment_id=event.assignment_id,
+            )
 
     def on_held(self, event: UsageEvent) -> None:
         self._held(event)
@@ -158,12 +195,21 @@ def make_held_alert(event: UsageEvent) -> Alert:
         severity=WARNING,
         component="router.results",
         cause=f"cost_held:{event.tenant_id}",
-        message=f"A cost of tenant {event.tenant_id} was told that is far above the expected one: it is held",
+        message=(
+            f"A cost of tenant {event.tenant_id} was told that is far above the expected one: "
+            "it is held"
+        ),
         metadata={name: value for name, value in facts.items() if value is not None},
     )
 
 
-def _read_violations(recorder: ViolationRecorder, name: str, message: Message, reading: WorkerReading, kind: MessageType) -> None:
+def _read_violations(
+    recorder: ViolationRecorder,
+    name: str,
+    message: Message,
+    reading: WorkerReading,
+    kind: MessageType,
+) -> None:
     found = reading.found
     if isinstance(found, Fault):
         recorder.read_unreadable(name, message, reading.violations, kind)

@@ -1,4 +1,5 @@
-"""Joins a subscription: one SubscriptionSpec (`config.subscriptions`) and one handler become what a consumer needs.
+"""Joins a subscription: one SubscriptionSpec (`config.subscriptions`) and one handler become what a
+consumer needs.
 
     SubscriptionSpec ──┐
     SubscriptionHandler┴─ JoinedSubscription ── build_subscription ──> Subscription ── ConsumerChild ──> the supervision tree
@@ -26,7 +27,9 @@ from router.serve.consumer_metrics import ConsumerMetrics
 
 
 class SubscriptionHandler(Struct, frozen=True, kw_only=True):
-    """A handler, and what it knows of its subscription beside the spec: fields of `delivery.consume.subscription.Subscription`."""
+    """A handler, and what it knows of its subscription beside the spec: fields of
+    `delivery.consume.subscription.Subscription`.
+    """
 
     handle: Handler
     publish_acks_kept: float = 0.0
@@ -37,14 +40,18 @@ class SubscriptionHandler(Struct, frozen=True, kw_only=True):
 
 
 class JoinedSubscription(Struct, frozen=True):
-    """`message_type`: how the ids of a message that fails are read; None: as those of a decide request."""
+    """`message_type`: how the ids of a message that fails are read; None: as those of a decide
+    request.
+    """
 
     spec: SubscriptionSpec[ConsumerConfig]
     build: Callable[[AppContext], SubscriptionHandler]
     message_type: MessageType | None = None
 
 
-def build_subscription(joined: JoinedSubscription, context: AppContext, observer: ConsumerMetrics) -> Subscription:
+def build_subscription(
+    joined: JoinedSubscription, context: AppContext, observer: ConsumerMetrics
+) -> Subscription:
     """Everything that the consumer needs to handle the messages."""
     settings, spec, kind = context.settings, joined.spec, joined.message_type
     section, handler = spec.read_section(settings), joined.build(context)
@@ -57,7 +64,9 @@ def build_subscription(joined: JoinedSubscription, context: AppContext, observer
         handle=trace_handler(handler.handle),
         dead_letter=trace_dead_letter(build_dead_letter_writer(context, kind, on_omitted)),
         failure_reply=handler.failure_reply,
-        is_allowed=ids.subject_matcher(settings.subject_allowlist) if settings.subject_allowlist else None,
+        is_allowed=ids.subject_matcher(settings.subject_allowlist)
+        if settings.subject_allowlist
+        else None,
         observer=observer,
         live_marks=handler.live_marks,
         tenant_of=lambda message: extract_ids(message, kind).get("tenant_id", ""),
@@ -66,8 +75,12 @@ def build_subscription(joined: JoinedSubscription, context: AppContext, observer
     )
 
 
-def _build_options(section: ConsumerConfig, settings: Settings, *, waits_alone: bool) -> ConsumerOptions:
-    """In seconds. A plain request needs no bucket; every report of a worker needs its assignment's record."""
+def _build_options(
+    section: ConsumerConfig, settings: Settings, *, waits_alone: bool
+) -> ConsumerOptions:
+    """In seconds. A plain request needs no bucket; every report of a worker needs its assignment's
+    record.
+    """
     return ConsumerOptions(
         max_attempts=section.max_attempts,
         backoff=tuple(wait / 1000 for wait in section.backoff_ms),

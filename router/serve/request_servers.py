@@ -1,4 +1,6 @@
-"""The servers of requests that are neither decide requests nor the operators': providers to invoke, and messages of the ingress."""
+"""The servers of requests that are neither decide requests nor the operators': providers to invoke,
+and messages of the ingress.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +29,25 @@ from router.work.invocations.unfinished_invocations import UnfinishedInvocations
 
 
 def build_ingress_server(context: AppContext) -> IngressServer:
-    addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "ingress")
-    server = IngressServer(context.jetstream, addresses, context.settings, build_decide_rules(context.settings))
+    addresses = build_reply_addresses(
+        context.settings, context.connection, context.metrics, "ingress"
+    )
+    server = IngressServer(
+        context.jetstream, addresses, context.settings, build_decide_rules(context.settings)
+    )
     context.checks["ingress"] = lambda: server.check
     return server
 
 
 def build_provider_server(context: AppContext) -> ProviderServer:
-    addresses = build_reply_addresses(context.settings, context.connection, context.metrics, "providers")
+    addresses = build_reply_addresses(
+        context.settings, context.connection, context.metrics, "providers"
+    )
     connection, settings = context.connections.providers, context.settings
     metering = _build_invocation_meter(context, JetStream(connection, settings.nats.js_domain))
-    return ProviderServer(connection, _build_provider_invoker(context), metering, addresses, settings)
+    return ProviderServer(
+        connection, _build_provider_invoker(context), metering, addresses, settings
+    )
 
 
 def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> InvocationMetering:
@@ -57,18 +67,32 @@ def _build_invocation_meter(context: AppContext, jetstream: JetStream) -> Invoca
 
 
 def _build_claims(context: AppContext, jetstream: JetStream) -> AssignmentClaims:
-    buckets, window_s = context.settings.buckets, context.settings.streams.usage.duplicate_window_ms / 1000
-    return AssignmentClaims(jetstream, buckets.assignments_known.name, buckets.invocations.name, window_s=window_s)
+    buckets, window_s = (
+        context.settings.buckets,
+        context.settings.streams.usage.duplicate_window_ms / 1000,
+    )
+    return AssignmentClaims(
+        jetstream, buckets.assignments_known.name, buckets.invocations.name, window_s=window_s
+    )
 
 
 def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:
     """What meters the attempts of routers that died, over the consumers' connection."""
-    settings, jetstream, bucket = context.settings, context.jetstream, context.settings.buckets.invocations.name
+    settings, jetstream, bucket = (
+        context.settings,
+        context.jetstream,
+        context.settings.buckets.invocations.name,
+    )
     return UnfinishedInvocations(
         jetstream,
         bucket,
         settings.streams.usage.name,
-        AttemptStore(jetstream, bucket, HeldCosts(context.metrics, context.alerts), patience_s=settings.effects.patience_ms / 1000),
+        AttemptStore(
+            jetstream,
+            bucket,
+            HeldCosts(context.metrics, context.alerts),
+            patience_s=settings.effects.patience_ms / 1000,
+        ),
         _build_claims(context, jetstream),
         context.budgets.clock,
         after_s=settings.providers.unfinished_after_ms / 1000,
@@ -78,7 +102,8 @@ def build_unfinished_invocations(context: AppContext) -> UnfinishedInvocations:
 
 def _build_provider_invoker(context: AppContext) -> ProviderInvoker:
     """The invoker of this process: with its registry, breakers, health and metrics."""
-    connection = context.connections.providers  # traffic of providers does not slow the consumers down
+    # traffic of providers does not slow the consumers down
+    connection = context.connections.providers
     streams = partial(_stream, connection)
     return ProviderInvoker(
         context.registry,

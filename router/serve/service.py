@@ -2,7 +2,8 @@
 
 start   connect, topology, policies; then the tree, first child first
 ready   connected, streams and consumers as declared, pulling, no consumer paused
-end     the tree, last child first: the consumers drain, the listener unsubscribes, HTTP closes; then the connection
+end     the tree, last child first: the consumers drain, the listener unsubscribes, HTTP closes;
+        then the connection
 """
 
 from __future__ import annotations
@@ -26,7 +27,14 @@ from router.operate.topology.declared_topology import declare_topology
 from router.operate.topology.monitor import TopologyMonitor
 from router.policies.model import PolicyTable
 from router.process.garbage_collection import calm_collector, collections
-from router.process.observability import HttpServer, Metrics, ReadinessCheck, events, logs, readiness_series
+from router.process.observability import (
+    HttpServer,
+    Metrics,
+    ReadinessCheck,
+    events,
+    logs,
+    readiness_series,
+)
 from router.process.supervision import Child, Supervisor, supervise
 from router.serve.app_context import AppContext
 from router.serve.connections import ConnectionOpener, Connections
@@ -48,7 +56,9 @@ class Ready(Struct, frozen=True):
 
 
 class RouterService:
-    """One router process. `run` serves until it is cancelled. `http` False: a parent serves its pages."""
+    """One router process. `run` serves until it is cancelled. `http` False: a parent serves its
+    pages.
+    """
 
     def __init__(
         self,
@@ -59,7 +69,9 @@ class RouterService:
         subscriptions: Sequence[JoinedSubscription] = JOINED,
     ) -> None:
         self.settings = settings
-        self.metrics = Metrics(settings.metrics.tenant_label_allowlist, settings.metrics.label_limit)
+        self.metrics = Metrics(
+            settings.metrics.tenant_label_allowlist, settings.metrics.label_limit
+        )
         self.policy_table = PolicyTable()
         self._seed = policies_dir or settings.policies.dir
         self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
@@ -77,7 +89,8 @@ class RouterService:
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
         """Serve.
 
-        Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed or ConnectionStuck when it cannot go on.
+        Raises Misconfigured or BrokerUnavailable when it cannot begin, SupervisionFailed or
+        ConnectionStuck when it cannot go on.
         """
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
         connection = await self._connect()
@@ -90,12 +103,15 @@ class RouterService:
                 await self._serve(connections, on_ready)
         finally:
             self._is_stopping = True
-            with contextlib.suppress(Exception):  # shutdown must not fail on a connection that is closed already
+            # shutdown must not fail on a connection that is closed already
+            with contextlib.suppress(Exception):
                 await connection.close()
             log.info(events.ROUTER_STOPPED)
 
     async def _serve(self, connections: Connections, on_ready: Callable[[Ready], None]) -> None:
-        monitor = self._monitor = self._build_monitor(JetStream(connections.main, self.settings.nats.js_domain))
+        monitor = self._monitor = self._build_monitor(
+            JetStream(connections.main, self.settings.nats.js_domain)
+        )
         await _wait_for_leader(monitor.ensure)
         context = self._build_context(monitor, connections)
         await context.followed_extensions.load()
@@ -116,7 +132,10 @@ class RouterService:
     async def _load_policies(self, context: AppContext) -> None:
         await context.followed_policies.load(self._seed)
         if not self.policy_table.get_all():
-            log.warning(events.POLICY_WARNING, warning="no policy is loaded: every request will be answered policy_not_found")
+            log.warning(
+                events.POLICY_WARNING,
+                warning="no policy is loaded: every request will be answered policy_not_found",
+            )
 
     def tree(self) -> Supervisor:
         """The supervision tree, for `router tree`; it starts nothing."""
@@ -133,39 +152,70 @@ class RouterService:
             mode=self.settings.topology,
         )
 
-    def _build_context(self, monitor: TopologyMonitor, connections: Connections | None = None) -> AppContext:
+    def _build_context(
+        self, monitor: TopologyMonitor, connections: Connections | None = None
+    ) -> AppContext:
         self._context = AppContext(
-            self.settings, self.metrics, self._alerts, self.policy_table, monitor.jetstream, connections=connections, infos=monitor.infos
+            self.settings,
+            self.metrics,
+            self._alerts,
+            self.policy_table,
+            monitor.jetstream,
+            connections=connections,
+            infos=monitor.infos,
         )
         return self._context
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
         pages = ContractPages(self.settings)
         host, port = self.settings.http.host, self.settings.http.port
-        operators = HttpServer(host, port, self.metrics.registry, self.readiness, pages.read, stuck=self._read_stuck_cause)
+        operators = HttpServer(
+            host,
+            port,
+            self.metrics.registry,
+            self.readiness,
+            pages.read,
+            stuck=self._read_stuck_cause,
+        )
         http = Child("http", lambda: operators.run(self._on_bound))
-        return SupervisionTree(context, monitor, self._consumers).tree(http if self._has_http else None)
+        return SupervisionTree(context, monitor, self._consumers).tree(
+            http if self._has_http else None
+        )
 
-    # -- state ---------------------------------------------------------------------------------------------------
+    # -- state -------------------------------------------------------------------------------------
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         """The checks behind /readyz."""
         return {
             "broker": self._connected,
-            "topology": self._monitor.check if self._monitor is not None else ReadinessCheck(False, "not compared yet"),
-            **{name: check() for name, check in (self._context.checks if self._context is not None else {}).items()},
+            "topology": self._monitor.check
+            if self._monitor is not None
+            else ReadinessCheck(False, "not compared yet"),
+            **{
+                name: check()
+                for name, check in (
+                    self._context.checks if self._context is not None else {}
+                ).items()
+            },
             **{child.label: child.check for child in self._consumers.children},
         }
 
     def list_extensions(self) -> frozenset[str]:
         """Return the ids of the registry that this process has in force; none before it serves."""
-        return frozenset(self._context.registry.get_all()) if self._context is not None else frozenset()
+        return (
+            frozenset(self._context.registry.get_all())
+            if self._context is not None
+            else frozenset()
+        )
 
     def _read_stuck_cause(self) -> str | None:
         return self._watchdog.cause if self._watchdog is not None else None
 
     async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
-        while not (bool(self._http) is self._has_http and all(check.ok for check in self.readiness().values())):  # noqa: ASYNC110 - many causes, once
+        while not (  # noqa: ASYNC110 - many causes, once
+            bool(self._http) is self._has_http
+            and all(check.ok for check in self.readiness().values())
+        ):
             await asyncio.sleep(0.01)
         url = self._connection.connected_url if self._connection is not None else None
         log.info(events.ROUTER_READY)
@@ -174,7 +224,7 @@ class RouterService:
     def _on_bound(self, port: int) -> None:
         self._http = f"http://{self.settings.http.host}:{port}"
 
-    # -- the broker ----------------------------------------------------------------------------------------------
+    # -- the broker --------------------------------------------------------------------------------
 
     @property
     def _is_connected(self) -> bool:
@@ -189,7 +239,9 @@ class RouterService:
         return ReadinessCheck(True, "connected")
 
     async def _connect(self) -> Connection:
-        connection = self._connection = await connect_by(self.settings.nats, on_lost=self._on_disconnected, on_back=self._on_reconnected)
+        connection = self._connection = await connect_by(
+            self.settings.nats, on_lost=self._on_disconnected, on_back=self._on_reconnected
+        )
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
         self.metrics.connected.set_function(lambda: int(self._is_connected))
         self.metrics.tasks.set_function(lambda: len(asyncio.all_tasks()))
@@ -209,11 +261,15 @@ class RouterService:
         self._alerts.flush()
 
     def _alert(self, severity: str, cause: str, message: str) -> None:
-        self._alerts.raise_alert(Alert(severity=severity, component="router.connection", cause=cause, message=message))
+        self._alerts.raise_alert(
+            Alert(severity=severity, component="router.connection", cause=cause, message=message)
+        )
 
 
 async def _wait_for_leader(work: Callable[[], Awaitable[None]]) -> None:
-    """Do it again while a cluster has no leader: an instance that is started in the middle of a restart of its servers begins after it."""
+    """Do it again while a cluster has no leader: an instance that is started in the middle of a
+    restart of its servers begins after it.
+    """
     while True:
         try:
             return await work()

@@ -1,7 +1,9 @@
-"""Whether this version, and the one before, read what a store holds: `router version --check-store`.
+"""Whether this version, and the one before, read what a store holds: `router version
+--check-store`.
 
-Of each stream and bucket the newest messages are read by the reader that the router itself uses. A version before this one is not at
-hand to be asked: FORMATS says which versions write and read the same records.
+Of each stream and bucket the newest messages are read by the reader that the router itself uses. A
+version before this one is not at hand to be asked: FORMATS says which versions write and read the
+same records.
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from router.budgets.model.prices.ratios_record import read_ratios_record
-from router.budgets.model.spent_record import SETTLEMENT_KEY, read_settlement_record, read_spent_record
+from router.budgets.model.spent_record import (
+    SETTLEMENT_KEY,
+    read_settlement_record,
+    read_spent_record,
+)
 from router.config import Settings
 from router.contracts import assignment_record, version_record
 from router.contracts.exec_assignment import read_exec_assignment
@@ -28,14 +34,15 @@ from router.policies.model.measurements.figures_record import read_figures_recor
 from router.policies.model.rate_record import read_rate_record
 from router.work.model import invocation_record
 
-# The format of the records that a version writes, the oldest version first. A release whose records the one before it cannot read has
-# a higher number than that, and upgrade notes in CHANGELOG.md.
+# The format of the records that a version writes, the oldest version first. A release whose records
+# the one before it cannot read has a higher number than that, and upgrade notes in CHANGELOG.md.
 FORMATS: Mapping[str, int] = {"0.1.0": 1}
 
 EXAMINED = 500  # messages of each stream, the newest
 MAX_NAMED = 5  # unreadable messages of each stream
 
-Read = Callable[[str, bytes], object]  # of the key, or the subject, and the content; raises what it cannot read
+# of the key, or the subject, and the content; raises what it cannot read
+Read = Callable[[str, bytes], object]
 
 
 class UnreadableMessage(Struct, frozen=True):
@@ -44,7 +51,9 @@ class UnreadableMessage(Struct, frozen=True):
 
 
 class StoreReport(Struct, frozen=True):
-    """`messages`: stored; None: the server has no such stream. `unreadable`: how many of `examined`; `named`: the first of them."""
+    """`messages`: stored; None: the server has no such stream. `unreadable`: how many of
+    `examined`; `named`: the first of them.
+    """
 
     stream: str
     messages: int | None = None
@@ -83,16 +92,24 @@ def _read_spent(key: str, data: bytes) -> object:
 
 
 def _read_known_assignment(key: str, data: bytes) -> object:
-    """The bucket holds a record, the newest ack, the invocation and the report of each assignment, and notes of reports."""
+    """The bucket holds a record, the newest ack, the invocation and the report of each assignment,
+    and notes of reports.
+    """
     if key.endswith(assignment_record.OF_INVOCATIONS):
         return data.decode("ascii")
     is_ack = key.endswith(assignment_record.ACK_SUFFIX)
-    return assignment_record.read_assignment_ack(data) if is_ack else assignment_record.read_record(data)
+    return (
+        assignment_record.read_assignment_ack(data)
+        if is_ack
+        else assignment_record.read_record(data)
+    )
 
 
 async def examine_store(jetstream: JetStream, settings: Settings) -> list[StoreReport]:
     """Read the newest messages of each stream. Raises BrokerUnavailable."""
-    return [await _examine(jetstream, stream, read) for stream, read in list_readers(settings).items()]
+    return [
+        await _examine(jetstream, stream, read) for stream, read in list_readers(settings).items()
+    ]
 
 
 async def _examine(jetstream: JetStream, stream: str, read: Read) -> StoreReport:
@@ -105,9 +122,13 @@ async def _examine(jetstream: JetStream, stream: str, read: Read) -> StoreReport
     async with open_reader(jetstream, stream, max(1, state["last_seq"] - EXAMINED + 1)) as reader:
         stored = await reader.read(min(reader.total, EXAMINED)) if reader.total else []
     unreadable = [
-        UnreadableMessage(one.sequence, cause) for one in stored if (cause := _find_cause(read, one.subject, one.data)) is not None
+        UnreadableMessage(one.sequence, cause)
+        for one in stored
+        if (cause := _find_cause(read, one.subject, one.data)) is not None
     ]
-    return StoreReport(stream, state["messages"], len(stored), len(unreadable), tuple(unreadable[:MAX_NAMED]))
+    return StoreReport(
+        stream, state["messages"], len(stored), len(unreadable), tuple(unreadable[:MAX_NAMED])
+    )
 
 
 def _find_cause(read: Read, subject: str, data: bytes) -> str | None:

@@ -1,4 +1,6 @@
-"""The router's subscriptions: each spec with its handler. A new one is an entry in JOINED and a function that builds its handler."""
+"""The router's subscriptions: each spec with its handler. A new one is an entry in JOINED and a
+function that builds its handler.
+"""
 
 from __future__ import annotations
 
@@ -14,20 +16,36 @@ from router.serve.handler_metrics import AcksMetrics, ResultsMetrics
 from router.serve.joined_subscription import JoinedSubscription, SubscriptionHandler
 from router.work.known_assignments import AssignmentAckStore
 from router.work.metered_events import StoredUsage
-from router.work.model import AckRules, AcksHandler, CostBound, RecentOutcomes, ResultRules, ResultsHandler
+from router.work.model import (
+    AckRules,
+    AcksHandler,
+    CostBound,
+    RecentOutcomes,
+    ResultRules,
+    ResultsHandler,
+)
 from router.work.model.result_memory import DAY_S
 from router.work.report_marks import ReportMarks
 
 
 def build_results_handler(context: AppContext) -> ResultsHandler:
-    """Workers report results, and the router meters each once. The handler has a new memory of duplicates."""
+    """Workers report results, and the router meters each once. The handler has a new memory of
+    duplicates.
+    """
     settings = context.settings
     return ResultsHandler(
         context.assignments,
-        ResultsMetrics(context.metrics, context.violations, context.alerts, is_stored=settings.usage.enabled),
+        ResultsMetrics(
+            context.metrics, context.violations, context.alerts, is_stored=settings.usage.enabled
+        ),
         context.providers,
         StoredUsage(context.jetstream),
-        ReportMarks(context.jetstream, settings.buckets.assignments_known.name, context.registry.has_entry, context.budgets.clock),
+        ReportMarks(
+            context.jetstream,
+            settings.buckets.assignments_known.name,
+            context.registry.has_entry,
+            context.budgets.clock,
+        ),
         rules=ResultRules(
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),
@@ -36,7 +54,8 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
             bound=CostBound(settings.results.cost_factor, settings.results.cost_floor),
             window_ns=settings.streams.usage.duplicate_window_ms * 1_000_000,
         ),
-        recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),  # the duplicate window of the stream
+        # the duplicate window of the stream
+        recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),
         on_finished=context.finished.finish,
         on_first=context.canaries.on_result,
     )
@@ -50,7 +69,9 @@ def build_acks_handler(context: AppContext) -> AcksHandler:
         AcksMetrics(context.metrics, context.violations),
         AssignmentAckStore(context.jetstream, settings.buckets.assignments_known.name),
         context.alerts,
-        rules=AckRules(limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)),
+        rules=AckRules(
+            limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)
+        ),
     )
 
 

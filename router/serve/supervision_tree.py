@@ -1,4 +1,6 @@
-"""The supervision tree of one router: its children, their order and their restart rules. Building it starts nothing."""
+"""The supervision tree of one router: its children, their order and their restart rules. Building
+it starts nothing.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ from router.serve.app_context import AppContext
 from router.serve.consumer_child import ConsumerChild, DrainDeadline
 from router.serve.decide_branch import DecideBranch
 from router.serve.joined_subscription import JoinedSubscription
-from router.serve.request_servers import build_ingress_server, build_provider_server, build_unfinished_invocations
+from router.serve.request_servers import (
+    build_ingress_server,
+    build_provider_server,
+    build_unfinished_invocations,
+)
 from router.work.workers import Workers
 
 OFTEN = Intensity(5, 30)
@@ -32,13 +38,23 @@ def _drop_answer(_: Message, __: Reply) -> None:
 
 
 class ConsumerChildren:
-    """The consumers of this process: one for each subscription that the settings enable, and for each partition that it stands by for."""
+    """The consumers of this process: one for each subscription that the settings enable, and for
+    each partition that it stands by for.
+    """
 
-    def __init__(self, settings: Settings, metrics: Metrics, alerts: Alerts, joined: Sequence[JoinedSubscription]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        metrics: Metrics,
+        alerts: Alerts,
+        joined: Sequence[JoinedSubscription],
+    ) -> None:
         enabled = [one for one in joined if one.spec.read_section(settings).is_enabled]
         self.children = tuple(ConsumerChild(one, settings, metrics, alerts) for one in enabled)
         self.standby = tuple(
-            ConsumerChild(one, other, metrics, alerts, f"{other.decide.durable}-p{other.decide.partition}")
+            ConsumerChild(
+                one, other, metrics, alerts, f"{other.decide.durable}-p{other.decide.partition}"
+            )
             for one in enabled
             if one.spec.name == DECIDE.name
             for other in list_standby(settings)
@@ -56,13 +72,18 @@ class ConsumerChildren:
 
     def _find(self, spec: ConsumerSpec) -> ConsumerChild | None:
         children = (*self.children, *self.standby)
-        return next((one for one in children if (one.stream, one.durable) == (spec.stream, spec.durable)), None)
+        return next(
+            (one for one in children if (one.stream, one.durable) == (spec.stream, spec.durable)),
+            None,
+        )
 
 
 class SupervisionTree:
     """Draws the tree, and holds what the children share for the life of the process."""
 
-    def __init__(self, context: AppContext, monitor: TopologyMonitor, children: ConsumerChildren) -> None:
+    def __init__(
+        self, context: AppContext, monitor: TopologyMonitor, children: ConsumerChildren
+    ) -> None:
         self._context = context
         self._monitor = monitor
         self._consumers = children
@@ -70,19 +91,26 @@ class SupervisionTree:
         self._drain_deadline = DrainDeadline(context.settings.drain)
 
     def tree(self, http: Child | None) -> Supervisor:
-        """The tree, in the order of starts; it stops in reverse. Without `http` a parent serves the pages."""
+        """The tree, in the order of starts; it stops in reverse. Without `http` a parent serves the
+        pages.
+        """
         children: list[Child | Supervisor] = [http] if http is not None else []
         children.append(Child("policies", self._context.followed_policies.run))
         children.append(Child("extensions", self._context.followed_extensions.run))
         children.append(Child("prices", self._context.followed_prices.run))
-        helpers = [Helper("topology", self._monitor.run), Helper("dead_letters", self._build_depth_gauge().run)]
+        helpers = [
+            Helper("topology", self._monitor.run),
+            Helper("dead_letters", self._build_depth_gauge().run),
+        ]
         if self._context.settings.assignment.removal_every_ms:
             helpers.append(Helper("finished_assignments", self._context.finished.run))
         helpers.append(Helper("violations", self._record_violations))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
         helpers.append(Helper("dead_letter_shares", self._context.dead_letter_shares.run))
         if self._context.settings.usage.enabled:
-            helpers.append(Helper("unfinished_invocations", build_unfinished_invocations(self._context).run))
+            helpers.append(
+                Helper("unfinished_invocations", build_unfinished_invocations(self._context).run)
+            )
         if self._context.settings.decide.partition is not None:
             helpers.append(Helper("partitions", self._build_partition_monitor().run))
         self._context.metrics.helper_failing.set_function(lambda: helper_states(helpers))
@@ -100,7 +128,9 @@ class SupervisionTree:
         children.append(self._worker_listeners())
         if self._context.settings.providers.enabled:
             children.append(self._ratio_branch())
-            children.append(Child("providers", build_provider_server(self._context).run, shutdown_s=10.0))
+            children.append(
+                Child("providers", build_provider_server(self._context).run, shutdown_s=10.0)
+            )
         if self._context.settings.ingress.enabled:
             # The last child to start stops first: no new message arrives during the drain.
             children.append(Child("ingress", build_ingress_server(self._context).run))
@@ -108,22 +138,39 @@ class SupervisionTree:
 
     def _build_depth_gauge(self) -> DepthGauge:
         context = self._context
-        stream, letters, dlq = context.settings.streams.dlq.name, context.metrics.dead_letters_stored, context.settings.dlq
-        return DepthGauge(context.jetstream, stream, letters, context.metrics.subject, dlq.subject_pattern, infos=context.infos)
+        stream, letters, dlq = (
+            context.settings.streams.dlq.name,
+            context.metrics.dead_letters_stored,
+            context.settings.dlq,
+        )
+        return DepthGauge(
+            context.jetstream,
+            stream,
+            letters,
+            context.metrics.subject,
+            dlq.subject_pattern,
+            infos=context.infos,
+        )
 
     async def _record_violations(self) -> None:
         """Beside the consumers: a connection that they do not use."""
         context = self._context
-        await context.violations.run(JetStream(context.connections.workers, context.settings.nats.js_domain))
+        await context.violations.run(
+            JetStream(context.connections.workers, context.settings.nats.js_domain)
+        )
 
     def _build_partition_monitor(self) -> PartitionMonitor:
         context = self._context
-        return PartitionMonitor(context.settings, context.jetstream, context.metrics, context.alerts, context.infos)
+        return PartitionMonitor(
+            context.settings, context.jetstream, context.metrics, context.alerts, context.infos
+        )
 
     def _consumer_branch(self, child: ConsumerChild) -> Supervisor:
         if child.joined.spec.is_answered:
             branch = DecideBranch(self._context, self._monitor, child, self._drain_deadline)
-            return Supervisor(child.joined.spec.name, branch.list_children(), Strategy.REST_FOR_ONE, OFTEN)
+            return Supervisor(
+                child.joined.spec.name, branch.list_children(), Strategy.REST_FOR_ONE, OFTEN
+            )
         return self._family(child.joined.spec.name, self._consumer(child))
 
     def _standby_branch(self, child: ConsumerChild) -> Supervisor:
@@ -142,19 +189,30 @@ class SupervisionTree:
 
     def _breaker_branch(self) -> Supervisor:
         shared = self._context.breakers.shared
-        return self._family("breakers", Child("follow", shared.follow), Child("write", shared.write))
+        return self._family(
+            "breakers", Child("follow", shared.follow), Child("write", shared.write)
+        )
 
     def _measurement_branch(self) -> Supervisor:
         shared = self._context.shared_measurements
-        return self._family("measurements", Child("follow", shared.follow), Child("write", shared.write))
+        return self._family(
+            "measurements", Child("follow", shared.follow), Child("write", shared.write)
+        )
 
     def _ratio_branch(self) -> Supervisor:
         shared = self._context.shared_ratios
-        return self._family("token_ratios", Child("follow", shared.follow), Child("write", shared.write))
+        return self._family(
+            "token_ratios", Child("follow", shared.follow), Child("write", shared.write)
+        )
 
     def _canary_branch(self) -> Supervisor:
         canaries = self._context.canaries
-        return self._family("canaries", Child("follow", canaries.follow), Child("write", canaries.write), Child("judge", canaries.judge))
+        return self._family(
+            "canaries",
+            Child("follow", canaries.follow),
+            Child("write", canaries.write),
+            Child("judge", canaries.judge),
+        )
 
     def _budget_branch(self) -> Supervisor:
         budgets = self._context.budgets
@@ -168,11 +226,20 @@ class SupervisionTree:
 
     def _build_rate_leases(self, rates: SharedRates) -> RateLeases:
         context = self._context
-        return RateLeases(rates, context.jetstream, context.settings.buckets.rate_limits.name, context.budgets.clock)
+        return RateLeases(
+            rates,
+            context.jetstream,
+            context.settings.buckets.rate_limits.name,
+            context.budgets.clock,
+        )
 
     def _consumer(self, child: ConsumerChild) -> Child:
         stop_s = self._context.settings.drain.hard_deadline_ms / 1000 + 2
-        return Child("consumer", lambda: child.run(self._context, self._monitor, self._drain_deadline, _drop_answer), shutdown_s=stop_s)
+        return Child(
+            "consumer",
+            lambda: child.run(self._context, self._monitor, self._drain_deadline, _drop_answer),
+            shutdown_s=stop_s,
+        )
 
     def _family(self, name: str, *children: Child) -> Supervisor:
         return Supervisor(name, children, Strategy.ONE_FOR_ONE, OFTEN)

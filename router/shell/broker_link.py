@@ -1,6 +1,8 @@
-"""The console's connection: opened in the background, so that the pages are there while it is not; the last alerts, and the workers.
+"""The console's connection: opened in the background, so that the pages are there while it is not;
+the last alerts, and the workers.
 
-A page that needs the broker gets an error at once while there is no connection, and never waits for one.
+A page that needs the broker gets an error at once while there is no connection, and never waits for
+one.
 """
 
 from __future__ import annotations
@@ -77,7 +79,9 @@ class BrokerLink:
         if self._connection is None:
             raise BrokerUnavailable(self._cause)
         if not self._connection.is_connected:
-            raise BrokerUnavailable("the connection to the broker is lost; it is being opened again")
+            raise BrokerUnavailable(
+                "the connection to the broker is lost; it is being opened again"
+            )
         return self._connection
 
     async def _listen(self, connection: Connection) -> None:
@@ -96,12 +100,18 @@ class BrokerLink:
         except RouterError as exc:
             self.workers_cause = f"Not heard: {exc}"
 
-    def _on_heartbeat(self, _subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
-        beat = read_heartbeat(data, now_ms(), headers or {}) if len(data) <= MAX_ALERT_BYTES else None
+    def _on_heartbeat(
+        self, _subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None
+    ) -> None:
+        beat = (
+            read_heartbeat(data, now_ms(), headers or {}) if len(data) <= MAX_ALERT_BYTES else None
+        )
         if isinstance(beat, Heartbeat):
             self.workers.on_heartbeat(beat, steady())
 
-    def _on_alert(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def _on_alert(
+        self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None
+    ) -> None:
         """Any client may publish there, so nothing is believed of what is read."""
         if len(data) > MAX_ALERT_BYTES:
             return
@@ -110,5 +120,8 @@ class BrokerLink:
         except orjson.JSONDecodeError:
             return
         if isinstance(alert, dict):
-            texts = (shorten(str(alert.get(name, "")), MAX_ALERT_TEXT) for name in ("severity", "component", "message"))
+            texts = (
+                shorten(str(alert.get(name, "")), MAX_ALERT_TEXT)
+                for name in ("severity", "component", "message")
+            )
             self.alerts.appendleft(HeardAlert(wall(), *texts))

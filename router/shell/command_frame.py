@@ -1,4 +1,5 @@
-"""The frame of every command: its options for settings and output, its session, and its exit status.
+"""The frame of every command: its options for settings and output, its session, and its exit
+status.
 
     @command()                                      adds --nats-url, --config, --json
     async def history(session: CommandSession, tenant: Tenant, name: Name) -> int | None:
@@ -7,9 +8,10 @@
         session.emit(changes, COLUMNS, _build_row)  a table, or with --json lines of JSON
         return None if changes else exit_codes.NO   None is 0
 
-A command is a function, or a coroutine function, of a `CommandSession` and its own options. `load` reads its settings: the parameters of
-`load` become options of the command, and so does --json unless `has_json` is false. A parameter that both name is one option, and both
-get it. An error that the package knows becomes one line on standard error and an exit status.
+A command is a function, or a coroutine function, of a `CommandSession` and its own options. `load`
+reads its settings: the parameters of `load` become options of the command, and so does --json
+unless `has_json` is false. A parameter that both name is one option, and both get it. An error that
+the package knows becomes one line on standard error and an exit status.
 """
 
 from __future__ import annotations
@@ -41,9 +43,13 @@ MOST = 2**53
 COPIED = ("__module__", "__name__", "__qualname__", "__doc__")
 
 
-def command(load: Load = load_settings, *, has_json: bool = True) -> Callable[[Work], Callable[..., None]]:
+def command(
+    load: Load = load_settings, *, has_json: bool = True
+) -> Callable[[Work], Callable[..., None]]:
     """Return the decorator of a command; `skip_settings` is the loader of one that needs none."""
-    settings = {one.name: one.replace(kind=Parameter.KEYWORD_ONLY) for one in _read_parameters(load)}
+    settings = {
+        one.name: one.replace(kind=Parameter.KEYWORD_ONLY) for one in _read_parameters(load)
+    }
     shared = {**settings, **({JSON_PARAMETER.name: JSON_PARAMETER} if has_json else {})}
 
     def decorate(work: Work) -> Callable[..., None]:
@@ -53,15 +59,22 @@ def command(load: Load = load_settings, *, has_json: bool = True) -> Callable[[W
         def run(**given: Any) -> None:
             _check_numbers(given.values())
             session = CommandSession(
-                partial(load, **{name: given[name] for name in settings}), as_json=given.get(JSON_PARAMETER.name, False)
+                partial(load, **{name: given[name] for name in settings}),
+                as_json=given.get(JSON_PARAMETER.name, False),
             )
             with exit_codes.report_errors():
                 result = work(session, **{name: given[name] for name in own})
-                status = exit_codes.run(_finish(session, result)) if isinstance(result, Coroutine) else result
+                status = (
+                    exit_codes.run(_finish(session, result))
+                    if isinstance(result, Coroutine)
+                    else result
+                )
             if status:
                 raise typer.Exit(status)
 
-        run.__signature__ = Signature([*own.values(), *(one for name, one in shared.items() if name not in own)])  # type: ignore[attr-defined]
+        run.__signature__ = Signature(  # type: ignore[attr-defined]
+            [*own.values(), *(one for name, one in shared.items() if name not in own)]
+        )
         run.__annotations__ = {}  # typer reads the signature
         return run
 
@@ -69,7 +82,9 @@ def command(load: Load = load_settings, *, has_json: bool = True) -> Callable[[W
 
 
 def _check_numbers(values: Iterable[object]) -> None:
-    """Raises BadParameter for infinity, and for a number that JSON does not hold exactly: no option means one."""
+    """Raises BadParameter for infinity, and for a number that JSON does not hold exactly: no option
+    means one.
+    """
     for value in values:
         for one in value if isinstance(value, list) else (value,):
             if isinstance(one, (int, float)) and not -MOST <= one <= MOST:
@@ -77,13 +92,19 @@ def _check_numbers(values: Iterable[object]) -> None:
 
 
 def _read_parameters(function: Callable[..., object]) -> list[Parameter]:
-    """Return the parameters with their annotations as values; `Settings` is named by loaders only, and would be slow to import."""
-    return [*inspect.signature(function, eval_str=True, locals={"Settings": object}).parameters.values()]
+    """Return the parameters with their annotations as values; `Settings` is named by loaders only,
+    and would be slow to import.
+    """
+    return [
+        *inspect.signature(function, eval_str=True, locals={"Settings": object}).parameters.values()
+    ]
 
 
 async def _finish(session: CommandSession, work: Coroutine[Any, Any, Status]) -> int:
     try:
-        return await work or (exit_codes.NOT_AUDITED if session.has_unstored_audit else exit_codes.OK)
+        return await work or (
+            exit_codes.NOT_AUDITED if session.has_unstored_audit else exit_codes.OK
+        )
     except NoRouter as exc:
         if (missing := await session.find_missing_jetstream()) is not None:
             raise exc from missing  # without JetStream no router can run

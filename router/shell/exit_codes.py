@@ -1,4 +1,6 @@
-"""How a command ends: the exit statuses, and one line on standard error instead of a traceback for errors that we know."""
+"""How a command ends: the exit statuses, and one line on standard error instead of a traceback for
+errors that we know.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,14 @@ from typing import Any
 import typer
 
 from router.core import masking
-from router.core.errors import BrokerUnavailable, Misconfigured, NotFound, RouterError, Unanswered, describe_causes
+from router.core.errors import (
+    BrokerUnavailable,
+    Misconfigured,
+    NotFound,
+    RouterError,
+    Unanswered,
+    describe_causes,
+)
 from router.core.whole_files import NO_ROOM
 from router.lake.errors import WarehouseUnavailable
 from router.mailbox.errors import DatabaseUnavailable
@@ -31,7 +40,9 @@ OUTPUT_CLOSED = 141  # 128 and SIGPIPE: the reader of the output closed it
 
 
 def run(work: Coroutine[Any, Any, int], *, unavailable: int = NO_ANSWER) -> int:
-    """Run a command's work, and return its exit status; `unavailable` if no broker answers. Traced if OTEL_* is set."""
+    """Run a command's work, and return its exit status; `unavailable` if no broker answers. Traced
+    if OTEL_* is set.
+    """
     for library in ("asyncio", "psycopg.pool"):
         logging.getLogger(library).addFilter(_is_worth_a_line)
     with report_errors(unavailable=unavailable), contextlib.closing(work), _start_tracing():
@@ -66,8 +77,12 @@ def _start_tracing() -> AbstractContextManager[None]:
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:
-    """False for what asyncio logs whenever the other side ends a TLS connection, and for what the command's own error says better."""
-    return not any(text in record.msg for text in ("eof_received() has no effect", "error connecting in"))
+    """False for what asyncio logs whenever the other side ends a TLS connection, and for what the
+    command's own error says better.
+    """
+    return not any(
+        text in record.msg for text in ("eof_received() has no effect", "error connecting in")
+    )
 
 
 def complain(text: object) -> None:
@@ -99,10 +114,12 @@ def _choose_status(exc: RouterError, unavailable: int) -> int:
 def choose_final_status(code: int | str | None) -> int | str | None:
     """Return the status to exit with, instead of `code`, if the reader of the output stopped: `router dlq list | head -1`.
 
-    That is no answer of the router and must not look like one: click ends with 1, which here means "the answer is no". The status is
-    the one that a shell gives to a process that wrote to a closed pipe, 141. The status is 74 if the end of the output has no room.
+    That is no answer of the router and must not look like one: click ends with 1, which here means
+    "the answer is no". The status is the one that a shell gives to a process that wrote to a closed
+    pipe, 141. The status is 74 if the end of the output has no room.
     """
-    if type(sys.stdout).__name__ == "PacifyFlushWrapper":  # click, inside typer, found a closed pipe; this wrapper is the only sign
+    # click, inside typer, found a closed pipe; this wrapper is the only sign
+    if type(sys.stdout).__name__ == "PacifyFlushWrapper":
         return _discard_output(OUTPUT_CLOSED)
     try:
         sys.stdout.flush()
@@ -114,11 +131,16 @@ def choose_final_status(code: int | str | None) -> int | str | None:
 
 
 def complain_of_room(exc: OSError) -> int:
-    """Print that a file or the output has no room, on a full disk, and return the status. Raises every other error again."""
+    """Print that a file or the output has no room, on a full disk, and return the status. Raises
+    every other error again.
+    """
     if exc.errno not in NO_ROOM:
         raise exc
     try:
-        complain(f"{exc.filename or 'what the command writes'}: {exc.strerror}: make room; what is missing was not written")
+        complain(
+            f"{exc.filename or 'what the command writes'}: {exc.strerror}: make room; what "
+            "is missing was not written"
+        )
     except OSError:  # standard error goes to the same disk
         _discard(2)
     return _discard_output(NOT_WRITTEN)
@@ -130,5 +152,7 @@ def _discard_output(status: int) -> int:
 
 
 def _discard(descriptor: int) -> None:
-    """Drop what is still buffered for it: otherwise the interpreter would print an error at its end, or end with 120."""
+    """Drop what is still buffered for it: otherwise the interpreter would print an error at its
+    end, or end with 120.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)

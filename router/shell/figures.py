@@ -1,6 +1,7 @@
 """Rates, percentiles and error shares between two samples of the counters. Pure.
 
-A counter that fell began again at 0, because its router was started again: what it shows now is what it counted since.
+A counter that fell began again at 0, because its router was started again: what it shows now is
+what it counted since.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ MAX_LINES = 1_000  # tenants and providers, those with the most errors first
 
 
 class ConsumerBacklog(Struct, frozen=True):
-    """One durable, as the broker sees it. `pending`: not delivered yet; `unacked`: delivered, and not acknowledged."""
+    """One durable, as the broker sees it. `pending`: not delivered yet; `unacked`: delivered, and
+    not acknowledged.
+    """
 
     stream: str
     durable: str
@@ -30,7 +33,9 @@ class ConsumerBacklog(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """All figures at a moment. `at`: seconds since the epoch; `backlog` None: the broker is unavailable, `cause` says why."""
+    """All figures at a moment. `at`: seconds since the epoch; `backlog` None: the broker is
+    unavailable, `cause` says why.
+    """
 
     at: float
     totals: MetricTotals
@@ -40,7 +45,9 @@ class Sample(Struct, frozen=True):
 
 
 class AnswerLine(Struct, frozen=True):
-    """The answers of one tenant and provider in the window; without a provider those that were refused."""
+    """The answers of one tenant and provider in the window; without a provider those that were
+    refused.
+    """
 
     tenant: str
     provider: str
@@ -50,7 +57,9 @@ class AnswerLine(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """What happened between two samples. `rate`: decisions a second, None: no router was read; latencies in ms, None: no decision."""
+    """What happened between two samples. `rate`: decisions a second, None: no router was read;
+    latencies in ms, None: no decision.
+    """
 
     seconds: float
     rate: float | None
@@ -76,8 +85,19 @@ def compute_figures(before: Sample, after: Sample) -> Figures:
         errors=1 - good / count if count else None,
         p50=_find_quantile(buckets, 0.50),
         p99=_find_quantile(buckets, 0.99),
-        tenants=_list_lines({(tenant, provider, outcome): n for (tenant, provider, outcome), n in decisions.items()}, OK, seconds),
-        providers=_list_lines({("", provider, status): n for (provider, status), n in results.items()}, "success", seconds),
+        tenants=_list_lines(
+            {
+                (tenant, provider, outcome): n
+                for (tenant, provider, outcome), n in decisions.items()
+            },
+            OK,
+            seconds,
+        ),
+        providers=_list_lines(
+            {("", provider, status): n for (provider, status), n in results.items()},
+            "success",
+            seconds,
+        ),
     )
 
 
@@ -85,7 +105,9 @@ def _list_read(sample: Sample) -> set[str]:
     return {router.url for router in sample.totals.routers if not router.cause}
 
 
-def _grow(before: Counter[tuple[str, K]], after: Counter[tuple[str, K]], routers: set[str]) -> Counter[K]:
+def _grow(
+    before: Counter[tuple[str, K]], after: Counter[tuple[str, K]], routers: set[str]
+) -> Counter[K]:
     grown: Counter[K] = Counter()
     for (url, key), now in after.items():
         if url in routers:
@@ -95,7 +117,9 @@ def _grow(before: Counter[tuple[str, K]], after: Counter[tuple[str, K]], routers
 
 
 def _find_quantile(buckets: Mapping[float, int], share: float) -> float | None:
-    """Milliseconds, as Prometheus' histogram_quantile: within a bucket the values are taken to be spread evenly."""
+    """Milliseconds, as Prometheus' histogram_quantile: within a bucket the values are taken to be
+    spread evenly.
+    """
     bounds = sorted(buckets)
     total = buckets[bounds[-1]] if bounds else 0
     if not total:
@@ -111,16 +135,23 @@ def _find_quantile(buckets: Mapping[float, int], share: float) -> float | None:
     return lower * 1000
 
 
-def _list_lines(counts: Mapping[tuple[str, str, str], int], good: str, seconds: float) -> list[AnswerLine]:
+def _list_lines(
+    counts: Mapping[tuple[str, str, str], int], good: str, seconds: float
+) -> list[AnswerLine]:
     groups: dict[tuple[str, str], Counter[str]] = {}
     for (tenant, provider, outcome), number in counts.items():
         if number:
             groups.setdefault((tenant, provider), Counter())[outcome] += number
-    lines = [_build_line(tenant, provider, outcomes, good, seconds) for (tenant, provider), outcomes in groups.items()]
+    lines = [
+        _build_line(tenant, provider, outcomes, good, seconds)
+        for (tenant, provider), outcomes in groups.items()
+    ]
     return sorted(lines, key=lambda line: (-line.errors * line.rate, -line.rate))[:MAX_LINES]
 
 
-def _build_line(tenant: str, provider: str, outcomes: Counter[str], good: str, seconds: float) -> AnswerLine:
+def _build_line(
+    tenant: str, provider: str, outcomes: Counter[str], good: str, seconds: float
+) -> AnswerLine:
     total = outcomes.total()
     bad = Counter({name: number for name, number in outcomes.items() if name != good})
     worst = bad.most_common(1)[0][0] if bad else ""

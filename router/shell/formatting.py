@@ -1,4 +1,6 @@
-"""Format times for tables, and bytes from outside so that they are safe to print: JSON indented, text escaped, the rest as hexadecimal."""
+"""Format times for tables, and bytes from outside so that they are safe to print: JSON indented,
+text escaped, the rest as hexadecimal.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,10 @@ def format_bytes(data: bytes) -> str:
     """Format at most the first 4096 bytes, safe on any terminal."""
     if len(data) <= MAX_SHOWN_BYTES:
         return _format_json(data) or _format_text(data, data)
-    return f"{_format_text(data, data[:MAX_SHOWN_BYTES])}\n… and {len(data) - MAX_SHOWN_BYTES} more bytes"
+    return (
+        f"{_format_text(data, data[:MAX_SHOWN_BYTES])}\n"
+        f"… and {len(data) - MAX_SHOWN_BYTES} more bytes"
+    )
 
 
 def _format_json(data: bytes) -> str | None:

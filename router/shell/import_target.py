@@ -1,4 +1,6 @@
-"""Import what a user wrote and a command line names: a function, an agent, the extensions of a file."""
+"""Import what a user wrote and a command line names: a function, an agent, the extensions of a
+file.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,18 @@ if TYPE_CHECKING:
 METAVAR = "MODULE:FUNCTION"
 AGENT = "MODULE:AGENT"
 
-AgentTarget = Annotated[str, typer.Argument(metavar=AGENT, help="A class, or a function that makes an agent.")]
-StoreFile = Annotated[Path, typer.Option("--store", metavar="FILE", help="The agent's event store.", dir_okay=False)]
+AgentTarget = Annotated[
+    str, typer.Argument(metavar=AGENT, help="A class, or a function that makes an agent.")
+]
+StoreFile = Annotated[
+    Path, typer.Option("--store", metavar="FILE", help="The agent's event store.", dir_okay=False)
+]
 
 
 def import_function(target: str, example: str, metavar: str = METAVAR) -> Callable[..., Any]:
-    """Return what can be called at `module:name`. Raises Misconfigured, which names the argument `metavar`."""
+    """Return what can be called at `module:name`. Raises Misconfigured, which names the argument
+    `metavar`.
+    """
     place, colon, name = target.partition(":")
     if not (place and colon and name):
         raise Misconfigured(metavar, f"{target!r} is not like {example}")
@@ -36,7 +44,9 @@ def import_function(target: str, example: str, metavar: str = METAVAR) -> Callab
         with contain_exit:
             found = getattr(_import_module(place), name)
     except Exception as exc:  # a user's module may raise anything while it is imported
-        raise Misconfigured(metavar, f"{target} cannot be loaded: {type(exc).__name__}: {exc}") from exc
+        raise Misconfigured(
+            metavar, f"{target} cannot be loaded: {type(exc).__name__}: {exc}"
+        ) from exc
     if not callable(found):
         raise Misconfigured(metavar, f"{target} cannot be called")
     return found  # type: ignore[no-any-return]
@@ -53,12 +63,17 @@ def import_agent(target: str) -> AgentAdapter:
     except Exception as exc:  # a user's code may raise anything
         raise Misconfigured(AGENT, f"{target} cannot be made: {type(exc).__name__}: {exc}") from exc
     if not isinstance(made, AgentAdapter):
-        raise Misconfigured(AGENT, f"{target} is no agent: it needs a name, receive(envelope) and apply(ctx, envelope)")
+        raise Misconfigured(
+            AGENT,
+            f"{target} is no agent: it needs a name, receive(envelope) and apply(ctx, envelope)",
+        )
     return made
 
 
 def import_extensions(target: str) -> list[Extension]:
-    """Return every extension in `FILE`, or the one at `FILE:FUNCTION`; FILE may be a module's name. Raises Misconfigured."""
+    """Return every extension in `FILE`, or the one at `FILE:FUNCTION`; FILE may be a module's name.
+    Raises Misconfigured.
+    """
     from router.sdk.extension import Extension
 
     place, colon, name = target.rpartition(":") if ":" in target else (target, "", "")
@@ -73,9 +88,15 @@ def import_extensions(target: str) -> list[Extension]:
     if colon and name not in named:
         there = f"there are {', '.join(named)}" if named else "there are none"
         raise Misconfigured(target, f"{name} is no extension there; {there}")
-    found = [named[name]] if colon else [one for one in named.values() if one.__module__ == module.__name__]
+    found = (
+        [named[name]]
+        if colon
+        else [one for one in named.values() if one.__module__ == module.__name__]
+    )
     if not found:
-        raise Misconfigured(target, "holds no function with @pre, @validator, @post or @provider on it")
+        raise Misconfigured(
+            target, "holds no function with @pre, @validator, @post or @provider on it"
+        )
     return found
 
 
@@ -93,10 +114,12 @@ def _import_file(path: Path) -> ModuleType:
         raise Misconfigured(str(path), "is no Python file")
     module, before = module_from_spec(spec), sys.modules.get(path.stem)
     sys.modules[path.stem] = module
-    sys.path[:0] = [str(path.parent.resolve()), os.getcwd()]  # modules beside it can be imported, as when it is run
+    # modules beside it can be imported, as when it is run
+    sys.path[:0] = [str(path.parent.resolve()), os.getcwd()]
     try:
         spec.loader.exec_module(module)
-    except BaseException:  # also `sys.exit()` and Ctrl-C: half a module must not be found by the next import
+    except BaseException:
+        # also `sys.exit()` and Ctrl-C: half a module must not be found by the next import
         sys.modules.pop(path.stem, None)
         if before is not None:
             sys.modules[path.stem] = before

@@ -1,4 +1,6 @@
-"""The settings of a command: loaded, and variables that were probably meant for the router told on standard error."""
+"""The settings of a command: loaded, and variables that were probably meant for the router told on
+standard error.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The audit event of a write whose command was killed before it stored one: the same command, run again, leaves it.
+"""The audit event of a write whose command was killed before it stored one: the same command, run
+again, leaves it.
 
     it says that the same stands already, or that it is deleted already
         └── the last change of the document, if it is not older than a day ── is its event there? ──> else it is stored now
@@ -24,7 +25,12 @@ AGAIN_WITHIN = timedelta(days=1)  # later no event is looked for: the stream may
 NOTE = "the command that wrote it ended before this event"
 
 
-async def is_audited(session: CommandSession, since: datetime, tenant: str | None, is_its_event: Callable[[AuditEvent], bool]) -> bool:
+async def is_audited(
+    session: CommandSession,
+    since: datetime,
+    tenant: str | None,
+    is_its_event: Callable[[AuditEvent], bool],
+) -> bool:
     """Whether the event of a write is there. `since`: when it was written, by any clock."""
     from router.operate.audit import AuditFilter, read_audit
 
@@ -35,19 +41,27 @@ async def is_audited(session: CommandSession, since: datetime, tenant: str | Non
     return False
 
 
-async def record_missed_event(session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite) -> None:
-    """`write` of a document that stands already: its event, unless it is there, or another write came since."""
+async def record_missed_event(
+    session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite
+) -> None:
+    """`write` of a document that stands already: its event, unless it is there, or another write
+    came since.
+    """
     changes = await store.history(*name)
     version = (write.after or {}).get("version")
     if _find_version(changes[-1]) == version:
-        await _record_change(session, changes[-1], write, lambda event: (event.after or {}).get("version") == version)
+        await _record_change(
+            session, changes[-1], write, lambda event: (event.after or {}).get("version") == version
+        )
 
 
 @asynccontextmanager
 async def watch_deletion(
     session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite
 ) -> AsyncIterator[None]:
-    """Around a deletion: where there is nothing to delete any more, the event of the one before is stored, unless it is there."""
+    """Around a deletion: where there is nothing to delete any more, the event of the one before is
+    stored, unless it is there.
+    """
     try:
         yield
     except store.not_found:
@@ -56,21 +70,38 @@ async def watch_deletion(
         raise
 
 
-async def _record_deletion(session: CommandSession, changes: Sequence[Change[T]], write: OperatorWrite) -> None:
+async def _record_deletion(
+    session: CommandSession, changes: Sequence[Change[T]], write: OperatorWrite
+) -> None:
     if not changes or changes[-1].document is not None:
         return
-    version = next((found for one in reversed(changes) if (found := _find_version(one)) is not None), None)
+    version = next(
+        (found for one in reversed(changes) if (found := _find_version(one)) is not None), None
+    )
     write.before = {"version": version}
-    await _record_change(session, changes[-1], write, lambda event: event.after is None and (event.before or {}).get("version") == version)
+    await _record_change(
+        session,
+        changes[-1],
+        write,
+        lambda event: event.after is None and (event.before or {}).get("version") == version,
+    )
 
 
 async def _record_change(
-    session: CommandSession, change: Change[T], write: OperatorWrite, is_its_event: Callable[[AuditEvent], bool]
+    session: CommandSession,
+    change: Change[T],
+    write: OperatorWrite,
+    is_its_event: Callable[[AuditEvent], bool],
 ) -> None:
     at = datetime.fromtimestamp(change.stored_ns / 1e9, UTC)
     if datetime.now(UTC) - at > AGAIN_WITHIN:
         return
-    if not await is_audited(session, at, write.tenant_id, lambda event: event.target == write.target and is_its_event(event)):
+    if not await is_audited(
+        session,
+        at,
+        write.tenant_id,
+        lambda event: event.target == write.target and is_its_event(event),
+    ):
         write.note = NOTE
         await session.record(write)
 

@@ -1,4 +1,6 @@
-"""Opens an address in a browser with windows, if there is one: never one in the terminal, and never a failure."""
+"""Opens an address in a browser with windows, if there is one: never one in the terminal, and never
+a failure.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def open_browser(address: str) -> bool:
 
 
 def _has_windows() -> bool:
-    """On Linux and BSD a display says so: without one, `webbrowser` would put a browser for text into the terminal."""
+    """On Linux and BSD a display says so: without one, `webbrowser` would put a browser for text
+    into the terminal.
+    """
     return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in DISPLAYS)
 
 

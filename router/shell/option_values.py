@@ -1,6 +1,7 @@
 """Read values of options: text or JSON, `@FILE` for a file's content, `-` for standard input.
 
-Every command reads a payload like that. A value that cannot be read is wrong use, and the message names its option.
+Every command reads a payload like that. A value that cannot be read is wrong use, and the message
+names its option.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ def read_json(text: str, option: str) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as exc:
-        raise typer.BadParameter(describe_mark(data) or f"is not JSON: {exc}", param_hint=option) from None
+        raise typer.BadParameter(
+            describe_mark(data) or f"is not JSON: {exc}", param_hint=option
+        ) from None
 
 
 def read_foreign(text: str, option: str) -> Raw:
@@ -100,12 +103,19 @@ def read_pairs(pairs: Iterable[str], option: str) -> dict[str, object]:
 
 
 def read_bytes(name: str | Path, option: str, most: int = -1) -> bytes:
-    """Return a file's content; `-` is standard input. `most`: bytes, and more are refused unread; -1: any number."""
+    """Return a file's content; `-` is standard input. `most`: bytes, and more are refused unread;
+    -1: any number.
+    """
     try:
-        with interruptible(), nullcontext(sys.stdin.buffer) if str(name) == "-" else Path(name).open("rb") as file:
+        with (
+            interruptible(),
+            nullcontext(sys.stdin.buffer) if str(name) == "-" else Path(name).open("rb") as file,
+        ):
             data = file.read(most + 1 if most >= 0 else -1)
     except OSError as exc:
-        raise typer.BadParameter(f"{name} cannot be read: {exc.strerror}", param_hint=option) from None
+        raise typer.BadParameter(
+            f"{name} cannot be read: {exc.strerror}", param_hint=option
+        ) from None
     if 0 <= most < len(data):
         raise typer.BadParameter(f"{name} is larger than {most} bytes", param_hint=option)
     return data
@@ -120,7 +130,9 @@ def choose_author(given: str | None) -> str:
 
 
 def confirm(question: str) -> bool:
-    """Ask on standard error. The end of the input is a no. Raises KeyboardInterrupt at Ctrl-C, of which typer would make status 1."""
+    """Ask on standard error. The end of the input is a no. Raises KeyboardInterrupt at Ctrl-C, of
+    which typer would make status 1.
+    """
     try:
         with interruptible():
             return typer.confirm(question, err=True)
@@ -132,7 +144,9 @@ def confirm(question: str) -> bool:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let Ctrl-C end what blocks here: asyncio only cancels the task, which a blocked task does not notice."""
+    """Let Ctrl-C end what blocks here: asyncio only cancels the task, which a blocked task does not
+    notice.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

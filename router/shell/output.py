@@ -1,4 +1,5 @@
-"""What a command prints: tables for people, JSON for programs. No text of a message can steer a terminal.
+"""What a command prints: tables for people, JSON for programs. No text of a message can steer a
+terminal.
 
 Only the functions that draw import rich, so a command without a table does not wait for it.
 """
@@ -24,14 +25,22 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MAX_WIDTH = 200  # columns, if there is no terminal
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "error": "bold red", "warning": "yellow"}
+STYLES = {
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "bold red",
+    "error": "bold red",
+    "warning": "yellow",
+}
 
 
 def open_console() -> Console:
     """Open standard output for people."""
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else MAX_WIDTH, highlight=False, markup=False, emoji=False)
+    return Console(
+        width=None if sys.stdout.isatty() else MAX_WIDTH, highlight=False, markup=False, emoji=False
+    )
 
 
 def print_json(value: object) -> None:
@@ -55,7 +64,8 @@ def announce_event(event: str, **facts: object) -> None:
     try:
         print_event(event, **facts)
     except OSError as exc:
-        # What is buffered would be tried again when the process ends, and its status would tell of that.
+        # What is buffered would be tried again when the process ends, and its status would tell of
+        # that.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         log_unwritten(event, exc)
 
@@ -68,11 +78,14 @@ def log_unwritten(what: str, exc: OSError) -> None:
 
 
 def format_json(value: object, option: int = 0) -> str:
-    """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program reads the same value."""
+    """Return the value as JSON. Characters that steer a terminal become JSON escapes, so a program
+    reads the same value.
+    """
     option |= orjson.OPT_NON_STR_KEYS
     try:
         text = dump_json(value, option, str).decode()
-    except orjson.JSONEncodeError:  # the name of a file, or a word of the command line, that is no UTF-8
+    except orjson.JSONEncodeError:
+        # the name of a file, or a word of the command line, that is no UTF-8
         text = dump_json(_replace_surrogates(value), option, str).decode()
     if text.isprintable():
         return text
@@ -84,7 +97,9 @@ def _replace_surrogates(value: object) -> object:
         case str():
             return value.encode("utf-8", "replace").decode()
         case dict():
-            return {_replace_surrogates(name): _replace_surrogates(one) for name, one in value.items()}
+            return {
+                _replace_surrogates(name): _replace_surrogates(one) for name, one in value.items()
+            }
         case list() | tuple():
             return [_replace_surrogates(one) for one in value]
         case _:
@@ -129,7 +144,15 @@ def build_panel(title: str, parts: Iterable[RenderableType]) -> Panel:
     from rich.text import Text
 
     heading = Text(printable(title))
-    return Panel(Group(*parts), title=heading, title_align="left", box=box.ROUNDED, border_style="dim", padding=(0, 1), expand=False)
+    return Panel(
+        Group(*parts),
+        title=heading,
+        title_align="left",
+        box=box.ROUNDED,
+        border_style="dim",
+        padding=(0, 1),
+        expand=False,
+    )
 
 
 def build_heading(text: str) -> Text:
@@ -145,7 +168,9 @@ def show_progress(what: str, *, is_quiet: bool = False) -> Iterator[Callable[[in
     from rich.console import Console
     from rich.progress import Progress
 
-    bar = Progress(console=Console(stderr=True), transient=True, disable=is_quiet or not sys.stderr.isatty())
+    bar = Progress(
+        console=Console(stderr=True), transient=True, disable=is_quiet or not sys.stderr.isatty()
+    )
     with bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -77,7 +77,9 @@ class FormButton(Struct, frozen=True):
 
 
 class WriteForm(Struct, frozen=True):
-    """A form that is shown to who may write. `name`: boxes of the table with this form's name belong to it."""
+    """A form that is shown to who may write. `name`: boxes of the table with this form's name
+    belong to it.
+    """
 
     title: str
     buttons: Sequence[FormButton] = ()
@@ -88,9 +90,11 @@ class WriteForm(Struct, frozen=True):
 
 
 class Page(Struct, frozen=True, kw_only=True):
-    """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does. `table`: the one that is exported.
+    """`command`: what shows the same in a terminal; `repair`: what mends it, and what that does.
+    `table`: the one that is exported.
 
-    `tabs`: addresses and names of the pages of one kind, this one among them. `tenant`: whose one thing the page shows.
+    `tabs`: addresses and names of the pages of one kind, this one among them. `tenant`: whose one
+    thing the page shows.
     """
 
     title: str
@@ -159,7 +163,9 @@ class Scope(Enum):
 
 
 class PageSpec(Struct, frozen=True):
-    """`path` with parts in braces; `label`: in the navigation; `key`: typed after g; `asks`: the values that reading depends on."""
+    """`path` with parts in braces; `label`: in the navigation; `key`: typed after g; `asks`: the
+    values that reading depends on.
+    """
 
     path: str
     read: ReadPage
@@ -171,5 +177,10 @@ class PageSpec(Struct, frozen=True):
 
 def build_command(*words: str, **options: str | None) -> str:
     """A command to copy: values are quoted for a shell, and cannot steer a terminal."""
-    given = [word for name, value in options.items() if value for word in (f"--{name.replace('_', '-')}", value)]
+    given = [
+        word
+        for name, value in options.items()
+        if value
+        for word in (f"--{name.replace('_', '-')}", value)
+    ]
     return " ".join(shlex.quote(make_legible(word)) for word in (*words, *given))

@@ -1,4 +1,6 @@
-"""Templates, and how values look. Every text from outside is escaped, legible and cut: no character of it steers a page or a reader."""
+"""Templates, and how values look. Every text from outside is escaped, legible and cut: no character
+of it steers a page or a reader.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,12 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @cache
 def _environment() -> Environment:
-    made = Environment(loader=PackageLoader("router.shell"), autoescape=True, undefined=StrictUndefined, auto_reload=False)
+    made = Environment(
+        loader=PackageLoader("router.shell"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+    )
     made.trim_blocks = made.lstrip_blocks = True
     made.filters |= {
         "cell": format_cell,
@@ -47,8 +54,8 @@ def _environment() -> Environment:
 def compile_templates() -> None:
     """Compile all of them, before any is rendered in a thread.
 
-    Python 3.11 cannot build syntax trees in two threads at once: "AST constructor recursion depth mismatch"
-    (https://github.com/python/cpython/issues/106905).
+    Python 3.11 cannot build syntax trees in two threads at once: "AST constructor recursion depth
+    mismatch" (https://github.com/python/cpython/issues/106905).
     """
     environment = _environment()
     for name in environment.list_templates():
@@ -56,9 +63,13 @@ def compile_templates() -> None:
 
 
 def render(template: str, specs: tuple[PageSpec, ...], **values: object) -> str:
-    """The page as HTML. `access`: who asks; `notice`: what is said to them, and whether something went wrong."""
+    """The page as HTML. `access`: who asks; `notice`: what is said to them, and whether something
+    went wrong.
+    """
     values = {"access": None, "notice": ("", False), **values}
-    text: str = _environment().get_template(template).render(specs=specs, version=__version__, **values)
+    text: str = (
+        _environment().get_template(template).render(specs=specs, version=__version__, **values)
+    )
     return text
 
 
@@ -107,9 +118,49 @@ def mark_code(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - the text is escaped
 
 
-GOOD = frozenset({"ok", "on", "closed", "healthy", "accepted", "the same", "info", "done", "idle", "busy", "as declared"})
-BAD = frozenset({"fail", "open", "unhealthy", "rejected", "error", "not the same", "critical", "silent", "missing", "failed"})
-UNSURE = frozenset({"warn", "half_open", "degraded", "unacknowledged", "warning", "off", "draining", "stopped", "drifted", "widened"})
+GOOD = frozenset(
+    {
+        "ok",
+        "on",
+        "closed",
+        "healthy",
+        "accepted",
+        "the same",
+        "info",
+        "done",
+        "idle",
+        "busy",
+        "as declared",
+    }
+)
+BAD = frozenset(
+    {
+        "fail",
+        "open",
+        "unhealthy",
+        "rejected",
+        "error",
+        "not the same",
+        "critical",
+        "silent",
+        "missing",
+        "failed",
+    }
+)
+UNSURE = frozenset(
+    {
+        "warn",
+        "half_open",
+        "degraded",
+        "unacknowledged",
+        "warning",
+        "off",
+        "draining",
+        "stopped",
+        "drifted",
+        "widened",
+    }
+)
 
 
 def choose_class(value: object) -> str:

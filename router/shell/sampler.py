@@ -1,9 +1,12 @@
-"""Takes a sample of all routers and of the broker every two seconds while a page Now is looked at, one for all; else nothing is asked.
+"""Takes a sample of all routers and of the broker every two seconds while a page Now is looked at,
+one for all; else nothing is asked.
 
     a watched page         sampled as long as there is one: `count_watched`
-    a page that is opened  sampled for `READ_ON_S` more, so that it has rates when it is asked again, also without scripts
+    a page that is opened  sampled for `READ_ON_S` more, so that it has rates when it is asked
+                           again, also without scripts
 
-Kept: the samples of the last minute, which the figures are computed from, and the points of the charts for ten.
+Kept: the samples of the last minute, which the figures are computed from, and the points of the
+charts for ten.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ Point = tuple[float, float | None, float | None, float | None]
 
 
 class NowState(Struct, frozen=True):
-    """What the page Now shows. `figures` None: there are no two samples yet. `series`: seconds, decisions a second, p50, p99."""
+    """What the page Now shows. `figures` None: there are no two samples yet. `series`: seconds,
+    decisions a second, p50, p99.
+    """
 
     sample: Sample | None
     figures: Figures | None
@@ -46,7 +51,9 @@ class NowState(Struct, frozen=True):
 
 
 class Sampler:
-    """A child of the console's tree. `on_sample` is called after each sample; `count_watched`: pages that show each of them."""
+    """A child of the console's tree. `on_sample` is called after each sample; `count_watched`:
+    pages that show each of them.
+    """
 
     def __init__(
         self,
@@ -86,7 +93,9 @@ class Sampler:
         self._wanted.set()
 
     async def read_now(self) -> NowState:
-        """The state for a page that is opened: after a sample, if the last one is old and the next comes soon."""
+        """The state for a page that is opened: after a sample, if the last one is old and the next
+        comes soon.
+        """
         self.begin()
         if not self._samples or wall() - self._samples[-1].at > GAP_S:
             with suppress(TimeoutError):
@@ -125,7 +134,10 @@ class Sampler:
         for spec in declare_topology(self._settings).consumers:
             info = await jetstream.consumer(spec.stream, spec.durable)
             if info is not None:
-                figures = (int(info[name]) for name in ("num_pending", "num_ack_pending", "num_redelivered"))
+                figures = (
+                    int(info[name])
+                    for name in ("num_pending", "num_ack_pending", "num_redelivered")
+                )
                 found.append(ConsumerBacklog(spec.stream, spec.durable, *figures))
         letters = await jetstream.stream(self._settings.streams.dlq.name)
         return tuple(found), int(letters["state"]["messages"]) if letters is not None else None

@@ -1,6 +1,8 @@
-"""Reads /metrics of each router, as Prometheus does: what the page Now shows. Only the lines of those metrics are parsed.
+"""Reads /metrics of each router, as Prometheus does: what the page Now shows. Only the lines of
+those metrics are parsed.
 
-Counters are kept by router: one that cannot be read for a while neither takes its counts off the others' nor adds them again later.
+Counters are kept by router: one that cannot be read for a while neither takes its counts off the
+others' nor adds them again later.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ class RouterState(Struct, frozen=True):
 
 
 class MetricTotals(Struct):
-    """What the routers count, by a router's address. `buckets`: by upper bound, seconds; `gauges`, added up: by metric and consumer."""
+    """What the routers count, by a router's address. `buckets`: by upper bound, seconds; `gauges`,
+    added up: by metric and consumer.
+    """
 
     decisions: Counter[tuple[str, DecisionKey]]
     results: Counter[tuple[str, tuple[str, str]]]  # provider, status
@@ -54,7 +58,9 @@ class MetricTotals(Struct):
 
 
 def scrape_all(urls: Sequence[str]) -> MetricTotals:
-    """Read every address, one after the other; it blocks, at most two seconds for each. It never raises."""
+    """Read every address, one after the other; it blocks, at most two seconds for each. It never
+    raises.
+    """
     totals = MetricTotals(Counter(), Counter(), Counter(), Counter())
     totals.routers = tuple(_scrape(url, totals) for url in urls)
     return totals
@@ -73,22 +79,32 @@ def _scrape(url: str, totals: MetricTotals) -> RouterState:
     try:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https"):
-            return RouterState(shown, "is no http or https address: correct the setting console.metrics")
+            return RouterState(
+                shown, "is no http or https address: correct the setting console.metrics"
+            )
         address = url if parts.path not in ("", "/") else f"{url.rstrip('/')}/metrics"
         with urlopen(Request(address), timeout=WITHIN_S) as answer:  # noqa: S310 - the scheme was looked at
             add_text(answer.read(MAX_PAGE_BYTES).decode("utf-8", "replace"), totals, shown)
-    except (OSError, ValueError, HTTPException) as exc:  # the last one: what answers there speaks no HTTP, or its port is no number
+    except (OSError, ValueError, HTTPException) as exc:
+        # the last one: what answers there speaks no HTTP, or its port is no number
         cause = exc.reason if isinstance(exc, URLError) else exc
         return RouterState(shown, shorten(str(cause), MAX_CAUSE))
     return RouterState(shown)
 
 
-def _add_sample(name: str, labels: dict[str, str], value: float, totals: MetricTotals, url: str) -> None:
+def _add_sample(
+    name: str, labels: dict[str, str], value: float, totals: MetricTotals, url: str
+) -> None:
     match name:
         case "router_decisions_total":
-            totals.decisions[url, (labels.get("tenant", ""), labels.get("provider", ""), labels.get("outcome", ""))] += int(value)
+            totals.decisions[
+                url,
+                (labels.get("tenant", ""), labels.get("provider", ""), labels.get("outcome", "")),
+            ] += int(value)
         case "router_results_total":
-            totals.results[url, (labels.get("provider", ""), labels.get("status", ""))] += int(value)
+            totals.results[url, (labels.get("provider", ""), labels.get("status", ""))] += int(
+                value
+            )
         case "router_decision_seconds_bucket":
             totals.buckets[url, float(labels.get("le", "inf"))] += int(value)
         case _ if name in GAUGES:

@@ -1,4 +1,6 @@
-"""What the frame hands to a command: its settings, its connection, and one way to print for people and for programs."""
+"""What the frame hands to a command: its settings, its connection, and one way to print for people
+and for programs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ Record = TypeVar("Record")
 
 
 class CommandSession:
-    """One call of a command. The settings are read when they are first used; the frame closes what was opened."""
+    """One call of a command. The settings are read when they are first used; the frame closes what
+    was opened.
+    """
 
     def __init__(self, load: Callable[[], Settings], *, as_json: bool) -> None:
         self._load = load
@@ -36,13 +40,17 @@ class CommandSession:
         return self._load()
 
     async def open_jetstream(self) -> JetStream:
-        """Return JetStream over the command's connection, which the first call opens. Raises BrokerUnavailable."""
+        """Return JetStream over the command's connection, which the first call opens. Raises
+        BrokerUnavailable.
+        """
         if self._jetstream is None:
             self._jetstream = await self._opened.enter_async_context(open_jetstream(self.settings))
         return self._jetstream
 
     async def find_missing_jetstream(self) -> NoJetStream | None:
-        """Return the error that says so if the server has no JetStream; None also if this user may not ask."""
+        """Return the error that says so if the server has no JetStream; None also if this user may
+        not ask.
+        """
         try:
             await (await self.open_jetstream()).account()
         except NoJetStream as exc:
@@ -52,7 +60,9 @@ class CommandSession:
         return None
 
     async def record(self, write: OperatorWrite) -> None:
-        """Store the audit event of a write that is done. One that cannot be stored is told, and changes the exit status."""
+        """Store the audit event of a write that is done. One that cannot be stored is told, and
+        changes the exit status.
+        """
         from router.core.crashpoints import crashpoint
         from router.operate.audit.audit_event import CLI
         from router.operate.audit.audit_log import open_audit_log
@@ -60,11 +70,16 @@ class CommandSession:
 
         crashpoint("audit_recording")
         try:
-            await open_audit_log(self.settings, await self.open_jetstream(), describe_operator(), CLI).store(write)
+            await open_audit_log(
+                self.settings, await self.open_jetstream(), describe_operator(), CLI
+            ).store(write)
         except RouterError as exc:
             self.has_unstored_audit = True
             stream = self.settings.streams.audit.name
-            complain(f"{write.command} {write.target}: {write.outcome}, but its audit event could not be stored in {stream}: {exc}")
+            complain(
+                f"{write.command} {write.target}: {write.outcome}, but its audit event "
+                f"could not be stored in {stream}: {exc}"
+            )
 
     async def serve(self, work: Coroutine[Any, Any, None]) -> int:
         """Log as the settings say, run `work` until a signal ends it, and return the exit status."""
@@ -86,7 +101,9 @@ class CommandSession:
         *,
         empty: str,
     ) -> None:
-        """Print records: for programs a line of JSON each (`fields`; without it the record itself), for people a table, or `empty`."""
+        """Print records: for programs a line of JSON each (`fields`; without it the record itself),
+        for people a table, or `empty`.
+        """
         from msgspec import to_builtins
 
         if self.as_json:

@@ -2,7 +2,8 @@
 
 first SIGTERM or SIGINT    cancel the work: it drains, then the status is 0
 the second                 cancel the drain as well: the status is 130
-SIGHUP                     reload if the process can; otherwise the same as the first SIGTERM, and logged
+SIGHUP                     reload if the process can; otherwise the same as the first SIGTERM, and
+                           logged
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ log = logs.logger(__name__)
 LAST_CHANCE_S = 1.0
 
 
-async def run_until_signal(work: Coroutine[Any, Any, None], *, reload: Callable[[], None] | None = None) -> int:
+async def run_until_signal(
+    work: Coroutine[Any, Any, None], *, reload: Callable[[], None] | None = None
+) -> int:
     """Run `work` until it ends or a signal ends it; return the exit status."""
     give_large_blocks_back()
     task = asyncio.ensure_future(work)
@@ -33,7 +36,8 @@ async def run_until_signal(work: Coroutine[Any, Any, None], *, reload: Callable[
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, signals.on_signal)
-    if reload is not None or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # under `nohup` SIGHUP stays ignored
+    # under `nohup` SIGHUP stays ignored
+    if reload is not None or signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, reload or signals.on_reload)
     with contextlib.suppress(asyncio.CancelledError):
         await task
@@ -43,9 +47,12 @@ async def run_until_signal(work: Coroutine[Any, Any, None], *, reload: Callable[
 
 
 def _exit_on_late_signals() -> None:
-    """Exit with 130 at once on a signal that comes while Python ends: asyncio gives the signals back to the system, which would kill."""
+    """Exit with 130 at once on a signal that comes while Python ends: asyncio gives the signals
+    back to the system, which would kill.
+    """
     numbers = (signal.SIGTERM, signal.SIGINT)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # one that comes between the two handlers waits, where it would kill
+    # one that comes between the two handlers waits, where it would kill
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     for number in numbers:
         asyncio.get_running_loop().remove_signal_handler(number)
         signal.signal(number, lambda *_: os._exit(INTERRUPTED))
@@ -61,8 +68,13 @@ class SignalHandler:
         self.times = 0
 
     def on_reload(self) -> None:
-        """Drain: one process cannot reload. It never counts as a second signal, because a closing terminal sends SIGHUP, too."""
-        log.warning(events.RELOAD_REFUSED, error="a reload needs --processes 2 or more: this process drains and ends")
+        """Drain: one process cannot reload. It never counts as a second signal, because a closing
+        terminal sends SIGHUP, too.
+        """
+        log.warning(
+            events.RELOAD_REFUSED,
+            error="a reload needs --processes 2 or more: this process drains and ends",
+        )
         self._drain()
 
     def on_signal(self) -> None:
@@ -82,9 +94,13 @@ class SignalHandler:
 
 
 async def serve_on_embedded_broker(
-    server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float, beside: Sequence[Child] = ()
+    server: EmbeddedServer,
+    serve: Callable[[], Awaitable[None]],
+    stop_s: float,
+    beside: Sequence[Child] = (),
 ) -> None:
-    """Serve on an embedded broker: started first, kept alive, stopped last. `stop_s`: how long serving may take to end.
+    """Serve on an embedded broker: started first, kept alive, stopped last. `stop_s`: how long
+    serving may take to end.
 
     `beside`: children that run beside it.
     """
@@ -95,8 +111,17 @@ async def serve_on_embedded_broker(
         await server.stop()
 
 
-def _build_tree(server: EmbeddedServer, serve: Callable[[], Awaitable[None]], stop_s: float, beside: Sequence[Child]) -> Supervisor:
-    """The broker is restarted if it ends; a router that ends, ends the process, as it does without an embedded broker."""
-    broker = Supervisor("broker", (Child("nats-server", server.run, shutdown_s=12.0),), intensity=Intensity(5, 30))
+def _build_tree(
+    server: EmbeddedServer,
+    serve: Callable[[], Awaitable[None]],
+    stop_s: float,
+    beside: Sequence[Child],
+) -> Supervisor:
+    """The broker is restarted if it ends; a router that ends, ends the process, as it does without
+    an embedded broker.
+    """
+    broker = Supervisor(
+        "broker", (Child("nats-server", server.run, shutdown_s=12.0),), intensity=Intensity(5, 30)
+    )
     router = Child("service", serve, shutdown_s=stop_s)
     return Supervisor("serve", (broker, router, *beside), intensity=Intensity(restarts=0))

@@ -1,4 +1,5 @@
-"""Tables: sorted, filtered and bounded by the address of their page, and exported as CSV and JSON. Pure.
+"""Tables: sorted, filtered and bounded by the address of their page, and exported as CSV and JSON.
+Pure.
 
 ?sort=-count    by a column, - for descending     ?q=text    rows of which a cell contains it
 ?limit=200      rows on the page, at most 1000    ?format=csv | json    all rows that match, as a file
@@ -44,9 +45,11 @@ class TableFilter(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True, kw_only=True):
-    """`rows` come in an order that means something; `empty` says what to do if there is none; `note` what was left out.
+    """`rows` come in an order that means something; `empty` says what to do if there is none;
+    `note` what was left out.
 
-    `choose`: the name of the row's entry by which who may write chooses rows, in boxes of the form `chosen`.
+    `choose`: the name of the row's entry by which who may write chooses rows, in boxes of the form
+    `chosen`.
     """
 
     columns: tuple[Column, ...]
@@ -58,7 +61,9 @@ class Table(Struct, frozen=True, kw_only=True):
 
 
 class TableView(Struct, frozen=True, kw_only=True):
-    """A table as an address wants it. `sorts`: for each column its next address and its present direction."""
+    """A table as an address wants it. `sorts`: for each column its next address and its present
+    direction.
+    """
 
     table: Table
     shown: Sequence[Row]
@@ -75,7 +80,14 @@ def view_table(table: Table, params: Mapping[str, str]) -> TableView:
     values = {name: params[name] for name in names if params.get(name)}
     sorts = {column.name: _build_sort(column, values) for column in table.columns}
     exports = {kind: "?" + urlencode({**values, FORMAT: kind}) for kind in ("csv", "json")}
-    return TableView(table=table, shown=rows[: _read_limit(params)], matching=len(rows), values=values, sorts=sorts, exports=exports)
+    return TableView(
+        table=table,
+        shown=rows[: _read_limit(params)],
+        matching=len(rows),
+        values=values,
+        sorts=sorts,
+        exports=exports,
+    )
 
 
 def choose_rows(table: Table, params: Mapping[str, str]) -> Sequence[Row]:
@@ -112,7 +124,11 @@ def _search(table: Table, text: str) -> Sequence[Row]:
     if not wanted:
         return table.rows
     names = [column.name for column in table.columns]
-    return [row for row in table.rows if any(wanted in str(row[name]).casefold() for name in names if row.get(name) is not None)]
+    return [
+        row
+        for row in table.rows
+        if any(wanted in str(row[name]).casefold() for name in names if row.get(name) is not None)
+    ]
 
 
 def _order(cell: Cell) -> tuple[int, float, str]:
@@ -134,4 +150,8 @@ def _build_sort(column: Column, values: Mapping[str, str]) -> tuple[str, str]:
 
 def _read_limit(params: Mapping[str, str]) -> int:
     text = params.get(LIMIT, "")
-    return min(int(text), MAX_SHOWN) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) else DEFAULT_SHOWN
+    return (
+        min(int(text), MAX_SHOWN)
+        if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text)
+        else DEFAULT_SHOWN
+    )

@@ -1,4 +1,5 @@
-"""Work: what a decision leads to, by a worker or by a provider, and the usage event that each outcome costs.
+"""Work: what a decision leads to, by a worker or by a provider, and the usage event that each
+outcome costs.
 
     model        decides: results, acknowledgements, heartbeats, metering. Pure
     known_assignments, assignment_claims, report_marks, metered_events   the ports of `model` over buckets and streams

@@ -1,14 +1,20 @@
-"""Which attempt of an invocation is the bill of its assignment: the first of all instances (docs/reference/extensions.md#covered).
+"""Which attempt of an invocation is the bill of its assignment: the first of all instances
+(docs/reference/extensions.md#covered).
 
-    claim      before the call: the first attempt has the key; every further one has an identity of its own
+    claim      before the call: the first attempt has the key; every further one has an identity of
+               its own
     release    it reached no provider: the next attempt may have it
-    reported   its worker's result came: no attempt may have the key from now on. A key of its own, which `report_marks` writes
-    end        the attempt that has it did not end well: it is billed by itself, and the first one that ends well may have the key
-    take_over  an attempt that ended well, where the one that has the key did not, or never ended: its router died
+    reported   its worker's result came: no attempt may have the key from now on. A key of its own,
+               which `report_marks` writes
+    end        the attempt that has it did not end well: it is billed by itself, and the first one
+               that ends well may have the key
+    take_over  an attempt that ended well, where the one that has the key did not, or never ended:
+               its router died
 
-Each write names the revision that it replaces, so no attempt takes the key from another one that has it by now. A claim whose caller is
-cancelled, or whose publish ack is lost, may be stored, and its attempt is never made: it is given back in the background.
-The worker's result has the identity of the assignment too, so it is the duplicate of the attempt that has the key.
+Each write names the revision that it replaces, so no attempt takes the key from another one that
+has it by now. A claim whose caller is cancelled, or whose publish ack is lost, may be stored, and
+its attempt is never made: it is given back in the background. The worker's result has the identity
+of the assignment too, so it is the duplicate of the attempt that has the key.
 """
 
 from __future__ import annotations
@@ -19,7 +25,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from router.contracts.assignment import Assignment
-from router.contracts.assignment_record import invoked_key, read_unmarked, reported_key, unmarked_key
+from router.contracts.assignment_record import (
+    invoked_key,
+    read_unmarked,
+    reported_key,
+    unmarked_key,
+)
 from router.core.errors import BrokerUnavailable, Conflict, RouterError, StorageFull
 from router.core.ids import bucket_prefix
 from router.delivery.kv.documents import EXPECTED, PURGE, DocumentBucket
@@ -33,15 +44,20 @@ ENDED = b"ended"  # in place of an attempt
 GIVE_BACK_EVERY_S = 0.2
 LAST_S = 1.0  # when the process stops
 YOUNG = 0.75  # of the duplicate window; the rest is for an event that is stored late
-MAX_UNSURE, SHARE = 10_000, 1_000  # claims of which it is not known whether they are stored: of all tenants, of each
+# claims of which it is not known whether they are stored: of all tenants, of each
+MAX_UNSURE, SHARE = 10_000, 1_000
 
 
 class AssignmentClaims:
-    """`assignments`, `invocations`: the buckets; `window_s`: the duplicate window of the usage stream.
+    """`assignments`, `invocations`: the buckets; `window_s`: the duplicate window of the usage
+    stream.
 
-    `may_claim`, `claim`, `is_reported`, `has` and `take_over` raise BrokerUnavailable."""
+    `may_claim`, `claim`, `is_reported`, `has` and `take_over` raise BrokerUnavailable.
+    """
 
-    def __init__(self, jetstream: JetStream, assignments: str, invocations: str, *, window_s: float) -> None:
+    def __init__(
+        self, jetstream: JetStream, assignments: str, invocations: str, *, window_s: float
+    ) -> None:
         self._jetstream = jetstream
         self._claims = WriteOnceKv(jetstream, assignments)
         self._records = DocumentBucket(jetstream, invocations)
@@ -63,7 +79,9 @@ class AssignmentClaims:
                     await self._give_back_all()
 
     async def claim(self, assignment_id: str, attempt: str) -> int | None:
-        """The claim's revision, if this attempt, the key of its record, is the first. StorageFull. Ask `may_claim` before."""
+        """The claim's revision, if this attempt, the key of its record, is the first. StorageFull.
+        Ask `may_claim` before.
+        """
         try:
             created = await self._claims.try_create(invoked_key(assignment_id), attempt.encode())
         except (asyncio.CancelledError, BrokerUnavailable):
@@ -72,15 +90,22 @@ class AssignmentClaims:
         return _find_own(created, attempt)
 
     async def may_claim(self, known: Assignment, deadline_ms: int) -> bool:
-        """Whether an attempt that ends by this deadline may be the bill: no worker has reported that the stream may not know any more.
+        """Whether an attempt that ends by this deadline may be the bill: no worker has reported
+        that the stream may not know any more.
 
-        Where an assignment is young, each of its reports is a duplicate of the attempt in the stream, marked or not."""
+        Where an assignment is young, each of its reports is a duplicate of the attempt in the
+        stream, marked or not.
+        """
         if await self.is_reported(known.assignment_id):
             return False
-        return deadline_ms - known.requested_at_ms <= self._young_ms or not await self._has_note(known)
+        return deadline_ms - known.requested_at_ms <= self._young_ms or not await self._has_note(
+            known
+        )
 
     async def _has_note(self, known: Assignment) -> bool:
-        """Whether its worker may have reported when no instance knew that its provider can be invoked."""
+        """Whether its worker may have reported when no instance knew that its provider can be
+        invoked.
+        """
         note = await self._claims.find(unmarked_key(known.tenant_id, known.provider_id))
         return note is not None and known.requested_at_ms <= read_unmarked(note)
 
@@ -95,7 +120,9 @@ class AssignmentClaims:
         return await self._claims.find(invoked_key(record.assignment_id)) == record.key.encode()
 
     async def end(self, assignment_id: str, attempt: str) -> None:
-        """By the attempt that had it first, unless another one took it over. Where it cannot be written now, it is given back later."""
+        """By the attempt that had it first, unless another one took it over. Where it cannot be
+        written now, it is given back later.
+        """
         try:
             entry = await self._claims.get(invoked_key(assignment_id))
             if entry is not None and entry.value == attempt.encode():
@@ -105,19 +132,27 @@ class AssignmentClaims:
             self._doubt(assignment_id, attempt)
 
     def release(self, assignment_id: str, revision: int) -> None:
-        """By the attempt that claimed it at this revision; nothing where another one has the key since.
+        """By the attempt that claimed it at this revision; nothing where another one has the key
+        since.
 
         Not waited for. Where this is lost, the assignment is billed by its worker's result.
         """
         head = head_of({**PURGE, EXPECTED: str(revision)})
-        self._jetstream.connection.publish_nowait(self._prefix + invoked_key(assignment_id), b"", "", head)
+        self._jetstream.connection.publish_nowait(
+            self._prefix + invoked_key(assignment_id), b"", "", head
+        )
 
     async def take_over(self, assignment_id: str, attempt: str) -> bool:
-        """Whether the attempt has the key afterwards. An attempt that ended well has no record any more, and keeps the key."""
+        """Whether the attempt has the key afterwards. An attempt that ended well has no record any
+        more, and keeps the key.
+        """
         entry = await self._claims.get(invoked_key(assignment_id))
         if entry is None or await self.is_reported(assignment_id):
             return False
-        if entry.value != ENDED and await self._records.get(entry.value.decode("ascii", "replace")) is None:
+        if (
+            entry.value != ENDED
+            and await self._records.get(entry.value.decode("ascii", "replace")) is None
+        ):
             return False
         try:
             await self._claims.put(entry.key, attempt.encode(), revision=entry.revision)
@@ -128,7 +163,11 @@ class AssignmentClaims:
     def _doubt(self, assignment_id: str, attempt: str) -> None:
         """Beyond the bound these assignments are billed by their results."""
         tenant, place = _find_tenant(attempt), (assignment_id, attempt)
-        if place not in self.unsure and len(self.unsure) < MAX_UNSURE and self._unsure_of[tenant] < SHARE:
+        if (
+            place not in self.unsure
+            and len(self.unsure) < MAX_UNSURE
+            and self._unsure_of[tenant] < SHARE
+        ):
             self.unsure[place] = None
             self._unsure_of[tenant] += 1
 
@@ -145,7 +184,8 @@ class AssignmentClaims:
             self._unsure_of -= Counter([_find_tenant(attempt)])
 
     async def _give_back(self, assignment_id: str, attempt: str) -> None:
-        # Written, and not only read: a write comes after the one of the claim, which may still be under way.
+        # Written, and not only read: a write comes after the one of the claim, which may still be
+        # under way.
         key = invoked_key(assignment_id)
         revision = _find_own(await self._claims.try_create(key, ENDED), attempt)
         if revision is not None:

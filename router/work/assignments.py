@@ -1,7 +1,9 @@
-"""List the bucket of known assignments for people: newest first, each with its latest acknowledgement.
+"""List the bucket of known assignments for people: newest first, each with its latest
+acknowledgement.
 
-An acknowledgement is stored after its assignment, so going downwards it is met first and waits for its record: one pass,
-and nothing is asked twice. What was written over leaves a hole, which costs a question.
+An acknowledgement is stored after its assignment, so going downwards it is met first and waits for
+its record: one pass, and nothing is asked twice. What was written over leaves a hole, which costs a
+question.
 """
 
 from __future__ import annotations
@@ -43,7 +45,9 @@ class StoredAssignment(Struct, frozen=True):
         return self.ack.status if self.ack is not None else UNACKNOWLEDGED
 
     def known_status(self, *, reads_acks: bool) -> str | None:
-        """The status; None if the router does not listen for acknowledgements, because then a missing one means nothing."""
+        """The status; None if the router does not listen for acknowledgements, because then a
+        missing one means nothing.
+        """
         return self.status if self.ack is not None or reads_acks else None
 
     def list_fields(self, *, reads_acks: bool) -> dict[str, object]:
@@ -58,16 +62,25 @@ class StoredAssignment(Struct, frozen=True):
             "provider_id": known.provider_id,
             "pushed_at": self.stored_at,
             "status": self.known_status(reads_acks=reads_acks),
-            "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat() if ack is not None else None,
+            "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat()
+            if ack is not None
+            else None,
             "message": ack.message if ack is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
 
 async def list_assignments(
-    jetstream: JetStream, bucket: str, *, tenant: str | None = None, status: str | None = None, limit: int = 50
+    jetstream: JetStream,
+    bucket: str,
+    *,
+    tenant: str | None = None,
+    status: str | None = None,
+    limit: int = 50,
 ) -> AsyncIterator[StoredAssignment]:
-    """At most `limit`, of one tenant or status where asked; none when there is no such bucket. Raises BrokerUnavailable."""
+    """At most `limit`, of one tenant or status where asked; none when there is no such bucket.
+    Raises BrokerUnavailable.
+    """
     acks: dict[str, AssignmentAck] = {}
     given = 0
     async for stored in _read_downwards(jetstream, f"KV_{bucket}"):
@@ -75,7 +88,10 @@ async def list_assignments(
         if key.endswith(ACK_SUFFIX):
             if (state := _state(stored)) is not None:
                 acks[key.removesuffix(ACK_SUFFIX)] = state
-        elif not key.endswith(OF_INVOCATIONS) and (found := _read_stored(stored, acks.pop(key, None))) is not None:
+        elif (
+            not key.endswith(OF_INVOCATIONS)
+            and (found := _read_stored(stored, acks.pop(key, None))) is not None
+        ):
             if tenant in (None, found.known.tenant_id) and status in (None, found.status):
                 yield found
                 given += 1
@@ -83,12 +99,20 @@ async def list_assignments(
                 return
 
 
-async def find_assignment(jetstream: JetStream, bucket: str, assignment_id: str) -> StoredAssignment | None:
-    """The assignment of this id; None: it was never stored, or its time in the bucket is over. Raises BrokerUnavailable."""
-    stored = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + ids.key(assignment_id))
+async def find_assignment(
+    jetstream: JetStream, bucket: str, assignment_id: str
+) -> StoredAssignment | None:
+    """The assignment of this id; None: it was never stored, or its time in the bucket is over.
+    Raises BrokerUnavailable.
+    """
+    stored = await jetstream.get_last(
+        f"KV_{bucket}", ids.bucket_prefix(bucket) + ids.key(assignment_id)
+    )
     if stored is None:
         return None
-    said = await jetstream.get_last(f"KV_{bucket}", ids.bucket_prefix(bucket) + assignment_ack_key(assignment_id))
+    said = await jetstream.get_last(
+        f"KV_{bucket}", ids.bucket_prefix(bucket) + assignment_ack_key(assignment_id)
+    )
     return _read_stored(stored, _state(said) if said is not None else None)
 
 
@@ -99,7 +123,9 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[St
     first, upper = max(info["state"]["first_seq"], 1), info["state"]["last_seq"]
     while upper >= first:
         lower = max(first, upper - MAX_CONCURRENT_READS + 1)
-        for stored in await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))):
+        for stored in await asyncio.gather(
+            *(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))
+        ):
             if stored is not None:
                 yield stored
         upper = lower - 1

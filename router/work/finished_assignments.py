@@ -1,4 +1,6 @@
-"""Removes finished assignments from their stream: which ones, after how long, and what is counted and logged."""
+"""Removes finished assignments from their stream: which ones, after how long, and what is counted
+and logged.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,12 @@ from router.process.observability import LogRateLimit, Metrics, events, logs
 log = logs.logger(__name__)
 
 
-def build_finished_removal(settings: Settings, jetstream: JetStream, metrics: Metrics, infos: SharedInfo | None = None) -> FinishedRemoval:
-    """The removal, run by a child every `settings.assignment.removal_every_ms`; records stay in the bucket."""
+def build_finished_removal(
+    settings: Settings, jetstream: JetStream, metrics: Metrics, infos: SharedInfo | None = None
+) -> FinishedRemoval:
+    """The removal, run by a child every `settings.assignment.removal_every_ms`; records stay in the
+    bucket.
+    """
     seldom = LogRateLimit(every_s=60.0)
 
     def count(removed: int) -> None:
@@ -21,7 +27,9 @@ def build_finished_removal(settings: Settings, jetstream: JetStream, metrics: Me
 
     def tell(exc: RouterError) -> None:
         if seldom.allow("kept"):
-            log.warning(events.ASSIGNMENTS_KEPT, stream=settings.streams.assignments.name, cause=str(exc))
+            log.warning(
+                events.ASSIGNMENTS_KEPT, stream=settings.streams.assignments.name, cause=str(exc)
+            )
 
     return FinishedRemoval(jetstream, _rules(settings), count, tell, infos=infos)
 
@@ -32,5 +40,6 @@ def _rules(settings: Settings) -> RemovalRules:
         stream=stream.name,
         subjects=tuple(settings.assignment.subjects),
         every=settings.assignment.removal_every_ms / 1000,
-        keep=stream.duplicate_window_ms / 1000,  # the server needs them that long to detect duplicates
+        # the server needs them that long to detect duplicates
+        keep=stream.duplicate_window_ms / 1000,
     )

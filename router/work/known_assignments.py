@@ -1,4 +1,6 @@
-"""The stored assignments: their bucket with the cache of this process in front of it, and the acks of workers."""
+"""The stored assignments: their bucket with the cache of this process in front of it, and the acks
+of workers.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +21,18 @@ from router.work.model import AssignmentCache
 
 
 class AssignmentStore:
-    """`decide.model.push.AssignmentBucket` over the bucket; a new assignment goes into the cache, so that its result needs no lookup.
+    """`decide.model.push.AssignmentBucket` over the bucket; a new assignment goes into the cache,
+    so that its result needs no lookup.
 
     `on_assigned` gets tenant, provider and id of each assignment that this instance has stored.
     """
 
     def __init__(
-        self, jetstream: JetStream, bucket: str, known: AssignmentCache, on_assigned: Callable[[str, str, str], None] = lambda *_: None
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        known: AssignmentCache,
+        on_assigned: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
         records = WriteOnceKv(jetstream, bucket)
         self._records = records
@@ -51,10 +58,11 @@ class AssignmentStore:
 
 
 class AssignmentAckStore:
-    """`acks.AssignmentStates`: stores the newest ack of a known assignment, which `router assignments` shows.
+    """`acks.AssignmentStates`: stores the newest ack of a known assignment, which `router
+    assignments` shows.
 
-    Published without waiting, because no decision depends on it. The ack of an unknown assignment is not stored, so that workers cannot
-    fill the bucket.
+    Published without waiting, because no decision depends on it. The ack of an unknown assignment
+    is not stored, so that workers cannot fill the bucket.
     """
 
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
@@ -63,4 +71,6 @@ class AssignmentAckStore:
 
     def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
         if known is not None:
-            self._connection.publish_nowait(self._prefix + assignment_ack_key(ack.assignment_id), assignment_ack_bytes(ack))
+            self._connection.publish_nowait(
+                self._prefix + assignment_ack_key(ack.assignment_id), assignment_ack_bytes(ack)
+            )

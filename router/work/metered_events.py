@@ -1,4 +1,6 @@
-"""Reads back usage events that were stored before, by the publish ack of a duplicate: `reports.MeteredEvents` over the usage stream."""
+"""Reads back usage events that were stored before, by the publish ack of a duplicate:
+`reports.MeteredEvents` over the usage stream.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ LIMIT = 10_000  # events kept, some 10 MB; each tenant has a share
 
 
 class StoredUsage:
-    """The events of a stream never change, so each is asked for once. A reconnect clears them: a killed server may have lost the last."""
+    """The events of a stream never change, so each is asked for once. A reconnect clears them: a
+    killed server may have lost the last.
+    """
 
     def __init__(self, jetstream: JetStream) -> None:
         self._jetstream = jetstream
@@ -40,11 +44,20 @@ class StoredUsage:
             stored = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
         except BrokerRefused as exc:
             raise BrokerUnavailable(f"stream {publish_ack.stream}: {exc}") from exc
-        return None if stored is None or stored.headers.get("Nats-Msg-Id") != publish_ack.id else _read_event(stored)
+        return (
+            None
+            if stored is None or stored.headers.get("Nats-Msg-Id") != publish_ack.id
+            else _read_event(stored)
+        )
 
 
 def _read_event(stored: StoredMessage) -> MeteredEvent | None:
     event = read_usage_event(stored.data)
     if event is None:
         return None
-    return MeteredEvent(event, nanos(stored.time), stored.headers.get(RESERVATION_HEADER), ATTEMPT_HEADER in stored.headers)
+    return MeteredEvent(
+        event,
+        nanos(stored.time),
+        stored.headers.get(RESERVATION_HEADER),
+        ATTEMPT_HEADER in stored.headers,
+    )

@@ -1,15 +1,22 @@
-"""What says that an assignment's worker has reported, or that this is not known (docs/reference/extensions.md#covered).
+"""What says that an assignment's worker has reported, or that this is not known
+(docs/reference/extensions.md#covered).
 
-    its provider can be invoked    a mark under the assignment's key: no attempt from now on is its bill
-    it cannot                      it may be registered later. One note, for all reports of this tenant from this provider,
-                                   says that those of assignments requested until then may have no mark
+    its provider can be invoked    a mark under the assignment's key: no attempt from now on is its
+                                   bill
+    it cannot                      it may be registered later. One note, for all reports of this
+                                   tenant from this provider,
+                                   says that those of assignments requested until then may have no
+                                   mark
 
-A mark and a note are effects of the result: stored before its ack. So where a process dies between, the result comes again with them.
-A mark is stored before the usage event too: an attempt that claims the assignment without seeing it has its event while the stream knows
-the result's as a duplicate. A note is stored beside the event, so that a bucket without room delays no ordinary result's bill; it is
-written ahead, and covers the reports of some minutes: they pay a look in a cache.
+A mark and a note are effects of the result: stored before its ack. So where a process dies between,
+the result comes again with them. A mark is stored before the usage event too: an attempt that
+claims the assignment without seeing it has its event while the stream knows the result's as a
+duplicate. A note is stored beside the event, so that a bucket without room delays no ordinary
+result's bill; it is written ahead, and covers the reports of some minutes: they pay a look in a
+cache.
 
-Two instances write one note by clocks that may differ. So an instance relies on a note only up to SPARE_MS before its end.
+Two instances write one note by clocks that may differ. So an instance relies on a note only up to
+SPARE_MS before its end.
 """
 
 from __future__ import annotations
@@ -34,13 +41,22 @@ MAX_NOTES = 10_000  # pairs of tenant and provider, of which each tenant has its
 
 
 class ReportMarks:
-    """`results.Marks`. `can_be_invoked`: a provider, as far as this instance knows. `clock`: the server's."""
+    """`results.Marks`. `can_be_invoked`: a provider, as far as this instance knows. `clock`: the
+    server's.
+    """
 
-    def __init__(self, jetstream: JetStream, assignments: str, can_be_invoked: Callable[[str], bool], clock: Clock) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        assignments: str,
+        can_be_invoked: Callable[[str], bool],
+        clock: Clock,
+    ) -> None:
         self._prefix = jetstream.write_subject(bucket_prefix(assignments))
         self._can_be_invoked = can_be_invoked
         self._clock = clock
-        self._notes: BoundedCache[str, int] = BoundedCache(MAX_NOTES)  # those that are stored: until when
+        # those that are stored: until when
+        self._notes: BoundedCache[str, int] = BoundedCache(MAX_NOTES)
 
     def find(self, known: Assignment) -> ReportMark | None:
         """What is to be stored beside the report of this assignment; nearly always nothing."""
@@ -51,7 +67,9 @@ class ReportMarks:
         return self._make_note(known, pair) if until_ms is None else None
 
     def _make_mark(self, assignment_id: str) -> Effect:
-        return Effect(self._prefix + reported_key(assignment_id), REPORTED, f"reported:{assignment_id}")
+        return Effect(
+            self._prefix + reported_key(assignment_id), REPORTED, f"reported:{assignment_id}"
+        )
 
     def _make_note(self, known: Assignment, pair: str) -> ReportMark:
         latest_ms = max(round(self._clock() * 1000), known.requested_at_ms)

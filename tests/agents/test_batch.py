@@ -10,7 +10,15 @@ import pytest
 from router.agents.adapter import Context, Outgoing
 from router.agents.envelope import Envelope
 from router.core.errors import Poison
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, PublishAck, Retry
+from router.core.outcome import (
+    MAXDELIVER_EXHAUSTED,
+    PROCESSING_ERROR,
+    VALIDATION_FAILED,
+    Dead,
+    Done,
+    PublishAck,
+    Retry,
+)
 from router.core.signatures import HandlerMisused
 from tests.support.agents import BatchBench, a_batch_bench, a_message
 from tests.support.counting_agent import COUNTED
@@ -32,10 +40,14 @@ def sent_notes(outcome: Done) -> list[str]:
 
 
 def stored_notes(bench: BatchBench) -> list[str]:
-    return [orjson.loads(row[0])["payload"]["note"] for row in bench.rows("SELECT content FROM events")]
+    return [
+        orjson.loads(row[0])["payload"]["note"] for row in bench.rows("SELECT content FROM events")
+    ]
 
 
-def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_ack(bench: BatchBench) -> None:
+def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_ack(
+    bench: BatchBench,
+) -> None:
     """MF-4."""
     (outcome,) = bench.batch.handle([a_message(1)])
     assert len(ids_of(outcome)) == 1
@@ -43,7 +55,9 @@ def test_a_new_message_is_applied_and_its_messages_are_to_be_stored_before_the_a
     assert bench.times("k-1") == 1
 
 
-def test_a_redelivery_of_what_was_applied_sends_what_has_no_publish_ack_and_applies_nothing(bench: BatchBench) -> None:
+def test_a_redelivery_of_what_was_applied_sends_what_has_no_publish_ack_and_applies_nothing(
+    bench: BatchBench,
+) -> None:
     """MF-4, MF-6."""
     (first,) = bench.batch.handle([a_message(1)])
     (again,) = bench.reopen().batch.handle([a_message(1, deliveries=2)])
@@ -56,14 +70,18 @@ def test_a_redelivery_of_what_was_sent_is_only_acknowledged(bench: BatchBench) -
     (first,) = bench.batch.handle([a_message(1)])
     bench.publish_acks.note([PublishAck(ids_of(first)[0], "MESHFORGE_EVENTS", 9, False)])
     bench.batch.handle([a_message(2)])  # takes the mark along
-    assert bench.rows("SELECT stored_stream, stored_seq FROM outgoing WHERE place = 1") == [("MESHFORGE_EVENTS", 9)]
+    assert bench.rows("SELECT stored_stream, stored_seq FROM outgoing WHERE place = 1") == [
+        ("MESHFORGE_EVENTS", 9)
+    ]
     (again,) = bench.batch.handle([a_message(1, deliveries=2)])
     assert ids_of(again) == []
 
 
 def test_the_same_key_twice_in_one_batch_is_applied_once(bench: BatchBench) -> None:
     """MF-7."""
-    first, second, third = bench.batch.handle([a_message(1, "k"), a_message(2, "k"), a_message(3, "k")])
+    first, second, third = bench.batch.handle(
+        [a_message(1, "k"), a_message(2, "k"), a_message(3, "k")]
+    )
     assert ids_of(first) == ids_of(second) == ids_of(third)
     assert bench.times("k") == 1
 
@@ -85,14 +103,29 @@ def raising(exc: BaseException) -> NoReturn:
 def test_one_that_exits_harms_no_other_of_its_batch(bench: BatchBench, exc: BaseException) -> None:
     """An exit passed through the store's thread and ended the agent, at each delivery anew."""
     apply = bench.adapter.apply
-    bench.adapter.apply = lambda ctx, envelope: raising(exc) if ctx.idempotency_key == "k-2" else apply(ctx, envelope)
+    bench.adapter.apply = lambda ctx, envelope: (
+        raising(exc) if ctx.idempotency_key == "k-2" else apply(ctx, envelope)
+    )
     good, bad, other = bench.batch.handle([a_message(1), a_message(2), a_message(3)])
     assert [type(outcome) for outcome in (good, bad, other)] == [Done, Retry, Done]
     assert bench.statuses() == {"k-1": "applied", "k-2": "received", "k-3": "applied"}
 
 
-@pytest.mark.parametrize("answer", [True, False, "counted", {"key": 1}, Outgoing(COUNTED, "counted"), [None], [Outgoing(COUNTED, "c"), 1]])
-def test_an_apply_that_answers_nonsense_ends_the_agent_and_spends_no_attempt(bench: BatchBench, answer: object) -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        True,
+        False,
+        "counted",
+        {"key": 1},
+        Outgoing(COUNTED, "counted"),
+        [None],
+        [Outgoing(COUNTED, "c"), 1],
+    ],
+)
+def test_an_apply_that_answers_nonsense_ends_the_agent_and_spends_no_attempt(
+    bench: BatchBench, answer: object
+) -> None:
     """Whatever else was in its batch is undone; once `apply` is mended all of it is applied."""
     bench.adapter.apply = lambda ctx, envelope: answer
     for _ in range(bench.limit + 1):
@@ -112,7 +145,9 @@ def test_one_that_failed_is_applied_once_it_works(bench: BatchBench) -> None:
 
 
 def test_the_same_key_with_other_content_is_applied_as_it_was_stored(bench: BatchBench) -> None:
-    """MF-11: the second message comes while the first waits for its retry; the store keeps the first one's content."""
+    """MF-11: the second message comes while the first waits for its retry; the store keeps the
+    first one's content.
+    """
     bench.batch.handle([a_message(1, "k", fail=1, note="first")])
     (second,) = bench.batch.handle([a_message(2, "k", note="second")])
     assert isinstance(second, Done)
@@ -132,7 +167,9 @@ def test_a_body_without_a_time_keeps_the_time_that_was_stored(bench: BatchBench)
     assert orjson.loads(again.effects[0].data)["ts"] == orjson.loads(content)["ts"]
 
 
-def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_dead_letter(bench: BatchBench) -> None:
+def test_attempts_are_written_down_before_they_are_made_and_the_last_one_is_a_dead_letter(
+    bench: BatchBench,
+) -> None:
     """MF-8."""
     outcomes = [bench.batch.handle([a_message(1, fail=99)])[0] for _ in range(5)]
     assert [type(outcome) for outcome in outcomes] == [Retry, Retry, Retry, Retry, Dead]
@@ -194,7 +231,9 @@ def test_a_message_that_the_server_would_not_take_is_refused(tmp_path: Path) -> 
     assert isinstance(outcome, Dead)
 
 
-def test_a_message_to_no_stream_of_ours_is_refused_before_it_holds_everything_up(tmp_path: Path) -> None:
+def test_a_message_to_no_stream_of_ours_is_refused_before_it_holds_everything_up(
+    tmp_path: Path,
+) -> None:
     class Stray(Saying):
         answers = (Outgoing("elsewhere.x", "t"),)
 
@@ -205,7 +244,13 @@ def test_a_message_to_no_stream_of_ours_is_refused_before_it_holds_everything_up
 
 
 @pytest.mark.parametrize(
-    "answer", [Outgoing("evt.*", "t"), Outgoing("evt.a b", "t"), Outgoing("evt.a", "a b"), Outgoing("evt.a", "t", object())]
+    "answer",
+    [
+        Outgoing("evt.*", "t"),
+        Outgoing("evt.a b", "t"),
+        Outgoing("evt.a", "a b"),
+        Outgoing("evt.a", "t", object()),
+    ],
 )
 def test_what_can_be_no_message_is_refused(tmp_path: Path, answer: Outgoing) -> None:
     adapter = Saying()

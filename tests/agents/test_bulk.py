@@ -29,13 +29,18 @@ def test_every_row_is_written_whole_however_many_handfuls_they_are() -> None:
     assert found == [(number, bytes(data), "blob", "x") for number, data in rows]
 
 
-@pytest.mark.parametrize(("status", "is_one"), [("received", True), ("applied", True), ("dead", True), ("done", False), ("", False)])
+@pytest.mark.parametrize(
+    ("status", "is_one"),
+    [("received", True), ("applied", True), ("dead", True), ("done", False), ("", False)],
+)
 def test_a_store_knows_three_states_of_an_event(status: str, is_one: bool) -> None:
     db = sqlite3.connect(":memory:")
     for script in MIGRATIONS:
         db.executescript(script)
     try:
-        db.execute("INSERT INTO events VALUES (1, 'a', 'k', 's', 1, 'x', x'', ?, 1, NULL)", (status,))
+        db.execute(
+            "INSERT INTO events VALUES (1, 'a', 'k', 's', 1, 'x', x'', ?, 1, NULL)", (status,)
+        )
     except sqlite3.IntegrityError:
         assert not is_one
     else:

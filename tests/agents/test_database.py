@@ -1,4 +1,6 @@
-"""The store's file: one process, this version, on the disk when a commit returns; what goes wrong is said, and nothing is acked."""
+"""The store's file: one process, this version, on the disk when a commit returns; what goes wrong
+is said, and nothing is acked.
+"""
 
 import multiprocessing
 import os
@@ -48,11 +50,15 @@ def test_a_commit_is_synced(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_newer_schema_is_refused_and_an_older_one_brought_forward(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_newer_schema_is_refused_and_an_older_one_brought_forward(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "s.db"
     with a_batch_bench(path) as bench:
         bench.batch.handle([a_message(1)])
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE events ADD COLUMN note TEXT;"))
+    monkeypatch.setattr(
+        schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE events ADD COLUMN note TEXT;")
+    )
     with a_batch_bench(path) as bench:
         assert bench.rows("SELECT idempotency_key, note FROM events") == [("k-1", None)]
     monkeypatch.undo()
@@ -103,7 +109,9 @@ def _fill(bench: BatchBench) -> None:
         bench.batch.handle([a_message(number) for number in range(start, start + 100)])
 
 
-def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """MF-4: the message spends no attempt on it, and no dead letter is written."""
     with a_batch_bench(tmp_path / "s.db") as bench:
 
@@ -115,7 +123,9 @@ def test_a_store_that_fails_while_an_agent_reads_its_state_is_no_messages_fault(
             bench.batch.handle([a_message(1)])
 
 
-def test_a_file_that_another_program_holds_is_said_to_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_another_program_holds_is_said_to_be_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("router.agents.database.BUSY_MS", 10)
     with a_batch_bench(tmp_path / "s.db") as bench:
         backup = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
@@ -142,7 +152,9 @@ def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> Non
 
 
 def test_what_is_left_is_found_without_a_look_at_what_is_done(tmp_path: Path) -> None:
-    """A store of a million events opens as fast as an empty one: each query of the start has an index of what is open."""
+    """A store of a million events opens as fast as an empty one: each query of the start has an
+    index of what is open.
+    """
     with a_batch_bench(tmp_path / "s.db") as bench:
         bench.batch.handle([a_message(number) for number in range(1, 300)])
         asked: list[str] = []
@@ -153,7 +165,10 @@ def test_what_is_left_is_found_without_a_look_at_what_is_done(tmp_path: Path) ->
         bench.database.connection.set_trace_callback(None)
         plans = [str(bench.rows(f"EXPLAIN QUERY PLAN {query}")) for query in asked]
     assert len(plans) == 4
-    assert [("events_received" in plan, "outgoing_unsent" in plan, "SCAN events'" in plan) for plan in plans[:2]] == [
+    assert [
+        ("events_received" in plan, "outgoing_unsent" in plan, "SCAN events'" in plan)
+        for plan in plans[:2]
+    ] == [
         (True, False, False),
         (False, True, False),
     ]

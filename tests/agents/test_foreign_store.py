@@ -1,4 +1,6 @@
-"""A store that another program wrote to: an agent refuses to open it, and `router agent verify` reports it."""
+"""A store that another program wrote to: an agent refuses to open it, and `router agent verify`
+reports it.
+"""
 
 import json
 import sqlite3
@@ -68,13 +70,20 @@ def test_a_schema_that_is_not_ours_is_seen_and_refused(store: Path, statement: s
     assert failing(store) == {"schema"}
     (said,) = [one.detail for one in verify(store) if one.name == "schema"]
     assert said.isprintable()
-    with pytest.raises(Misconfigured, match="differs from an agent's event store"), a_batch_bench(store):
+    with (
+        pytest.raises(Misconfigured, match="differs from an agent's event store"),
+        a_batch_bench(store),
+    ):
         pass
 
 
 @pytest.mark.parametrize("statement", FAR_AWAY)
-def test_a_position_behind_which_nothing_can_follow_is_seen_and_refused(store: Path, statement: str) -> None:
-    """A position of 2^63 - 1: the next one is no number of SQLite's, at each start and with each message."""
+def test_a_position_behind_which_nothing_can_follow_is_seen_and_refused(
+    store: Path, statement: str
+) -> None:
+    """A position of 2^63 - 1: the next one is no number of SQLite's, at each start and with each
+    message.
+    """
     write(store, statement)
     assert "positions" in failing(store)
     with pytest.raises(Misconfigured, match="restore a copy"), a_batch_bench(store):
@@ -90,17 +99,27 @@ def test_attempts_that_are_no_count_are_seen(store: Path, attempts: str) -> None
         assert [type(one) for one in bench.batch.handle([a_message(1), a_message(2)])][1] is Done
 
 
-# -- what a command may do to the commands behind it ---------------------------------------------------------------
+# -- what a command may do to the commands behind it -----------------------------------------------
 
 
 def a_posting(sequence: int, amount: int, account: str = "acme") -> bytes:
-    return json.dumps({"type": "post", "idempotency_key": f"k-{sequence}", "payload": {"account": account, "amount": amount}}).encode()
+    return json.dumps(
+        {
+            "type": "post",
+            "idempotency_key": f"k-{sequence}",
+            "payload": {"account": account, "amount": amount},
+        }
+    ).encode()
 
 
-def test_amounts_that_add_up_above_64_bits_refuse_their_command_and_not_the_account(tmp_path: Path) -> None:
+def test_amounts_that_add_up_above_64_bits_refuse_their_command_and_not_the_account(
+    tmp_path: Path,
+) -> None:
     amounts = (FAR, 2**64 - 1, FAR, -FAR, -FAR, -FAR, 5)
     with a_batch_bench(tmp_path / "l.db", Ledger()) as bench:
-        outcomes = bench.batch.handle([a_message(n, body=a_posting(n, amount)) for n, amount in enumerate(amounts)])
+        outcomes = bench.batch.handle(
+            [a_message(n, body=a_posting(n, amount)) for n, amount in enumerate(amounts)]
+        )
         (balance,) = bench.rows("SELECT value FROM memory")
     assert [type(one) for one in outcomes] == [Done, Dead, Dead, Done, Done, Dead, Done]
     assert json.loads(balance[0]) == 5 - FAR
@@ -108,7 +127,12 @@ def test_amounts_that_add_up_above_64_bits_refuse_their_command_and_not_the_acco
 
 def test_an_accounts_name_has_a_length(tmp_path: Path) -> None:
     with a_batch_bench(tmp_path / "l.db", Ledger()) as bench:
-        outcomes = bench.batch.handle([a_message(n, body=a_posting(n, 1, name)) for n, name in enumerate(("", "a" * 129, "a"))])
+        outcomes = bench.batch.handle(
+            [
+                a_message(n, body=a_posting(n, 1, name))
+                for n, name in enumerate(("", "a" * 129, "a"))
+            ]
+        )
     assert [type(one) for one in outcomes] == [Dead, Dead, Done]
 
 
@@ -129,13 +153,16 @@ def test_a_state_beyond_its_bounds_is_refused_with_its_message_alone(tmp_path: P
     """SQLite refuses a gigabyte, and the agent ended with it, at each start."""
     sizes = ((MAX_STATE_NAME + 1, 1), (0, 1), (1, MAX_STATE_VALUE_BYTES), (MAX_STATE_NAME, 1))
     with a_batch_bench(tmp_path / "h.db", Hoarder()) as bench:
-        outcomes = bench.batch.handle([a_message(n, name=name, value=value) for n, (name, value) in enumerate(sizes)])
+        outcomes = bench.batch.handle(
+            [a_message(n, name=name, value=value) for n, (name, value) in enumerate(sizes)]
+        )
         assert [type(one) for one in outcomes] == [Dead, Dead, Dead, Done]
         assert {one.fault.code for one in outcomes if isinstance(one, Dead)} == {"state_too_large"}
         assert len(bench.rows("SELECT name FROM memory")) == 1
 
 
-NAMES = {"surrogate": "\ud800", "tuple": ("a",), "none": None}  # JSON within JSON may hold an escape of the first
+# JSON within JSON may hold an escape of the first
+NAMES = {"surrogate": "\ud800", "tuple": ("a",), "none": None}
 
 
 class Namer:
@@ -158,10 +185,14 @@ class Namer:
 
 
 @pytest.mark.parametrize("way", ["put", "get", "delete"])
-def test_a_state_whose_name_is_no_text_is_refused_with_its_message_alone(tmp_path: Path, way: str) -> None:
+def test_a_state_whose_name_is_no_text_is_refused_with_its_message_alone(
+    tmp_path: Path, way: str
+) -> None:
     """The agent ended with the batch, and at each of its next starts."""
     with a_batch_bench(tmp_path / "n.db", Namer()) as bench:
-        outcomes = bench.batch.handle([a_message(n, name=name, way=way) for n, name in enumerate(("before", *NAMES, "after"))])
+        outcomes = bench.batch.handle(
+            [a_message(n, name=name, way=way) for n, name in enumerate(("before", *NAMES, "after"))]
+        )
         assert [type(one) for one in outcomes] == [Done, Dead, Dead, Dead, Done]
         assert {one.fault.code for one in outcomes if isinstance(one, Dead)} == {"state_too_large"}
         assert bench.rows("SELECT name FROM memory ORDER BY name") == [("after",), ("before",)]

@@ -84,7 +84,9 @@ def test_only_the_newest_are_at_hand(bench: BatchBench, monkeypatch: pytest.Monk
     assert [len(reads(bench, name)) for name in ("c", "b", "a")] == [0, 0, 1]
 
 
-def test_what_is_read_stays_at_hand_before_what_was_written_later(bench: BatchBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_read_stays_at_hand_before_what_was_written_later(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_module, "MAX_HOT_VALUES", 2)
     bench.reopen()
     for name in ("a", "b"):
@@ -94,7 +96,9 @@ def test_what_is_read_stays_at_hand_before_what_was_written_later(bench: BatchBe
     assert [len(reads(bench, name)) for name in ("a", "b")] == [0, 1]
 
 
-def test_what_one_commit_writes_beyond_the_room_is_read_from_the_file(bench: BatchBench, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_one_commit_writes_beyond_the_room_is_read_from_the_file(
+    bench: BatchBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(store_module, "MAX_HOT_VALUES", 2)
     bench.reopen()
     written = [(name, b"1") for name in ("a", "b", "c", "d")]

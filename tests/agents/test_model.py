@@ -1,7 +1,9 @@
-"""T21: an agent's store against a model, whatever is published, delivered, delivered again, sent back, expired or killed.
+"""T21: an agent's store against a model, whatever is published, delivered, delivered again, sent
+back, expired or killed.
 
-The broker here is a dictionary with a JetStream's habits: it delivers again what is not acknowledged, and forgets message ids
-after a while. The store is real, and so is everything that works on it. No message is given up: that is another promise.
+The broker here is a dictionary with a JetStream's habits: it delivers again what is not
+acknowledged, and forgets message ids after a while. The store is real, and so is everything that
+works on it. No message is given up: that is another promise.
 """
 
 import tempfile
@@ -33,14 +35,15 @@ class AgentMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.home = tempfile.TemporaryDirectory()
         self.bench = BatchBench(Path(self.home.name) / "w.db", limit=NEVER)
-        self.queue: dict[int, tuple[str, int]] = {}  # by sequence: key, deliveries; gone once acknowledged
+        # by sequence: key, deliveries; gone once acknowledged
+        self.queue: dict[int, tuple[str, int]] = {}
         self.sequence = 0
         self.published: set[str] = set()
         self.stream: Counter[str] = Counter()  # outgoing messages by id, as the broker stored them
         self.window: set[str] = set()  # ids that the broker remembers
         self.dies_at: str | None = None
 
-    # -- what can happen ---------------------------------------------------------------------------------------------
+    # -- what can happen ---------------------------------------------------------------------------
 
     @rule(key=KEYS)
     def publish(self, key: str) -> None:
@@ -50,11 +53,16 @@ class AgentMachine(RuleBasedStateMachine):
 
     @rule(most=st.integers(1, 4), is_acknowledged=st.booleans(), is_sent=st.booleans())
     def deliver(self, most: int, is_acknowledged: bool, is_sent: bool) -> None:
-        """A batch; its messages are published or not, its acks arrive or not: a process may die between any two."""
+        """A batch; its messages are published or not, its acks arrive or not: a process may die
+        between any two.
+        """
         taken = sorted(self.queue)[:most]
         for sequence in taken:
             self.queue[sequence] = (self.queue[sequence][0], self.queue[sequence][1] + 1)
-        messages = [a_message(sequence, self.queue[sequence][0], deliveries=self.queue[sequence][1]) for sequence in taken]
+        messages = [
+            a_message(sequence, self.queue[sequence][0], deliveries=self.queue[sequence][1])
+            for sequence in taken
+        ]
         outcomes = self.bench.batch.handle(messages) if messages else []
         for sequence, outcome in zip(taken, outcomes, strict=True):
             if is_sent and self._send(outcome) and is_acknowledged:
@@ -91,12 +99,16 @@ class AgentMachine(RuleBasedStateMachine):
 
     @rule()
     def expire_the_window(self) -> None:
-        """The broker forgets ids. Only what is marked as sent, and so never sent again, may be forgotten."""
+        """The broker forgets ids. Only what is marked as sent, and so never sent again, may be
+        forgotten.
+        """
         self._write_down()
-        unmarked = {row[0] for row in self.bench.rows("SELECT id FROM outgoing WHERE stored_seq IS NULL")}
+        unmarked = {
+            row[0] for row in self.bench.rows("SELECT id FROM outgoing WHERE stored_seq IS NULL")
+        }
         self.window &= unmarked
 
-    # -- what it promises --------------------------------------------------------------------------------------------
+    # -- what it promises --------------------------------------------------------------------------
 
     @invariant()
     def no_effect_is_doubled(self) -> None:
@@ -106,7 +118,9 @@ class AgentMachine(RuleBasedStateMachine):
 
     @invariant()
     def no_acknowledged_message_is_lost(self) -> None:
-        """MF-5, MF-6: what is not in the queue any more has its effect, and its message in the stream."""
+        """MF-5, MF-6: what is not in the queue any more has its effect, and its message in the
+        stream.
+        """
         waiting = {key for key, _ in self.queue.values()}
         for key in self.published - waiting:
             assert self.bench.times(key) == 1
@@ -119,12 +133,14 @@ class AgentMachine(RuleBasedStateMachine):
         while self.queue:
             self.deliver(4, True, True)
         self.restart()
-        assert {key: self.bench.times(key) for key in self.published} == dict.fromkeys(self.published, 1)
+        assert {key: self.bench.times(key) for key in self.published} == dict.fromkeys(
+            self.published, 1
+        )
         assert len(self.stream) == len(self.published)
         self.bench.close()
         self.home.cleanup()
 
-    # -- the broker --------------------------------------------------------------------------------------------------
+    # -- the broker --------------------------------------------------------------------------------
 
     def _send(self, outcome: Outcome) -> bool:
         if not isinstance(outcome, Done):
@@ -137,7 +153,9 @@ class AgentMachine(RuleBasedStateMachine):
         if message_id not in self.window:
             self.window.add(message_id)
             self.stream[message_id] += 1
-        self.bench.publish_acks.note([PublishAck(message_id, "MESHFORGE_EVENTS", len(self.stream), False)])
+        self.bench.publish_acks.note(
+            [PublishAck(message_id, "MESHFORGE_EVENTS", len(self.stream), False)]
+        )
 
     def _write_down(self) -> None:
         with self.bench.store.transaction():
@@ -154,5 +172,9 @@ class AgentMachine(RuleBasedStateMachine):
 
 TestAgentMachine = AgentMachine.TestCase
 TestAgentMachine.settings = settings(
-    max_examples=20, stateful_step_count=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+    max_examples=20,
+    stateful_step_count=20,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
 )

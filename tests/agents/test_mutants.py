@@ -1,7 +1,7 @@
 """T22: each guard taken away in turn; a check that would not notice is worth nothing.
 
-`violations` drives one message, and then a second, through every place at which the process can die, and says what was lost
-or doubled. With all guards there is nothing to say.
+`violations` drives one message, and then a second, through every place at which the process can
+die, and says what was lost or doubled. With all guards there is nothing to say.
 """
 
 import fcntl
@@ -33,8 +33,14 @@ class Killed(BaseException):
 
 
 def violations(home: Path) -> list[str]:
-    """What one death at each point loses or doubles, after the restart and the redelivery that follow it."""
-    found = [said for point in (*BATCH_POINTS, *SENT_POINTS) for said in _story(home / f"{point}.db", point)]
+    """What one death at each point loses or doubles, after the restart and the redelivery that
+    follow it.
+    """
+    found = [
+        said
+        for point in (*BATCH_POINTS, *SENT_POINTS)
+        for said in _story(home / f"{point}.db", point)
+    ]
     return [*found, *_failures(home / "failing.db"), *_file(home / "file.db")]
 
 
@@ -56,7 +62,13 @@ def _story(path: Path, point: str) -> Iterator[str]:
         yield f"{point}: outgoing messages {sorted(stream.values())}"
 
 
-def _life(bench: BatchBench, stream: Counter[str], acknowledged: set[int], sequences: list[int], point: str | None) -> None:
+def _life(
+    bench: BatchBench,
+    stream: Counter[str],
+    acknowledged: set[int],
+    sequences: list[int],
+    point: str | None,
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch_module, "crashpoint", _dies_at(point))
         dies = _dies_at(point)
@@ -94,7 +106,11 @@ def _failures(path: Path) -> list[str]:
         bench.batch.handle([a_message(1, fail=1, deliveries=2)])
         times = (bench.times("k-1"), bench.times("k-2"))
         attempts = bench.rows("SELECT attempts FROM events WHERE idempotency_key = 'k-1'")
-    return [] if (times, attempts) == ((1, 1), [(2,)]) else [f"after a failure: applied {times}, attempts {attempts}"]
+    return (
+        []
+        if (times, attempts) == ((1, 1), [(2,)])
+        else [f"after a failure: applied {times}, attempts {attempts}"]
+    )
 
 
 def _file(path: Path) -> Iterator[str]:
@@ -124,7 +140,11 @@ def _found_means_done(patch: pytest.MonkeyPatch) -> None:
     """The specification's step 2: whatever is found was processed."""
     find = Store.find
     patch.setattr(
-        Store, "find", lambda self, keys: {k: KnownEvent(v.place, schema.APPLIED, v.attempts) for k, v in find(self, keys).items()}
+        Store,
+        "find",
+        lambda self, keys: {
+            k: KnownEvent(v.place, schema.APPLIED, v.attempts) for k, v in find(self, keys).items()
+        },
     )
     patch.setattr(Store, "list_resumable", lambda *_: [])
 
@@ -132,7 +152,11 @@ def _found_means_done(patch: pytest.MonkeyPatch) -> None:
 def _nothing_is_found(patch: pytest.MonkeyPatch) -> None:
     """No dedupe, and no unique key behind it."""
     patch.setattr(Store, "find", lambda *_: {})
-    patch.setattr(schema, "MIGRATIONS", (schema.MIGRATIONS[0].replace("UNIQUE (agent, idempotency_key)", "CHECK (1)"),))
+    patch.setattr(
+        schema,
+        "MIGRATIONS",
+        (schema.MIGRATIONS[0].replace("UNIQUE (agent, idempotency_key)", "CHECK (1)"),),
+    )
 
 
 def _status_in_another_commit(patch: pytest.MonkeyPatch) -> None:
@@ -179,7 +203,9 @@ def _attempts_are_not_counted(patch: pytest.MonkeyPatch) -> None:
 
 def _commits_are_not_synced(patch: pytest.MonkeyPatch) -> None:
     """NORMAL: a power failure may take back what was acknowledged."""
-    patch.setattr(database, "_set_up", lambda connection, _: connection.execute("PRAGMA synchronous = NORMAL"))
+    patch.setattr(
+        database, "_set_up", lambda connection, _: connection.execute("PRAGMA synchronous = NORMAL")
+    )
 
 
 def _two_processes(patch: pytest.MonkeyPatch) -> None:
@@ -210,7 +236,9 @@ def test_a_guard_that_is_taken_away_is_missed(
 
 
 async def _termed_before_its_letter() -> bool:
-    async with a_processor(lambda _: Dead(Fault("c", "hopeless")), dead_letter_ack=b"+TERM") as bench:
+    async with a_processor(
+        lambda _: Dead(Fault("c", "hopeless")), dead_letter_ack=b"+TERM"
+    ) as bench:
         bench.take()
         return bool(bench.acks())
 

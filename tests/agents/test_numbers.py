@@ -28,11 +28,17 @@ class EchoAgent:
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
         ctx.state.put("last", Raw(envelope.payload_json))
         kept = ctx.state.get("last")
-        return [Outgoing(COUNTED, "counted", one) for one in (Raw(envelope.payload_json), kept) if one != float("inf")]
+        return [
+            Outgoing(COUNTED, "counted", one)
+            for one in (Raw(envelope.payload_json), kept)
+            if one != float("inf")
+        ]
 
 
 def a_body(payload: bytes, key: str = "k-1", **more: object) -> bytes:
-    return orjson.dumps({"idempotency_key": key, "type": "count", "payload": orjson.Fragment(payload), **more})
+    return orjson.dumps(
+        {"idempotency_key": key, "type": "count", "payload": orjson.Fragment(payload), **more}
+    )
 
 
 def test_an_envelope_and_its_stored_content_hold_the_values_that_came() -> None:
@@ -60,13 +66,17 @@ def test_an_agent_keeps_and_sends_on_every_digit(tmp_path: Path) -> None:
             assert isinstance(outcome, Done), payload
             assert read_exactly(outcome.effects[0].data)["payload"] == expected, payload
             for again in outcome.effects[1:]:  # as Python sees it; no message can hold infinity
-                assert json.loads(again.data)["payload"] == ({} if payload == b"null" else json.loads(payload)), payload
+                assert json.loads(again.data)["payload"] == (
+                    {} if payload == b"null" else json.loads(payload)
+                ), payload
         (kept,) = list_state_entries(path, name="last", limit=1)
         assert read_exactly(format_json(kept.value)) == expected, payload
 
 
 def test_a_command_by_hand_holds_a_number_of_any_length() -> None:
-    assert read_exactly(command_of("cmd.default.demo.witness.count", "count", {"n": 2**64}, "k").data)["payload"] == {"n": 2**64}
+    assert read_exactly(
+        command_of("cmd.default.demo.witness.count", "count", {"n": 2**64}, "k").data
+    )["payload"] == {"n": 2**64}
 
 
 def test_what_is_no_json_is_not_sent_as_raw_bytes(tmp_path: Path) -> None:

@@ -19,7 +19,9 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 def sent(number: int = 0, agent: str = "a", key: str = "k", **fields: object) -> OutgoingRow:
     cause = read_envelope(a_message(key=key, headers={"traceparent": f"00-{TRACE}-{SPAN}-01"}))
     outgoing = Outgoing("evt.x", "said", {"n": 1}, **fields)  # type: ignore[arg-type]
-    return build_outgoing_row(agent, cause, outgoing, place=1, number=number, rules=OutputRules(AgentTopology().is_bound))
+    return build_outgoing_row(
+        agent, cause, outgoing, place=1, number=number, rules=OutputRules(AgentTopology().is_bound)
+    )
 
 
 def test_the_id_is_the_same_for_the_same_cause_and_place_and_no_other() -> None:
@@ -45,12 +47,16 @@ def test_a_number_that_json_has_not_is_a_failure_not_null(value: float) -> None:
     cause = read_envelope(a_message(key="k"))
     outgoing = Outgoing("evt.x", "said", {"n": [value]})
     with pytest.raises(Unsendable):
-        build_outgoing_row("a", cause, outgoing, place=1, number=0, rules=OutputRules(AgentTopology().is_bound))
+        build_outgoing_row(
+            "a", cause, outgoing, place=1, number=0, rules=OutputRules(AgentTopology().is_bound)
+        )
     with pytest.raises(ValueError, match="NaN"):
         StateTransaction(lambda _: None).put("n", {"n": value})
 
 
-@pytest.mark.parametrize(("subject", "kind"), [("evt.*", "said"), ("orders.x", "said"), ("evt.x", "two words")])
+@pytest.mark.parametrize(
+    ("subject", "kind"), [("evt.*", "said"), ("orders.x", "said"), ("evt.x", "two words")]
+)
 def test_what_cannot_be_sent_is_refused_each_time(subject: str, kind: str) -> None:
     rules = OutputRules(AgentTopology().is_bound)
     rules.check("evt.x", "said")

@@ -51,8 +51,13 @@ def test_any_order_gives_one_state_hash_and_the_order_of_arrival_another(tmp_pat
 
 def test_streams_that_were_made_anew_give_one_state_hash_in_any_order(tmp_path: Path) -> None:
     """MF-11: two streams of one name gave the same sequences to different messages."""
-    messages = [a_message(sequence, f"k-{life}-{sequence}") for life in range(2) for sequence in range(1, 6)]
-    there, back = worked_on(tmp_path / "a.db", messages), worked_on(tmp_path / "b.db", messages[::-1])
+    messages = [
+        a_message(sequence, f"k-{life}-{sequence}") for life in range(2) for sequence in range(1, 6)
+    ]
+    there, back = (
+        worked_on(tmp_path / "a.db", messages),
+        worked_on(tmp_path / "b.db", messages[::-1]),
+    )
     assert there.state == back.state
 
 
@@ -75,7 +80,8 @@ def test_a_hundred_replays_give_one_hash(tmp_path: Path) -> None:
 
 
 ELSEWHERE = {"PYTHONHASHSEED": "7", "TZ": "Asia/Kathmandu", "LC_ALL": "tr_TR.UTF-8"}
-OTHERS = "ROUTER_TEST_PYTHONS"  # interpreters of other versions that have msgspec and orjson, with ":" between them
+# interpreters of other versions that have msgspec and orjson, with ":" between them
+OTHERS = "ROUTER_TEST_PYTHONS"
 REPLAYS = 100
 EVENTS = 1_000
 SCRIPT = """
@@ -91,11 +97,15 @@ print(".".join(map(str, sys.version_info[:3])), round(rate), *{f"{one.state}-{on
 """
 
 
-def replayed_by(python: str, source: Path, fresh: Path, times: int, *options: str) -> tuple[str, int, list[str]]:
+def replayed_by(
+    python: str, source: Path, fresh: Path, times: int, *options: str
+) -> tuple[str, int, list[str]]:
     """Its version, events a second, and every hash that it came to."""
     fresh.mkdir()
     command = [python, *options, "-c", SCRIPT, str(source), str(fresh), str(times)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=ELSEWHERE, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=ELSEWHERE, check=False
+    )
     assert done.returncode == 0, done.stderr
     version, rate, *hashes = done.stdout.split()
     return version, int(rate), hashes
@@ -113,14 +123,28 @@ def test_another_process_replays_to_the_same_hash(tmp_path: Path, options: tuple
 @pytest.mark.slow  # a hundred replays by each interpreter
 def test_other_versions_of_python_replay_to_the_same_hash_a_hundred_times(tmp_path: Path) -> None:
     """T18: 3.11 and those that the environment names."""
-    stored = worked_on(tmp_path / "s.db", [a_message(number, fail=number % 3) for number in range(1, EVENTS + 1)], batch=50)
+    stored = worked_on(
+        tmp_path / "s.db",
+        [a_message(number, fail=number % 3) for number in range(1, EVENTS + 1)],
+        batch=50,
+    )
     lines = ""
-    for place, python in enumerate([sys.executable, *filter(None, os.environ.get(OTHERS, "").split(":"))]):
-        version, rate, hashes = replayed_by(python, tmp_path / "s.db", tmp_path / f"fresh{place}", REPLAYS)
+    for place, python in enumerate(
+        [sys.executable, *filter(None, os.environ.get(OTHERS, "").split(":"))]
+    ):
+        version, rate, hashes = replayed_by(
+            python, tmp_path / "s.db", tmp_path / f"fresh{place}", REPLAYS
+        )
         assert hashes == [f"{stored.state}-{stored.log}-{stored.effects}"], (version, hashes)
         lines += f"| {version} | {REPLAYS} | {EVENTS} | {len(hashes)} | {rate:,} |\n"
-    head = "| Python | replays | events each | hashes | events/s |\n| --- | ---: | ---: | ---: | ---: |\n"
-    note = f"One store, written by the first of them; `{OTHERS}` names the others. Hash seed, time zone and locale are not the writer's."
+    head = (
+        "| Python | replays | events each | hashes | events/s |\n"
+        "| --- | ---: | ---: | ---: | ---: |\n"
+    )
+    note = (
+        f"One store, written by the first of them; `{OTHERS}` names the others. Hash seed, "
+        "time zone and locale are not the writer's."
+    )
     write_page("replay_pythons", "A store replayed by other versions of Python", head + lines, note)
 
 
@@ -129,7 +153,9 @@ def test_an_agent_that_is_not_deterministic_is_found_out(tmp_path: Path) -> None
     worked_on(tmp_path / "s.db", [a_message(1)])
     result = replay(Fickle(), tmp_path / "s.db", tmp_path / "f.db")
     assert not result.is_same
-    assert result.stored.state == result.replayed.state, "what came is the same; what was made of it is not"
+    assert result.stored.state == result.replayed.state, (
+        "what came is the same; what was made of it is not"
+    )
 
 
 def test_an_agent_that_fails_at_what_it_applied_before_is_told_with_the_key(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""Every field that the specification of the runtime asks for is in every message that an agent sends, and in its dead letters."""
+"""Every field that the specification of the runtime asks for is in every message that an agent
+sends, and in its dead letters.
+"""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +25,10 @@ COMMANDS: tuple[tuple[dict[str, object], dict[str, str]], ...] = (
     ({"type": "count"}, {}),
     ({"type": "count", "idempotency_key": "k-1", "payload": {"n": 1}}, {}),
     ({"type": "count", "payload": [1]}, {"Nats-Msg-Id": "m-1", "traceparent": PARENT}),
-    ({"type": "count", "ts": 12.5, "trace_id": "t", "span_id": "s", "causation_id": "c"}, {"Nats-Msg-Id": "m-2"}),
+    (
+        {"type": "count", "ts": 12.5, "trace_id": "t", "span_id": "s", "causation_id": "c"},
+        {"Nats-Msg-Id": "m-2"},
+    ),
     ({"type": "count", "ts": "2026-01-01T00:00:00Z", "trace_id": "t"}, {}),
 )
 HOPELESS: tuple[bytes, ...] = (b"nonsense", b"{}", b'{"type": "poison", "trace_id": "t-1"}')
@@ -39,7 +44,10 @@ class Answering:
             raise Poison("refused")
 
     def apply(self, ctx: Context, envelope: Envelope) -> Sequence[Outgoing]:
-        return [Outgoing(COUNTED, "counted", {"of": envelope.payload}), Outgoing(COUNTED, "empty", None)]
+        return [
+            Outgoing(COUNTED, "counted", {"of": envelope.payload}),
+            Outgoing(COUNTED, "empty", None),
+        ]
 
 
 async def test_everything_that_an_agent_sends_has_the_fields_of_its_table(tmp_path: Path) -> None:
@@ -47,7 +55,10 @@ async def test_everything_that_an_agent_sends_has_the_fields_of_its_table(tmp_pa
     broker = Broker().start()
     try:
         nc = await connect_patiently(broker.url)
-        async with an_agent(broker.url, tmp_path / "store", Answering()), connected(broker.url) as connection:
+        async with (
+            an_agent(broker.url, tmp_path / "store", Answering()),
+            connected(broker.url) as connection,
+        ):
             await _publish_all(nc)
             jetstream = JetStream(connection)
 
@@ -74,5 +85,9 @@ async def _publish_all(nc: Client) -> None:
         await publish_until_stored(jetstream, data, SUBJECT)
 
 
-async def _read_both(jetstream: JetStream) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
-    return await read_sent(jetstream, COUNTED, "MESHFORGE_EVENTS"), await read_sent(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
+async def _read_both(
+    jetstream: JetStream,
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    return await read_sent(jetstream, COUNTED, "MESHFORGE_EVENTS"), await read_sent(
+        jetstream, "meshforge.failed.>", "MESHFORGE_FAILED"
+    )

@@ -27,7 +27,9 @@ HOUR = b'-NAK {"delay": 3600000000000}'
 
 
 class MovingJetStream(JetStream):
-    """Does something before the first request of each kind: `before` has what, by the request's first words."""
+    """Does something before the first request of each kind: `before` has what, by the request's
+    first words.
+    """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -44,7 +46,9 @@ class MovingJetStream(JetStream):
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    """A server for each test: what one deleted may come back to the next one while the server still removes it."""
+    """A server for each test: what one deleted may come back to the next one while the server still
+    removes it.
+    """
     broker = Broker().start()
     yield broker
     broker.remove()
@@ -72,7 +76,9 @@ async def store(nc: Client) -> None:
 
 async def take(nc: Client) -> Msg:
     """Deliver the next message."""
-    return await nc.request(f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}", b"", timeout=60, old_style=True)
+    return await nc.request(
+        f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}", b"", timeout=60, old_style=True
+    )
 
 
 async def settle(nc: Client, delivery: Msg, ack: bytes = b"+ACK") -> None:
@@ -84,9 +90,14 @@ async def strand(nc: Client, jetstream: JetStream) -> None:
     await store(nc)
     await settle(nc, await take(nc), b"-NAK")
     await nc.request(
-        f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}", b'{"batch": 1, "no_wait": true}', timeout=60, old_style=True
+        f"$JS.API.CONSUMER.MSG.NEXT.{QUEUE.stream}.{QUEUE.durable}",
+        b'{"batch": 1, "no_wait": true}',
+        timeout=60,
+        old_style=True,
     )
-    await until(lambda: jetstream.get_last(ONCE.advisories, advisory_subject(QUEUE.stream, QUEUE.durable)))
+    await until(
+        lambda: jetstream.get_last(ONCE.advisories, advisory_subject(QUEUE.stream, QUEUE.durable))
+    )
 
 
 async def read_told(jetstream: JetStream) -> list[int]:
@@ -124,8 +135,12 @@ async def test_what_is_settled_stored_or_delivered_between_two_requests_is_not_t
     assert await read_told(jetstream) == []
 
 
-async def test_beside_messages_that_wait_for_their_ack_only_what_was_given_up_is_told(nc: Client, jetstream: MovingJetStream) -> None:
-    """MF-8: one is worked on, one was sent back; only this process takes messages, so it has both in its hands."""
+async def test_beside_messages_that_wait_for_their_ack_only_what_was_given_up_is_told(
+    nc: Client, jetstream: MovingJetStream
+) -> None:
+    """MF-8: one is worked on, one was sent back; only this process takes messages, so it has both
+    in its hands.
+    """
     await strand(nc, jetstream)
     await jetstream.ask(f"STREAM.PURGE.{ONCE.advisories}")
     await store(nc)
@@ -136,7 +151,9 @@ async def test_beside_messages_that_wait_for_their_ack_only_what_was_given_up_is
     assert await read_told(jetstream) == [1]
 
 
-async def test_nothing_is_told_while_a_process_that_died_may_have_had_it(nc: Client, jetstream: MovingJetStream) -> None:
+async def test_nothing_is_told_while_a_process_that_died_may_have_had_it(
+    nc: Client, jetstream: MovingJetStream
+) -> None:
     """Its messages come again after the ack wait; until then which one was given up is not known."""
     await strand(nc, jetstream)
     await jetstream.ask(f"STREAM.PURGE.{ONCE.advisories}")
@@ -146,19 +163,24 @@ async def test_nothing_is_told_while_a_process_that_died_may_have_had_it(nc: Cli
     assert await read_told(jetstream) == []
 
 
-async def test_what_the_recovery_has_not_finished_is_told_no_second_time(nc: Client, jetstream: MovingJetStream) -> None:
+async def test_what_the_recovery_has_not_finished_is_told_no_second_time(
+    nc: Client, jetstream: MovingJetStream
+) -> None:
     await strand(nc, jetstream)
     assert await read_told(jetstream) == [1]
     await look_often(a_sweep(jetstream))
     assert await read_told(jetstream) == [1]
 
 
-async def test_it_looks_on_when_the_broker_did_not_answer(nc: Client, jetstream: MovingJetStream) -> None:
+async def test_it_looks_on_when_the_broker_did_not_answer(
+    nc: Client, jetstream: MovingJetStream
+) -> None:
     await strand(nc, jetstream)
     await jetstream.ask(f"STREAM.DELETE.{ONCE.advisories}")
     sweeping = asyncio.create_task(a_sweep(jetstream).run(0.01))
     asked = jetstream.asked
-    await until(lambda: jetstream.asked > asked + 20)  # it cannot publish: there is no stream for that
+    # it cannot publish: there is no stream for that
+    await until(lambda: jetstream.asked > asked + 20)
     await create_streams(jetstream, *topology_of([QUEUE], ONCE, "s-1").streams)
     await until(lambda: read_told(jetstream))
     sweeping.cancel()

@@ -23,7 +23,7 @@ from tests.support.cli import call_command_async, router
 FAST = ("policy_engine", "dead_letters")
 
 
-# -- a run -----------------------------------------------------------------------------------------------------------
+# -- a run -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(180)
@@ -41,7 +41,9 @@ def test_a_short_round_on_real_servers_is_a_whole_report(tmp_path: Path) -> None
     assert all(line.ours.median > 0 for line in found.lines if "blocks" not in line.figure.name)
     assert {line.question for line in found.lines} == set(FAST)
     assert {"date", "command", "CPU", "nats-server", "Python"} <= set(found.machine)
-    table = [row for row in file.with_suffix(".md").read_text().splitlines() if row.startswith("| ")]
+    table = [
+        row for row in file.with_suffix(".md").read_text().splitlines() if row.startswith("| ")
+    ]
     assert len(table) == 2 + len(found.lines)
     assert not file.with_suffix(".part.json").exists()
 
@@ -52,7 +54,9 @@ async def test_a_question_that_breaks_does_not_take_the_others_with_it() -> None
 
     kept, told = [], list[str]()
     plan = Plan((a_question("bad", breaks), a_question("good", constant(2.0))), 1, 1.0)
-    run = Run(plan, told.append, lambda run: kept.append([answer.question.name for answer in run.answers]))
+    run = Run(
+        plan, told.append, lambda run: kept.append([answer.question.name for answer in run.answers])
+    )
     await run.go()
     assert (set(run.broken), kept) == ({"bad"}, [[], ["good"]])
     assert "bad is broken: no word of why" in told
@@ -72,9 +76,15 @@ def test_what_is_finished_is_kept_until_the_whole_is_written(tmp_path: Path) -> 
 @pytest.mark.slow  # matplotlib makes a list of the machine's fonts the first time
 def test_what_was_asked_is_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    figures = {f"{name}_{share}_ms": float(share) for name in ("p50", "p99", "p999") for share in decide_load.SHARES}
+    figures = {
+        f"{name}_{share}_ms": float(share)
+        for name in ("p50", "p99", "p999")
+        for share in decide_load.SHARES
+    }
     load = document.Asked("?", {side.name: [figures] for side in decide_load.QUESTION.sides})
-    volume = document.Asked("?", {name: [{"cpu_us": 40.0, "rss_100_mib": 100.0}] for name in decide_volume.VOLUMES})
+    volume = document.Asked(
+        "?", {name: [{"cpu_us": 40.0, "rss_100_mib": 100.0}] for name in decide_volume.VOLUMES}
+    )
     found = document.Document({}, [], {"decide_load": load, "decide_volume": volume})
     report.write(found, tmp_path / "bench.json")
     stems = ("bench_latency_against_load", "bench_cost_against_volume")
@@ -82,10 +92,18 @@ def test_what_was_asked_is_drawn(tmp_path: Path) -> None:
     page = (tmp_path / "bench.md").read_text()
     assert all(f"({stem}.svg)" in page for stem in stems)
     text = (tmp_path / "bench_latency_against_load.svg").read_text()
-    assert all(words in text for words in ("milliseconds from when it was due", "load, % of its capacity", "p99.9", "router, scraped"))
+    assert all(
+        words in text
+        for words in (
+            "milliseconds from when it was due",
+            "load, % of its capacity",
+            "p99.9",
+            "router, scraped",
+        )
+    )
 
 
-# -- its arithmetic ----------------------------------------------------------------------------------------------------
+# -- its arithmetic --------------------------------------------------------------------------------
 
 
 async def test_a_ratio_is_taken_inside_a_round_and_judged_by_its_median() -> None:
@@ -107,15 +125,32 @@ async def test_every_other_round_measures_the_sides_in_reverse_order() -> None:
 
         return Side(name, measure)
 
-    question = Question("q", "?", (side("ours"), side("theirs"), side("third")), (Figure("rate", "1/s", against="theirs"),))
+    question = Question(
+        "q",
+        "?",
+        (side("ours"), side("theirs"), side("third")),
+        (Figure("rate", "1/s", against="theirs"),),
+    )
     answer = await ask(question, 3, 1.0, lambda *_: None)
-    assert measured == ["ours", "theirs", "third", "third", "theirs", "ours", "ours", "theirs", "third"]
+    assert measured == [
+        "ours",
+        "theirs",
+        "third",
+        "third",
+        "theirs",
+        "ours",
+        "ours",
+        "theirs",
+        "third",
+    ]
     assert list(answer.rounds) == ["ours", "theirs", "third"]
     assert lines(answer)[0].ours.median == 6.0  # of 1, 6 and 7: each figure stays its side's
 
 
 async def test_a_figure_may_be_another_sides_than_the_first() -> None:
-    (line,) = await asked(Figure("rate", "1/s", of="theirs", target=at_most(2)), ours=(9.0,), theirs=(2.0,))
+    (line,) = await asked(
+        Figure("rate", "1/s", of="theirs", target=at_most(2)), ours=(9.0,), theirs=(2.0,)
+    )
     assert (line.ours.median, line.is_met) == (2.0, True)
 
 
@@ -128,7 +163,9 @@ def test_a_plan_tells_what_is_left() -> None:
 
 
 class Prompt:
-    """A connection that answers at once, and whose first `post` takes 50 ms, as if the machine had stalled."""
+    """A connection that answers at once, and whose first `post` takes 50 ms, as if the machine had
+    stalled.
+    """
 
     def __init__(self) -> None:
         self.posts = 0
@@ -162,7 +199,7 @@ async def test_an_open_loop_counts_a_stall_for_everyone_who_came_due_in_it() -> 
     assert percentile(sorted(pacer.late), 99) > 0.04
 
 
-# -- the command -------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------
 
 
 def test_the_command_is_the_benchs_own() -> None:
@@ -170,23 +207,32 @@ def test_the_command_is_the_benchs_own() -> None:
     assert (ended.status, "decide_backlog" in ended.out) == (0, True)
 
 
-async def test_an_installed_package_says_where_the_bench_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_installed_package_says_where_the_bench_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(product, "__file__", str(tmp_path / "router" / "__init__.py"))
     ended = await call_command_async("bench", "--smoke")
     assert ended.status == 2
     assert "clone the repository, and run `make bench` there" in ended.err
 
 
-# -- builders ----------------------------------------------------------------------------------------------------------
+# -- builders --------------------------------------------------------------------------------------
 
 
 RATE = Figure("rate", "1/s")
 
 
 async def test_a_run_too_short_to_judge_judges_no_target() -> None:
-    answer = await ask(a_question("q", constant(1.0), figure=Figure("rate", "1/s", target=at_least(2.0))), 1, 1.0, lambda *_: None)
+    answer = await ask(
+        a_question("q", constant(1.0), figure=Figure("rate", "1/s", target=at_least(2.0))),
+        1,
+        1.0,
+        lambda *_: None,
+    )
     assert [line.is_met for line in document.document([answer], {}, {}).lines] == [False]
-    assert [line.is_met for line in document.document([answer], {}, {}, is_judged=False).lines] == [None]
+    assert [line.is_met for line in document.document([answer], {}, {}, is_judged=False).lines] == [
+        None
+    ]
 
 
 def constant(*rates: float) -> Callable[[float], object]:
@@ -202,6 +248,8 @@ def a_question(name: str, measure: object, *more: Side, figure: Figure = RATE) -
     return Question(name, "?", (Side("ours", measure), *more), (figure,))  # type: ignore[arg-type]
 
 
-async def asked(figure: Figure, *, ours: tuple[float, ...], theirs: tuple[float, ...]) -> list[Line]:
+async def asked(
+    figure: Figure, *, ours: tuple[float, ...], theirs: tuple[float, ...]
+) -> list[Line]:
     question = a_question("q", constant(*ours), Side("theirs", constant(*theirs)), figure=figure)  # type: ignore[arg-type]
     return lines(await ask(question, len(ours), 1.0, lambda *_: None))

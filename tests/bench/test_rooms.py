@@ -26,7 +26,8 @@ def profile(tmp_path: Path) -> Path:
 def test_what_c_does_is_counted_where_it_was_called_from(profile: Path) -> None:
     found = rooms(profile)
     assert found["router/decide/model"][1] % MESSAGES == 0
-    assert found["router/decide/model"][1] > 20 * MESSAGES  # its own calls alone are a dozen; the rest are `get`, `isdisjoint` …
+    # its own calls alone are a dozen; the rest are `get`, `isdisjoint` …
+    assert found["router/decide/model"][1] > 20 * MESSAGES
     assert "router/contracts" in found
     assert "~" not in "".join(found)
 
@@ -54,6 +55,8 @@ def test_a_room_is_a_directory_of_ours_or_a_package(file: str, room: str) -> Non
     assert room_of(file) == room
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_there_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path / "no.prof"), "--messages", "1"]) == 2
     assert "is no file" in capsys.readouterr().err

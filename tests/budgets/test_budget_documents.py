@@ -1,4 +1,6 @@
-"""What becomes of the document of a budget when usage events are settled: each is in it once, whichever stream holds it."""
+"""What becomes of the document of a budget when usage events are settled: each is in it once,
+whichever stream holds it.
+"""
 
 from router.budgets.model import open_next_window, settle_costs
 from router.budgets.model.leases import SettledCost
@@ -15,7 +17,13 @@ def a_cost(sequence: int, stored_ns: int | None = None, **fields: object) -> Set
 def test_events_at_or_below_the_sequence_are_in_it() -> None:
     record = settle_costs(EMPTY, "first", [a_cost(1), a_cost(2)])
     again = settle_costs(record, "first", [a_cost(1), a_cost(2, 99), a_cost(3, 5)])
-    assert (again.settled, again.events, again.through, again.stored_ns, again.is_mixed) == (3, 3, 3, 20, False)
+    assert (again.settled, again.events, again.through, again.stored_ns, again.is_mixed) == (
+        3,
+        3,
+        3,
+        20,
+        False,
+    )
 
 
 def test_another_stream_counts_from_its_own_first_sequence_and_what_is_settled_stays() -> None:
@@ -43,7 +51,9 @@ def test_a_document_without_events_is_of_one_stream_alone() -> None:
 
 def test_the_next_window_counts_from_no_sequence_and_keeps_what_is_held() -> None:
     lease = SpentLease(5, 1_000)
-    record = settle_costs(SpentRecord(is_counted=True, timeline="first", leases={"a.1": lease}), "second", [a_cost(7)])
+    record = settle_costs(
+        SpentRecord(is_counted=True, timeline="first", leases={"a.1": lease}), "second", [a_cost(7)]
+    )
     following = open_next_window(record, 0)
     assert following == SpentRecord(is_counted=True, timeline="second", leases={"a.1": lease})
     assert settle_costs(following, "second", [a_cost(6, lease_id="a.1", reserved=2)]).held == 3

@@ -1,4 +1,6 @@
-"""The numbers of leases: what a slice has not used moves from the lease that is over to the next one, and what is reserved stays."""
+"""The numbers of leases: what a slice has not used moves from the lease that is over to the next
+one, and what is reserved stays.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import cast
@@ -54,7 +56,9 @@ class Lender:
         return (await self.documents.read(MONTH, find_window("month", self.clock()))).record
 
     async def held(self) -> Mapping[str, int]:
-        return {name: lease.held for name, lease in (await self.read()).leases.items() if lease.held}
+        return {
+            name: lease.held for name, lease in (await self.read()).leases.items() if lease.held
+        }
 
     async def grow(self, need: int = 0) -> BudgetSlice:
         """Ask for a slice, and have the answer."""
@@ -84,11 +88,17 @@ async def test_the_rest_of_a_slice_moves_to_the_lease_with_the_next_number(lende
     lender.end_lease()
     await lender.grow()
     assert (one.number, one.remaining) == (2, SIZE + 750)
-    assert await lender.held() == {"life.1": 250, "life.2": SIZE + 750}, "what is reserved stays with its lease"
-    assert (await lender.read()).leases["life.2"].expires_ms == round((lender.clock.at + 2 * LEASE_S) * 1000)
+    assert await lender.held() == {"life.1": 250, "life.2": SIZE + 750}, (
+        "what is reserved stays with its lease"
+    )
+    assert (await lender.read()).leases["life.2"].expires_ms == round(
+        (lender.clock.at + 2 * LEASE_S) * 1000
+    )
 
 
-async def test_three_leases_follow_one_another_and_nothing_is_held_twice_or_lost(lender: Lender) -> None:
+async def test_three_leases_follow_one_another_and_nothing_is_held_twice_or_lost(
+    lender: Lender,
+) -> None:
     one = await lender.grow()
     for number in (2, 3, 4):
         one.charge(100)
@@ -101,7 +111,9 @@ async def test_three_leases_follow_one_another_and_nothing_is_held_twice_or_lost
     assert await lender.held() == {"life.3": 100, "life.4": 4 * SIZE - 300}
 
 
-async def test_a_slice_whose_document_is_not_counted_yet_goes_back_to_the_lease_that_it_had(lender: Lender) -> None:
+async def test_a_slice_whose_document_is_not_counted_yet_goes_back_to_the_lease_that_it_had(
+    lender: Lender,
+) -> None:
     one = await lender.grow()
     one.charge(250)
     before = await lender.read()
@@ -115,21 +127,29 @@ async def test_a_slice_whose_document_is_not_counted_yet_goes_back_to_the_lease_
     assert await lender.held() == {"life.1": 250, "life.2": SIZE + 750}
 
 
-async def test_a_slice_that_was_not_used_up_keeps_its_lease_while_the_document_is_not_counted(lender: Lender) -> None:
+async def test_a_slice_that_was_not_used_up_keeps_its_lease_while_the_document_is_not_counted(
+    lender: Lender,
+) -> None:
     one = await lender.grow()
     await lender.write(SpentRecord())
     await lender.grow()
     assert (one.number, one.remaining, one.lease_ends) == (1, SIZE, BEGINS_S + LEASE_S)
 
 
-async def test_what_is_given_back_is_taken_from_the_lease_that_is_charged_and_the_next_one_has_another_number(lender: Lender) -> None:
+async def test_what_is_given_back_is_taken_from_the_lease_that_is_charged_and_the_next_one_has_another_number(
+    lender: Lender,
+) -> None:
     one = await lender.grow()
     one.charge(400)
     lender.end_lease()
     await lender.leases._work()  # it is not asked for: the rest goes back
     assert (one.remaining, await lender.held()) == (0, {"life.1": 400})
     await lender.grow()
-    assert (one.number, one.remaining, await lender.held()) == (2, SIZE, {"life.1": 400, "life.2": SIZE})
+    assert (one.number, one.remaining, await lender.held()) == (
+        2,
+        SIZE,
+        {"life.1": 400, "life.2": SIZE},
+    )
 
 
 async def test_what_is_given_back_while_its_lease_runs_ends_that_lease(lender: Lender) -> None:
@@ -145,7 +165,9 @@ async def test_a_request_that_finds_no_room_is_told_and_a_slice_that_was_asked_f
     lender: Lender, need: int, causes: list[str]
 ) -> None:
     taken = SpentLease(AMOUNT, round((BEGINS_S + 9 * LEASE_S) * 1000))
-    await lender.write(SpentRecord(is_counted=True, timeline="the stream", leases={"other.1": taken}))
+    await lender.write(
+        SpentRecord(is_counted=True, timeline="the stream", leases={"other.1": taken})
+    )
     one = await lender.grow(need)
     assert (one.remaining, one.left) == (0, 0)
     assert [cause.partition(":")[0] for cause in lender.heard.causes] == causes

@@ -9,7 +9,14 @@ from nats.aio.client import Client
 
 from router.budgets import leases as budget_leases
 from router.budgets.leases import BudgetLeases
-from router.budgets.model import Budget, BudgetSlice, BudgetTable, BudgetWindow, SliceShort, find_window
+from router.budgets.model import (
+    Budget,
+    BudgetSlice,
+    BudgetTable,
+    BudgetWindow,
+    SliceShort,
+    find_window,
+)
 from router.budgets.model.spent_record import SpentRecord
 from router.budgets.spent_documents import SpentDocuments
 from router.core.clock import wall
@@ -26,7 +33,9 @@ SHARE = 0.01
 
 
 class CountedLooks(dict):  # type: ignore[type-arg]
-    """The tenants of a table; it raises where a task looks at them without ever waiting, for that would end the test's loop too."""
+    """The tenants of a table; it raises where a task looks at them without ever waiting, for that
+    would end the test's loop too.
+    """
 
     looks = 0
 
@@ -37,7 +46,9 @@ class CountedLooks(dict):  # type: ignore[type-arg]
 
 
 class PickyDocuments(SpentDocuments):
-    """Documents of budgets by `refused`, a window, cannot be changed. `asked`: the window of each change."""
+    """Documents of budgets by `refused`, a window, cannot be changed. `asked`: the window of each
+    change.
+    """
 
     refused = ""
 
@@ -45,7 +56,12 @@ class PickyDocuments(SpentDocuments):
         super().__init__(jetstream, bucket)
         self.asked: list[str] = []
 
-    async def change(self, budget: Budget, window: BudgetWindow, change: Callable[[SpentRecord], SpentRecord | None]) -> SpentRecord:
+    async def change(
+        self,
+        budget: Budget,
+        window: BudgetWindow,
+        change: Callable[[SpentRecord], SpentRecord | None],
+    ) -> SpentRecord:
         self.asked.append(budget.window)
         if budget.window == self.refused:
             raise BrokerUnavailable(f"{budget.window} is written too often")
@@ -62,7 +78,9 @@ class Leases:
         self.leases = BudgetLeases(self.table, self.documents, clock, Alerts("test", 60.0), 600.0)
 
     def put(self, *windows: str) -> Sequence[BudgetSlice]:
-        self.table.replace([Budget(tenant_id="acme", amount=AMOUNT, window=window) for window in windows])
+        self.table.replace(
+            [Budget(tenant_id="acme", amount=AMOUNT, window=window) for window in windows]
+        )
         return list(self.table.slices.values())
 
     async def count(self, budget: Budget) -> None:
@@ -90,7 +108,9 @@ async def at_work(leases: Leases) -> AsyncIterator[asyncio.Task[None]]:
             await task
 
 
-async def test_the_last_budget_may_go_while_its_bucket_gives_no_answer(leases: Leases, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_last_budget_may_go_while_its_bucket_gives_no_answer(
+    leases: Leases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(budget_leases, "LOOK_S", 0.1)
     leases.documents.refused = "month"
     leases.table.tenants = looked = CountedLooks()
@@ -104,7 +124,9 @@ async def test_the_last_budget_may_go_while_its_bucket_gives_no_answer(leases: L
         assert not task.done() or task.exception() is None
 
 
-async def test_a_request_that_waits_for_a_budget_that_goes_is_decided_without_it(leases: Leases) -> None:
+async def test_a_request_that_waits_for_a_budget_that_goes_is_decided_without_it(
+    leases: Leases,
+) -> None:
     leases.documents.refused = "month"
     (one,) = leases.put("month")
     async with at_work(leases):

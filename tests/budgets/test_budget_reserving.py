@@ -1,4 +1,6 @@
-"""What a decision reserves: the learned cost, but never so little that a few free results open a budget."""
+"""What a decision reserves: the learned cost, but never so little that a few free results open a
+budget.
+"""
 
 from decimal import Decimal
 
@@ -28,12 +30,19 @@ def reserve(cost: float, listed: float | None, samples: int, **table: float) -> 
 
 @pytest.mark.parametrize("samples", [0, 1, ENOUGH_SAMPLES - 1])
 @pytest.mark.parametrize("learned", [0.0, 0.001, 0.02])
-def test_until_there_are_enough_results_nothing_below_the_listed_cost_is_believed(learned: float, samples: int) -> None:
+def test_until_there_are_enough_results_nothing_below_the_listed_cost_is_believed(
+    learned: float, samples: int
+) -> None:
     assert reserve(learned, 0.02, samples) == Decimal("0.02")
 
 
-@pytest.mark.parametrize(("learned", "expected"), [(0.0, "0.002"), (0.001, "0.002"), (0.005, "0.005"), (0.02, "0.02"), (0.5, "0.5")])
-def test_then_the_learned_cost_counts_but_for_a_tenth_of_the_listed_one(learned: float, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("learned", "expected"),
+    [(0.0, "0.002"), (0.001, "0.002"), (0.005, "0.005"), (0.02, "0.02"), (0.5, "0.5")],
+)
+def test_then_the_learned_cost_counts_but_for_a_tenth_of_the_listed_one(
+    learned: float, expected: str
+) -> None:
     assert reserve(learned, 0.02, ENOUGH_SAMPLES) == Decimal(expected)
 
 

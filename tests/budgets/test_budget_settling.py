@@ -1,4 +1,6 @@
-"""Which usage events a budget counts: the bill of its tenant, provider and policy, adjustments of it, and what names the budget alone."""
+"""Which usage events a budget counts: the bill of its tenant, provider and policy, adjustments of
+it, and what names the budget alone.
+"""
 
 import pytest
 
@@ -29,7 +31,9 @@ def a_budget(tenant_id: str = "acme", **scope: str) -> Budget:
     ],
 )
 @pytest.mark.parametrize("adjustment", [None, "outcome", "held", "bill"])
-def test_a_bill_and_its_adjustments_count_in_the_same_budgets(scope: dict[str, str], adjustment: str | None, *, expected: bool) -> None:
+def test_a_bill_and_its_adjustments_count_in_the_same_budgets(
+    scope: dict[str, str], adjustment: str | None, *, expected: bool
+) -> None:
     event = UsageCost("acme", "openai", None, "usage:1", 5, adjustment=adjustment)
     assert is_counted(a_budget(**scope), event, BY_CHAT) is expected
 
@@ -45,25 +49,40 @@ def test_a_marked_event_spends_nothing_whatever_its_header_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "expected"), [("day", False), ("day/provider=openai", True), ("day/provider=other", False), (None, False)]
+    ("named", "expected"),
+    [("day", False), ("day/provider=openai", True), ("day/provider=other", False), (None, False)],
 )
-def test_an_adjustment_of_a_budget_counts_in_that_budget_alone(named: str | None, *, expected: bool) -> None:
+def test_an_adjustment_of_a_budget_counts_in_that_budget_alone(
+    named: str | None, *, expected: bool
+) -> None:
     event = UsageCost("acme", "*", None, "usage:1", -5, adjustment="budget", budget=named)
     assert is_counted(a_budget(provider_id="openai"), event, None) is expected
     assert not is_counted(a_budget(tenant_id="beta", provider_id="openai"), event, None)
 
 
 def test_an_event_ends_its_reservation_in_the_lease_of_each_budget() -> None:
-    record = SpentRecord(is_counted=True, timeline="one", leases={"life.3": SpentLease(10, 99), "life.4": SpentLease(10, 99)})
-    settled = settle_costs(record, "one", [make_settled_cost(a_budget(), EVENT, 1, 10, ended=BY_CHAT)])
-    assert {name: lease.held for name, lease in settled.leases.items()} == {"life.3": 3, "life.4": 10}
+    record = SpentRecord(
+        is_counted=True,
+        timeline="one",
+        leases={"life.3": SpentLease(10, 99), "life.4": SpentLease(10, 99)},
+    )
+    settled = settle_costs(
+        record, "one", [make_settled_cost(a_budget(), EVENT, 1, 10, ended=BY_CHAT)]
+    )
+    assert {name: lease.held for name, lease in settled.leases.items()} == {
+        "life.3": 3,
+        "life.4": 10,
+    }
     unended = settle_costs(record, "one", [make_settled_cost(a_budget(), EVENT, 1, 10)])
     assert (unended.settled, unended.held) == (5, 20)
 
 
 def test_adjustments_are_in_what_is_settled_and_are_told_apart() -> None:
     credit = UsageCost("acme", "openai", None, "usage:2", -9, adjustment="bill")
-    costs = [make_settled_cost(a_budget(), one, sequence, sequence) for sequence, one in enumerate((EVENT, credit), 1)]
+    costs = [
+        make_settled_cost(a_budget(), one, sequence, sequence)
+        for sequence, one in enumerate((EVENT, credit), 1)
+    ]
     record = settle_costs(SpentRecord(is_counted=True, timeline="one"), "one", costs)
     assert (record.settled, record.events, record.adjusted, record.adjustments) == (-4, 2, -9, 1)
 

@@ -1,4 +1,6 @@
-"""Up to which sequence a sum is complete: the settlement's word counts only where both are of one timeline."""
+"""Up to which sequence a sum is complete: the settlement's word counts only where both are of one
+timeline.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -7,7 +9,12 @@ import pytest
 from nats.aio.client import Client
 
 from router.budgets.model import Budget, find_window
-from router.budgets.model.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord, spent_record_bytes
+from router.budgets.model.spent_record import (
+    SETTLEMENT_KEY,
+    SettlementRecord,
+    SpentRecord,
+    spent_record_bytes,
+)
 from router.budgets.spent_documents import SpentDocument, SpentDocuments
 from router.budgets.store import BudgetStore
 from router.budgets.sums import BudgetSum, read_budget_sums
@@ -32,7 +39,9 @@ class Sums:
         document = await self.documents.read(stored.budget, find_window("day", AT_S))
         await self.documents.write(SpentDocument(document.key, record, 0), record)
         if settlement is not None:
-            await self.documents.bucket.put(SETTLEMENT_KEY, msgspec.json.encode(settlement), revision=None)
+            await self.documents.bucket.put(
+                SETTLEMENT_KEY, msgspec.json.encode(settlement), revision=None
+            )
 
     async def read(self) -> list[BudgetSum]:
         return await read_budget_sums(self._jetstream, *self._names)
@@ -50,7 +59,14 @@ async def sums(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Sums]:
 
 
 def a_record(timeline: str, through: int, **fields: object) -> SpentRecord:
-    given = {"settled": 7, "events": 3, "is_counted": True, "timeline": timeline, "through": through, **fields}
+    given = {
+        "settled": 7,
+        "events": 3,
+        "is_counted": True,
+        "timeline": timeline,
+        "through": through,
+        **fields,
+    }
     return SpentRecord(**given)  # type: ignore[arg-type]
 
 
@@ -58,10 +74,24 @@ def a_record(timeline: str, through: int, **fields: object) -> SpentRecord:
     ("settlement", "complete"),
     [
         pytest.param(None, 40, id="no instance has settled yet"),
-        pytest.param(SettlementRecord("one", FIRST, 90, 0), 90, id="the settlement is ahead: no event of this budget since"),
-        pytest.param(SettlementRecord("one", FIRST, 30, 0), 40, id="the document is ahead: the settlement's record comes last"),
-        pytest.param(SettlementRecord("one", SECOND, 90, 0), 40, id="another stream's sequences say nothing of this document"),
-        pytest.param(SettlementRecord("one", SECOND, 10, 0), 40, id="another stream's lower sequences, too"),
+        pytest.param(
+            SettlementRecord("one", FIRST, 90, 0),
+            90,
+            id="the settlement is ahead: no event of this budget since",
+        ),
+        pytest.param(
+            SettlementRecord("one", FIRST, 30, 0),
+            40,
+            id="the document is ahead: the settlement's record comes last",
+        ),
+        pytest.param(
+            SettlementRecord("one", SECOND, 90, 0),
+            40,
+            id="another stream's sequences say nothing of this document",
+        ),
+        pytest.param(
+            SettlementRecord("one", SECOND, 10, 0), 40, id="another stream's lower sequences, too"
+        ),
     ],
 )
 async def test_a_sum_is_complete_up_to_the_sequence_that_its_own_stream_was_settled_to(
@@ -69,11 +99,19 @@ async def test_a_sum_is_complete_up_to_the_sequence_that_its_own_stream_was_sett
 ) -> None:
     await sums.write(a_record(FIRST, 40), settlement)
     (one,) = await sums.read()
-    assert (one.settled, one.events, one.through, one.complete, one.created) == (7, 3, 40, complete, "2026-11-20T00:00:00Z")
+    assert (one.settled, one.events, one.through, one.complete, one.created) == (
+        7,
+        3,
+        40,
+        complete,
+        "2026-11-20T00:00:00Z",
+    )
 
 
 @pytest.mark.parametrize("is_mixed", [False, True])
-async def test_a_sum_into_which_another_streams_events_are_counted_says_so(sums: Sums, is_mixed: bool) -> None:
+async def test_a_sum_into_which_another_streams_events_are_counted_says_so(
+    sums: Sums, is_mixed: bool
+) -> None:
     await sums.write(a_record(FIRST, 40, is_mixed=is_mixed), None)
     (one,) = await sums.read()
     assert one.is_mixed is is_mixed
@@ -84,7 +122,9 @@ async def test_a_document_that_is_not_counted_is_no_sum(sums: Sums) -> None:
     assert await sums.read() == []
 
 
-async def test_a_settlement_that_cannot_be_read_leaves_each_document_its_own_word(sums: Sums) -> None:
+async def test_a_settlement_that_cannot_be_read_leaves_each_document_its_own_word(
+    sums: Sums,
+) -> None:
     await sums.write(a_record(FIRST, 40), None)
     await sums.documents.bucket.put(SETTLEMENT_KEY, b"{}", revision=None)
     (one,) = await sums.read()

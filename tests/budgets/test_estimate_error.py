@@ -1,8 +1,9 @@
-"""How far an estimate is from a tokenizer that the router does not know, in five languages and code of which none was learned.
+"""How far an estimate is from a tokenizer that the router does not know, in five languages and code
+of which none was learned.
 
-A provider sends whole answers and tells their tokens; then streams of other texts are cut at a random piece, and nothing is told of
-them. What the stand-in counted in the pieces that came is compared with the bill.
-`python -m tests.budgets.test_estimate_error` prints it.
+A provider sends whole answers and tells their tokens; then streams of other texts are cut at a
+random piece, and nothing is told of them. What the stand-in counted in the pieces that came is
+compared with the bill. `python -m tests.budgets.test_estimate_error` prints it.
 """
 
 import random
@@ -12,11 +13,22 @@ import pytest
 
 from router.budgets.model.prices import PriceList, PriceTable, Pricing, parse_price
 from router.contracts.provider_request import ProviderRequest
-from tests.support.token_counts import LANGUAGES, TO_LEARN, TO_MEASURE, cut_by_tokens, make_text, make_tokenizer
+from tests.support.token_counts import (
+    LANGUAGES,
+    TO_LEARN,
+    TO_MEASURE,
+    cut_by_tokens,
+    make_text,
+    make_tokenizer,
+)
 
 LEARNED = 150  # whole answers
 CUT = 60  # streams of each language
-WAYS: Mapping[str, int] = {"one token a piece": 1, "one to eight tokens a piece": 8, "one to two hundred tokens a piece": 200}
+WAYS: Mapping[str, int] = {
+    "one token a piece": 1,
+    "one to eight tokens a piece": 8,
+    "one to two hundred tokens a piece": 200,
+}
 PRICE = parse_price({"provider": "echo", "input": "1", "output": "1", "currency": "USD"})
 Errors = dict[str, float]  # by language, and "sum"
 
@@ -35,7 +47,10 @@ class Provider:
         attempt = self.pricing.open(a_request(prompt), at=0.0)
         for piece in pieces:
             attempt.take("".join(piece), {})
-        usage = {"prompt_tokens": str(self._count(prompt)), "completion_tokens": str(sum(map(len, pieces)))}
+        usage = {
+            "prompt_tokens": str(self._count(prompt)),
+            "completion_tokens": str(sum(map(len, pieces))),
+        }
         attempt.take("", usage)
         assert not attempt.conclude(1.0, is_complete=True).estimated
 
@@ -48,8 +63,12 @@ class Provider:
             attempt.take("".join(piece), {})
         usage = attempt.conclude(1.0, is_complete=False)
         assert usage.estimated
-        assert usage.nanos == max(1, round(((usage.input_tokens or 0) + (usage.output_tokens or 0)) * 1000))
-        return (usage.input_tokens or 0) + (usage.output_tokens or 0), self._count(prompt) + sum(map(len, pieces))
+        assert usage.nanos == max(
+            1, round(((usage.input_tokens or 0) + (usage.output_tokens or 0)) * 1000)
+        )
+        return (usage.input_tokens or 0) + (usage.output_tokens or 0), self._count(prompt) + sum(
+            map(len, pieces)
+        )
 
     def _invent(self, language: str, half: int) -> tuple[str, list[list[str]]]:
         prompt, answer = make_text(self._rng, language, half), make_text(self._rng, language, half)
@@ -60,7 +79,9 @@ class Provider:
 
 
 def a_request(prompt: str) -> ProviderRequest:
-    return ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r", trace_id="t", body=prompt)
+    return ProviderRequest(
+        provider_id="echo", tenant_id="acme", request_id="r", trace_id="t", body=prompt
+    )
 
 
 def measure(seed: int, most: int, learned: int = LEARNED) -> Errors:
@@ -68,9 +89,14 @@ def measure(seed: int, most: int, learned: int = LEARNED) -> Errors:
     provider = Provider(seed, most)
     for _ in range(learned):
         provider.answer_whole()
-    pairs = {language: [provider.answer_cut(language) for _ in range(CUT)] for language in LANGUAGES}
+    pairs = {
+        language: [provider.answer_cut(language) for _ in range(CUT)] for language in LANGUAGES
+    }
     pairs["sum"] = [pair for found in pairs.values() for pair in found]
-    return {name: sum(billed for billed, _ in found) / sum(true for _, true in found) - 1 for name, found in pairs.items()}
+    return {
+        name: sum(billed for billed, _ in found) / sum(true for _, true in found) - 1
+        for name, found in pairs.items()
+    }
 
 
 @pytest.mark.parametrize("most", WAYS.values(), ids=list(WAYS))
@@ -98,7 +124,11 @@ def main() -> None:
     for way, most in WAYS.items():
         for learned in (0, 8, 30, LEARNED, 1000):
             errors = measure(1, most, learned)
-            print(f"| {way} | {learned} |", *(f" {100 * error:+.1f} % |" for error in errors.values()), sep="")
+            print(
+                f"| {way} | {learned} |",
+                *(f" {100 * error:+.1f} % |" for error in errors.values()),
+                sep="",
+            )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,18 @@
-"""Which usage events were read lately: the first of a name counts, the oldest is forgotten, and no payer knows how names are kept."""
+"""Which usage events were read lately: the first of a name counts, the oldest is forgotten, and no
+payer knows how names are kept.
+"""
 
 from router.budgets.settlement import EventMemory
 
 
 def test_the_lowest_sequence_of_a_name_is_its_first() -> None:
     memory = EventMemory()
-    assert [memory.is_first("a", sequence) for sequence in (3, 3, 4, 2)] == [True, True, False, True]
+    assert [memory.is_first("a", sequence) for sequence in (3, 3, 4, 2)] == [
+        True,
+        True,
+        False,
+        True,
+    ]
 
 
 def test_the_oldest_is_forgotten_first() -> None:

@@ -1,4 +1,6 @@
-"""Prices in their bucket: written one version after the other, followed by a process (docs/reference/prices.md#versions)."""
+"""Prices in their bucket: written one version after the other, followed by a process
+(docs/reference/prices.md#versions).
+"""
 
 import itertools
 import json
@@ -29,12 +31,16 @@ async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
 
 
 def a_price(**fields: Any) -> Price:
-    return parse_price({"provider": "openai", "model": "gpt-4o", "currency": "USD", "output": "10", **fields})
+    return parse_price(
+        {"provider": "openai", "model": "gpt-4o", "currency": "USD", "output": "10", **fields}
+    )
 
 
 def follow(bucket: Bucket, currency: str = "USD") -> tuple[FollowedPrices, PriceTable]:
     table = PriceTable()
-    return FollowedPrices(bucket.jetstream, bucket.name, table, currency, SharedInfo(bucket.jetstream)), table
+    return FollowedPrices(
+        bucket.jetstream, bucket.name, table, currency, SharedInfo(bucket.jetstream)
+    ), table
 
 
 async def test_a_price_of_next_year_stands_beside_the_one_of_today(bucket: Bucket) -> None:
@@ -44,9 +50,15 @@ async def test_a_price_of_next_year_stands_beside_the_one_of_today(bucket: Bucke
     followed, table = follow(bucket)
     await followed.load()
     found = [table.find("openai", "gpt-4o", at) for at in (0, AT_LATER - 1, AT_LATER)]
-    assert [one.label if one else None for one in found] == ["openai/gpt-4o#3", "openai/gpt-4o#3", "openai/gpt-4o#2"]
+    assert [one.label if one else None for one in found] == [
+        "openai/gpt-4o#3",
+        "openai/gpt-4o#3",
+        "openai/gpt-4o#2",
+    ]
     then = await store.get("openai", "gpt-4o", version=1)
-    assert [(one.output, one.label) for one in then.list.prices] == [(10 * 10**9, "openai/gpt-4o#1")]
+    assert [(one.output, one.label) for one in then.list.prices] == [
+        (10 * 10**9, "openai/gpt-4o#1")
+    ]
 
 
 async def test_the_same_price_is_not_written_again(bucket: Bucket) -> None:
@@ -64,19 +76,25 @@ async def test_versions_go_on_after_a_deletion(bucket: Bucket) -> None:
     assert (await store.put(a_price(), author="ann")).price.label == "openai/gpt-4o#2"
 
 
-async def test_the_price_of_one_time_is_taken_out_and_the_others_keep_their_versions(bucket: Bucket) -> None:
+async def test_the_price_of_one_time_is_taken_out_and_the_others_keep_their_versions(
+    bucket: Bucket,
+) -> None:
     store = PriceStore(bucket.documents)
     await store.put(a_price(), author="ann")
     await store.put(a_price(output="8", valid_from=LATER), author="ann")
     assert await store.remove("openai", "gpt-4o", AT_LATER) == 3
-    assert [one.label for one in (await store.get("openai", "gpt-4o")).list.prices] == ["openai/gpt-4o#1"]
+    assert [one.label for one in (await store.get("openai", "gpt-4o")).list.prices] == [
+        "openai/gpt-4o#1"
+    ]
     with pytest.raises(PriceNotFound):
         await store.remove("openai", "gpt-4o", AT_LATER)
     with pytest.raises(PriceError):
         await store.remove("openai", "gpt-4o", 0)
 
 
-async def test_the_earliest_leaves_once_a_later_one_is_in_force(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_earliest_leaves_once_a_later_one_is_in_force(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(price_store, "MAX_TIMES", 2)
     store = PriceStore(bucket.documents)
     for valid_from in (None, "2020-01-01T00:00:00Z", LATER):
@@ -95,7 +113,9 @@ async def test_the_bucket_has_a_bound(bucket: Bucket, monkeypatch: pytest.Monkey
         await store.put(a_price(model=None), author="ann")
 
 
-async def test_a_write_that_has_not_seen_another_s_is_refused(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_write_that_has_not_seen_another_s_is_refused(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = PriceStore(bucket.documents)
     await store.put(a_price(), author="ann")
     seen = await store.get("openai", "gpt-4o")
@@ -128,10 +148,18 @@ MINE = {"provider": "openai", "model": "gpt-4o", "currency": "USD", "output": "1
         write([{**MINE, "currency": "EUR"}]),
         write([MINE, MINE]),
         write([{**MINE, "valid_from": LATER}, MINE]),
-        write([{**MINE, "valid_from": f"2000-01-01T00:{minute:02}:{second:02}Z"} for minute in range(2) for second in range(60)]),
+        write(
+            [
+                {**MINE, "valid_from": f"2000-01-01T00:{minute:02}:{second:02}Z"}
+                for minute in range(2)
+                for second in range(60)
+            ]
+        ),
     ],
 )
-async def test_a_document_that_is_none_leaves_the_last_good_one_in_force(bucket: Bucket, value: bytes) -> None:
+async def test_a_document_that_is_none_leaves_the_last_good_one_in_force(
+    bucket: Bucket, value: bytes
+) -> None:
     at = key("openai", "gpt-4o")
     await bucket.write(at, write([MINE]))
     await bucket.write(at, value)

@@ -1,4 +1,6 @@
-"""What an invocation reserves: as much as is expected, more while it streams, and nothing without room."""
+"""What an invocation reserves: as much as is expected, more while it streams, and nothing without
+room.
+"""
 
 import pytest
 
@@ -8,7 +10,13 @@ from router.budgets.model.reservation import read_reservation
 from router.contracts.provider_request import ProviderRequest
 from router.extensions.model.failure import InvocationRefused
 
-REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1", metadata={"policy_id": "chat"})
+REQUEST = ProviderRequest(
+    provider_id="echo",
+    tenant_id="acme",
+    request_id="r-1",
+    trace_id="t-1",
+    metadata={"policy_id": "chat"},
+)
 MONTH = Budget(tenant_id="acme", amount=1_000, window="month")
 
 
@@ -53,7 +61,11 @@ async def test_budgets_of_other_policies_and_providers_are_left_alone() -> None:
     town.fill(500)
     found = read_reservation((await town.reserve(10)).header)
     assert found is not None
-    assert (found.nanos, found.policy_id, dict(found.leases)) == (10, "chat", {"month": 3, "day/policy=chat/provider=echo": 3})
+    assert (found.nanos, found.policy_id, dict(found.leases)) == (
+        10,
+        "chat",
+        {"month": 3, "day/policy=chat/provider=echo": 3},
+    )
     assert sorted(one.remaining for one in town.slices) == [490, 490, 500]
 
 
@@ -64,7 +76,9 @@ async def test_what_cost_nothing_is_given_back() -> None:
     assert [one.remaining for one in town.slices] == [500]
 
 
-async def test_a_stream_that_costs_more_reserves_as_much_again_and_its_header_tells_the_sum() -> None:
+async def test_a_stream_that_costs_more_reserves_as_much_again_and_its_header_tells_the_sum() -> (
+    None
+):
     town = Town(MONTH)
     town.fill(500)
     reservation = await town.reserve(100)
@@ -89,7 +103,9 @@ async def test_what_a_later_lease_holds_is_not_told_as_the_first_ones() -> None:
     assert (found.nanos, dict(found.leases)) == (100, {"month": 3})
 
 
-async def test_a_stream_without_more_room_is_refused_and_one_that_waits_for_the_bucket_goes_on_for_a_while() -> None:
+async def test_a_stream_without_more_room_is_refused_and_one_that_waits_for_the_bucket_goes_on_for_a_while() -> (
+    None
+):
     town = Town(MONTH)
     town.fill(100)
     reservation = await town.reserve(100)

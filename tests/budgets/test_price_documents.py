@@ -10,7 +10,12 @@ MINIMAL = {"provider": "openai", "output": "10", "currency": "USD"}
 
 def test_amounts_are_exact_and_a_cached_input_costs_as_any_other() -> None:
     found = parse_price({**MINIMAL, "model": "gpt-4o", "input": "2.123456789", "per_request": 1})
-    assert (found.input, found.cached_input, found.output, found.per_request) == (2_123_456_789, 2_123_456_789, 10 * 10**9, 10**9)
+    assert (found.input, found.cached_input, found.output, found.per_request) == (
+        2_123_456_789,
+        2_123_456_789,
+        10 * 10**9,
+        10**9,
+    )
     assert (found.valid_from, found.is_told, found.characters_per_token) == (0, False, None)
 
 
@@ -19,8 +24,20 @@ def test_amounts_are_exact_and_a_cached_input_costs_as_any_other() -> None:
     [
         MINIMAL,
         {"provider": "own", "input": 0, "currency": "EUR"},
-        {**MINIMAL, "model": "a/b:free", "input": "0.1", "cached_input": "0.05", "trust": "told", "valid_from": "2026-02-28T12:00:00Z"},
-        {"provider": "whisper", "per_second": "0.000000001", "currency": "USD", "characters_per_token": "3.5"},
+        {
+            **MINIMAL,
+            "model": "a/b:free",
+            "input": "0.1",
+            "cached_input": "0.05",
+            "trust": "told",
+            "valid_from": "2026-02-28T12:00:00Z",
+        },
+        {
+            "provider": "whisper",
+            "per_second": "0.000000001",
+            "currency": "USD",
+            "characters_per_token": "3.5",
+        },
     ],
 )
 def test_what_is_written_is_read_again(document: dict[str, object]) -> None:
@@ -79,7 +96,10 @@ def test_a_file_without_prices_is_refused(document: object) -> None:
 
 def test_a_file_names_each_time_of_a_model_once() -> None:
     later = {**MINIMAL, "valid_from": "2027-01-01T00:00:00Z"}
-    assert [one.valid_from for one in parse_prices({"prices": [MINIMAL, later]})] == [0, 1_798_761_600]
+    assert [one.valid_from for one in parse_prices({"prices": [MINIMAL, later]})] == [
+        0,
+        1_798_761_600,
+    ]
     with pytest.raises(PriceError, match=r"^\[2\]: .* as \[0\]"):
         parse_prices([MINIMAL, later, {**MINIMAL, "output": "11"}])
 

@@ -3,8 +3,17 @@
 from router.budgets.model.prices import Price, PriceList, PriceTable
 
 
-def a_price(model: str | None = None, valid_from: int = 0, version: int = 1, **amounts: int) -> Price:
-    return Price(provider_id="openai", model=model, currency="USD", valid_from=valid_from, version=version, **amounts)
+def a_price(
+    model: str | None = None, valid_from: int = 0, version: int = 1, **amounts: int
+) -> Price:
+    return Price(
+        provider_id="openai",
+        model=model,
+        currency="USD",
+        valid_from=valid_from,
+        version=version,
+        **amounts,
+    )
 
 
 def a_table(*lists: tuple[Price, ...]) -> PriceTable:
@@ -15,7 +24,9 @@ def a_table(*lists: tuple[Price, ...]) -> PriceTable:
 
 def test_the_newest_that_is_not_later_is_in_force() -> None:
     table = a_table((a_price("m", 100, 1), a_price("m", 200, 2)))
-    assert [getattr(table.find("openai", "m", at), "version", None) for at in (99.9, 100, 199.9, 200)] == [None, 1, 1, 2]
+    assert [
+        getattr(table.find("openai", "m", at), "version", None) for at in (99.9, 100, 199.9, 200)
+    ] == [None, 1, 1, 2]
 
 
 def test_the_model_goes_before_the_provider_and_that_before_the_dearest() -> None:

@@ -13,7 +13,9 @@ ANSWER = "The river rises in the hills above the village. " * 10
 
 
 def a_price(**fields: Any) -> Price:
-    return parse_price({"provider": "openai", "currency": "USD", "input": "1", "output": "1", **fields})
+    return parse_price(
+        {"provider": "openai", "currency": "USD", "input": "1", "output": "1", **fields}
+    )
 
 
 def a_pricing(*prices: Price, max_cost: float = 1e9) -> Pricing:
@@ -23,7 +25,9 @@ def a_pricing(*prices: Price, max_cost: float = 1e9) -> Pricing:
 
 
 def a_request(tenant: str = "acme", body: str | bytes = "hello", **fields: Any) -> ProviderRequest:
-    return ProviderRequest(provider_id="openai", tenant_id=tenant, request_id="r", trace_id="t", body=body, **fields)
+    return ProviderRequest(
+        provider_id="openai", tenant_id=tenant, request_id="r", trace_id="t", body=body, **fields
+    )
 
 
 def teach(pricing: Pricing, tenant: str, tokens: int, times: int = 20) -> None:
@@ -39,7 +43,8 @@ def cut(pricing: Pricing, tenant: str) -> int | None:
     return attempt.conclude(0.1, is_complete=False).output_tokens
 
 
-ODD = "internationalization responsibility " * 20  # a token a word: below half of what is documented
+# a token a word: below half of what is documented
+ODD = "internationalization responsibility " * 20
 
 
 def cut_long(pricing: Pricing, *, told: str | None = None) -> int:
@@ -87,7 +92,9 @@ def test_odd_texts_that_were_not_paid_for_save_nothing(usage: Mapping[str, str])
 
 
 def test_the_told_model_chooses_the_price_and_the_registry_s_until_then() -> None:
-    pricing = a_pricing(a_price(output="3"), a_price(model="mini", output="1"), a_price(model="large", output="2"))
+    pricing = a_pricing(
+        a_price(output="3"), a_price(model="mini", output="1"), a_price(model="large", output="2")
+    )
     attempt = pricing.open(a_request(), at=0.0, model="mini")
     attempt.take("one", {})
     assert attempt.estimate_so_far() == 1000 + 1000
@@ -99,8 +106,14 @@ def test_the_told_model_chooses_the_price_and_the_registry_s_until_then() -> Non
 
 def test_the_registry_s_model_stands_in_the_event_where_none_is_told() -> None:
     pricing = a_pricing(a_price(model="mini"))
-    assert pricing.open(a_request(), at=0.0, model="mini").conclude(0.0, is_complete=False).model == "mini"
-    assert pricing.open(a_request(), at=0.0, model="no model\n").conclude(0.0, is_complete=False).model is None
+    assert (
+        pricing.open(a_request(), at=0.0, model="mini").conclude(0.0, is_complete=False).model
+        == "mini"
+    )
+    assert (
+        pricing.open(a_request(), at=0.0, model="no model\n").conclude(0.0, is_complete=False).model
+        is None
+    )
 
 
 def test_an_attempt_keeps_the_price_of_its_beginning() -> None:
@@ -108,14 +121,20 @@ def test_an_attempt_keeps_the_price_of_its_beginning() -> None:
     table = pricing.table
     attempt = pricing.open(a_request(), at=100.0)
     before = attempt.estimate_so_far()
-    table.replace([PriceList((a_price(input="1"), a_price(input="9", valid_from="1970-01-01T00:01:41Z")))])
+    table.replace(
+        [PriceList((a_price(input="1"), a_price(input="9", valid_from="1970-01-01T00:01:41Z")))]
+    )
     attempt.take("", {"model": "told-later"})
     assert attempt.estimate_so_far() == before
     assert pricing.open(a_request(), at=101.0).estimate_so_far() == 9 * before
 
 
 def test_an_attempt_whose_end_is_not_known_costs_its_prompt() -> None:
-    usage = a_pricing(a_price()).open(a_request(body="hello " * 100), at=0.0).conclude(5.0, is_complete=False)
+    usage = (
+        a_pricing(a_price())
+        .open(a_request(body="hello " * 100), at=0.0)
+        .conclude(5.0, is_complete=False)
+    )
     assert (usage.estimated, usage.output_tokens) == (True, 0)
     assert usage.nanos == (usage.input_tokens or 0) * 1000 > 0
 
@@ -131,7 +150,11 @@ def test_what_one_tenant_teaches_bills_no_other_tenant() -> None:
 
 def test_only_a_whole_answer_with_told_tokens_teaches() -> None:
     pricing = a_pricing(a_price())
-    for is_complete, metadata in ((False, {"completion_tokens": "500"}), (True, {}), (True, {"completion_tokens": "0"})):
+    for is_complete, metadata in (
+        (False, {"completion_tokens": "500"}),
+        (True, {}),
+        (True, {"completion_tokens": "0"}),
+    ):
         for _ in range(20):
             attempt = pricing.open(a_request(), at=0.0)
             attempt.take(ANSWER, metadata)
@@ -162,15 +185,23 @@ def test_a_long_text_costs_the_same_wherever_it_stands() -> None:
     pricing = a_pricing(a_price(output="0"))
 
     def cost(body: str, parameters: Mapping[str, object], metadata: Mapping[str, object]) -> int:
-        return pricing.open(a_request(body=body, parameters=parameters, metadata=metadata), at=0.0).estimate_so_far()
+        return pricing.open(
+            a_request(body=body, parameters=parameters, metadata=metadata), at=0.0
+        ).estimate_so_far()
 
     whole = cost(text, {}, {})
-    for hidden in (cost("", {"system": text}, {}), cost("", {"messages": [{"content": text}]}, {}), cost("", {}, {"history": [text]})):
+    for hidden in (
+        cost("", {"system": text}, {}),
+        cost("", {"messages": [{"content": text}]}, {}),
+        cost("", {}, {"history": [text]}),
+    ):
         assert whole <= hidden <= whole * 1.02
 
 
 def test_options_are_no_part_of_the_prompt() -> None:
-    assert list_prompts(a_request(parameters={"model": "gpt-4o", "temperature": 0.1}, metadata={"user": "u-1"})) == ["hello"]
+    assert list_prompts(
+        a_request(parameters={"model": "gpt-4o", "temperature": 0.1}, metadata={"user": "u-1"})
+    ) == ["hello"]
     assert len(list_prompts(a_request(parameters={"stop": ["x"] * OPTIONS}))) > 1
 
 
@@ -178,4 +209,7 @@ def test_a_prompt_costs_as_much_as_names_or_as_numbers_beside_the_prompt() -> No
     plain = list_prompts(a_request())
     assert len(list_prompts(a_request(parameters={"word " * 1_000: 1}))) > len(plain)
     assert len(list_prompts(a_request(metadata={"ids": list(range(1_000, 2_000))}))) > len(plain)
-    assert list_prompts(a_request(parameters={"temperature": 0.7, "stream": True, "max_tokens": 100})) == plain
+    assert (
+        list_prompts(a_request(parameters={"temperature": 0.7, "stream": True, "max_tokens": 100}))
+        == plain
+    )

@@ -8,7 +8,11 @@ from router.budgets.model.prices import LearnedRatios, TextCount, TokenRatio
 from router.budgets.model.prices.ratios import LEAST, MAX_RATIOS, MIN_PIECES, MIN_SAMPLES, MOST
 from router.budgets.model.prices.text_count import weigh
 
-ENGLISH, CHINESE, CODE = "The river rises in the hills above the village. " * 20, "这条河发源于村庄上方的山丘。" * 20, "x = [1, 2];\n" * 40
+ENGLISH, CHINESE, CODE = (
+    "The river rises in the hills above the village. " * 20,
+    "这条河发源于村庄上方的山丘。" * 20,
+    "x = [1, 2];\n" * 40,
+)
 
 
 def counts(text: str) -> list[int]:
@@ -77,7 +81,9 @@ def test_tokens_of_a_piece_are_learned_where_they_are_steadier_than_characters()
     rng, ratio = random.Random(1), TokenRatio()
     for _ in range(40):
         pieces = rng.randint(20, 200)
-        ratio.learn(counts(rng.choice((ENGLISH, CHINESE, CODE)) * rng.randint(1, 5)), pieces, 3 * pieces)
+        ratio.learn(
+            counts(rng.choice((ENGLISH, CHINESE, CODE)) * rng.randint(1, 5)), pieces, 3 * pieces
+        )
     text = counts(ENGLISH * 2)
     assert ratio.estimate(text, 150) == 450
     assert ratio.estimate(text, MIN_PIECES - 1) != 3 * (MIN_PIECES - 1)

@@ -1,4 +1,6 @@
-"""The settlement reads the server's clock: when it begins, and in each round, or it would settle a stream that is no longer there."""
+"""The settlement reads the server's clock: when it begins, and in each round, or it would settle a
+stream that is no longer there.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +29,9 @@ class HeldSteady:
 
 
 class Settling:
-    """The settlement of one instance, with a budget to settle, over a usage stream of the test's own."""
+    """The settlement of one instance, with a budget to settle, over a usage stream of the test's
+    own.
+    """
 
     def __init__(self, jetstream: JetStream, settings: Settings) -> None:
         self.jetstream = jetstream
@@ -39,7 +43,9 @@ class Settling:
     async def make_stream(self) -> None:
         with suppress(Exception):
             await self.jetstream.ask(f"STREAM.DELETE.{self.stream}")
-        await self.jetstream.ask(f"STREAM.CREATE.{self.stream}", {"name": self.stream, "subjects": [self.stream]})
+        await self.jetstream.ask(
+            f"STREAM.CREATE.{self.stream}", {"name": self.stream, "subjects": [self.stream]}
+        )
 
     async def read_created(self) -> str:
         info = await self.jetstream.stream(self.stream)
@@ -78,11 +84,17 @@ async def test_one_that_begins_knows_the_stream_that_is_there_now(settling: Sett
     await settling.make_stream()
     await settling.budgets.settlement._try_round()
     assert settling.is_settling, "it did not stop at once, and begin again, and again"
-    assert settling.budgets.clock.stream_created == settling.place_created == await settling.read_created()
+    assert (
+        settling.budgets.clock.stream_created
+        == settling.place_created
+        == await settling.read_created()
+    )
 
 
 async def test_each_round_looks_whether_the_stream_was_made_anew(settling: Settling) -> None:
-    """The info of a stream that is not the one that is settled, ten seconds after the last: the reader has noticed nothing."""
+    """The info of a stream that is not the one that is settled, ten seconds after the last: the
+    reader has noticed nothing.
+    """
     settlement = settling.budgets.settlement
     await settlement._try_round()
     assert settling.is_settling

@@ -1,4 +1,6 @@
-"""What instances learn of the tokens of texts, shared through a bucket on a real server (docs/reference/prices.md#shared)."""
+"""What instances learn of the tokens of texts, shared through a bucket on a real server
+(docs/reference/prices.md#shared).
+"""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -8,7 +10,13 @@ import pytest
 
 from router.budgets.model.prices import LearnedRatios, TextCount
 from router.budgets.model.prices.ratios import MIN_SAMPLES
-from router.budgets.model.prices.ratios_record import MAX_SHARED, RatiosRecord, ratios_key, ratios_record_bytes, read_ratios_record
+from router.budgets.model.prices.ratios_record import (
+    MAX_SHARED,
+    RatiosRecord,
+    ratios_key,
+    ratios_record_bytes,
+    read_ratios_record,
+)
 from router.budgets.model.prices.text_count import weigh
 from router.budgets.prices import shared_ratios
 from router.budgets.prices.shared_ratios import SharedRatios
@@ -42,7 +50,14 @@ class Instance:
         self.ratios = LearnedRatios()
         self.shared = SharedRatios(JetStream(connection), bucket, self.ratios)
 
-    def learn(self, tokens: int, *, times: int = MIN_SAMPLES, tenant: str = TENANT, provider: str = PROVIDER) -> None:
+    def learn(
+        self,
+        tokens: int,
+        *,
+        times: int = MIN_SAMPLES,
+        tenant: str = TENANT,
+        provider: str = PROVIDER,
+    ) -> None:
         ratio = self.ratios.open(tenant, provider, None).output
         for _ in range(times):
             ratio.learn(COUNTS, 0, tokens)
@@ -67,7 +82,9 @@ async def an_instance(url: str, bucket: str) -> AsyncIterator[Instance]:
 
 
 @pytest.fixture
-async def bucket(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bucket]:
+async def bucket(
+    nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Bucket]:
     monkeypatch.setattr(shared_ratios, "SHARE_S", 0.05)
     monkeypatch.setattr(shared_ratios, "REFRESH_S", 0.05)
     monkeypatch.setattr(shared_ratios, "RETRY_S", 0.05)
@@ -107,7 +124,10 @@ async def test_an_instance_that_begins_estimates_as_the_one_that_stopped(
 
 
 async def test_what_two_instances_learn_is_added_up_once(nats_url: str, bucket: Bucket) -> None:
-    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+    async with (
+        an_instance(nats_url, bucket.name) as one,
+        an_instance(nats_url, bucket.name) as other,
+    ):
         for turn in range(1, 6):
             one.learn(DOCUMENTED * 2, times=4)
             other.learn(DOCUMENTED * 2, times=3)
@@ -116,8 +136,13 @@ async def test_what_two_instances_learn_is_added_up_once(nats_url: str, bucket: 
             await until(lambda instance=instance: instance.count_samples() == 35)  # type: ignore[misc]
 
 
-async def test_a_ratio_of_one_tenant_is_no_ratio_of_another_one(nats_url: str, bucket: Bucket) -> None:
-    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+async def test_a_ratio_of_one_tenant_is_no_ratio_of_another_one(
+    nats_url: str, bucket: Bucket
+) -> None:
+    async with (
+        an_instance(nats_url, bucket.name) as one,
+        an_instance(nats_url, bucket.name) as other,
+    ):
         one.learn(DOCUMENTED * 3, times=20)
         one.learn(DOCUMENTED * 2, times=20, tenant="quiet")
         await until(lambda: other.count_samples() == other.count_samples("quiet") == 20)
@@ -171,7 +196,9 @@ async def test_the_document_of_a_tenant_is_bounded(nats_url: str, bucket: Bucket
 
 
 @pytest.mark.parametrize("change", ["no_record", "other_kinds", "other_sums"])
-async def test_a_document_that_this_version_did_not_write_is_told_and_learned_anew(nats_url: str, bucket: Bucket, change: str) -> None:
+async def test_a_document_that_this_version_did_not_write_is_told_and_learned_anew(
+    nats_url: str, bucket: Bucket, change: str
+) -> None:
     async with an_instance(nats_url, bucket.name) as one:
         one.learn(DOCUMENTED * 2, times=20)
         await until_stored(bucket, 20)

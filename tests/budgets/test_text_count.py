@@ -1,4 +1,6 @@
-"""Characters by their kind: once, by pieces, however a text is cut (docs/reference/prices.md#estimate)."""
+"""Characters by their kind: once, by pieces, however a text is cut
+(docs/reference/prices.md#estimate).
+"""
 
 import itertools
 import re
@@ -12,7 +14,8 @@ from router.budgets.model.prices.text_count import KINDS
 
 NAMES = [name for name, _ in KINDS]
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "prices.md"
-# Of any character, where two letters seldom stand together, and of few, where most cuts go through a word.
+# Of any character, where two letters seldom stand together, and of few, where most cuts go through
+# a word.
 TEXTS = st.text(max_size=200) | st.text(st.sampled_from("abé 12\n.жש你🎉"), max_size=50)
 
 

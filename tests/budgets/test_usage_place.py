@@ -1,4 +1,6 @@
-"""Where the settlement goes on in a usage stream that is the one that it settled, another one, or a copy."""
+"""Where the settlement goes on in a usage stream that is the one that it settled, another one, or a
+copy.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -34,7 +36,12 @@ async def settled_at(jetstream: JetStream, stream: str, sequence: int) -> UsageP
 
 
 def record_of(place: UsagePlace, **changed: object) -> SettlementRecord:
-    fields = {"timeline": place.timeline, "through": place.through, "stored_ns": place.stored_ns, **changed}
+    fields = {
+        "timeline": place.timeline,
+        "through": place.through,
+        "stored_ns": place.stored_ns,
+        **changed,
+    }
     return SettlementRecord(life="one", **fields)  # type: ignore[arg-type]
 
 
@@ -43,7 +50,9 @@ async def test_without_a_record_it_begins_at_the_end(jetstream: JetStream, prefi
     assert (place.through, place.stored_ns) == (last.through, last.stored_ns)
 
 
-async def test_the_same_stream_goes_on_after_the_sequence(jetstream: JetStream, prefix: str) -> None:
+async def test_the_same_stream_goes_on_after_the_sequence(
+    jetstream: JetStream, prefix: str
+) -> None:
     place = await settled_at(jetstream, prefix, 3)
     assert await find_place(jetstream, prefix, record_of(place)) == place
 
@@ -63,17 +72,23 @@ async def holds(jetstream: JetStream, stream: str, messages: int) -> bool:
     return info is not None and info["state"]["messages"] == messages
 
 
-async def test_a_stream_that_was_made_later_is_settled_from_its_first_event(jetstream: JetStream, prefix: str) -> None:
+async def test_a_stream_that_was_made_later_is_settled_from_its_first_event(
+    jetstream: JetStream, prefix: str
+) -> None:
     before = await settled_at(jetstream, prefix, 1)
     record = record_of(before, timeline=ANOTHER, through=1_000_000, stored_ns=before.stored_ns - 1)
     assert (await find_place(jetstream, prefix, record)).through == 0
 
 
 @pytest.mark.parametrize("through", [6, 1_000_000])
-async def test_a_stream_that_lost_its_end_goes_on_at_the_end_that_it_has(jetstream: JetStream, prefix: str, through: int) -> None:
+async def test_a_stream_that_lost_its_end_goes_on_at_the_end_that_it_has(
+    jetstream: JetStream, prefix: str, through: int
+) -> None:
     """Its sequences are given again, so they are another timeline."""
     last = await settled_at(jetstream, prefix, 5)
-    place = await find_place(jetstream, prefix, record_of(last, through=through, stored_ns=last.stored_ns + 1))
+    place = await find_place(
+        jetstream, prefix, record_of(last, through=through, stored_ns=last.stored_ns + 1)
+    )
     assert place.through == 5
     assert place.created == last.created
     assert place.timeline != last.timeline

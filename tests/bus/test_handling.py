@@ -1,4 +1,6 @@
-"""The order of a consumer's work, on a consumer in memory: which messages are processed, marked and acked, and which never are."""
+"""The order of a consumer's work, on a consumer in memory: which messages are processed, marked and
+acked, and which never are.
+"""
 
 import asyncio
 import sys
@@ -38,7 +40,9 @@ class Marking(MemoryProcessed):
         return await super().mark(key)
 
 
-def an_in_memory_consumer(handle: BusHandler, processed: MemoryProcessed | None = None) -> InMemoryConsumer:
+def an_in_memory_consumer(
+    handle: BusHandler, processed: MemoryProcessed | None = None
+) -> InMemoryConsumer:
     handling = EnvelopeProcessor(BusSettings(), handle, processed or MemoryProcessed())
     letter = build_dead_letter_writer(BusSettings(), lambda: 1 << 20).write
     return InMemoryConsumer(
@@ -78,7 +82,9 @@ async def test_a_key_that_is_known_is_acknowledged_and_not_processed() -> None:
 
 
 @pytest.mark.parametrize("failure", [Nak(), Transient("away"), ValueError("a bug")])
-async def test_a_failure_is_asked_for_again_after_1_2_4_4_seconds_and_terminated_at_the_fifth(failure: Nak | Exception) -> None:
+async def test_a_failure_is_asked_for_again_after_1_2_4_4_seconds_and_terminated_at_the_fifth(
+    failure: Nak | Exception,
+) -> None:
     """SR-24, SR-25: NAK for redelivery; issue 7: five deliveries, then a dead letter and TERM."""
     times = []
 
@@ -107,7 +113,9 @@ async def test_a_delay_may_be_said() -> None:
 
 
 @pytest.mark.parametrize("failure", [Term("no such loop"), Poison("no such loop")])
-async def test_a_permanent_failure_is_terminated_once_its_dead_letter_is_stored(failure: Term | Poison) -> None:
+async def test_a_permanent_failure_is_terminated_once_its_dead_letter_is_stored(
+    failure: Term | Poison,
+) -> None:
     """SR-24, SR-25, docs/reference/contracts.md#order: never before."""
 
     def refuse(_: MessageEnvelope) -> Term:
@@ -121,7 +129,10 @@ async def test_a_permanent_failure_is_terminated_once_its_dead_letter_is_stored(
     assert [step.kind for step in twin.steps] == ["started", "stored", "acked"]
     assert twin.acks(number) == [TERM_WITH_REASON]
     (letter,) = letters(twin)
-    assert (letter["reason"], letter["last_error"]["message"]) == ("processing_error", "no such loop")
+    assert (letter["reason"], letter["last_error"]["message"]) == (
+        "processing_error",
+        "no such loop",
+    )
 
 
 async def test_a_version_that_is_not_supported_is_terminated_and_never_handled() -> None:
@@ -135,11 +146,20 @@ async def test_a_version_that_is_not_supported_is_terminated_and_never_handled()
     (effect,) = twin.effects
     (letter,) = letters(twin)
     assert effect.subject == "sr.dlq.sr.events.loop"
-    assert (letter["validation_error"]["code"], letter["validation_error"]["field"]) == ("VERSION_UNSUPPORTED", "schema_version")
-    assert (letter["message"]["payload"].encode(), letter["msg_id"], letter["trace_id"]) == (data, "k", EXAMPLE["correlation_id"])
+    assert (letter["validation_error"]["code"], letter["validation_error"]["field"]) == (
+        "VERSION_UNSUPPORTED",
+        "schema_version",
+    )
+    assert (letter["message"]["payload"].encode(), letter["msg_id"], letter["trace_id"]) == (
+        data,
+        "k",
+        EXAMPLE["correlation_id"],
+    )
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff\x00", b"{}", orjson.dumps({**EXAMPLE, "payload": [1]})])
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\x00", b"{}", orjson.dumps({**EXAMPLE, "payload": [1]})]
+)
 async def test_what_is_no_envelope_is_terminated_with_a_dead_letter(data: bytes) -> None:
     """SR-27, docs/reference/contracts.md#failure-invalid: validation_failed, at once."""
     twin = an_in_memory_consumer(lambda _: None)
@@ -180,7 +200,9 @@ async def test_copies_that_are_in_hand_at_the_same_time_are_processed_once() -> 
         return Nak() if len(begun) == 1 else None
 
     metrics = BusMetrics()
-    handling = EnvelopeProcessor(BusSettings(), slow, MemoryProcessed(), ConsumerMeter(metrics, "c"))
+    handling = EnvelopeProcessor(
+        BusSettings(), slow, MemoryProcessed(), ConsumerMeter(metrics, "c")
+    )
     message = Message(SUBJECT, envelope_bytes(an_envelope()), {}, "S", "C", 1, 0, 1, "")
     copies = [asyncio.ensure_future(handling(message)) for _ in range(3)]  # type: ignore[arg-type]
     await asyncio.sleep(0)
@@ -218,8 +240,20 @@ def _interrupts_plainly(_: MessageEnvelope) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits, _exits_plainly, _interrupts, _ends_as_a_generator, _interrupts_plainly])
-async def test_a_handler_that_exits_or_awaits_a_cancelled_task_is_an_attempt_that_failed(fails: BusHandler) -> None:
+@pytest.mark.parametrize(
+    "fails",
+    [
+        _cancelled_elsewhere,
+        _exits,
+        _exits_plainly,
+        _interrupts,
+        _ends_as_a_generator,
+        _interrupts_plainly,
+    ],
+)
+async def test_a_handler_that_exits_or_awaits_a_cancelled_task_is_an_attempt_that_failed(
+    fails: BusHandler,
+) -> None:
     calls: list[str] = []
 
     def handle(envelope: MessageEnvelope) -> Any:

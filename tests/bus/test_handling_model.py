@@ -1,4 +1,6 @@
-"""A consumer against a model: delivered in copies, refused, killed at any step, begun anew; each event has one effect."""
+"""A consumer against a model: delivered in copies, refused, killed at any step, begun anew; each
+event has one effect.
+"""
 
 import asyncio
 import sqlite3
@@ -29,7 +31,9 @@ class Killed(BaseException):
 
 
 class Consuming(RuleBasedStateMachine):
-    """`effects` is what the file must hold: the events of which one delivery got as far as its commit."""
+    """`effects` is what the file must hold: the events of which one delivery got as far as its
+    commit.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +79,10 @@ class Consuming(RuleBasedStateMachine):
         (outcome,) = self.run(self.deliver(event, 1))
         assert isinstance(outcome, Done if f"evt_{event}" in self.effects else Retry)
 
-    @rule(event=EVENT, where=st.sampled_from(["is killed while it works", "is killed before its commit"]))
+    @rule(
+        event=EVENT,
+        where=st.sampled_from(["is killed while it works", "is killed before its commit"]),
+    )
     def killed(self, event: int, where: str) -> None:
         """Nothing is acknowledged, nothing of it is in the file, and the message comes again."""
         self.next = where
@@ -90,7 +97,9 @@ class Consuming(RuleBasedStateMachine):
 
     @rule(event=EVENT)
     def killed_before_the_acknowledgement(self, event: int) -> None:
-        """The effect is stored; the next process that gets the message acks it, and does nothing else."""
+        """The effect is stored; the next process that gets the message acks it, and does nothing
+        else.
+        """
         self.delivered(event, 1)
         self.run(self.store.close())
         self.begin()
@@ -107,7 +116,9 @@ class Consuming(RuleBasedStateMachine):
         self.home.cleanup()
 
     async def deliver(self, event: int, copies: int) -> list[Any]:
-        message = Message("sr.events.loop", envelope_bytes(an_envelope(event)), {}, "S", "C", 1, 0, 1, "")
+        message = Message(
+            "sr.events.loop", envelope_bytes(an_envelope(event)), {}, "S", "C", 1, 0, 1, ""
+        )
         return await asyncio.gather(*(self.handling(message) for _ in range(copies)))  # type: ignore[arg-type]
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:

@@ -1,4 +1,6 @@
-"""What a program of the bus shows in a scrape: each end of a publication and of a message is counted once."""
+"""What a program of the bus shows in a scrape: each end of a publication and of a message is
+counted once.
+"""
 
 import asyncio
 from collections.abc import Awaitable
@@ -28,8 +30,12 @@ async def consumed(bus: Bus, metrics: BusMetrics, handle: BusHandler) -> Labels:
     """Everything that is stored goes through one consumer; its labels."""
     durable = durable_of(bus.settings, Interest(name="projector"), QUICK)
     await apply_topology(bus.jetstream, bus.settings, Topology((), (durable,)))
-    handling = EnvelopeProcessor(bus.settings, handle, MemoryProcessed(), ConsumerMeter(metrics, durable.durable))
-    working = asyncio.create_task(consumer_of(bus.settings, durable, handling, bus.jetstream, options=QUICK).run())
+    handling = EnvelopeProcessor(
+        bus.settings, handle, MemoryProcessed(), ConsumerMeter(metrics, durable.durable)
+    )
+    working = asyncio.create_task(
+        consumer_of(bus.settings, durable, handling, bus.jetstream, options=QUICK).run()
+    )
     await wait_until_settled(bus)
     working.cancel()
     with suppress(asyncio.CancelledError):
@@ -54,15 +60,21 @@ async def test_each_message_is_counted_by_what_became_of_it(nats_url: str, prefi
             await bus.publisher.event(an_envelope(number))
         subject = f"{prefix}.events.loop"
         await bus.jetstream.publish(subject, b"no JSON", {})
-        await bus.jetstream.publish(subject, (await bus.jetstream.message(f"{prefix}-events", 1)).data, {})  # type: ignore[union-attr]
+        await bus.jetstream.publish(
+            subject, (await bus.jetstream.message(f"{prefix}-events", 1)).data, {}
+        )  # type: ignore[union-attr]
         mine = await consumed(bus, metrics, handle)
     seen = parse_scrape(metrics.registry)
     (name, durable) = mine[0]
     assert seen["router_bus_delivered_total"] == {mine: 1 + 1 + QUICK.max_attempts + 1 + 1}
     assert seen["router_bus_duplicates_total"] == {mine: 1}
-    assert seen["router_bus_violations_total"] == {(("code", "SCHEMA_VALIDATION_FAILED"), (name, durable)): 1}
+    assert seen["router_bus_violations_total"] == {
+        (("code", "SCHEMA_VALIDATION_FAILED"), (name, durable)): 1
+    }
     reasons = {"processing_error": 1, "maxdeliver_exhausted": 1, "validation_failed": 1}
-    assert seen["router_bus_dlq_total"] == {((name, durable), ("reason", reason)): count for reason, count in reasons.items()}
+    assert seen["router_bus_dlq_total"] == {
+        ((name, durable), ("reason", reason)): count for reason, count in reasons.items()
+    }
     assert seen["router_bus_handler_seconds_count"] == {mine: 1 + 1 + QUICK.max_attempts}
 
 
@@ -84,12 +96,18 @@ async def test_a_handler_that_raises_took_its_time_too() -> None:
         raise ZeroDivisionError
 
     metrics = BusMetrics()
-    handling = EnvelopeProcessor(BusSettings(), fail, MemoryProcessed(), ConsumerMeter(metrics, "c"))
-    answer = handling(Message("sr.events.loop", envelope_bytes(an_envelope()), {}, "sr-events", "c", 1, 0, 1, ""))
+    handling = EnvelopeProcessor(
+        BusSettings(), fail, MemoryProcessed(), ConsumerMeter(metrics, "c")
+    )
+    answer = handling(
+        Message("sr.events.loop", envelope_bytes(an_envelope()), {}, "sr-events", "c", 1, 0, 1, "")
+    )
     assert isinstance(answer, Awaitable)
     with pytest.raises(ZeroDivisionError):
         await answer
-    assert parse_scrape(metrics.registry)["router_bus_handler_seconds_count"] == {(("consumer", "c"),): 1}
+    assert parse_scrape(metrics.registry)["router_bus_handler_seconds_count"] == {
+        (("consumer", "c"),): 1
+    }
 
 
 async def test_a_program_shows_them_on_a_page_of_its_own() -> None:

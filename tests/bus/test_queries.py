@@ -47,7 +47,9 @@ async def test_a_question_is_answered_by_the_responder_and_not_by_the_stream(bus
     """SR-15, X4: a stream that acknowledges would answer `{"stream": …, "seq": 1}` first."""
     async with responding(bus, echo):
         assert await bus.query("status", QUESTION) == {"heard": {"loop_id": "loop_1"}}
-    await until(lambda: read_bus_stream(bus, "queries"), what="the stream stores it, beside the answer")
+    await until(
+        lambda: read_bus_stream(bus, "queries"), what="the stream stores it, beside the answer"
+    )
     assert [one.data for one in await read_bus_stream(bus, "queries")] == [envelope_bytes(QUESTION)]
 
 
@@ -67,7 +69,11 @@ async def test_one_of_several_responders_answers(bus: Bus, prefix: str) -> None:
         heard.append(question.message_id)
         return {}
 
-    async with a_bus(bus._all.nats.url[0], prefix) as other, responding(bus, count), responding(other, count):
+    async with (
+        a_bus(bus._all.nats.url[0], prefix) as other,
+        responding(bus, count),
+        responding(other, count),
+    ):
         await asyncio.gather(*(bus.query("status", an_envelope(number)) for number in range(20)))
     assert sorted(heard) == sorted(f"evt_{number}" for number in range(20))
 
@@ -81,9 +87,14 @@ async def test_without_a_responder_a_question_is_unanswered_in_its_time(bus: Bus
 
 @pytest.mark.parametrize(
     ("failure", "code", "text"),
-    [(Poison("no such loop"), "processing_error", "no such loop"), (ValueError("a secret"), "internal", "the responder failed")],
+    [
+        (Poison("no such loop"), "processing_error", "no such loop"),
+        (ValueError("a secret"), "internal", "the responder failed"),
+    ],
 )
-async def test_a_responder_that_fails_answers_so_and_lives(bus: Bus, failure: Exception, code: str, text: str) -> None:
+async def test_a_responder_that_fails_answers_so_and_lives(
+    bus: Bus, failure: Exception, code: str, text: str
+) -> None:
     failures = [failure]
 
     async def respond(question: MessageEnvelope) -> Mapping[str, object]:
@@ -98,7 +109,9 @@ async def test_a_responder_that_fails_answers_so_and_lives(bus: Bus, failure: Ex
         assert await bus.query("status", an_envelope(2)) == {}
 
 
-async def test_what_is_no_envelope_is_answered_with_why(bus: Bus, prefix: str, nats_url: str) -> None:
+async def test_what_is_no_envelope_is_answered_with_why(
+    bus: Bus, prefix: str, nats_url: str
+) -> None:
     client = await connect_patiently(nats_url)
     async with responding(bus, echo):
         answer = await client.request(f"{prefix}.queries.status", b"{}", timeout=60)
@@ -106,19 +119,29 @@ async def test_what_is_no_envelope_is_answered_with_why(bus: Bus, prefix: str, n
     await client.close()
 
 
-async def test_an_address_that_is_no_inbox_is_never_written_to(bus: Bus, prefix: str, nats_url: str) -> None:
-    """docs/explanation/durability.md#reply-weapon: a reply to one of our own subjects would inject a message."""
+async def test_an_address_that_is_no_inbox_is_never_written_to(
+    bus: Bus, prefix: str, nats_url: str
+) -> None:
+    """docs/explanation/durability.md#reply-weapon: a reply to one of our own subjects would inject
+    a message.
+    """
     client = await connect_patiently(nats_url)
     async with responding(bus, echo):
-        await client.publish(f"{prefix}.queries.status", envelope_bytes(QUESTION), reply=f"{prefix}.events.loop")
+        await client.publish(
+            f"{prefix}.queries.status", envelope_bytes(QUESTION), reply=f"{prefix}.events.loop"
+        )
         await client.flush()
         assert await bus.query("status", an_envelope(2)) == {"heard": {"n": 2}}
     assert await read_bus_stream(bus, "events") == []
     await client.close()
 
 
-async def test_a_responder_that_hangs_gives_its_places_back(bus: Bus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many hanging questions as there are places, and every later one was answered `overloaded`, for ever."""
+async def test_a_responder_that_hangs_gives_its_places_back(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many hanging questions as there are places, and every later one was answered `overloaded`,
+    for ever.
+    """
     monkeypatch.setattr(queries, "RESPONSE_TIMEOUT_S", 0.05)
 
     async def respond(question: MessageEnvelope) -> Mapping[str, object]:
@@ -127,7 +150,10 @@ async def test_a_responder_that_hangs_gives_its_places_back(bus: Bus, monkeypatc
         return {"ok": "yes"}
 
     async with responding(bus, respond):
-        hanging = (bus.query("status", an_envelope(number + 100)) for number in range(queries.MAX_CONCURRENT_QUERIES))
+        hanging = (
+            bus.query("status", an_envelope(number + 100))
+            for number in range(queries.MAX_CONCURRENT_QUERIES)
+        )
         told = await asyncio.gather(*hanging, return_exceptions=True)
         assert {one.code for one in told if isinstance(one, QueryRefused)} == {"timeout"}
         assert await bus.query("status", QUESTION) == {"ok": "yes"}
@@ -163,7 +189,9 @@ async def _interrupts(_: MessageEnvelope) -> Mapping[str, object]:
 
 
 @pytest.mark.parametrize("fails", [_cancelled_elsewhere, _exits, _interrupts])
-async def test_a_responder_that_exits_or_awaits_a_cancelled_task_fails_one_question(bus: Bus, fails: Responder) -> None:
+async def test_a_responder_that_exits_or_awaits_a_cancelled_task_fails_one_question(
+    bus: Bus, fails: Responder
+) -> None:
     async def respond(question: MessageEnvelope) -> Mapping[str, object]:
         return await (echo if question.payload.get("loop_id") == "loop_2" else fails)(question)
 

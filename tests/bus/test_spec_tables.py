@@ -1,4 +1,6 @@
-"""Every field that the specification's table of the envelope does not mark optional is in every message of the bus."""
+"""Every field that the specification's table of the envelope does not mark optional is in every
+message of the bus.
+"""
 
 import orjson
 
@@ -25,11 +27,18 @@ async def test_every_envelope_has_the_fields_of_its_table(nats_url: str, prefix:
             await bus.publisher.event(an_envelope(number, **facts))
         for number, command in enumerate(COMMAND_NAMES):
             await bus.publisher.command(command, an_envelope(number, message_type="Command"))
-        await bus.publish("LoopCreated", {}, message_id="evt_least", actor_id="u", actor_kind="SYSTEM")
+        await bus.publish(
+            "LoopCreated", {}, message_id="evt_least", actor_id="u", actor_kind="SYSTEM"
+        )
         stored = [*await read_bus_stream(bus, "events"), *await read_bus_stream(bus, "commands")]
     envelopes = [orjson.loads(one.data) for one in stored]
     least = len(SERIES) + len(COMMAND_NAMES) + 1
     assert find_faults_in("bus_envelope", envelopes, least=least) == []
     assert find_faults_in("bus_headers", [one.headers for one in stored], least=least) == []
-    assert all(list(one) == list(EXAMPLE) for one in envelopes), "all ten fields, null where a link is absent"
-    assert all(one.headers["Nats-Msg-Id"] == envelope["idempotency_key"] for one, envelope in zip(stored, envelopes, strict=True))
+    assert all(list(one) == list(EXAMPLE) for one in envelopes), (
+        "all ten fields, null where a link is absent"
+    )
+    assert all(
+        one.headers["Nats-Msg-Id"] == envelope["idempotency_key"]
+        for one, envelope in zip(stored, envelopes, strict=True)
+    )

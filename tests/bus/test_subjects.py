@@ -2,7 +2,15 @@
 
 import pytest
 
-from router.bus.subjects import COMMAND_NAMES, DOMAINS, UnknownSubject, command_subject, domain_of, event_subject, query_subject
+from router.bus.subjects import (
+    COMMAND_NAMES,
+    DOMAINS,
+    UnknownSubject,
+    command_subject,
+    domain_of,
+    event_subject,
+    query_subject,
+)
 
 # docs/reference/requirements.md#sr-18, the table.
 LISTED = {
@@ -21,7 +29,9 @@ LISTED = {
 }
 
 
-@pytest.mark.parametrize(("domain", "message_type"), [(domain, one) for domain, types in LISTED.items() for one in types])
+@pytest.mark.parametrize(
+    ("domain", "message_type"), [(domain, one) for domain, types in LISTED.items() for one in types]
+)
 def test_every_listed_event_has_the_subject_of_its_domain(domain: str, message_type: str) -> None:
     """SR-18: the pattern `sr.<stream>.<domain>`, and every event type of the table."""
     assert event_subject("sr", message_type) == f"sr.events.{domain}"
@@ -33,7 +43,10 @@ def test_there_are_thirteen_event_subjects() -> None:
     assert len(LISTED) + 1 == 13
 
 
-@pytest.mark.parametrize("message_type", ["UserCreated", "loopCreated", "Loop", "LooperStarted", "RunawayDetected", "Loops", "*", "a.b"])
+@pytest.mark.parametrize(
+    "message_type",
+    ["UserCreated", "loopCreated", "Loop", "LooperStarted", "RunawayDetected", "Loops", "*", "a.b"],
+)
 def test_an_event_of_no_domain_is_other(message_type: str) -> None:
     """SR-19: and no type of a sender's choice can become a part of a subject."""
     assert event_subject("sr", message_type) == "sr.events.other"
@@ -49,7 +62,9 @@ def test_the_four_commands_have_the_subjects_of_the_table() -> None:
     ]
 
 
-@pytest.mark.parametrize("command", ["", "iteration", "iteration.stop", "iteration.start.now", ">", "oracle.*"])
+@pytest.mark.parametrize(
+    "command", ["", "iteration", "iteration.stop", "iteration.start.now", ">", "oracle.*"]
+)
 def test_a_command_that_no_page_lists_has_no_subject(command: str) -> None:
     """SR-20."""
     with pytest.raises(UnknownSubject):

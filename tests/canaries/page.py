@@ -69,16 +69,33 @@ class Cell:
     @property
     def found(self) -> list[int]:
         """Outcomes until it was rolled back, in order; one that was not counts as more than any."""
-        return sorted(one.outcomes if one.verdict is CanaryVerdict.ROLL_BACK else 10**9 for one in self.ended)
+        return sorted(
+            one.outcomes if one.verdict is CanaryVerdict.ROLL_BACK else 10**9 for one in self.ended
+        )
 
 
 def write_page(count: int) -> str:
     rng = random.Random(SEED)
-    same = [_play(share, rate, Arm(rate), rng, count, SAME_OUTCOMES) for share in SHARES for rate in RATES]
-    worse = [_play(share, rate, Arm(2 * rate), rng, count, WORSE_OUTCOMES) for share in SHARES for rate in RATES]
-    slower = [_play(share, 0.1, Arm(0.1, median_ms=200), rng, count, WORSE_OUTCOMES) for share in SHARES]
+    same = [
+        _play(share, rate, Arm(rate), rng, count, SAME_OUTCOMES)
+        for share in SHARES
+        for rate in RATES
+    ]
+    worse = [
+        _play(share, rate, Arm(2 * rate), rng, count, WORSE_OUTCOMES)
+        for share in SHARES
+        for rate in RATES
+    ]
+    slower = [
+        _play(share, 0.1, Arm(0.1, median_ms=200), rng, count, WORSE_OUTCOMES) for share in SHARES
+    ]
     parts = [HEAD.format(count=count, seed=SEED, same=SAME_OUTCOMES), *map(_write_same, same)]
-    parts += [WORSE.format(worse=WORSE_OUTCOMES), *map(_write_worse, worse), SLOWER, *map(_write_worse, slower)]
+    parts += [
+        WORSE.format(worse=WORSE_OUTCOMES),
+        *map(_write_worse, worse),
+        SLOWER,
+        *map(_write_worse, slower),
+    ]
     return "".join([*parts, write_shared(count // SHARED_PART)])
 
 
@@ -88,19 +105,41 @@ def write_shared(count: int) -> str:
 
 
 def _write_shared_rows(rng: random.Random, count: int) -> Iterator[str]:
-    rows = (("honest", "no different", 0.1), ("spiteful", "no different", 0.1), ("honest", "fails twice as often", 0.2))
+    rows = (
+        ("honest", "no different", 0.1),
+        ("spiteful", "no different", 0.1),
+        ("honest", "fails twice as often", 0.2),
+    )
     for first, candidate, rate in rows:
         for share in (0.05, 0.5):
             most = WORSE_OUTCOMES if rate > 0.1 else SAME_OUTCOMES
-            kind = {"rng": rng, "share": share, "most": most, "tenants": TENANTS, "is_spiteful": first == "spiteful"}
+            kind = {
+                "rng": rng,
+                "share": share,
+                "most": most,
+                "tenants": TENANTS,
+                "is_spiteful": first == "spiteful",
+            }
             cell = Cell(share, rate, [play(Arm(0.1), Arm(rate), **kind) for _ in range(count)])  # type: ignore[arg-type]
-            rolled, promoted = cell.count(CanaryVerdict.ROLL_BACK), cell.count(CanaryVerdict.PROMOTE)
-            told = f"| {share:.0%} | {rolled} of {count} | {' | '.join(_list_figures(cell))} | {promoted} |"
+            rolled, promoted = (
+                cell.count(CanaryVerdict.ROLL_BACK),
+                cell.count(CanaryVerdict.PROMOTE),
+            )
+            told = (
+                f"| {share:.0%} | {rolled} of {count} | {' | '.join(_list_figures(cell))} | "
+                f"{promoted} |"
+            )
             yield f"| {first} | {candidate} {told}\n"
 
 
-def _play(share: float, rate: float, candidate: Arm, rng: random.Random, count: int, most: int) -> Cell:  # noqa: PLR0917
-    return Cell(share, rate, [play(Arm(rate), candidate, rng=rng, share=share, most=most) for _ in range(count)])
+def _play(  # noqa: PLR0917
+    share: float, rate: float, candidate: Arm, rng: random.Random, count: int, most: int
+) -> Cell:
+    return Cell(
+        share,
+        rate,
+        [play(Arm(rate), candidate, rng=rng, share=share, most=most) for _ in range(count)],
+    )
 
 
 def _write_same(cell: Cell) -> str:
@@ -112,7 +151,10 @@ def _write_same(cell: Cell) -> str:
 def _write_worse(cell: Cell) -> str:
     rolled, promoted = cell.count(CanaryVerdict.ROLL_BACK), cell.count(CanaryVerdict.PROMOTE)
     figures = " | ".join(_list_figures(cell))
-    return f"| {cell.share:.0%} | {cell.rate:.0%} | {rolled} of {len(cell.ended)} | {figures} | {promoted} |\n"
+    return (
+        f"| {cell.share:.0%} | {cell.rate:.0%} | {rolled} of {len(cell.ended)} | {figures} | "
+        f"{promoted} |\n"
+    )
 
 
 def _list_figures(cell: Cell) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""One canary, outcome by outcome: requests fall to an arm, and end badly or late, by chance; the verdict is asked for each time."""
+"""One canary, outcome by outcome: requests fall to an arm, and end badly or late, by chance; the
+verdict is asked for each time.
+"""
 
 import random
 from collections.abc import Sequence
@@ -9,7 +11,13 @@ from math import log
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.failure_class import PROVIDER
 from router.policies.model import SHARED
-from router.policies.model.canaries import CanaryCounts, CanaryTotals, CanaryVerdict, add_totals, judge
+from router.policies.model.canaries import (
+    CanaryCounts,
+    CanaryTotals,
+    CanaryVerdict,
+    add_totals,
+    judge,
+)
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 NOT_YET_MS, OVER_MS = 0, 10**15
@@ -49,18 +57,31 @@ def play(
 ) -> Ended:
     """Play until a verdict, or until the candidate has had `most` outcomes.
 
-    `tenants`: weights, of a policy that all may use; `is_spiteful`: the first of them reports nothing but errors of the candidate.
+    `tenants`: weights, of a policy that all may use; `is_spiteful`: the first of them reports
+    nothing but errors of the candidate.
     """
-    plan = CanaryPlan(document={}, share=share * 100, guards=GUARDS, until_ms=OVER_MS, min_results=100)
-    counts, arms = CanaryCounts(SHARED if tenants else "acme", "default", 2), {CONTROL: control, CANDIDATE: candidate}
-    names, weights = [f"tenant-{number}" for number in range(len(tenants) or 1)], list(accumulate(tenants or (1,)))
+    plan = CanaryPlan(
+        document={}, share=share * 100, guards=GUARDS, until_ms=OVER_MS, min_results=100
+    )
+    counts, arms = (
+        CanaryCounts(SHARED if tenants else "acme", "default", 2),
+        {CONTROL: control, CANDIDATE: candidate},
+    )
+    names, weights = (
+        [f"tenant-{number}" for number in range(len(tenants) or 1)],
+        list(accumulate(tenants or (1,))),
+    )
     latencies = {name: arm.draw_latencies(rng) for name, arm in arms.items()}
     outcomes = 0
     while outcomes < most:
         name = CANDIDATE if rng.random() < share else CONTROL
         latency_ms = latencies[name][int(rng.random() * LATENCIES)]
         tenant = rng.choices(names, cum_weights=weights)[0] if tenants else names[0]
-        is_error = name == CANDIDATE if is_spiteful and tenant == names[0] else rng.random() < arms[name].error_rate
+        is_error = (
+            name == CANDIDATE
+            if is_spiteful and tenant == names[0]
+            else rng.random() < arms[name].error_rate
+        )
         counts.on_result(name, PROVIDER if is_error else None, latency_ms, tenant)
         if name == CONTROL:
             continue

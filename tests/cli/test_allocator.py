@@ -23,6 +23,14 @@ print(told().hblks - before)
 """
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="a C library that does not tell what it has mapped")
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "mallinfo2"),
+    reason="a C library that does not tell what it has mapped",
+)
 def test_a_block_is_mapped_by_itself_though_a_larger_one_was_freed() -> None:
-    assert subprocess.run([sys.executable, "-c", LOOK], check=True, capture_output=True, text=True).stdout == "1\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", LOOK], check=True, capture_output=True, text=True
+        ).stdout
+        == "1\n"
+    )

@@ -35,7 +35,9 @@ def test_a_figure_is_guarded_once(tmp_path: Path) -> None:
     assert (told.status, "names a figure twice" in told.err) == (2, True)
 
 
-def test_a_document_that_is_no_policy_is_refused_with_the_place_of_each_mistake(tmp_path: Path) -> None:
+def test_a_document_that_is_no_policy_is_refused_with_the_place_of_each_mistake(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "candidate.json"
     file.write_text('{"providers": [{"name": "a", "weight": 700}]}')
     told = call_command("policy", "canary", "start", "acme", "default", str(file))

@@ -1,4 +1,6 @@
-"""The client commands against one served router: each exit status by a process of its own, all else called in this one."""
+"""The client commands against one served router: each exit status by a process of its own, all else
+called in this one.
+"""
 
 import asyncio
 import json
@@ -33,7 +35,9 @@ from tests.support.commands import every_command, examples_in, find_wrong_comman
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     store = tmp_path_factory.mktemp("store")
-    with serve_router("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(store)) as served:
+    with serve_router(
+        "--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(store)
+    ) as served:
         yield served.ready["nats_url"]
 
 
@@ -41,25 +45,45 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def letter(url: str) -> int:
     """The sequence of a dead letter whose payload is no text."""
     call_command(*FROM_FILE, given=b"\x01\x1b[31m\xff evil", environ={"NATS_URL": url})
-    return int(call_command("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0]["sequence"])
+    return int(
+        call_command("dlq", "list", "--json", "--limit", "1", environ={"NATS_URL": url}).lines[0][
+            "sequence"
+        ]
+    )
 
 
-# -- decide -----------------------------------------------------------------------------------------------------------
+# -- decide ----------------------------------------------------------------------------------------
 
 
 def test_a_decision_is_printed_as_json(url: str) -> None:
-    ended = router(*ASK, "--payload", '{"text": "hi"}', "--policy", "fast", "--request-id", "r-1", "--nats-url", url)
+    ended = router(
+        *ASK,
+        "--payload",
+        '{"text": "hi"}',
+        "--policy",
+        "fast",
+        "--request-id",
+        "r-1",
+        "--nats-url",
+        url,
+    )
     assert ended.status == 0
     assert ended.json["decision"]["provider_id"] == "local-small"
     assert ended.json["context"]["request_id"] == "r-1"
 
 
-@pytest.mark.parametrize(("asked", "is_one_line"), [((), False), (("--json",), True)], ids=["for a person", "--json"])
-def test_an_answer_is_indented_on_a_terminal_but_for_programs(url: str, asked: tuple[str, ...], is_one_line: bool) -> None:
+@pytest.mark.parametrize(
+    ("asked", "is_one_line"), [((), False), (("--json",), True)], ids=["for a person", "--json"]
+)
+def test_an_answer_is_indented_on_a_terminal_but_for_programs(
+    url: str, asked: tuple[str, ...], is_one_line: bool
+) -> None:
     """As the help says of both; a terminal is a terminal here."""
     terminal, given_to_the_command = pty.openpty()
     command = [*COMMAND, *ASK, "--payload", "x", "--nats-url", url, *asked]
-    status = subprocess.run(command, stdout=given_to_the_command, env=clean_environment(), timeout=120, check=False).returncode
+    status = subprocess.run(
+        command, stdout=given_to_the_command, env=clean_environment(), timeout=120, check=False
+    ).returncode
     os.close(given_to_the_command)
     told = _read_screen(terminal).decode()
     assert (status, json.loads(told)["ok"]) == (0, True)
@@ -95,7 +119,10 @@ def test_a_payload_comes_from_a_file_or_from_standard_input(url: str, tmp_path: 
 
 
 def test_a_file_of_requests_is_answered_in_its_order(url: str) -> None:
-    requests = [{"tenant_id": "acme", "message_type": "chat", "payload": n, "request_id": f"f-{n}"} for n in range(200)]
+    requests = [
+        {"tenant_id": "acme", "message_type": "chat", "payload": n, "request_id": f"f-{n}"}
+        for n in range(200)
+    ]
     lines = "\n".join(map(json.dumps, requests)).encode()
     ended = call_command(*FROM_FILE, "--nats-url", url, given=lines)
     assert ended.status == 0
@@ -103,7 +130,12 @@ def test_a_file_of_requests_is_answered_in_its_order(url: str) -> None:
 
 
 def test_one_refusal_in_a_file_is_status_1_and_the_rest_is_answered(url: str) -> None:
-    ended = router(*FROM_FILE, "--nats-url", url, given=b'{"bad":1}\n\n{"tenant_id":"a","message_type":"t","payload":1}\n')
+    ended = router(
+        *FROM_FILE,
+        "--nats-url",
+        url,
+        given=b'{"bad":1}\n\n{"tenant_id":"a","message_type":"t","payload":1}\n',
+    )
     assert (ended.status, [line["ok"] for line in ended.lines]) == (1, [False, True])
 
 
@@ -121,7 +153,8 @@ async def test_ctrl_c_ends_a_waiting_command_with_130(nats_url: str) -> None:
         nats_url,
         env=clean_environment({"ROUTER_DECIDE__SUBJECT": "silent"}),
         stderr=PIPE,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # the parent of the tests may ignore it
+        # the parent of the tests may ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     await asyncio.wait_for(heard.wait(), 120)
     process.send_signal(signal.SIGINT)
@@ -169,16 +202,21 @@ def test_a_broker_that_is_away_is_status_3(arguments: tuple[str, ...]) -> None:
 def test_no_answer_is_status_3(nats_url: str) -> None:
     ended = router(*ASK, "--payload", "x", "--timeout", "0.1", "--nats-url", nats_url)
     assert (ended.status, ended.out) == (3, "")
-    assert router(*ASK, "--payload", "x", "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT).status == 3
+    assert (
+        router(*ASK, "--payload", "x", "--nats-url", "nats://127.0.0.1:1", environ=IMPATIENT).status
+        == 3
+    )
     ended = router("decide", "--file", "-", "--timeout", "0.1", "--nats-url", nats_url, given=b"{}")
     assert (ended.status, ended.json["error"]["code"]) == (3, "no_answer")
 
 
-# -- dead letters ------------------------------------------------------------------------------------------------------
+# -- dead letters ----------------------------------------------------------------------------------
 
 
 def test_dead_letters_are_listed_and_shown(url: str, letter: int) -> None:
-    listed = call_command("dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url)
+    listed = call_command(
+        "dlq", "list", "--since", "1h", "--reason", "validation_failed", "--nats-url", url
+    )
     assert listed.status == 0
     assert {str(letter), "SCHEMA_VALIDATION_FAILED"} <= set(table_words(listed.out))
     shown = call_command("dlq", "show", str(letter), "--nats-url", url)
@@ -197,19 +235,26 @@ def test_a_dead_letter_that_is_not_there_is_status_1(url: str) -> None:
 
 
 def test_no_dead_letters_is_no_error(url: str, nats_url: str) -> None:
-    assert call_command("dlq", "list", "--tenant", "unknown", "--nats-url", url).out == "no dead letters\n"
+    assert (
+        call_command("dlq", "list", "--tenant", "unknown", "--nats-url", url).out
+        == "no dead letters\n"
+    )
     assert call_command("dlq", "list", "--nats-url", nats_url).status == 0
     assert call_command("dlq", "list", "--since", "yesterday", "--nats-url", url).status == 2
 
 
-# -- doctor and topology -----------------------------------------------------------------------------------------------
+# -- doctor and topology ---------------------------------------------------------------------------
 
 
 def test_a_served_broker_passes_the_doctor(url: str) -> None:
     ended = call_command("doctor", "--json", "--nats-url", url)
     assert ended.status == 0, ended.out
     assert not [line for line in ended.lines if line["verdict"] == "fail"]
-    assert {line["check"] for line in ended.lines if line["verdict"] == "ok"} >= {"server version", "jetstream", "topology"}
+    assert {line["check"] for line in ended.lines if line["verdict"] == "ok"} >= {
+        "server version",
+        "jetstream",
+        "topology",
+    }
 
 
 def test_an_empty_broker_fails_until_the_topology_is_applied() -> None:
@@ -230,7 +275,12 @@ def test_drift_is_planned_with_both_values() -> None:
     try:
         call_command("topology", "apply", "--nats-url", broker.url)
         plan = call_command(
-            "topology", "plan", "--nats-url", broker.url, "--json", environ={"ROUTER_STREAMS__DECIDE__MAX_BYTES": "1048576"}
+            "topology",
+            "plan",
+            "--nats-url",
+            broker.url,
+            "--json",
+            environ={"ROUTER_STREAMS__DECIDE__MAX_BYTES": "1048576"},
         )
         assert plan.status == 1
         assert plan.json["fields"] == {"max_bytes": [1048576, 1073741824]}
@@ -243,13 +293,16 @@ def _plan(at: tuple[str, ...]) -> CommandResult:
 
 
 def test_the_topology_is_exported_for_other_tools(tmp_path: Path) -> None:
-    assert {stream["name"] for stream in call_command("topology", "export").json["streams"]} >= {"ROUTER_DECIDE", "ROUTER_DLQ"}
+    assert {stream["name"] for stream in call_command("topology", "export").json["streams"]} >= {
+        "ROUTER_DECIDE",
+        "ROUTER_DLQ",
+    }
     call_command("topology", "export", "--dir", str(tmp_path))
     assert json.loads((tmp_path / "stream-ROUTER_DECIDE.json").read_text())["no_ack"] is True
     assert (tmp_path / "consumer-ROUTER_DECIDE-router-decide-consumer.json").is_file()
 
 
-# -- what asks no server -----------------------------------------------------------------------------------------------
+# -- what asks no server ---------------------------------------------------------------------------
 
 
 def test_the_tree_is_drawn() -> None:
@@ -257,9 +310,14 @@ def test_the_tree_is_drawn() -> None:
 
 
 def test_settings_tell_their_source_and_hide_secrets() -> None:
-    rows = call_command("config", "--json", environ={"ROUTER_NATS__TOKEN": "s3cret", "NATS_URL": "nats://u:p@h"}).lines
+    rows = call_command(
+        "config", "--json", environ={"ROUTER_NATS__TOKEN": "s3cret", "NATS_URL": "nats://u:p@h"}
+    ).lines
     found = {row["name"]: row for row in rows}
-    assert (found["nats.token"]["value"], found["nats.token"]["source"]) == ("***", "ROUTER_NATS__TOKEN")
+    assert (found["nats.token"]["value"], found["nats.token"]["source"]) == (
+        "***",
+        "ROUTER_NATS__TOKEN",
+    )
     assert "u:p" not in json.dumps(rows)
 
 
@@ -285,8 +343,14 @@ def test_the_policy_that_a_tenant_meets_is_shown() -> None:
 def test_help_has_an_example_for_every_command() -> None:
     commands = dict(every_command())
     assert len(commands) >= 50
-    assert [path for path, command in commands.items() if path not in examples_in(command.help or "")] == []
-    assert [path for path, command in commands.items() if find_wrong_commands(examples_in(command.help or ""))] == []
+    assert [
+        path for path, command in commands.items() if path not in examples_in(command.help or "")
+    ] == []
+    assert [
+        path
+        for path, command in commands.items()
+        if find_wrong_commands(examples_in(command.help or ""))
+    ] == []
     assert router("--help").status == 0
 
 

@@ -27,7 +27,9 @@ UNRECOGNISED = ("ingress", "extension-message")
 
 
 def check(message: object, *more: str) -> CommandResult:
-    return call_command("contract", "check", "-", "--json", *more, given=json.dumps(message).encode())
+    return call_command(
+        "contract", "check", "-", "--json", *more, given=json.dumps(message).encode()
+    )
 
 
 def verdicts(result: CommandResult) -> dict[str, str]:
@@ -35,7 +37,9 @@ def verdicts(result: CommandResult) -> dict[str, str]:
 
 
 def test_each_message_is_a_file_and_the_settings_bound_it(tmp_path: Path) -> None:
-    ended = call_command("contract", "schemas", str(tmp_path / "made"), environ={"ROUTER_RESULTS__MAX_COST": "7"})
+    ended = call_command(
+        "contract", "schemas", str(tmp_path / "made"), environ={"ROUTER_RESULTS__MAX_COST": "7"}
+    )
     files = {file.stem: json.loads(file.read_text()) for file in (tmp_path / "made").glob("*.json")}
     assert ended.status == 0
     assert set(files) == set(build_shapes())
@@ -44,7 +48,12 @@ def test_each_message_is_a_file_and_the_settings_bound_it(tmp_path: Path) -> Non
 
 
 def test_every_mistake_of_a_message_is_named_not_the_first_alone() -> None:
-    message = {"message": {"tenant_id": "_x", "payload": 1, "messag_type": "chat"}, "context": [], "push_assignment": "yes", "junk": 1}
+    message = {
+        "message": {"tenant_id": "_x", "payload": 1, "messag_type": "chat"},
+        "context": [],
+        "push_assignment": "yes",
+        "junk": 1,
+    }
     ended = check(message)
     assert (ended.status, ended.json["message"], ended.json["ok"]) == (1, "decide", False)
     assert verdicts(ended) == {
@@ -61,7 +70,14 @@ def test_every_mistake_of_a_message_is_named_not_the_first_alone() -> None:
 
 
 def test_a_field_that_counts_in_the_message_too_is_no_unknown_one() -> None:
-    inner = {"tenant_id": "acme", "type": "chat", "payload": 1, "idempotency_key": "k", "timestamp_ms": 1, "version": "1"}
+    inner = {
+        "tenant_id": "acme",
+        "type": "chat",
+        "payload": 1,
+        "idempotency_key": "k",
+        "timestamp_ms": 1,
+        "version": "1",
+    }
     ended = check({"message": inner})
     assert (ended.status, set(verdicts(ended).values())) == (0, {"read"})
 
@@ -88,7 +104,10 @@ def test_headers_are_checked_beside_the_message() -> None:
     message = {"tenant_id": "acme", "message_type": "chat", "payload": 1}
     ended = check(message, "--header", "trace_id=t-1", "--header", "tenant_id=beta")
     assert ended.status == 0
-    assert [line["field"] for line in ended.json["fields"] if line["verdict"] == "violation"] == ["Nats-Msg-Id", "tenant_id"]
+    assert [line["field"] for line in ended.json["fields"] if line["verdict"] == "violation"] == [
+        "Nats-Msg-Id",
+        "tenant_id",
+    ]
     assert check(message, "--header", "version=3").status == 1
 
 
@@ -107,23 +126,34 @@ def test_a_message_of_another_name_is_wrong_use() -> None:
 
 
 def test_the_document_is_yaml_or_json() -> None:
-    as_yaml, as_json = call_command("contract", "asyncapi"), call_command("contract", "asyncapi", "--json")
+    as_yaml, as_json = (
+        call_command("contract", "asyncapi"),
+        call_command("contract", "asyncapi", "--json"),
+    )
     assert yaml.safe_load(as_yaml.out) == as_json.json
     assert as_json.json["asyncapi"] == "3.0.0"
 
 
 def test_the_headers_are_a_table() -> None:
-    rules = [(line["header"], line["rule"]) for line in call_command("contract", "headers", "--json").lines]
+    rules = [
+        (line["header"], line["rule"])
+        for line in call_command("contract", "headers", "--json").lines
+    ]
     assert rules == [(rule.header, rule.name) for rule in RULES]
     assert "W3C Trace Context" in call_command("contract", "headers").out
 
 
 def test_the_proto_files_are_beside_the_schemas(tmp_path: Path) -> None:
     call_command("contract", "schemas", str(tmp_path))
-    assert "message RouteRequest" in (tmp_path / "proto" / "beamline" / "flow" / "v1" / "flow.proto").read_text()
+    assert (
+        "message RouteRequest"
+        in (tmp_path / "proto" / "beamline" / "flow" / "v1" / "flow.proto").read_text()
+    )
 
 
-def test_an_installed_package_has_the_proto_files_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_has_the_proto_files_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(protos, "PACKAGE", tmp_path / "router")
     assert list(protos.list_protos()) == []
     file = tmp_path / "router" / "proto" / "beamline" / "x.proto"
@@ -131,7 +161,10 @@ def test_an_installed_package_has_the_proto_files_inside(tmp_path: Path, monkeyp
     file.write_text("message X {}")
     assert list(protos.list_protos()) == [("beamline/x.proto", "message X {}")]
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["proto/beamline"] == "router/proto/beamline"
+    assert (
+        project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]["proto/beamline"]
+        == "router/proto/beamline"
+    )
 
 
 def test_a_removed_field_breaks_and_a_new_optional_one_does_not(tmp_path: Path) -> None:
@@ -140,10 +173,19 @@ def test_a_removed_field_breaks_and_a_new_optional_one_does_not(tmp_path: Path) 
         call_command("contract", "schemas", str(directory))
     assert (same := call_command("contract", "diff", str(old), str(new))).status == 0
     assert same.out == "nothing changed\n"
-    edit(new / "ack.json", lambda schema: schema["oneOf"][0]["properties"].update(note={"type": "string"}))
+    edit(
+        new / "ack.json",
+        lambda schema: schema["oneOf"][0]["properties"].update(note={"type": "string"}),
+    )
     ended = call_command("contract", "diff", str(old), str(new), "--json")
-    assert (ended.status, [(line["kind"], line["place"]) for line in ended.lines]) == (0, [("added", "ack(bare).note")])
-    edit(new / "answer.json", lambda schema: schema["oneOf"][0]["properties"]["decision"]["properties"].pop("priority"))
+    assert (ended.status, [(line["kind"], line["place"]) for line in ended.lines]) == (
+        0,
+        [("added", "ack(bare).note")],
+    )
+    edit(
+        new / "answer.json",
+        lambda schema: schema["oneOf"][0]["properties"]["decision"]["properties"].pop("priority"),
+    )
     (new / "usage.json").unlink()
     ended = call_command("contract", "diff", str(old), str(new), "--json")
     broken = {line["place"] for line in ended.lines if line["kind"] == "broken"}
@@ -151,10 +193,21 @@ def test_a_removed_field_breaks_and_a_new_optional_one_does_not(tmp_path: Path) 
 
 
 def test_a_channel_that_moves_breaks(tmp_path: Path) -> None:
-    for name, environ in (("old", {}), ("new", {"ROUTER_RESULTS__SUBJECT": "own.results", "ROUTER_STREAMS__USAGE__MAX_AGE_MS": "1000000"})):
+    for name, environ in (
+        ("old", {}),
+        (
+            "new",
+            {
+                "ROUTER_RESULTS__SUBJECT": "own.results",
+                "ROUTER_STREAMS__USAGE__MAX_AGE_MS": "1000000",
+            },
+        ),
+    ):
         document = call_command("contract", "asyncapi", "--json", environ=environ).out
         (tmp_path / f"{name}.json").write_text(document)
-    ended = call_command("contract", "diff", str(tmp_path / "old.json"), str(tmp_path / "new.json"), "--json")
+    ended = call_command(
+        "contract", "diff", str(tmp_path / "old.json"), str(tmp_path / "new.json"), "--json"
+    )
     found = {(line["kind"], line["place"]) for line in ended.lines}
     assert ended.status == 1
     assert found >= {("broken", "results"), ("changed", "usage")}
@@ -164,20 +217,36 @@ def test_what_is_no_contract_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("[]")
     (tmp_path / "b.json").write_text("{}")
     for name in ("a.json", "b.json"):
-        assert call_command("contract", "diff", str(tmp_path / name), str(tmp_path / name)).status == 2
+        assert (
+            call_command("contract", "diff", str(tmp_path / name), str(tmp_path / name)).status == 2
+        )
 
 
 def test_a_message_into_the_system_is_read_up_to_the_decide_stream() -> None:
-    ended = check({"message_id": "m-1", "tenant_id": "acme", "payload": None, "type": 5}, "--as", "ingress")
+    ended = check(
+        {"message_id": "m-1", "tenant_id": "acme", "payload": None, "type": 5}, "--as", "ingress"
+    )
     assert ended.status == 1
-    assert {name for name, verdict in verdicts(ended).items() if verdict == "refused"} == {"message_type", "payload"}
+    assert {name for name, verdict in verdicts(ended).items() if verdict == "refused"} == {
+        "message_type",
+        "payload",
+    }
 
 
 @pytest.mark.parametrize("shape", build_shapes().values(), ids=build_shapes())
-def test_whatever_is_given_each_line_has_a_verdict_and_the_reader_decides(shape: MessageShape) -> None:
+def test_whatever_is_given_each_line_has_a_verdict_and_the_reader_decides(
+    shape: MessageShape,
+) -> None:
     reader = build_readers(Settings(), build_shapes())[shape.name]
     messages = [orjson.dumps(message) for message in generate(shape, 100, seed=7)]
-    for data in (*messages, b"", b"[]", b"\xff", b'{"kind":"x","data":5}', b'{"message":5,"task":[]}'):
+    for data in (
+        *messages,
+        b"",
+        b"[]",
+        b"\xff",
+        b'{"kind":"x","data":5}',
+        b'{"message":5,"task":[]}',
+    ):
         report = report_fields(shape, reader, data, {}, parse(data, MAX_PAYLOAD_BYTES, MAX_DEPTH))
         assert report.is_readable is (reader(data, {}).fault is None)
         assert report.is_readable is all(line.verdict != "refused" for line in report.lines)
@@ -189,7 +258,16 @@ MANY = orjson.dumps({f"f{number}": number for number in range(20_000)})
 
 
 @pytest.mark.parametrize(
-    "data", [DEEP, MANY, b"[" * 1_000_000, b'{"message":NaN}', b" " * 2_000_000, b'{"tenant_id":' + b"9" * 400 + b"}"], ids=range(6)
+    "data",
+    [
+        DEEP,
+        MANY,
+        b"[" * 1_000_000,
+        b'{"message":NaN}',
+        b" " * 2_000_000,
+        b'{"tenant_id":' + b"9" * 400 + b"}",
+    ],
+    ids=range(6),
 )
 def test_hostile_messages_are_refused_in_a_few_lines(data: bytes) -> None:
     ended = call_command("contract", "check", "-", "--json", given=data)
@@ -198,7 +276,13 @@ def test_hostile_messages_are_refused_in_a_few_lines(data: bytes) -> None:
 
 
 def test_of_two_equal_fields_the_last_one_is_judged_as_a_reader_does() -> None:
-    ended = call_command("contract", "check", "-", "--json", given=b'{"tenant_id":"acme","tenant_id":"_b","message_type":"x","payload":1}')
+    ended = call_command(
+        "contract",
+        "check",
+        "-",
+        "--json",
+        given=b'{"tenant_id":"acme","tenant_id":"_b","message_type":"x","payload":1}',
+    )
     assert (ended.status, verdicts(ended)["tenant_id"]) == (1, "refused")
 
 
@@ -211,7 +295,11 @@ HOSTILE_DOCUMENTS: tuple[object, ...] = (
     {"components": []},
     {"components": {"schemas": {"a": {"$ref": "#/a"}}}},
     {"components": {"schemas": {"a": {"properties": {"b": {"$ref": "#/a"}}}}}},
-    {"components": {"schemas": {f"p{n}": {"oneOf": [{"$ref": f"#/p{n + 1}"}] * 20} for n in range(30)}}},
+    {
+        "components": {
+            "schemas": {f"p{n}": {"oneOf": [{"$ref": f"#/p{n + 1}"}] * 20} for n in range(30)}
+        }
+    },
     {"components": {"schemas": {"a": 5}}},
     {"components": {"schemas": {"a": {"properties": {"b": 5}}}}},
     {"components": {"schemas": {"a": {"properties": []}}}},
@@ -233,7 +321,8 @@ def test_a_hostile_document_is_wrong_use(tmp_path: Path, document: object) -> No
     file = tmp_path / "hostile.json"
     file.write_text(json.dumps(document))
     ended = call_command("contract", "diff", str(file), str(file))
-    assert (ended.status, "hostile.json" in re.sub(r"[\s│]", "", ended.err)) == (2, True), ended.err  # a long path is wrapped
+    # a long path is wrapped
+    assert (ended.status, "hostile.json" in re.sub(r"[\s│]", "", ended.err)) == (2, True), ended.err
 
 
 def edit(file: Path, change: Callable[[Any], object]) -> None:

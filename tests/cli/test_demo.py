@@ -15,7 +15,14 @@ from router.operate.dead_letters import DeadLetter, NotReplayed, ReplayReport
 
 DECISION = {"provider_id": "openai"}
 WORK = {"assignment_id": "a-1", "status": "success", "cost": 0.1, "request_id": "r-circle"}
-LETTER = DeadLetter(sequence=1, stored_at="", subject="s.dlq", original_subject="s", reason=VALIDATION_FAILED, payload=POISONED)
+LETTER = DeadLetter(
+    sequence=1,
+    stored_at="",
+    subject="s.dlq",
+    original_subject="s",
+    reason=VALIDATION_FAILED,
+    payload=POISONED,
+)
 METERED = [{"request_id": "r-mended"}]
 
 
@@ -28,7 +35,10 @@ def a_way(**odd: dict[str, Any]) -> tuple[ObservedMessage, ...]:
         "result": WORK,
         "usage": WORK,
     }
-    return tuple(ObservedMessage(name, "s", "", 0.0, {**body, **odd.get(name, {})}) for name, body in bodies.items())
+    return tuple(
+        ObservedMessage(name, "s", "", 0.0, {**body, **odd.get(name, {})})
+        for name, body in bodies.items()
+    )
 
 
 def test_a_circle_that_went_round_has_nothing_wrong() -> None:
@@ -78,7 +88,9 @@ def test_a_result_that_was_not_mended_is_seen(
 
 
 def test_a_copy_that_a_publisher_sends_again_is_not_kept() -> None:
-    """A machine that takes a second for a publish ack would show an event twice that is metered once."""
+    """A machine that takes a second for a publish ack would show an event twice that is metered
+    once.
+    """
     recorder = MessageRecorder()
     for text in ("u-1", "u-1", "u-2"):
         recorder.on_message("usage", "", orjson.dumps({"of": text}), {MESSAGE_ID: text})

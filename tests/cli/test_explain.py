@@ -28,23 +28,35 @@ from router.shell import exit_codes
 from tests.support.cli import call_command_async, table_words
 from tests.support.commands import find_wrong_commands
 
-CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}  # their first argument is a code
+# their first argument is a code
+CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}
 CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
 HOME = Path(router.__file__).parent
 METADATA = {"executed_extensions", "downgraded_by"}  # of decisions
 TOLD = {
-    "answer": {value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)} - METADATA
+    "answer": {
+        value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)
+    }
+    - METADATA
     | set(modes._CODES.values()),
     "decision": set(plan.PRIORITIES),
     "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},
-    "worker": {value for name, value in vars(step).items() if name.isupper() and isinstance(value, str) and value.isdigit()}
+    "worker": {
+        value
+        for name, value in vars(step).items()
+        if name.isupper() and isinstance(value, str) and value.isdigit()
+    }
     | {failure_class.NOT_ASKED},
     "reason": {outcome.VALIDATION_FAILED, outcome.MAXDELIVER_EXHAUSTED, outcome.PROCESSING_ERROR},
     "validation": set(VALIDATION_CODES),
     "violation": {rule.code for rule in RULES},
     "policy": {name for policy in POLICIES for name in (policy.id, policy.error_code) if name},
     "verdict": {verdict.value for verdict in Verdict},
-    "exit": {str(value) for name, value in vars(exit_codes).items() if name.isupper() and isinstance(value, int)},
+    "exit": {
+        str(value)
+        for name, value in vars(exit_codes).items()
+        if name.isupper() and isinstance(value, int)
+    },
 }
 
 
@@ -59,7 +71,12 @@ def told_by(file: Path) -> Iterator[str]:
     place = file.relative_to(HOME.parent).with_suffix("").parts
     module = importlib.import_module(".".join(part for part in place if part != "__init__"))
     for node in ast.walk(ast.parse(inspect.getsource(module))):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CARRIERS and node.args:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in CARRIERS
+            and node.args
+        ):
             match node.args[0]:
                 case ast.Constant(str(code)):
                     yield code
@@ -80,8 +97,12 @@ def of_errors(file: Path) -> list[str]:
 
 
 def test_every_code_that_the_source_knows_is_explained_and_no_other() -> None:
-    known = {code for file in sources() for code in (*told_by(file), *of_errors(file))} | set().union(*TOLD.values())
-    assert {kind.code for kind in loaded_errors()} <= known, "a class of errors that does not say its code in one line"
+    known = {
+        code for file in sources() for code in (*told_by(file), *of_errors(file))
+    } | set().union(*TOLD.values())
+    assert {kind.code for kind in loaded_errors()} <= known, (
+        "a class of errors that does not say its code in one line"
+    )
     assert known - codes.read_codes().keys() == set(), "explain them in router/contracts/codes/"
     assert codes.read_codes().keys() - known == set(), "no source names these codes"
 
@@ -109,17 +130,27 @@ def test_the_rule_behind_a_code_is_a_sentence_of_its_page(name: str) -> None:
     assert re.fullmatch(r"\w[^|#]{8,}\.", rule)
 
 
-def test_an_installed_package_has_the_pages_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_package_has_the_pages_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """pyproject.toml puts docs/ there. Without them a code is explained all the same."""
     monkeypatch.setattr(code_pages, "PACKAGE", tmp_path / "router")
-    assert (locate("docs/reference/contracts.md#replies"), read_rule("docs/reference/contracts.md#replies")) == (None, None)
+    assert (
+        locate("docs/reference/contracts.md#replies"),
+        read_rule("docs/reference/contracts.md#replies"),
+    ) == (None, None)
     page = tmp_path / "router" / "docs" / "reference" / "contracts.md"
     page.parent.mkdir(parents=True)
-    page.write_text('# Contracts\n\n<a id="replies"></a>\n## Replies\n\nA [request](#x) gets\n`one` answer. Never two.\n')
+    page.write_text(
+        '# Contracts\n\n<a id="replies"></a>\n## Replies\n\nA [request](#x) gets\n'
+        "`one` answer. Never two.\n"
+    )
     assert locate("docs/reference/contracts.md#replies") == page
     assert read_rule("docs/reference/contracts.md#replies") == "A request gets one answer."
     assert read_rule("docs/reference/contracts.md#" + "gone") is None
-    taken = tomllib.loads((HOME.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
+    taken = tomllib.loads((HOME.parent / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]["force-include"]
     assert taken["docs"] == "router/docs"
 
 
@@ -134,13 +165,24 @@ async def test_a_code_is_explained_for_people_and_for_programs() -> None:
     assert {"Usually", "What"} <= set(table_words(told.out))
     assert "router policy put" in told.out
     asked = (await call_command_async("explain", "POL-047-006", "--json")).json
-    assert (asked["code"], asked["kinds"], asked["page"]) == ("POL-047-006", ["policy"], "docs/reference/requirements.md#pol-047-006")
-    assert asked["rule"] == "POL-047-006: a handler that answers 422 has the message in the dead letters, and acked."
+    assert (asked["code"], asked["kinds"], asked["page"]) == (
+        "POL-047-006",
+        ["policy"],
+        "docs/reference/requirements.md#pol-047-006",
+    )
+    assert (
+        asked["rule"]
+        == "POL-047-006: a handler that answers 422 has the message in the dead letters, and acked."
+    )
 
 
 async def test_a_dead_letters_error_code_is_found_in_its_upper_case() -> None:
-    assert (await call_command_async("explain", "MAXDELIVER_EXHAUSTED", "--json")).json["code"] == "maxdeliver_exhausted"
-    assert (await call_command_async("explain", "TENANT_FORBIDDEN", "--json")).json["code"] == "TENANT_FORBIDDEN"
+    assert (await call_command_async("explain", "MAXDELIVER_EXHAUSTED", "--json")).json[
+        "code"
+    ] == "maxdeliver_exhausted"
+    assert (await call_command_async("explain", "TENANT_FORBIDDEN", "--json")).json[
+        "code"
+    ] == "TENANT_FORBIDDEN"
 
 
 async def test_an_unknown_code_is_told_the_nearest_names() -> None:

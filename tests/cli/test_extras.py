@@ -1,4 +1,6 @@
-"""What an extra brings, where it is not installed: said before anything begins, with what to install."""
+"""What an extra brings, where it is not installed: said before anything begins, with what to
+install.
+"""
 
 import subprocess
 import sys
@@ -22,11 +24,16 @@ NEEDS_POSTGRES = [
 
 @pytest.mark.parametrize("command", NEEDS_POSTGRES, ids=" ".join)
 @pytest.mark.parametrize("module", ["psycopg", "httpx2"])
-def test_a_command_without_its_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: str) -> None:
+def test_a_command_without_its_extra_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: str
+) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     ended = call_command(*command)
     assert (ended.status, ended.out) == (2, "")
-    assert ended.err == f"router: {module}: is not installed: pip install 'beamline-router[postgres]'\n"
+    assert (
+        ended.err
+        == f"router: {module}: is not installed: pip install 'beamline-router[postgres]'\n"
+    )
 
 
 WITHOUT = """
@@ -46,8 +53,18 @@ main()
         (("usage", "ingest"), "pyspark,pyarrow,deltalake", "spark"),
     ],
 )
-def test_a_command_whose_modules_are_loaded_once_says_it_too(command: tuple[str, ...], missing: str, extra: str) -> None:
+def test_a_command_whose_modules_are_loaded_once_says_it_too(
+    command: tuple[str, ...], missing: str, extra: str
+) -> None:
     """In a process of its own: in this one other tests have loaded them, and hold on to them."""
-    ended = subprocess.run([sys.executable, "-c", WITHOUT, missing, *command], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT, missing, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == f"router: {missing.split(',', maxsplit=1)[0]}: is not installed: pip install 'beamline-router[{extra}]'\n"
+    assert ended.stderr == (
+        f"router: {missing.split(',', maxsplit=1)[0]}: is not installed: pip install "
+        f"'beamline-router[{extra}]'\n"
+    )

@@ -11,14 +11,21 @@ def test_json_is_indented() -> None:
 
 
 def test_what_is_no_text_is_shown_as_hexadecimal() -> None:
-    assert format_bytes(b"\x00AB\xff") == "000000  00 41 42 ff                                      .AB."
+    assert (
+        format_bytes(b"\x00AB\xff")
+        == "000000  00 41 42 ff                                      .AB."
+    )
 
 
 def test_a_long_payload_is_cut_and_says_so() -> None:
     assert format_bytes(b"x" * (MAX_SHOWN_BYTES + 3)).endswith("… and 3 more bytes")
-    assert format_bytes("é".encode() * MAX_SHOWN_BYTES).endswith(f"… and {MAX_SHOWN_BYTES} more bytes")
+    assert format_bytes("é".encode() * MAX_SHOWN_BYTES).endswith(
+        f"… and {MAX_SHOWN_BYTES} more bytes"
+    )
 
 
-@given(st.binary(max_size=64) | st.text(max_size=64).map(lambda text: text.encode("utf-8", "replace")))
+@given(
+    st.binary(max_size=64) | st.text(max_size=64).map(lambda text: text.encode("utf-8", "replace"))
+)
 def test_nothing_can_steer_the_terminal(data: bytes) -> None:
     assert all(character.isprintable() or character == "\n" for character in format_bytes(data))

@@ -1,4 +1,6 @@
-"""A service whose log or output cannot be written serves on: lines are counted, and told when there is room again."""
+"""A service whose log or output cannot be written serves on: lines are counted, and told when there
+is room again.
+"""
 
 import asyncio
 import signal
@@ -39,7 +41,9 @@ def serve(url: str, port: int, full: str) -> Iterator[subprocess.Popen[bytes]]:
     command = [*COMMAND, "serve", "--nats-url", url, "--http-port", str(port)]
     with FULL.open("wb") as disk:
         environ = clean_environment({"ROUTER_LOG__LEVEL": "debug"})
-        process = subprocess.Popen(command, stdout=disk if full == "both" else PIPE, stderr=disk, env=environ)
+        process = subprocess.Popen(
+            command, stdout=disk if full == "both" else PIPE, stderr=disk, env=environ
+        )
     try:
         yield process
     finally:
@@ -49,18 +53,31 @@ def serve(url: str, port: int, full: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def count_lost(http: str) -> float:
     metrics = urllib.request.urlopen(f"{http}/metrics").read().decode()
-    return float(next(line.split()[1] for line in metrics.splitlines() if line.startswith("router_log_lines_lost_total")))
+    return float(
+        next(
+            line.split()[1]
+            for line in metrics.splitlines()
+            if line.startswith("router_log_lines_lost_total")
+        )
+    )
 
 
 @pytest.mark.parametrize("full", ["stderr", "both"])
-async def test_a_router_whose_log_has_no_room_starts_answers_and_ends_well(full: str, broker: Broker) -> None:
+async def test_a_router_whose_log_has_no_room_starts_answers_and_ends_well(
+    full: str, broker: Broker
+) -> None:
     port = free_port()
     http = f"http://127.0.0.1:{port}"
     with serve(broker.url, port, full) as process:
-        await until(lambda: process.poll() is not None or is_ready(http), within_s=60, what="the router is ready")
+        await until(
+            lambda: process.poll() is not None or is_ready(http),
+            within_s=60,
+            what="the router is ready",
+        )
         assert process.poll() is None
         answer = await call_command_async(*ASK, "--payload", "hi", "--nats-url", broker.url)
-        assert answer.json["error"]["code"] == "policy_not_found"  # it is answered; there is no policy
+        # it is answered; there is no policy
+        assert answer.json["error"]["code"] == "policy_not_found"
         assert count_lost(http) > 0
         process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(process.wait, 60) == 0

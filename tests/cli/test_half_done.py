@@ -1,4 +1,6 @@
-"""A command that changes several things and fails in the middle tells what stands; what fails of a project stops nothing else."""
+"""A command that changes several things and fails in the middle tells what stands; what fails of a
+project stops nothing else.
+"""
 
 import asyncio
 from pathlib import Path
@@ -17,7 +19,9 @@ from tests.support.cli import call_command_async
 
 
 async def test_a_topology_that_stands_in_part_is_told_and_audited() -> None:
-    """Nothing was printed, and no audit event stored, of the streams that were made before the one that the server refused."""
+    """Nothing was printed, and no audit event stored, of the streams that were made before the one
+    that the server refused.
+    """
     broker = Broker().start()
     try:
         connection = await connect({"servers": [broker.url]})
@@ -36,9 +40,16 @@ async def test_a_topology_that_stands_in_part_is_told_and_audited() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"tenant_id": "\xfc"}', b"[" * 100_000, b'{"tenant_id": "a", "message_type": "b", "payload": %d}' % 10**30]
+    "data",
+    [
+        b'{"tenant_id": "\xfc"}',
+        b"[" * 100_000,
+        b'{"tenant_id": "a", "message_type": "b", "payload": %d}' % 10**30,
+    ],
 )
-def test_a_request_that_cannot_be_read_is_told_and_the_project_goes_on(data: bytes, tmp_path: Path) -> None:
+def test_a_request_that_cannot_be_read_is_told_and_the_project_goes_on(
+    data: bytes, tmp_path: Path
+) -> None:
     (tmp_path / FILE).write_bytes(data)
     with pytest.raises(Misconfigured, match=FILE):
         read_example(tmp_path)

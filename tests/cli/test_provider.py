@@ -1,4 +1,6 @@
-"""`router provider invoke` and `router worker --providers`, as processes, on one served router and the sample provider."""
+"""`router provider invoke` and `router worker --providers`, as processes, on one served router and
+the sample provider.
+"""
 
 import json
 import subprocess
@@ -9,7 +11,14 @@ from subprocess import PIPE
 import pytest
 
 from tests.cli.test_workers import next_line, pushed, working
-from tests.support.cli import COMMAND, IMPATIENT, CommandResult, call_command, clean_environment, serve_router
+from tests.support.cli import (
+    COMMAND,
+    IMPATIENT,
+    CommandResult,
+    call_command,
+    clean_environment,
+    serve_router,
+)
 
 ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1"}
 POLICY = {"version": "1.0", "providers": [{"name": "echo", "weight": 100}]}
@@ -18,18 +27,39 @@ POLICY = {"version": "1.0", "providers": [{"name": "echo", "weight": 100}]}
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("served")
-    for name, document in (("extensions/echo.json", ENTRY), ("policies/_shared/default.json", POLICY)):
+    for name, document in (
+        ("extensions/echo.json", ENTRY),
+        ("policies/_shared/default.json", POLICY),
+    ):
         (home / name).parent.mkdir(parents=True)
         (home / name).write_text(json.dumps(document))
-    (home / "router.toml").write_text(f"[extensions]\ndir = {json.dumps(str(home / 'extensions'))}\n")
-    options = ("--embedded", "--http-port", "0", "--nats-port", "0", "--store", str(home / "store"), "--policies", str(home / "policies"))
+    (home / "router.toml").write_text(
+        f"[extensions]\ndir = {json.dumps(str(home / 'extensions'))}\n"
+    )
+    options = (
+        "--embedded",
+        "--http-port",
+        "0",
+        "--nats-port",
+        "0",
+        "--store",
+        str(home / "store"),
+        "--policies",
+        str(home / "policies"),
+    )
     with serve_router(*options, "--config", str(home / "router.toml")) as served:
         yield from _with_samples(served.ready["nats_url"])
 
 
 def _with_samples(url: str) -> Iterator[str]:
     command = [*COMMAND, "extension", "serve-samples", "--nats-url", url]
-    process = subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, env=clean_environment({"PYTHONPATH": str(Path.cwd())}))
+    process = subprocess.Popen(
+        command,
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+        env=clean_environment({"PYTHONPATH": str(Path.cwd())}),
+    )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -41,7 +71,9 @@ def _with_samples(url: str) -> Iterator[str]:
 
 
 def invoked(url: str, *arguments: str, given: bytes = b"") -> CommandResult:
-    return call_command("provider", "invoke", *arguments, "--tenant", "acme", "--nats-url", url, given=given)
+    return call_command(
+        "provider", "invoke", *arguments, "--tenant", "acme", "--nats-url", url, given=given
+    )
 
 
 def test_the_answer_is_printed(url: str) -> None:
@@ -67,12 +99,20 @@ def test_a_stream_in_json_is_a_line_for_each_chunk(url: str) -> None:
 def test_a_stream_in_json_that_fails_ends_with_the_chunk_that_says_why(url: str) -> None:
     ended = invoked(url, "nope", "--prompt", "hello", "--stream", "--json")
     (last,) = ended.lines
-    assert (ended.status, last["done"], last["metadata"]["error_code"]) == (1, True, "extension_not_found")
+    assert (ended.status, last["done"], last["metadata"]["error_code"]) == (
+        1,
+        True,
+        "extension_not_found",
+    )
 
 
 def test_with_json_all_is_told(url: str) -> None:
     told = invoked(url, "echo", "--prompt", "hello", "--json").json
-    assert (told["status"], told["body"], told["metadata"]["prompt_tokens"]) == ("success", "hello", "1")
+    assert (told["status"], told["body"], told["metadata"]["prompt_tokens"]) == (
+        "success",
+        "hello",
+        "1",
+    )
 
 
 @pytest.mark.parametrize("options", [(), ("--stream",)], ids=["whole", "stream"])
@@ -84,7 +124,12 @@ def test_one_that_is_not_registered_is_a_no(url: str, options: tuple[str, ...]) 
 
 def test_where_no_router_is_the_status_is_3(url: str) -> None:
     away = ("--nats-url", "nats://127.0.0.1:1")
-    assert call_command("provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", *away, environ=IMPATIENT).status == 3
+    assert (
+        call_command(
+            "provider", "invoke", "echo", "--prompt", "x", "--tenant", "a", *away, environ=IMPATIENT
+        ).status
+        == 3
+    )
 
 
 def test_a_worker_with_providers_answers_assignments_by_invoking(url: str) -> None:

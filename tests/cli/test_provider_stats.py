@@ -9,7 +9,14 @@ from router.policies.commands.provider_stats import _build_row
 from router.policies.provider_figures import merge_stats
 from tests.support.cli import table_words
 
-FIGURES = {"samples": 9, "in_flight": 2, "chosen": 3, "success_rate": 1.0, "is_failing": False, "errors": {}}
+FIGURES = {
+    "samples": 9,
+    "in_flight": 2,
+    "chosen": 3,
+    "success_rate": 1.0,
+    "is_failing": False,
+    "errors": {},
+}
 ROW = {"tenant_id": "acme", "provider_id": "a", **FIGURES}
 KNOWN = {
     "share": 0.25,
@@ -30,13 +37,47 @@ def test_of_two_answers_the_one_that_knows_more_results_counts() -> None:
 
 
 def test_a_row_leaves_out_what_is_not_known_yet() -> None:
-    assert _build_row(ROW) == ("acme", "a", None, 2, None, None, "100.0%", None, None, 9, None, None)
-    shown = ("25.0%", 2, "90 ms", "120 ms", "50.0%", "0.01", "300", 9, "4 s ago", "fails, 7 provider, 2 rate_limit")
+    assert _build_row(ROW) == (
+        "acme",
+        "a",
+        None,
+        2,
+        None,
+        None,
+        "100.0%",
+        None,
+        None,
+        9,
+        None,
+        None,
+    )
+    shown = (
+        "25.0%",
+        2,
+        "90 ms",
+        "120 ms",
+        "50.0%",
+        "0.01",
+        "300",
+        9,
+        "4 s ago",
+        "fails, 7 provider, 2 rate_limit",
+    )
     assert _build_row({**ROW, **KNOWN}) == ("acme", "a", *shown)
 
 
-def test_an_explained_decision_shows_what_was_learned_and_the_candidates(capsys: pytest.CaptureFixture[str]) -> None:
-    figures = {"samples": 9, "in_flight": 2, "latency_ms": 90.0, "success_rate": 1.0, "score": 270.0, "cost": None, "p95_latency_ms": None}
+def test_an_explained_decision_shows_what_was_learned_and_the_candidates(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    figures = {
+        "samples": 9,
+        "in_flight": 2,
+        "latency_ms": 90.0,
+        "success_rate": 1.0,
+        "score": 270.0,
+        "cost": None,
+        "p95_latency_ms": None,
+    }
     trace = [{"stage": "candidate", "subject": "a", "verdict": "score 270"}]
     answer = {"decision": {"provider_id": "a", "reason": "least_latency"}}
     record: dict[str, Any] = {
@@ -44,7 +85,10 @@ def test_an_explained_decision_shows_what_was_learned_and_the_candidates(capsys:
         "request": {"answer_id": "r-1", "tenant_id": "acme", "message_type": "chat"},
         "policy": {"tenant_id": "acme", "policy_id": "default", "version": 1},
         "states": {},
-        "figures": {"a": figures, "b": {**figures, "score": None, "latency_ms": None, "cost": 0.5, "p95_latency_ms": 7.0}},
+        "figures": {
+            "a": figures,
+            "b": {**figures, "score": None, "latency_ms": None, "cost": 0.5, "p95_latency_ms": 7.0},
+        },
         "reevaluation": {**answer, "is_same": True, "trace": trace},
         **answer,
     }

@@ -16,7 +16,9 @@ from tests.support.waiting import until
 
 @pytest.fixture
 def lives_on() -> Iterator[None]:
-    """A signal must not end the tests: neither one without a handler, nor a late one, which is to end the program."""
+    """A signal must not end the tests: neither one without a handler, nor a late one, which is to
+    end the program.
+    """
     numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
     before = {number: signal.getsignal(number) for number in numbers}
     signal.signal(signal.SIGHUP, lambda *_: None)

@@ -1,4 +1,6 @@
-"""Nothing that comes from outside steers a terminal: on no way out of a command, and not by a log for people either."""
+"""Nothing that comes from outside steers a terminal: on no way out of a command, and not by a log
+for people either.
+"""
 
 import json
 
@@ -8,7 +10,14 @@ from hypothesis import strategies as st
 
 from router.process.observability import logs
 from router.shell import exit_codes
-from router.shell.output import build_grid, format_json, print_json, print_json_lines, print_table, printable
+from router.shell.output import (
+    build_grid,
+    format_json,
+    print_json,
+    print_json_lines,
+    print_table,
+    printable,
+)
 from tests.support.observability import capture_log
 
 STEERS = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp.exe\u2066\u200b\x00\r\x7f"
@@ -25,8 +34,12 @@ def test_an_error_is_told_without_what_steers(capsys: pytest.CaptureFixture[str]
     assert "gnp.exe" in told
 
 
-@pytest.mark.parametrize("write", [print_json, lambda value: print_json_lines([value])], ids=["json", "lines"])
-def test_json_is_the_same_value_without_what_steers(write: object, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "write", [print_json, lambda value: print_json_lines([value])], ids=["json", "lines"]
+)
+def test_json_is_the_same_value_without_what_steers(
+    write: object, capsys: pytest.CaptureFixture[str]
+) -> None:
     value = {STEERS: [STEERS, "é𝄞\U000e0001"]}
     write(value)  # type: ignore[operator]
     told = capsys.readouterr().out

@@ -1,4 +1,6 @@
-"""`router usage` on a warehouse in a bucket: what fails there is one line, and `--debug` shows the traceback."""
+"""`router usage` on a warehouse in a bucket: what fails there is one line, and `--debug` shows the
+traceback.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,7 +34,12 @@ def test_tables_in_a_bucket_are_reported_sealed_compacted_and_vacuumed(server: S
         lake.take(a_body(f"r-{number}", cost="0.5"))
     assert _count_and_cost(home, server) == (3, "1.500000000")
     day = str(NOON.date())
-    for command in (("seal", *at, "--from", day), ("compact", *at), ("vacuum", *at, "--older-than", "1"), ("seal", *at, "--verify")):
+    for command in (
+        ("seal", *at, "--from", day),
+        ("compact", *at),
+        ("vacuum", *at, "--older-than", "1"),
+        ("seal", *at, "--verify"),
+    ):
         told = call_command("usage", *command, environ=server.environment)
         assert told.status == 0, told.err
     assert _count_and_cost(home, server) == (3, "1.500000000")
@@ -44,14 +51,22 @@ def _count_and_cost(home: str, server: S3Server) -> tuple[int, str]:
 
 
 def test_an_endpoint_that_does_not_answer_is_told_in_a_line(server: S3Server) -> None:
-    told = call_command(*REPORT, server.locate("usage"), environ={**server.environment, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"})
+    told = call_command(
+        *REPORT,
+        server.locate("usage"),
+        environ={**server.environment, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"},
+    )
     assert (told.status, told.err.count("\n"), told.out) == (3, 1, "")
     assert told.err.startswith(f"router: {server.locate('usage')}: ")
     assert "127.0.0.1" in told.err
 
 
 def test_a_wrong_key_is_told_in_a_line(server: S3Server) -> None:
-    told = call_command(*REPORT, server.locate("usage"), environ={**server.environment, "AWS_ACCESS_KEY_ID": "another"})
+    told = call_command(
+        *REPORT,
+        server.locate("usage"),
+        environ={**server.environment, "AWS_ACCESS_KEY_ID": "another"},
+    )
     assert (told.status, told.err.count("\n")) == (3, 1)
     assert "ACCESS_DENIED" in told.err
 
@@ -59,7 +74,10 @@ def test_a_wrong_key_is_told_in_a_line(server: S3Server) -> None:
 def test_a_bucket_that_is_not_there_is_told_with_its_server(server: S3Server) -> None:
     told = call_command(*REPORT, "s3://no-such-bucket/usage", environ=server.environment)
     assert told.status == 2
-    assert told.err == f"router: --warehouse: s3://no-such-bucket/usage: there is no bucket no-such-bucket at {server.url}\n"
+    assert told.err == (
+        "router: --warehouse: s3://no-such-bucket/usage: there is no bucket "
+        f"no-such-bucket at {server.url}\n"
+    )
 
 
 def test_a_warehouse_that_is_empty_is_told_as_on_a_disk(server: S3Server) -> None:

@@ -1,4 +1,6 @@
-"""`router usage held`: what workers told far above what was expected, listed, accepted, set; once, however often it is said."""
+"""`router usage held`: what workers told far above what was expected, listed, accepted, set; once,
+however often it is said.
+"""
 
 import asyncio
 import json
@@ -73,32 +75,59 @@ async def held(nats_url: str, *arguments: str) -> CommandResult:
 
 async def read_all(jetstream: JetStream, stream: str) -> list[dict[str, Any]]:
     async with open_reader(jetstream, stream) as reader:
-        return [{**json.loads(one.data), "headers": one.headers} for one in (await reader.read(reader.total) if reader.total else [])]
+        return [
+            {**json.loads(one.data), "headers": one.headers}
+            for one in (await reader.read(reader.total) if reader.total else [])
+        ]
 
 
-async def test_what_is_held_is_listed_with_what_is_booked_and_what_was_told(nats_url: str, jetstream: JetStream) -> None:
+async def test_what_is_held_is_listed_with_what_is_booked_and_what_was_told(
+    nats_url: str, jetstream: JetStream
+) -> None:
     first, second = (await held(nats_url, "list", "--json")).lines
     assert (first["event_id"], first["cost"], first["told_cost"]) == (an_event().event_id, 2.0, 1e9)
     assert second["tenant_id"] == "beta.eu"
-    assert [one["tenant_id"] for one in (await held(nats_url, "list", "--json", "--tenant", "beta.eu")).lines] == ["beta.eu"]
+    assert [
+        one["tenant_id"]
+        for one in (await held(nats_url, "list", "--json", "--tenant", "beta.eu")).lines
+    ] == ["beta.eu"]
     assert "no cost is held" in (await held(nats_url, "list", "--tenant", "gamma")).out
     assert find_held_subject("beta.eu") == "beamline.usage.v1.held.beta=2Eeu"
 
 
-@pytest.mark.parametrize(("options", "difference"), [((), 999_999_998.0), (("--amount", "0.25"), -1.75), (("--amount", "2"), 0.0)])
+@pytest.mark.parametrize(
+    ("options", "difference"),
+    [((), 999_999_998.0), (("--amount", "0.25"), -1.75), (("--amount", "2"), 0.0)],
+)
 async def test_an_accepted_cost_is_an_adjustment_with_an_audit_event_and_is_held_no_more(
     nats_url: str, jetstream: JetStream, options: tuple[str, ...], difference: float
 ) -> None:
     event = an_event()
-    told = await held(nats_url, "accept", event.event_id or "", *options, "--reason", "told in cents", "--json")
+    told = await held(
+        nats_url, "accept", event.event_id or "", *options, "--reason", "told in cents", "--json"
+    )
     assert told.status == 0, told.err
     (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
     (audit,) = await read_all(jetstream, "ROUTER_AUDIT")
-    assert (adjustment["cost"], adjustment["adjustment"], adjustment["adjusts"]) == (difference, "held", event.event_id)
-    assert (adjustment["event_id"], adjustment["reason"]) == (derive_held_identity(event.event_id or ""), "told in cents")
-    assert adjustment["headers"]["Router-Reservation"] == "life 0 chat"  # for the budgets of the policy
-    assert (audit["command"], audit["tenant_id"], audit["after"]["amount"]) == ("usage held accept", "acme", difference)
-    assert [one["tenant_id"] for one in (await held(nats_url, "list", "--json")).lines] == ["beta.eu"]
+    assert (adjustment["cost"], adjustment["adjustment"], adjustment["adjusts"]) == (
+        difference,
+        "held",
+        event.event_id,
+    )
+    assert (adjustment["event_id"], adjustment["reason"]) == (
+        derive_held_identity(event.event_id or ""),
+        "told in cents",
+    )
+    # for the budgets of the policy
+    assert adjustment["headers"]["Router-Reservation"] == "life 0 chat"
+    assert (audit["command"], audit["tenant_id"], audit["after"]["amount"]) == (
+        "usage held accept",
+        "acme",
+        difference,
+    )
+    assert [one["tenant_id"] for one in (await held(nats_url, "list", "--json")).lines] == [
+        "beta.eu"
+    ]
 
 
 async def test_a_dry_run_books_nothing(nats_url: str, jetstream: JetStream) -> None:
@@ -125,9 +154,16 @@ async def test_a_command_that_is_run_again_books_nothing_twice(
     assert (again.status, "it stands already" in again.out) == (0, True)
     (adjustment,) = await read_all(jetstream, "ROUTER_USAGE")
     assert adjustment["cost"] == 999_999_998.0
-    assert [one["after"]["adjustment"] for one in await read_all(jetstream, "ROUTER_AUDIT")] == [adjustment["event_id"]]
-    decided = await held(nats_url, "accept", an_event().event_id or "", "--json")  # it is held no more
-    assert (decided.status, decided.json["is_new"], decided.json["amount"]) == (0, False, 999_999_998.0)
+    assert [one["after"]["adjustment"] for one in await read_all(jetstream, "ROUTER_AUDIT")] == [
+        adjustment["event_id"]
+    ]
+    # it is held no more
+    decided = await held(nats_url, "accept", an_event().event_id or "", "--json")
+    assert (decided.status, decided.json["is_new"], decided.json["amount"]) == (
+        0,
+        False,
+        999_999_998.0,
+    )
 
 
 async def test_what_was_decided_stands_also_when_the_duplicate_window_is_over(
@@ -138,38 +174,63 @@ async def test_what_was_decided_stands_also_when_the_duplicate_window_is_over(
 
     info = await jetstream.stream("ROUTER_USAGE")
     assert info is not None
-    await jetstream.ask("STREAM.UPDATE.ROUTER_USAGE", {**info["config"], "duplicate_window": 100_000_000})
+    await jetstream.ask(
+        "STREAM.UPDATE.ROUTER_USAGE", {**info["config"], "duplicate_window": 100_000_000}
+    )
     with monkeypatch.context() as patched:
         patched.setattr(held_costs, "remove_held", die)
         assert (await held(nats_url, "accept", an_event().event_id or "")).status != 0
     await asyncio.sleep(0.2)  # the server's own clock
-    assert "it stands already" in (await held(nats_url, "accept", an_event().event_id or "", "--dry-run")).out
-    again = (await held(nats_url, "accept", an_event().event_id or "", "--amount", "7", "--json")).json
+    assert (
+        "it stands already"
+        in (await held(nats_url, "accept", an_event().event_id or "", "--dry-run")).out
+    )
+    again = (
+        await held(nats_url, "accept", an_event().event_id or "", "--amount", "7", "--json")
+    ).json
     assert (again["is_new"], again["amount"]) == (False, 999_999_998.0)
     assert len(await read_all(jetstream, "ROUTER_USAGE")) == 1
-    assert {one["after"]["amount"] for one in await read_all(jetstream, "ROUTER_AUDIT")} == {999_999_998.0}
+    assert {one["after"]["amount"] for one in await read_all(jetstream, "ROUTER_AUDIT")} == {
+        999_999_998.0
+    }
 
 
 @pytest.mark.parametrize("amount", ["-1", "nan", "inf", "1e10", "0.0000000001", "much", "9" * 400])
-async def test_an_amount_that_is_no_money_is_refused(nats_url: str, jetstream: JetStream, amount: str) -> None:
+async def test_an_amount_that_is_no_money_is_refused(
+    nats_url: str, jetstream: JetStream, amount: str
+) -> None:
     refused = await held(nats_url, "accept", an_event().event_id or "", "--amount", amount)
     assert refused.status == 2
     assert await read_all(jetstream, "ROUTER_USAGE") == []
 
 
 async def store_held_correction(jetstream: JetStream, *, has_bill: bool = True) -> str:
-    """A timeout was billed at 0.5; then a success was told at 1e9, and booked at its bound, 2.0: the id of the correction."""
+    """A timeout was billed at 0.5; then a success was told at 1e9, and booked at its bound, 2.0:
+    the id of the correction.
+    """
     bill = replace(an_event(3), status="timeout", cost=0.5, told_cost=None)
-    made = adjust_event(OUTCOME, bill, Decimal("1.5"), event_id=outcome_identity(identity(bill)), reason="timeout, then success")
+    made = adjust_event(
+        OUTCOME,
+        bill,
+        Decimal("1.5"),
+        event_id=outcome_identity(identity(bill)),
+        reason="timeout, then success",
+    )
     correction = replace(made, told_cost=1e9 - 0.5)
     effects = [make_usage_effect(bill)] if has_bill else []
     async with open_publisher(jetstream) as publisher:
-        await publisher.publish_and_wait([*effects, make_adjustment_effect(correction), make_held_notice(correction)])
+        await publisher.publish_and_wait(
+            [*effects, make_adjustment_effect(correction), make_held_notice(correction)]
+        )
     return identity(correction)
 
 
-@pytest.mark.parametrize(("amount", "difference"), [("-0.4", -1.9), ("-0.5", -2.0), ("0", -1.5), ("0.25", -1.25)])
-async def test_a_correction_may_lower_its_bill(nats_url: str, jetstream: JetStream, amount: str, difference: float) -> None:
+@pytest.mark.parametrize(
+    ("amount", "difference"), [("-0.4", -1.9), ("-0.5", -2.0), ("0", -1.5), ("0.25", -1.25)]
+)
+async def test_a_correction_may_lower_its_bill(
+    nats_url: str, jetstream: JetStream, amount: str, difference: float
+) -> None:
     """The amount is the difference to the bill of 0.5: -0.4 makes it 0.1."""
     correction = await store_held_correction(jetstream)
     told = await held(nats_url, "accept", correction, "--amount", amount)
@@ -180,20 +241,31 @@ async def test_a_correction_may_lower_its_bill(nats_url: str, jetstream: JetStre
 
 
 @pytest.mark.parametrize("has_bill", [True, False])
-async def test_a_correction_takes_no_more_off_than_was_billed(nats_url: str, jetstream: JetStream, has_bill: bool) -> None:
+async def test_a_correction_takes_no_more_off_than_was_billed(
+    nats_url: str, jetstream: JetStream, has_bill: bool
+) -> None:
     correction = await store_held_correction(jetstream, has_bill=has_bill)
     stored = len(await read_all(jetstream, "ROUTER_USAGE"))
     for options in ((), ("--dry-run",)):
         refused = await held(nats_url, "accept", correction, "--amount", "-0.500000001", *options)
-        assert (refused.status, ("0.5" in refused.err, "no longer" in refused.err)) == (1, (has_bill, not has_bill)), refused.err
+        assert (refused.status, ("0.5" in refused.err, "no longer" in refused.err)) == (
+            1,
+            (has_bill, not has_bill),
+        ), refused.err
     assert len(await read_all(jetstream, "ROUTER_USAGE")) == stored
     assert await read_all(jetstream, "ROUTER_AUDIT") == []
 
 
-async def test_a_bill_that_was_adjusted_meanwhile_is_not_taken_below_0(nats_url: str, jetstream: JetStream) -> None:
-    """2.00 was booked, 1.95 was taken off by an operator; to set the held cost to 0.05 would take it off again."""
+async def test_a_bill_that_was_adjusted_meanwhile_is_not_taken_below_0(
+    nats_url: str, jetstream: JetStream
+) -> None:
+    """2.00 was booked, 1.95 was taken off by an operator; to set the held cost to 0.05 would take
+    it off again.
+    """
     bill = an_event()
-    lowered = adjust_event(BILL, bill, Decimal("-1.95"), event_id=operator_identity(BILL, "acme", "c-1"))
+    lowered = adjust_event(
+        BILL, bill, Decimal("-1.95"), event_id=operator_identity(BILL, "acme", "c-1")
+    )
     async with open_publisher(jetstream) as publisher:
         await publisher.publish_and_wait([make_usage_effect(bill), make_adjustment_effect(lowered)])
     refused = await held(nats_url, "accept", identity(bill), "--amount", "0.05")
@@ -210,7 +282,9 @@ async def test_an_event_that_is_not_held_is_told(nats_url: str, jetstream: JetSt
 
 async def test_one_tenant_fills_its_own_place_alone(nats_url: str, jetstream: JetStream) -> None:
     async with open_publisher(jetstream) as publisher:
-        await publisher.publish_and_wait([make_held_notice(an_event(number)) for number in range(10, 12 + MAX_HELD)])
+        await publisher.publish_and_wait(
+            [make_held_notice(an_event(number)) for number in range(10, 12 + MAX_HELD)]
+        )
     listed = (await held(nats_url, "list", "--json")).lines
     tenants = [one["tenant_id"] for one in listed]
     assert (tenants.count("acme"), tenants.count("beta.eu")) == (MAX_HELD, 1)

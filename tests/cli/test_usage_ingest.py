@@ -57,17 +57,26 @@ def test_an_interrupt_while_the_query_starts_ends_it_once_it_runs(
 
 
 def test_a_second_interrupt_leaves_no_traceback_of_the_library() -> None:
-    said = logging.LogRecord("root", logging.ERROR, "", 0, "KeyboardInterrupt while sending command.", (), None)
+    said = logging.LogRecord(
+        "root", logging.ERROR, "", 0, "KeyboardInterrupt while sending command.", (), None
+    )
     assert not _is_no_interrupt(said)
-    assert _is_no_interrupt(logging.LogRecord("root", logging.ERROR, "", 0, "an executor was lost", (), None))
+    assert _is_no_interrupt(
+        logging.LogRecord("root", logging.ERROR, "", 0, "an executor was lost", (), None)
+    )
 
 
 def test_a_stream_that_is_not_there_is_told_before_spark_is_started(nats_url: str) -> None:
     ended = router("usage", "ingest", "--nats-url", nats_url)
-    assert (ended.status, ended.err) == (2, "router: stream: there is no stream ROUTER_USAGE where `url` points to\n")
+    assert (ended.status, ended.err) == (
+        2,
+        "router: stream: there is no stream ROUTER_USAGE where `url` points to\n",
+    )
 
 
-def test_who_collects_logs_gets_a_line_for_each_batch_and_one_for_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_collects_logs_gets_a_line_for_each_batch_and_one_for_all(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """UL-13."""
     shown = IngestProgress(is_quiet=True, is_told_each=True)
     for number in (4, 5):
@@ -90,4 +99,6 @@ def test_who_collects_logs_gets_a_line_for_each_batch_and_one_for_all(capsys: py
 
 
 def a_batch(number: int) -> Progress:
-    return Progress(stream="S", created="2026-11-20T00:00:00Z", first=10 * number - 9, last=10 * number)
+    return Progress(
+        stream="S", created="2026-11-20T00:00:00Z", first=10 * number - 9, last=10 * number
+    )

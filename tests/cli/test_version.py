@@ -1,4 +1,6 @@
-"""`router version --check-store`: what is stored is read by the readers of this version, and what it cannot read is named."""
+"""`router version --check-store`: what is stored is read by the readers of this version, and what
+it cannot read is named.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -9,14 +11,25 @@ from router import __version__
 from router.config import Settings
 from router.config.connect import connect_by
 from router.contracts.ack import ExecAssignmentAck
-from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, reported_key, unmarked_key
+from router.contracts.assignment_record import (
+    assignment_ack_bytes,
+    assignment_ack_key,
+    reported_key,
+    unmarked_key,
+)
 from router.core.errors import Poison
 from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
 from router.serve import store_check
 from router.serve.assembly import declare_topology
-from router.serve.store_check import FORMATS, StoreReport, find_version_before, is_readable_before, list_readers
+from router.serve.store_check import (
+    FORMATS,
+    StoreReport,
+    find_version_before,
+    is_readable_before,
+    list_readers,
+)
 from tests.support.cli import call_command, call_command_async
 
 POLICIES = "KV_ROUTER_POLICIES"
@@ -40,12 +53,21 @@ async def test_what_this_version_wrote_it_reads_and_what_it_cannot_read_is_named
 ) -> None:
     file = tmp_path_factory.mktemp("policies") / "one.json"
     file.write_text(json.dumps({"version": "1.0", "providers": [{"name": "first", "weight": 1}]}))
-    for command in (("put", "acme", "one", str(file)), ("delete", "acme", "one"), ("put", "acme", "two", str(file))):
+    for command in (
+        ("put", "acme", "one", str(file)),
+        ("delete", "acme", "one"),
+        ("put", "acme", "two", str(file)),
+    ):
         ended = await call_command_async("policy", *command, "--nats-url", nats_url)
         assert ended.status == 0, ended.err
     check = ("version", "--check-store", "--nats-url", nats_url)
     ended = await call_command_async(*check, "--json")
-    assert (ended.status, ended.json["readable"], ended.json["before"], ended.json["readable_before"]) == (0, True, None, None)
+    assert (
+        ended.status,
+        ended.json["readable"],
+        ended.json["before"],
+        ended.json["readable_before"],
+    ) == (0, True, None, None)
     reports = {one["stream"]: one for one in ended.json["streams"]}
     assert reports[POLICIES]["examined"] >= 2
     assert reports["ROUTER_AUDIT"]["examined"] == 3
@@ -72,17 +94,32 @@ def test_a_bucket_of_two_kinds_of_records_is_read_by_key() -> None:
 def test_what_is_spent_of_budgets_is_read_beside_the_record_of_the_settlement() -> None:
     read = list_readers(Settings())["KV_ROUTER_BUDGETS_SPENT"]
     assert read("settlement", b'{"life": "one", "timeline": "then", "through": 3, "stored_ns": 4}')
-    assert read("acme.day.1.2", b'{"is_counted": true, "timeline": "then", "through": 3, "stored_ns": 4}')
-    for key, data in (("settlement", b'{"life": "one", "through": 3}'), ("acme.day.1.2", b'{"is_counted": true, "through": 3}')):
+    assert read(
+        "acme.day.1.2", b'{"is_counted": true, "timeline": "then", "through": 3, "stored_ns": 4}'
+    )
+    for key, data in (
+        ("settlement", b'{"life": "one", "through": 3}'),
+        ("acme.day.1.2", b'{"is_counted": true, "through": 3}'),
+    ):
         with pytest.raises(Poison):
             read(key, data)
 
 
-def test_the_version_before_reads_it_if_its_format_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_version_before_reads_it_if_its_format_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fine, broken = StoreReport("one", 1, 1), StoreReport("one", 1, 1, 1)
     monkeypatch.setattr(store_check, "FORMATS", {"1.0.0": 1, "1.1.0": 1, "2.0.0": 2})
-    assert [find_version_before(one) for one in ("1.0.0", "1.1.0", "2.0.0")] == [None, "1.0.0", "1.1.0"]
-    assert [is_readable_before(one, [fine]) for one in ("1.0.0", "1.1.0", "2.0.0")] == [None, True, False]
+    assert [find_version_before(one) for one in ("1.0.0", "1.1.0", "2.0.0")] == [
+        None,
+        "1.0.0",
+        "1.1.0",
+    ]
+    assert [is_readable_before(one, [fine]) for one in ("1.0.0", "1.1.0", "2.0.0")] == [
+        None,
+        True,
+        False,
+    ]
     assert is_readable_before("1.1.0", [broken]) is False
 
 
@@ -92,7 +129,9 @@ def test_a_release_says_which_format_it_writes() -> None:
 
 
 def test_each_stream_that_is_read_is_declared() -> None:
-    assert set(list_readers(Settings())) <= {one.name for one in declare_topology(Settings()).streams}
+    assert set(list_readers(Settings())) <= {
+        one.name for one in declare_topology(Settings()).streams
+    }
 
 
 def test_the_versions_are_printed_without_a_server() -> None:

@@ -20,7 +20,13 @@ PROGRAMS = {
     "stream": "you said hello (3 tokens)\n",
 }
 OF_ROUTER = CLIENT / "test" / "router"
-DENIED = ('authorization { users: [{user: page, password: p, permissions: {publish: {deny: "beamline.>"}}}] }', "no_auth_user: page")
+DENIED = (
+    (
+        "authorization { users: [{user: page, password: p, permissions: {publish: {deny: "
+        '"beamline.>"}}}] }'
+    ),
+    "no_auth_user: page",
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -30,11 +36,24 @@ def _built() -> None:
 
 @pytest.fixture(scope="module")
 def environ() -> Iterator[Mapping[str, str]]:
-    """Where the programs find two routers, each on a server of its own: one by its defaults, one whose stream acknowledges publishers."""
-    broker, other, denied = Broker('websocket { listen: "127.0.0.1:-1", no_tls: true }').start(), Broker().start(), Broker(*DENIED).start()
-    own = {"nats.url": broker.url, "http.port": 0, "extensions.dir": OF_ROUTER / "extensions", "reply.prefixes": "_INBOX.,_INBOX_page."}
+    """Where the programs find two routers, each on a server of its own: one by its defaults, one
+    whose stream acknowledges publishers.
+    """
+    broker, other, denied = (
+        Broker('websocket { listen: "127.0.0.1:-1", no_tls: true }').start(),
+        Broker().start(),
+        Broker(*DENIED).start(),
+    )
+    own = {
+        "nats.url": broker.url,
+        "http.port": 0,
+        "extensions.dir": OF_ROUTER / "extensions",
+        "reply.prefixes": "_INBOX.,_INBOX_page.",
+    }
     stored = {"nats.url": other.url, "http.port": 0, "reply.confirm": "stored"}
-    routers = [RouterProcess(settings, OF_ROUTER / "policies").start() for settings in (own, stored)]
+    routers = [
+        RouterProcess(settings, OF_ROUTER / "policies").start() for settings in (own, stored)
+    ]
     yield {
         "NATS_URL": broker.url,
         "NATS_WS_URL": broker.websocket_url,
@@ -71,12 +90,20 @@ def test_a_program_of_the_page_does_what_it_says(name: str, environ: Mapping[str
     assert done.stdout.startswith(PROGRAMS[name])
 
 
-def test_the_extension_of_the_page_keeps_the_contract_of_extensions(environ: Mapping[str, str]) -> None:
+def test_the_extension_of_the_page_keeps_the_contract_of_extensions(
+    environ: Mapping[str, str],
+) -> None:
     with node_process("build/examples/extension.js", environ["NATS_URL"]) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "listening on beamline.ext.validate.short_text.v1\n"
         checked = call_command(
-            "extension", "check", "beamline.ext.validate.short_text.v1", "--strict", "--timeout-ms", "20000", environ=environ
+            "extension",
+            "check",
+            "beamline.ext.validate.short_text.v1",
+            "--strict",
+            "--timeout-ms",
+            "20000",
+            environ=environ,
         )
         assert checked.status == 0, checked.out
         program.terminate()
@@ -84,16 +111,24 @@ def test_the_extension_of_the_page_keeps_the_contract_of_extensions(environ: Map
 
 
 def test_the_page_shows_the_programs_that_are_tested() -> None:
-    shown = dict(re.findall(r"```ts (\S+)\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL))
-    assert shown == {f"examples/{file.name}": file.read_text() for file in (CLIENT / "examples").glob("*.ts")}
+    shown = dict(
+        re.findall(r"```ts (\S+)\n(.*?)```", (CLIENT / "README.md").read_text(), re.DOTALL)
+    )
+    assert shown == {
+        f"examples/{file.name}": file.read_text() for file in (CLIENT / "examples").glob("*.ts")
+    }
 
 
 def test_the_types_are_those_of_the_schemas(tmp_path: Path) -> None:
     call_command("contract", "schemas", str(tmp_path / "schemas"))
-    done = run_node("scripts/generate.mjs", str(tmp_path / "schemas"), str(tmp_path / "made"), environ={})
+    done = run_node(
+        "scripts/generate.mjs", str(tmp_path / "schemas"), str(tmp_path / "made"), environ={}
+    )
     assert done.returncode == 0, done.stderr
     for name in ("src/messages.ts", "test/examples.ts"):
-        assert (CLIENT / name).read_text() == (tmp_path / "made" / name).read_text(), "run `make client-types`"
+        assert (CLIENT / name).read_text() == (tmp_path / "made" / name).read_text(), (
+            "run `make client-types`"
+        )
 
 
 def test_what_a_browser_loads_is_nothing_of_node() -> None:
@@ -128,8 +163,14 @@ def test_where_no_browser_is_there_the_reason_is_told(monkeypatch: pytest.Monkey
 
 
 def test_the_lock_file_names_no_registry_and_each_dependency_has_one_version() -> None:
-    lock, package = (json.loads((CLIENT / name).read_text()) for name in ("package-lock.json", "package.json"))
+    lock, package = (
+        json.loads((CLIENT / name).read_text()) for name in ("package-lock.json", "package.json")
+    )
     assert not [name for name, entry in lock["packages"].items() if "resolved" in entry]
     versions = {**package["dependencies"], **package["devDependencies"]}
-    assert {name: version for name, version in versions.items() if not version.replace(".", "").isdigit()} == {}
+    assert {
+        name: version
+        for name, version in versions.items()
+        if not version.replace(".", "").isdigit()
+    } == {}
     assert {name for name in package["dependencies"] if not name.startswith("@nats-io/")} == set()

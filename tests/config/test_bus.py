@@ -26,16 +26,22 @@ def test_the_defaults_are_the_specifications() -> None:
         ("NATS_DUPLICATE_WINDOW_SECS", "60", "duplicate_window", 60.0),
     ],
 )
-def test_each_variable_sets_its_own_field_of_the_bus_alone(variable: str, text: str, field: str, value: object) -> None:
+def test_each_variable_sets_its_own_field_of_the_bus_alone(
+    variable: str, text: str, field: str, value: object
+) -> None:
     """SR-31, SR-32, SR-33, SR-34, SR-35, SR-17."""
     settings = load_settings(**{variable: text}).settings
     assert getattr(build_bus_settings(settings), field) == value
-    assert settings.model_copy(update={"bus": Settings().bus, "node_id": "n"}) == Settings(node_id="n")
+    assert settings.model_copy(update={"bus": Settings().bus, "node_id": "n"}) == Settings(
+        node_id="n"
+    )
 
 
 def test_nats_url_is_everyones() -> None:
     """SR-30."""
-    assert load_settings(NATS_URL="nats://elsewhere:4222").settings.nats.url == ("nats://elsewhere:4222",)
+    assert load_settings(NATS_URL="nats://elsewhere:4222").settings.nats.url == (
+        "nats://elsewhere:4222",
+    )
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,9 @@ def test_tables_and_flat_keys_are_the_same(toml: str, tmp_path: Path) -> None:
         ('router_node_id = "n1"', "node_id", "n1"),
     ],
 )
-def test_the_specifications_names_in_a_file(toml: str, name: str, value: object, tmp_path: Path) -> None:
+def test_the_specifications_names_in_a_file(
+    toml: str, name: str, value: object, tmp_path: Path
+) -> None:
     settings = load_settings(toml, tmp_path=tmp_path).settings
     assert {s.name: s.value for s in list_settings(settings)}[name] == value
 
@@ -66,7 +68,12 @@ def test_the_specifications_names_in_a_file(toml: str, name: str, value: object,
         ("NATS_ACK_WAIT_MS", "5000", "acks.ack_wait_ms", 5000),
         ("NATS_BACKOFF_MS", "100,200", "results.backoff_ms", (100, 200)),
         ("NATS_SUBJECT_ALLOWLIST", "a.*, b.>", "subject_allowlist", ("a.*", "b.>")),
-        ("METRICS_TENANT_LABEL_ALLOWLIST", "acme,beta", "metrics.tenant_label_allowlist", ("acme", "beta")),
+        (
+            "METRICS_TENANT_LABEL_ALLOWLIST",
+            "acme,beta",
+            "metrics.tenant_label_allowlist",
+            ("acme", "beta"),
+        ),
         ("ENABLE_USAGE_PUBLISH", "false", "usage.enabled", False),
         ("NATS_REPLY_SUBJECT", "r.s", "reply.subject", "r.s"),
         ("ROUTER_NODE_ID", "n1", "node_id", "n1"),
@@ -74,7 +81,9 @@ def test_the_specifications_names_in_a_file(toml: str, name: str, value: object,
         ("ROUTER_DECIDE__MAX_AGE_MS", "", "decide.max_age_ms", None),
     ],
 )
-def test_the_specifications_names_in_the_environment(variable: str, text: str, name: str, value: object) -> None:
+def test_the_specifications_names_in_the_environment(
+    variable: str, text: str, name: str, value: object
+) -> None:
     settings, sources = load_settings(**{variable: text})
     assert {s.name: s.value for s in list_settings(settings)}[name] == value
     assert sources[name] == variable
@@ -86,8 +95,12 @@ def test_an_unknown_variable_is_refused_with_a_close_legal_name() -> None:
 
 
 def test_an_earlier_name_is_refused_with_the_name_to_use(tmp_path: Path) -> None:
-    assert read_refusal(ROUTER_WORKERS="2") == "ROUTER_WORKERS: this setting is called processes now"
-    assert read_refusal("workers = 2", tmp_path=tmp_path).endswith(": this setting is called processes now")
+    assert (
+        read_refusal(ROUTER_WORKERS="2") == "ROUTER_WORKERS: this setting is called processes now"
+    )
+    assert read_refusal("workers = 2", tmp_path=tmp_path).endswith(
+        ": this setting is called processes now"
+    )
     assert (
         read_refusal(ROUTER_EVIDENCE__TIMEOUT_MS="2")
         == "ROUTER_EVIDENCE__TIMEOUT_MS: this setting is called effects.publish_timeout_ms now"
@@ -105,7 +118,10 @@ def test_a_value_where_a_group_is_meant_is_refused(tmp_path: Path) -> None:
 
 
 def test_variables_of_others_are_not_ours() -> None:
-    assert load_settings(NATS_STREAM_PREFIX="sr", NATS_WHATEVER="1", PATH="/bin").settings == Settings()
+    assert (
+        load_settings(NATS_STREAM_PREFIX="sr", NATS_WHATEVER="1", PATH="/bin").settings
+        == Settings()
+    )
 
 
 def test_one_setting_twice_in_one_layer_is_refused() -> None:
@@ -115,7 +131,11 @@ def test_one_setting_twice_in_one_layer_is_refused() -> None:
 
 def test_one_setting_speaks_for_the_copies_of_every_stream_and_bucket() -> None:
     settings = load_settings(ROUTER_REPLICAS="3", ROUTER_STREAMS__USAGE__REPLICAS="5").settings
-    copies = {setting.name: setting.value for setting in list_settings(settings) if setting.name.endswith(".replicas")}
+    copies = {
+        setting.name: setting.value
+        for setting in list_settings(settings)
+        if setting.name.endswith(".replicas")
+    }
     assert copies.pop("streams.usage.replicas") == 5
     assert len(copies) >= 13
     assert set(copies.values()) == {3}
@@ -150,7 +170,9 @@ def test_the_specifications_own_setting_names_are_read_from_the_environment_in_e
 
 
 def test_one_name_of_a_specification_in_both_cases_is_refused() -> None:
-    assert "given twice: NATS_URL and nats_url" in read_refusal(NATS_URL="nats://a", nats_url="nats://b")
+    assert "given twice: NATS_URL and nats_url" in read_refusal(
+        NATS_URL="nats://a", nats_url="nats://b"
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,11 +185,30 @@ def test_one_name_of_a_specification_in_both_cases_is_refused() -> None:
         ("SR_MAX_MSGS_PER_SUBJECT", "NATS_MAX_MSGS_PER_SUBJECT"),
     ],
 )
-def test_a_variable_that_looks_like_one_of_the_specifications_is_told_and_not_refused(variable: str, near: str) -> None:
+def test_a_variable_that_looks_like_one_of_the_specifications_is_told_and_not_refused(
+    variable: str, near: str
+) -> None:
     assert load_settings(**{variable: "7"}).settings == Settings()
     assert find_misspelled({variable: "7"}) == [(variable, near)]
 
 
 def test_variables_that_the_nats_command_and_others_use_are_told_nothing_of() -> None:
-    others = ("NATS_CONTEXT", "NATS_CREDS", "NATS_NKEY", "NATS_USER", "NATS_PASSWORD", "NATS_CA", "NATS_CERT", "NATS_KEY", "NATS_TIMEOUT")
-    assert find_misspelled(dict.fromkeys((*others, "NATS_SOCKS_PROXY", "DLQ", "ACKS_URL", "SR_HOME", "NATS_SERVER_NAME"), "x")) == []
+    others = (
+        "NATS_CONTEXT",
+        "NATS_CREDS",
+        "NATS_NKEY",
+        "NATS_USER",
+        "NATS_PASSWORD",
+        "NATS_CA",
+        "NATS_CERT",
+        "NATS_KEY",
+        "NATS_TIMEOUT",
+    )
+    assert (
+        find_misspelled(
+            dict.fromkeys(
+                (*others, "NATS_SOCKS_PROXY", "DLQ", "ACKS_URL", "SR_HOME", "NATS_SERVER_NAME"), "x"
+            )
+        )
+        == []
+    )

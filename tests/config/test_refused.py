@@ -1,4 +1,6 @@
-"""Settings that would turn the router against its server, its own streams or its own log: refused at the start, in clear words."""
+"""Settings that would turn the router against its server, its own streams or its own log: refused
+at the start, in clear words.
+"""
 
 import nkeys
 import pytest
@@ -15,12 +17,20 @@ SUBJECTS = (
     "ROUTER_ASSIGNMENT__SUBJECTS",
     "ROUTER_REPLY__SUBJECT",
 )
-SERVERS = ("$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_POLICIES.a", "$SYS.REQ.SERVER.PING", "$SRV.PING", "_INBOX.a.b")
+SERVERS = (
+    "$JS.API.STREAM.PURGE.ROUTER_DLQ",
+    "$KV.ROUTER_POLICIES.a",
+    "$SYS.REQ.SERVER.PING",
+    "$SRV.PING",
+    "_INBOX.a.b",
+)
 
 
 @pytest.mark.parametrize("variable", SUBJECTS)
 @pytest.mark.parametrize("subject", SERVERS)
-def test_a_subject_of_the_server_or_an_inbox_is_no_subject_of_ours(variable: str, subject: str) -> None:
+def test_a_subject_of_the_server_or_an_inbox_is_no_subject_of_ours(
+    variable: str, subject: str
+) -> None:
     text = read_refusal(**{variable: subject})
     assert "$" in text
     assert "_INBOX" in text
@@ -29,8 +39,16 @@ def test_a_subject_of_the_server_or_an_inbox_is_no_subject_of_ours(variable: str
 @pytest.mark.parametrize(
     "pattern",
     [
-        *("$JS.API.STREAM.PURGE.{original_subject}", "$KV.ROUTER_POLICIES.{original_subject}", "_INBOX.{original_subject}"),
-        *("beamline.usage.v1.metered", "caf.exec.assign.v1", "beamline.router.v1.admin.{original_subject}"),
+        *(
+            "$JS.API.STREAM.PURGE.{original_subject}",
+            "$KV.ROUTER_POLICIES.{original_subject}",
+            "_INBOX.{original_subject}",
+        ),
+        *(
+            "beamline.usage.v1.metered",
+            "caf.exec.assign.v1",
+            "beamline.router.v1.admin.{original_subject}",
+        ),
     ],
 )
 def test_dead_letters_are_not_sent_to_the_server_or_to_another_stream(pattern: str) -> None:
@@ -43,9 +61,15 @@ def test_dead_letters_are_not_sent_to_the_server_or_to_another_stream(pattern: s
         ({"ROUTER_RESULTS__SUBJECT": "beamline.router.v1.decide"}, "results.subject"),
         ({"ROUTER_RESULTS__SUBJECT": "beamline.router.v1.decide.p.0"}, "results.subject"),
         ({"ROUTER_ACKS__SUBJECT": "caf.exec.result.v1"}, "acks.subject"),
-        ({"ROUTER_ASSIGNMENT__SUBJECTS": "caf.exec.assign.v1,caf.exec.result.v1"}, "assignment.subjects"),
+        (
+            {"ROUTER_ASSIGNMENT__SUBJECTS": "caf.exec.assign.v1,caf.exec.result.v1"},
+            "assignment.subjects",
+        ),
         ({"ROUTER_ASSIGNMENT__SUBJECTS": "beamline.usage.v1.metered"}, "assignment.subjects"),
-        ({"ROUTER_ASSIGNMENT__SUBJECTS": "beamline.router.v1.admin.put_policy"}, "assignment.subjects"),
+        (
+            {"ROUTER_ASSIGNMENT__SUBJECTS": "beamline.router.v1.admin.put_policy"},
+            "assignment.subjects",
+        ),
         ({"ROUTER_ASSIGNMENT__SUBJECTS": "beamline.ext.pre.tidy.v1"}, "assignment.subjects"),
         ({"ROUTER_ASSIGNMENT__SUBJECTS": "beamline.provider.v1.invoke"}, "assignment.subjects"),
         ({"ROUTER_ASSIGNMENT__SUBJECTS": "beamline.alert.v1.info"}, "assignment.subjects"),
@@ -57,14 +81,19 @@ def test_dead_letters_are_not_sent_to_the_server_or_to_another_stream(pattern: s
         ({"ROUTER_BUCKETS__EXTENSIONS__NAME": "ROUTER_POLICIES"}, "buckets.extensions.name"),
     ],
 )
-def test_two_things_never_share_a_subject_a_stream_or_a_bucket(environ: dict[str, str], setting: str) -> None:
+def test_two_things_never_share_a_subject_a_stream_or_a_bucket(
+    environ: dict[str, str], setting: str
+) -> None:
     assert read_refusal(**environ).startswith(f"{setting}: ")
 
 
 @pytest.mark.parametrize("size", [str(8 * 1024 * 1024 + 1), str(2**63)])
 def test_a_payload_is_never_larger_than_a_server_should_take(size: str) -> None:
     assert "8388608" in read_refusal(ROUTER_MAX_PAYLOAD_BYTES=size)
-    assert load_settings(ROUTER_MAX_PAYLOAD_BYTES=str(8 * 1024 * 1024)).settings.max_payload_bytes == 8 * 1024 * 1024
+    assert (
+        load_settings(ROUTER_MAX_PAYLOAD_BYTES=str(8 * 1024 * 1024)).settings.max_payload_bytes
+        == 8 * 1024 * 1024
+    )
 
 
 @pytest.mark.parametrize("name", ["a\r\nNats-Rollup: all", "a b", "a\x1b[2J", "x" * 257, "\u202e"])
@@ -74,7 +103,9 @@ def test_a_node_id_is_one_printable_word(name: str) -> None:
     assert text.isprintable()
 
 
-@pytest.mark.parametrize("url", ["ftp://h:1", "http://h:1", "TLSX://h:1", "://h:1", "nats://h:1\r\nPUB x", "nats://a b"])
+@pytest.mark.parametrize(
+    "url", ["ftp://h:1", "http://h:1", "TLSX://h:1", "://h:1", "nats://h:1\r\nPUB x", "nats://a b"]
+)
 def test_an_address_of_the_broker_has_a_scheme_that_is_known(url: str) -> None:
     assert read_refusal(NATS_URL=url).startswith("nats.url: ")
 
@@ -84,11 +115,21 @@ def test_a_domain_is_one_token(domain: str) -> None:
     assert read_refusal(ROUTER_NATS__JS_DOMAIN=domain).startswith("nats.js_domain: ")
 
 
-# -- secrets where a file's name belongs ----------------------------------------------------------------------------------------
+# -- secrets where a file's name belongs -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("variable", ["ROUTER_NATS__NKEY_FILE", "ROUTER_NATS__CREDS_FILE", "ROUTER_NATS__TLS_KEY", "ROUTER_POLICIES__DIR"])
-@pytest.mark.parametrize("pasted", [SEED, f" {SEED}\n", PEM, f"-----BEGIN USER NKEY SEED-----\n{SEED}\n"])
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "ROUTER_NATS__NKEY_FILE",
+        "ROUTER_NATS__CREDS_FILE",
+        "ROUTER_NATS__TLS_KEY",
+        "ROUTER_POLICIES__DIR",
+    ],
+)
+@pytest.mark.parametrize(
+    "pasted", [SEED, f" {SEED}\n", PEM, f"-----BEGIN USER NKEY SEED-----\n{SEED}\n"]
+)
 def test_what_belongs_into_a_file_is_refused_and_not_told(variable: str, pasted: str) -> None:
     text = read_refusal(**{variable: pasted})
     assert "name of a file" in text
@@ -98,7 +139,10 @@ def test_what_belongs_into_a_file_is_refused_and_not_told(variable: str, pasted:
 
 @pytest.mark.parametrize("variable", ["ROUTER_NATS__USER", "ROUTER_NODE_ID", "ROUTER_NATS__NAME"])
 def test_a_seed_is_shown_nowhere(variable: str) -> None:
-    given = {variable: SEED, **({"ROUTER_NATS__PASSWORD": "p"} if variable.endswith("USER") else {})}
+    given = {
+        variable: SEED,
+        **({"ROUTER_NATS__PASSWORD": "p"} if variable.endswith("USER") else {}),
+    }
     rows = str(describe(*load_settings(**given)))
     assert SEED not in rows
 

@@ -1,4 +1,6 @@
-"""Every default that the five specifications name beside ours: equal, or a row of docs/reference/contracts.md#other-defaults says why."""
+"""Every default that the five specifications name beside ours: equal, or a row of
+docs/reference/contracts.md#other-defaults says why.
+"""
 
 import inspect
 import re
@@ -30,7 +32,13 @@ from router.sdk import Worker
 from tests.support.counting_agent import CountingAgent
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "contracts.md").read_text()
-NATS, PROTO, SR, SDS, MF = "NATS Subjects", "Protobuf to NATS Subject Mapping", "SR-MESSAGE-CONTRACTS", "SDS-047", "Runtime JetStream"
+NATS, PROTO, SR, SDS, MF = (
+    "NATS Subjects",
+    "Protobuf to NATS Subject Mapping",
+    "SR-MESSAGE-CONTRACTS",
+    "SDS-047",
+    "Runtime JetStream",
+)
 ANSWERED_LATE = "default-timeout"
 DAY = 86_400
 S = Settings()
@@ -64,32 +72,70 @@ DEFAULTS = [
     SpecDefault(NATS, "acks: queue group", "router-acks-group", S.acks.deliver_group),
     SpecDefault(NATS, "acks: MaxDeliver", 3, S.acks.max_attempts),
     *(
-        SpecDefault(NATS, f"{spec.name}: backoff, s", [1, 2, 4], [ms / 1000 for ms in spec.read_section(S).backoff_ms])
+        SpecDefault(
+            NATS,
+            f"{spec.name}: backoff, s",
+            [1, 2, 4],
+            [ms / 1000 for ms in spec.read_section(S).backoff_ms],
+        )
         for spec in SUBSCRIPTIONS
     ),
-    SpecDefault(NATS, "MaxDeliver on the server", 3, ConsumerSpec(stream="S", durable="d").max_deliver, "default-max-deliver"),
+    SpecDefault(
+        NATS,
+        "MaxDeliver on the server",
+        3,
+        ConsumerSpec(stream="S", durable="d").max_deliver,
+        "default-max-deliver",
+    ),
     SpecDefault(PROTO, "decide: durable", "router-decide-consumer", S.decide.durable),
-    SpecDefault(PROTO, "results: durable", "router-result-consumer", S.results.durable, "default-names"),
-    SpecDefault(PROTO, "results: queue group", "router-result-group", S.results.deliver_group, "default-names"),
+    SpecDefault(
+        PROTO, "results: durable", "router-result-consumer", S.results.durable, "default-names"
+    ),
+    SpecDefault(
+        PROTO,
+        "results: queue group",
+        "router-result-group",
+        S.results.deliver_group,
+        "default-names",
+    ),
     SpecDefault(PROTO, "results: MaxDeliver", 3, S.results.max_attempts, "default-attempts"),
     SpecDefault(PROTO, "acks: durable", "router-ack-consumer", S.acks.durable, "default-names"),
-    SpecDefault(PROTO, "acks: queue group", "router-ack-group", S.acks.deliver_group, "default-names"),
+    SpecDefault(
+        PROTO, "acks: queue group", "router-ack-group", S.acks.deliver_group, "default-names"
+    ),
     SpecDefault(PROTO, "acks: MaxDeliver", 3, S.acks.max_attempts),
     SpecDefault(NATS, "ack_enabled", False, S.acks.enabled),
     # subjects
     SpecDefault(NATS, "decide subject", "beamline.router.v1.decide", S.decide.subject),
-    SpecDefault(NATS, "reply subject", "beamline.router.v1.decide.reply", S.reply.subject or f"{S.decide.subject}.reply"),
+    SpecDefault(
+        NATS,
+        "reply subject",
+        "beamline.router.v1.decide.reply",
+        S.reply.subject or f"{S.decide.subject}.reply",
+    ),
     SpecDefault(NATS, "results subject", "caf.exec.result.v1", S.results.subject),
     SpecDefault(NATS, "acks subject", "caf.exec.assign.v1.ack", S.acks.subject),
     SpecDefault(NATS, "assignment_subject", "caf.exec.assign.v1", S.assignment.subjects[0]),
     SpecDefault(NATS, "heartbeat subject", "caf.worker.heartbeat.v1", HEARTBEAT_SUBJECTS[0]),
     SpecDefault(NATS, "usage subject", "beamline.usage.v1.metered", USAGE_SUBJECT),
-    SpecDefault(NATS, "alert subject", "beamline.alert.v1.critical", ALERT_SUBJECT.format(severity="critical")),
+    SpecDefault(
+        NATS,
+        "alert subject",
+        "beamline.alert.v1.critical",
+        ALERT_SUBJECT.format(severity="critical"),
+    ),
     SpecDefault(NATS, "ingress subject", "beamline.ingress.v1.message", INGRESS_SUBJECT),
     SpecDefault(NATS, "admin subject", "beamline.router.v1.admin.", ADMIN),
     SpecDefault(NATS, "provider subject", "beamline.provider.v1.invoke", INVOKE),
-    SpecDefault(PROTO, "provider stream subject", "beamline.provider.v1.invoke.stream", INVOKE_STREAM),
-    SpecDefault(NATS, "extension subject", "beamline.ext.validate.pii_guard.v1", subject_of("validator", "pii_guard", "v1")),
+    SpecDefault(
+        PROTO, "provider stream subject", "beamline.provider.v1.invoke.stream", INVOKE_STREAM
+    ),
+    SpecDefault(
+        NATS,
+        "extension subject",
+        "beamline.ext.validate.pii_guard.v1",
+        subject_of("validator", "pii_guard", "v1"),
+    ),
     # switches
     SpecDefault(NATS, "dlq_enabled", True, S.dlq.enabled),
     SpecDefault(NATS, "dlq_subject_pattern", "{original_subject}.dlq", S.dlq.subject_pattern),
@@ -103,8 +149,19 @@ DEFAULTS = [
     SpecDefault(PROTO, "provider: timeout, ms", 5000, PROVIDER_TIMEOUT_MS),
     SpecDefault(NATS, "extension: retry", 0, ENTRY.retry),
     SpecDefault(PROTO, "extension: first pause, s", 0.1, invoke.RETRY_PAUSE_S),
-    SpecDefault(NATS, "heartbeat interval, s", 5.0, inspect.signature(Worker).parameters["heartbeat_s"].default),
-    SpecDefault(PROTO, "a result without timestamp", "current time", "the time of its first storing", "default-timestamp"),
+    SpecDefault(
+        NATS,
+        "heartbeat interval, s",
+        5.0,
+        inspect.signature(Worker).parameters["heartbeat_s"].default,
+    ),
+    SpecDefault(
+        PROTO,
+        "a result without timestamp",
+        "current time",
+        "the time of its first storing",
+        "default-timestamp",
+    ),
     # the bus
     SpecDefault(SR, "NATS_URL", ("nats://localhost:4222",), S.nats.url),
     SpecDefault(SR, "NATS_STREAM_PREFIX", "sr", S.bus.stream_prefix),
@@ -113,7 +170,13 @@ DEFAULTS = [
     SpecDefault(SR, "NATS_MAX_MSGS_PER_SUBJECT", -1, S.bus.max_msgs_per_subject),
     SpecDefault(SR, "NATS_DUPLICATE_WINDOW_SECS", 120, S.bus.duplicate_window_secs),
     SpecDefault(SR, "sr-events: subjects", ("sr.events.*",), BUS["sr-events"].subjects),
-    SpecDefault(SR, "sr-commands: subjects", ("sr.commands.*",), BUS["sr-commands"].subjects, "default-commands"),
+    SpecDefault(
+        SR,
+        "sr-commands: subjects",
+        ("sr.commands.*",),
+        BUS["sr-commands"].subjects,
+        "default-commands",
+    ),
     SpecDefault(SR, "sr-queries: subjects", ("sr.queries.*",), BUS["sr-queries"].subjects),
     SpecDefault(SR, "sr-events: retention", "limits", BUS["sr-events"].retention),
     SpecDefault(SR, "sr-events: max_age, s", 7 * DAY, BUS["sr-events"].max_age),
@@ -134,9 +197,13 @@ DEFAULTS = [
             SpecDefault(SDS, f"{context}: subjects", (f"{context}.event.>",), spec.subjects),
             SpecDefault(SDS, f"{context}: retention", "limits", spec.retention),
             SpecDefault(SDS, f"{context}: max_age, s", 7 * DAY, spec.max_age),
-            SpecDefault(SDS, f"{context}: max_bytes", 10 * 10**9, spec.max_bytes, "default-gigabytes"),
+            SpecDefault(
+                SDS, f"{context}: max_bytes", 10 * 10**9, spec.max_bytes, "default-gigabytes"
+            ),
             SpecDefault(SDS, f"{context}: replicas", 3, spec.replicas, "default-replicas"),
-            SpecDefault(SDS, f"{context}: duplicate window, s", 120, spec.duplicate_window, "default-window"),
+            SpecDefault(
+                SDS, f"{context}: duplicate window, s", 120, spec.duplicate_window, "default-window"
+            ),
         )
     ),
     SpecDefault(SDS, "consumer: stream", "VIBESPRO_EVENTS", INBOX.stream),
@@ -166,7 +233,10 @@ DEFAULTS = [
 def _list_rows() -> dict[str, str]:
     """The rows of the page's table, by anchor."""
     section = PAGE.partition('<a id="other-defaults"></a>')[2].partition("\n<a id=")[0]
-    return {match[1]: match[0] for match in re.finditer(r'^\| <a id="([a-z-]+)"></a>.*$', section, re.MULTILINE)}
+    return {
+        match[1]: match[0]
+        for match in re.finditer(r'^\| <a id="([a-z-]+)"></a>.*$', section, re.MULTILINE)
+    }
 
 
 @pytest.mark.parametrize("default", DEFAULTS, ids=lambda one: f"{one.specification}: {one.name}")
@@ -193,5 +263,7 @@ def test_the_rows_say_what_is() -> None:
     assert (here["default-window"], EVENTS.duplicate_window) == ("1 h", 3600.0)
     assert (here["default-gigabytes"], EVENTS.max_bytes) == ("10 GiB", 10 * 1024**3)
     assert here["default-attempts"] == str(S.results.max_attempts)
-    assert {f"`{S.results.durable}`", f"`{S.results.deliver_group}`"} <= set(here["default-names"].split(", "))
+    assert {f"`{S.results.durable}`", f"`{S.results.deliver_group}`"} <= set(
+        here["default-names"].split(", ")
+    )
     assert here["default-commands"] == f"`{BUS['sr-commands'].subjects[0]}`"

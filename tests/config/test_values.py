@@ -20,9 +20,13 @@ BLANKS = st.sampled_from(["", " ", "  ", "\t"])
 
 
 @given(st.lists(st.tuples(BLANKS, WORDS, BLANKS)))
-def test_lists_are_comma_separated_and_blanks_do_not_count(parts: list[tuple[str, str, str]]) -> None:
+def test_lists_are_comma_separated_and_blanks_do_not_count(
+    parts: list[tuple[str, str, str]],
+) -> None:
     text = ",".join("".join(part) for part in parts)
-    assert load_settings(ROUTER_TENANTS_ALLOWED=text).settings.tenants_allowed == tuple(word for _, word, _ in parts)
+    assert load_settings(ROUTER_TENANTS_ALLOWED=text).settings.tenants_allowed == tuple(
+        word for _, word, _ in parts
+    )
 
 
 @given(st.lists(st.integers(1, 10**9), min_size=1))
@@ -42,25 +46,59 @@ def test_a_whole_number_is_taken_or_refused_by_its_bounds(port: int) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
-        ("ROUTER_DECIDE__ACK_WAIT_MS", "soon", ["decide.ack_wait_ms", "'soon'", "a valid integer", "milliseconds"]),
+        (
+            "ROUTER_DECIDE__ACK_WAIT_MS",
+            "soon",
+            ["decide.ack_wait_ms", "'soon'", "a valid integer", "milliseconds"],
+        ),
         ("ROUTER_TOPOLOGY", "maybe", ["topology", "'maybe'", "'create', 'check' or 'off'"]),
         ("NATS_BACKOFF_MS", "1,x", ["decide.backoff_ms", "'1,x'", "NATS_BACKOFF_MS"]),
-        ("ROUTER_NATS_JS_BACKOFF_SECONDS", "x", ["ROUTER_NATS_JS_BACKOFF_SECONDS", "'x'", "numbers of seconds"]),
-        ("ROUTER_NATS_JS_BACKOFF_SECONDS", "inf", ["ROUTER_NATS_JS_BACKOFF_SECONDS", "numbers of seconds"]),
+        (
+            "ROUTER_NATS_JS_BACKOFF_SECONDS",
+            "x",
+            ["ROUTER_NATS_JS_BACKOFF_SECONDS", "'x'", "numbers of seconds"],
+        ),
+        (
+            "ROUTER_NATS_JS_BACKOFF_SECONDS",
+            "inf",
+            ["ROUTER_NATS_JS_BACKOFF_SECONDS", "numbers of seconds"],
+        ),
         ("ROUTER_REPLY__PREFIXES", "$JS.", ["reply.prefixes", "'$JS.'", "never starting with $"]),
         ("ROUTER_REPLY__PREFIXES", "_INBOX", ["reply.prefixes", "end with a dot"]),
-        ("ROUTER_REPLY__PREFIXES", "beamline.", ["reply.prefixes", "subjects of the router itself"]),
-        ("ROUTER_REPLY__SUBJECT", "caf.exec.result.v1", ["reply.subject", "a stream of the router takes"]),
+        (
+            "ROUTER_REPLY__PREFIXES",
+            "beamline.",
+            ["reply.prefixes", "subjects of the router itself"],
+        ),
+        (
+            "ROUTER_REPLY__SUBJECT",
+            "caf.exec.result.v1",
+            ["reply.subject", "a stream of the router takes"],
+        ),
         ("ROUTER_DECIDE__SUBJECT", "a.>", ["decide.subject", "literal subject"]),
         ("ROUTER_DECIDE__DURABLE", "a.b", ["decide.durable", "'a.b'"]),
-        ("ROUTER_STREAMS__DECIDE__DUPLICATE_WINDOW_MS", "99", ["streams.decide.duplicate_window_ms", "100"]),
-        ("ROUTER_USAGE__UNCORRELATED", "accept", ["usage.uncorrelated", "'accept'", "'mark' or 'refuse'", "no bill"]),
-        ("ROUTER_RESULTS__COST_FACTOR", "0.5", ["results.cost_factor", "greater than or equal to 1"]),
+        (
+            "ROUTER_STREAMS__DECIDE__DUPLICATE_WINDOW_MS",
+            "99",
+            ["streams.decide.duplicate_window_ms", "100"],
+        ),
+        (
+            "ROUTER_USAGE__UNCORRELATED",
+            "accept",
+            ["usage.uncorrelated", "'accept'", "'mark' or 'refuse'", "no bill"],
+        ),
+        (
+            "ROUTER_RESULTS__COST_FACTOR",
+            "0.5",
+            ["results.cost_factor", "greater than or equal to 1"],
+        ),
         ("ROUTER_RESULTS__COST_FLOOR", "nan", ["results.cost_floor"]),
         ("NATS_URL", "", ["nats.url", "at least 1"]),
     ],
 )
-def test_a_bad_value_is_told_with_its_key_the_value_and_what_is_legal(variable: str, value: str, words: list[str]) -> None:
+def test_a_bad_value_is_told_with_its_key_the_value_and_what_is_legal(
+    variable: str, value: str, words: list[str]
+) -> None:
     text = read_refusal(**{variable: value})
     assert [word for word in words if word not in text] == []
 
@@ -83,7 +121,9 @@ def test_a_bad_value_is_told_with_its_key_the_value_and_what_is_legal(variable: 
         ({"ROUTER_NATS__TOKEN": "t", "ROUTER_NATS__CREDS_FILE": "c"}, "nats.token"),
     ],
 )
-def test_settings_that_cannot_stand_together_are_refused(environ: dict[str, str], setting: str) -> None:
+def test_settings_that_cannot_stand_together_are_refused(
+    environ: dict[str, str], setting: str
+) -> None:
     assert read_refusal(**environ).startswith(f"{setting}: ")
 
 
@@ -96,7 +136,11 @@ def test_a_file_that_is_not_toml_is_told(tmp_path: Path) -> None:
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
-    environ = {"ROUTER_NATS__USER": "u", "ROUTER_NATS__PASSWORD": "hush", "NATS_URL": "nats://u:hu@sh/@h:1,tls://t@k"}
+    environ = {
+        "ROUTER_NATS__USER": "u",
+        "ROUTER_NATS__PASSWORD": "hush",
+        "NATS_URL": "nats://u:hu@sh/@h:1,tls://t@k",
+    }
     found = load_settings(**environ)
     rows = {row.name: row for row in describe(*found)}
     assert rows["nats.password"].value == "***"
@@ -106,7 +150,9 @@ def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_secret_can_be_had_by_who_asks_for_it() -> None:
-    password = load_settings(ROUTER_NATS__USER="u", ROUTER_NATS__PASSWORD="hush").settings.nats.password
+    password = load_settings(
+        ROUTER_NATS__USER="u", ROUTER_NATS__PASSWORD="hush"
+    ).settings.nats.password
     assert password is not None
     assert password.get_secret_value() == "hush"
 
@@ -114,12 +160,24 @@ def test_a_secret_can_be_had_by_who_asks_for_it() -> None:
 def test_every_setting_is_described_and_every_duration_says_its_unit() -> None:
     settings = list(list_settings(Settings()))
     assert [s.name for s in settings if not s.field.description] == []
-    assert [s.name for s in settings if s.name.endswith("_ms") and "milliseconds" not in str(s.field.description)] == []
-    assert [s.name for s in settings if s.name.endswith("_bytes") and "bytes" not in str(s.field.description)] == []
+    assert [
+        s.name
+        for s in settings
+        if s.name.endswith("_ms") and "milliseconds" not in str(s.field.description)
+    ] == []
+    assert [
+        s.name
+        for s in settings
+        if s.name.endswith("_bytes") and "bytes" not in str(s.field.description)
+    ] == []
 
 
 def test_a_row_tells_value_default_and_source() -> None:
-    row = next(row for row in describe(*load_settings(NATS_BACKOFF_MS="5,6")) if row.name == "acks.backoff_ms")
+    row = next(
+        row
+        for row in describe(*load_settings(NATS_BACKOFF_MS="5,6"))
+        if row.name == "acks.backoff_ms"
+    )
     assert (row.value, row.default, row.source) == ("5,6", "1000,2000,4000", "NATS_BACKOFF_MS")
 
 
@@ -127,8 +185,15 @@ def test_what_is_shown_can_be_given_again() -> None:
     """But for a secret that is not set: an empty one is refused."""
     rows = describe(*load_settings(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b"))
     secrets = {setting.name for setting in list_settings(Settings()) if is_secret(setting.field)}
-    again = {f"ROUTER_{row.name.upper().replace('.', '__')}": row.value for row in rows if row.name not in secrets}
-    assert load_settings(**again).settings == load_settings(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b").settings
+    again = {
+        f"ROUTER_{row.name.upper().replace('.', '__')}": row.value
+        for row in rows
+        if row.name not in secrets
+    }
+    assert (
+        load_settings(**again).settings
+        == load_settings(ROUTER_NODE_ID="n", ROUTER_TENANTS_ALLOWED="a,b").settings
+    )
 
 
 def test_the_bounds_of_a_result_are_the_same_in_the_contract_the_settings_and_the_lake() -> None:

@@ -1,4 +1,6 @@
-"""What only the twin has: time that jumps, and a process that dies in memory. The rest is tests/conformance."""
+"""What only the twin has: time that jumps, and a process that dies in memory. The rest is
+tests/conformance.
+"""
 
 from router.core.message import Message, Reply
 from router.core.outcome import Done, Fault, Retry
@@ -9,10 +11,16 @@ FAULT = Fault("busy", "not now")
 
 
 async def test_waiting_costs_no_time() -> None:
-    twin = InMemoryConsumer(a_subscription(lambda _: Retry(FAULT), backoff=(60.0, 3600.0), max_attempts=3))
+    twin = InMemoryConsumer(
+        a_subscription(lambda _: Retry(FAULT), backoff=(60.0, 3600.0), max_attempts=3)
+    )
     twin.publish("work", b"x")
     await twin.run()
-    assert [(step.at, step.value) for step in twin.steps if step.kind == "started"] == [(0.0, b"x"), (60.0, b"x"), (3660.0, b"x")]
+    assert [(step.at, step.value) for step in twin.steps if step.kind == "started"] == [
+        (0.0, b"x"),
+        (60.0, b"x"),
+        (3660.0, b"x"),
+    ]
     assert [effect.data for effect in twin.list_stored("letters")] == [b"maxdeliver_exhausted:busy"]
 
 
@@ -23,7 +31,10 @@ async def test_a_handler_may_wait() -> None:
     twin = InMemoryConsumer(a_subscription(handle))
     sequence = twin.publish("work", b"", {"x": "y"})
     await twin.run()
-    assert ([step.value for step in twin.steps if step.kind == "replied"], twin.acks(sequence)) == ([b"y"], [b"+ACK"])
+    assert ([step.value for step in twin.steps if step.kind == "replied"], twin.acks(sequence)) == (
+        [b"y"],
+        [b"+ACK"],
+    )
 
 
 async def test_a_death_takes_along_what_the_process_knew_of_the_messages_it_sent_away() -> None:
@@ -34,7 +45,8 @@ async def test_a_death_takes_along_what_the_process_knew_of_the_messages_it_sent
         return Retry(FAULT, delay=5.0) if message.deliveries == 1 else Done()
 
     twin = InMemoryConsumer(
-        a_subscription(handle, observer=watcher), dies_on=lambda message: message.sequence == 2 and message.attempts == 1
+        a_subscription(handle, observer=watcher),
+        dies_on=lambda message: message.sequence == 2 and message.attempts == 1,
     )
     for _ in range(3):
         twin.publish("work")

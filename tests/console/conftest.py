@@ -1,4 +1,6 @@
-"""A broker with a router's topology, for the pages of a console. Without the extra only `test_extra` is collected, and says so."""
+"""A broker with a router's topology, for the pages of a console. Without the extra only
+`test_extra` is collected, and says so.
+"""
 
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
@@ -15,8 +17,14 @@ from router.serve.assembly import declare_topology
 from tests.support.broker import Broker
 
 HERE = Path(__file__).parent
-IS_INSTALLED = all(find_spec(name) is not None for name in ("jinja2", "sse_starlette", "argon2", "itsdangerous"))
-collect_ignore = [] if IS_INSTALLED else [file.name for file in HERE.glob("test_*.py") if file.name != "test_extra.py"]
+IS_INSTALLED = all(
+    find_spec(name) is not None for name in ("jinja2", "sse_starlette", "argon2", "itsdangerous")
+)
+collect_ignore = (
+    []
+    if IS_INSTALLED
+    else [file.name for file in HERE.glob("test_*.py") if file.name != "test_extra.py"]
+)
 
 
 @pytest.fixture(scope="module")

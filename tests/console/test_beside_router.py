@@ -1,4 +1,6 @@
-"""`router serve --embedded --console`: a console in a process of its own, beside a router to try; and a browser only where there is one."""
+"""`router serve --embedded --console`: a console in a process of its own, beside a router to try;
+and a browser only where there is one.
+"""
 
 import json
 import os
@@ -29,7 +31,11 @@ def read_console(served: ServedRouter) -> str:
 
 def find_console(served: ServedRouter) -> int:
     """The pid of the console among the router's children."""
-    (pid,) = (child for child in served.list_children() if b"console" in Path(f"/proc/{child}/cmdline").read_bytes())
+    (pid,) = (
+        child
+        for child in served.list_children()
+        if b"console" in Path(f"/proc/{child}/cmdline").read_bytes()
+    )
     return pid
 
 
@@ -45,7 +51,9 @@ def shows_router(address: str) -> bool:
 
 
 async def test_it_prints_its_address_shows_the_router_and_ends_with_it(tmp_path: Path) -> None:
-    with serve_router("--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT) as served:
+    with serve_router(
+        "--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT
+    ) as served:
         address, children = read_console(served), served.list_children()
         assert router(*ASK, "--payload", "hi", "--nats-url", served.ready["nats_url"]).status == 0
         await until(lambda: shows_router(address))
@@ -55,7 +63,9 @@ async def test_it_prints_its_address_shows_the_router_and_ends_with_it(tmp_path:
 
 
 async def test_a_console_that_ends_takes_no_router_with_it(tmp_path: Path) -> None:
-    with serve_router("--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT) as served:
+    with serve_router(
+        "--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT
+    ) as served:
         address = read_console(served)
         console = find_console(served)
         os.kill(console, signal.SIGKILL)
@@ -69,7 +79,9 @@ async def test_a_console_that_ends_takes_no_router_with_it(tmp_path: Path) -> No
 
 
 async def test_a_router_that_is_killed_leaves_no_console_behind(tmp_path: Path) -> None:
-    with serve_router("--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT) as served:
+    with serve_router(
+        "--embedded", "--console", *ANY_PORTS, cwd=tmp_path, environ=ANY_PORT
+    ) as served:
         read_console(served)
         children = served.list_children()
         served.process.kill()

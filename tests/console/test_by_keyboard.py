@@ -1,4 +1,5 @@
-"""Writes in a browser by keyboard alone: a login, a policy with a mistake and then without, dead letters that are chosen and replayed.
+"""Writes in a browser by keyboard alone: a login, a policy with a mistake and then without, dead
+letters that are chosen and replayed.
 
 One of the two pages without scripts, the other one with them; the matrix turns that round.
 """
@@ -42,14 +43,17 @@ async def test_a_policy_is_mended_and_a_selection_replayed(
     for number in range(3):
         await store_dead_letter(jetstream, settings, b'{"n":%d}' % number)
     async with a_browser() as browser:
-        await browser.show(console.url + "/login?next=/policies/acme/fast/edit", has_scripts=has_scripts)
+        await browser.show(
+            console.url + "/login?next=/policies/acme/fast/edit", has_scripts=has_scripts
+        )
         await log_in(browser)
         await put_policy(browser, has_scripts)
         assert (await store.get("acme", "fast")).record.document["providers"][0]["name"] == "second"
         await browser.show(console.url + "/dead-letters?show=each", has_scripts=not has_scripts)
         await replay_first_two(browser)
         await until(lambda: has_left(jetstream, settings, 1))
-        unwanted = [problem for problem in browser.problems if "400" not in problem]  # the refused policy
+        # the refused policy
+        unwanted = [problem for problem in browser.problems if "400" not in problem]
         assert unwanted == []
 
 
@@ -67,7 +71,8 @@ async def put_policy(browser: BrowserPage, has_scripts: bool) -> None:
         assert await browser.evaluate(IS_MARKED)
     await press_button(browser, "Put")
     await until(lambda: is_shown(browser, "#findings h2", "Nothing was written"))
-    await until(lambda: is_shown(browser, "#findings", "providers[0].weight"))  # the document may be read as far as its heading
+    # the document may be read as far as its heading
+    await until(lambda: is_shown(browser, "#findings", "providers[0].weight"))
     assert await browser.evaluate(IS_MARKED)
     assert await browser.evaluate("document.querySelector('b') === null")
     await write_document(browser, RIGHT)
@@ -91,16 +96,24 @@ async def replay_first_two(browser: BrowserPage) -> None:
 
 async def press_button(browser: BrowserPage, name: str) -> None:
     """The button has the focus by Tab, and is pressed by Enter."""
-    address = {"Put": "form.write button.main", "Replay": "button[formaction='/dead-letters/replay']"}[name]
+    address = {
+        "Put": "form.write button.main",
+        "Replay": "button[formaction='/dead-letters/replay']",
+    }[name]
     await browser.tab_to(address)
     await browser.press("Enter")
 
 
-IS_MARKED = "document.querySelector('[name=document][aria-invalid][aria-describedby~=findings]') !== null"
+IS_MARKED = (
+    "document.querySelector('[name=document][aria-invalid][aria-describedby~=findings]') !== null"
+)
 
 
 async def is_shown(browser: BrowserPage, selector: str, text: str) -> bool:
-    found = f"(document.querySelector({orjson.dumps(selector).decode()})?.textContent ?? '').toLowerCase()"
+    found = (
+        f"(document.querySelector({orjson.dumps(selector).decode()})?.textContent ?? "
+        "'').toLowerCase()"
+    )
     return bool(await browser.evaluate(f"{found}.includes({orjson.dumps(text.lower()).decode()})"))
 
 

@@ -1,4 +1,6 @@
-"""A page that takes long begins before its data: the navigation first, then the rest; its end is that of a page that came at once."""
+"""A page that takes long begins before its data: the navigation first, then the rest; its end is
+that of a page that came at once.
+"""
 
 import asyncio
 
@@ -64,15 +66,26 @@ async def test_a_reader_that_goes_ends_the_reading() -> None:
     await is_ended.wait()
 
 
-async def test_a_page_is_the_same_whether_it_began_early_or_not(settings: Settings, jetstream: JetStream) -> None:
+async def test_a_page_is_the_same_whether_it_began_early_or_not(
+    settings: Settings, jetstream: JetStream
+) -> None:
     await store_dead_letter(jetstream, settings, HOSTILE.encode())
     async with a_console(settings) as whole, a_console(settings, begin_after_s=0) as early:
-        await until(lambda: whole.server.link.hears_since is not None and early.server.link.hears_since is not None)
+        await until(
+            lambda: (
+                whole.server.link.hears_since is not None
+                and early.server.link.hears_since is not None
+            )
+        )
         for path in ("/dead-letters", "/contract", "/doctor/settings"):
             at_once, begun = await whole.read(path), await early.read(path)
             assert begun.count(MAIN) == begun.count("<h1>") == begun.count("</html>") == 1, path
             assert READING.decode() in begun
             assert READING.decode() not in at_once
-            assert begun.partition("<h1>")[2].split("<time>")[0] == at_once.partition("<h1>")[2].split("<time>")[0]
-        assert (await early.get("/dead-letters/77")).status_code == 404  # one thing does not begin early
+            assert (
+                begun.partition("<h1>")[2].split("<time>")[0]
+                == at_once.partition("<h1>")[2].split("<time>")[0]
+            )
+        # one thing does not begin early
+        assert (await early.get("/dead-letters/77")).status_code == 404
         assert await early.export("/dead-letters") == await whole.export("/dead-letters")

@@ -1,4 +1,6 @@
-"""No page of the console is forgotten: each has an address that axe, the pictures and the measurements walk, and shows a thing there."""
+"""No page of the console is forgotten: each has an address that axe, the pictures and the
+measurements walk, and shows a thing there.
+"""
 
 import asyncio
 import re
@@ -11,7 +13,15 @@ from router.delivery.wire.api import JetStream
 from tests.support.console import a_console, console_settings
 from tests.support.console_data import ConsoleData, fill_console
 from tests.support.console_login import ADMIN_KEY, Browser
-from tests.support.console_pages import ADDRESSES, MEND_ADDRESSES, MEND_EXAMPLES, OTHER_VIEWS, find_address, list_mend_paths, name_picture
+from tests.support.console_pages import (
+    ADDRESSES,
+    MEND_ADDRESSES,
+    MEND_EXAMPLES,
+    OTHER_VIEWS,
+    find_address,
+    list_mend_paths,
+    name_picture,
+)
 from tests.support.waiting import until
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -19,15 +29,28 @@ LOOKS = ("light", "dark", "phone")
 
 
 async def test_every_address_shows_its_page(settings: Settings, jetstream: JetStream) -> None:
-    await fill_console(jetstream, settings, ConsoleData(letters=2, groups=2, violations=2, policies=1, assignments=1, extensions=1))
-    async with a_console(console_settings(settings.nats.url[0], console__writes=True, admin__api_key=ADMIN_KEY)) as console:
+    await fill_console(
+        jetstream,
+        settings,
+        ConsoleData(letters=2, groups=2, violations=2, policies=1, assignments=1, extensions=1),
+    )
+    async with a_console(
+        console_settings(settings.nats.url[0], console__writes=True, admin__api_key=ADMIN_KEY)
+    ) as console:
         await until(lambda: asyncio.sleep(0, console.server.link.hears_since is not None))
         browser = Browser(console)
         await browser.log_in()
-        run = console.server.runs.add("Replay", "1 dead letter", "me", None, lambda _: asyncio.sleep(0, {"sent": 1}))
-        addresses = [address.replace("{run}", run.name) for address in (*ADDRESSES, *MEND_ADDRESSES)]
-        pages = await asyncio.gather(*map(browser.read, addresses))  # some wait a second for a router that is not there
-        assert [address for address, page in zip(addresses, pages, strict=True) if "<h1>" not in page] == []
+        run = console.server.runs.add(
+            "Replay", "1 dead letter", "me", None, lambda _: asyncio.sleep(0, {"sent": 1})
+        )
+        addresses = [
+            address.replace("{run}", run.name) for address in (*ADDRESSES, *MEND_ADDRESSES)
+        ]
+        # some wait a second for a router that is not there
+        pages = await asyncio.gather(*map(browser.read, addresses))
+        assert [
+            address for address, page in zip(addresses, pages, strict=True) if "<h1>" not in page
+        ] == []
 
 
 def test_a_page_without_an_address_is_named() -> None:
@@ -46,5 +69,7 @@ def test_every_page_is_pictured(address: str) -> None:
     page = (DOCS / "how-to" / "console-pictures.md").read_text()
     for look in LOOKS:
         file = f"{name_picture(address)}.{look}.webp"
-        assert (DOCS / "pictures" / "console" / file).exists(), f"python -m tests.console.pictures docs/pictures/console '{address}'"
+        assert (DOCS / "pictures" / "console" / file).exists(), (
+            f"python -m tests.console.pictures docs/pictures/console '{address}'"
+        )
         assert f"../pictures/console/{file}" in page

@@ -20,11 +20,35 @@ from tests.support.console_data import ConsoleData, fill_console
 from tests.support.console_pages import ADDRESSES
 from tests.support.waiting import until
 
-SOME_OF_ALL = ConsoleData(letters=6, groups=6, violations=6, policies=6, assignments=6, extensions=4)
-WITHOUT_TABLE = {"/", *(one for one in ADDRESSES if one.startswith(("/dead-letters/", "/contract/1", "/assignments/")))}
+SOME_OF_ALL = ConsoleData(
+    letters=6, groups=6, violations=6, policies=6, assignments=6, extensions=4
+)
+WITHOUT_TABLE = {
+    "/",
+    *(
+        one
+        for one in ADDRESSES
+        if one.startswith(("/dead-letters/", "/contract/1", "/assignments/"))
+    ),
+}
 TABLES = (*(one for one in ADDRESSES if one not in WITHOUT_TABLE), "/dead-letters?show=each")
-EMPTY_HERE = {"/workers", "/usage", "/extensions/providers", "/now/answers", "/now/work", "/now/alerts"}  # no worker, no tables, no router
-NAMED = {"/decisions", "/dead-letters", "/dead-letters/{sequence}", "/contract", "/policies", "/policies/{tenant}/{policy}"} | {
+# no worker, no tables, no router
+EMPTY_HERE = {
+    "/workers",
+    "/usage",
+    "/extensions/providers",
+    "/now/answers",
+    "/now/work",
+    "/now/alerts",
+}
+NAMED = {
+    "/decisions",
+    "/dead-letters",
+    "/dead-letters/{sequence}",
+    "/contract",
+    "/policies",
+    "/policies/{tenant}/{policy}",
+} | {
     "/extensions",
     "/assignments",
     "/usage",
@@ -43,12 +67,14 @@ async def test_every_table_is_sorted_filtered_and_exported_by_its_address_and_sh
     async with a_console(settings) as console:
         await until(lambda: console.server.link.workers_cause == "")
         await console.server.sampler.take_sample()  # a page of Now waits for one, but not long
-        await asyncio.gather(*(check_page(console, path) for path in TABLES))  # some wait a second for a router that is not there
+        # some wait a second for a router that is not there
+        await asyncio.gather(*(check_page(console, path) for path in TABLES))
 
 
 async def check_page(console: Console, path: str) -> None:
     page = await console.read(f"{path}{'&' if '?' in path else '?'}limit=2")
-    assert path.startswith("/now/") or 'data-copy="router ' in page, path  # no command shows a table of Now alone
+    # no command shows a table of Now alone
+    assert path.startswith("/now/") or 'data-copy="router ' in page, path
     if path not in EMPTY_HERE:
         await check_table(console, path, page)
 
@@ -56,14 +82,19 @@ async def check_page(console: Console, path: str) -> None:
 async def check_table(console: Console, path: str, page: str) -> None:
     more = path + ("&" if "?" in path else "?")
     *_, last = (html.unescape(href) for href in re.findall(r'<th [^>]*><a href="([^"]*)"', page))
-    assert "aria-sort=" in await console.read(f"{path.partition('?')[0]}{last}&limit=2"), (path, last)
+    assert "aria-sort=" in await console.read(f"{path.partition('?')[0]}{last}&limit=2"), (
+        path,
+        last,
+    )
     rows = await console.export(path)
     file = (await console.get(f"{more}format=csv")).text
     assert 0 < len(rows) == len(list(csv.DictReader(io.StringIO(file)))), path
     assert "No row matches" in await console.read(f"{more}q=no-cell-has-this"), path
 
 
-async def test_no_template_is_compiled_in_a_thread(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_template_is_compiled_in_a_thread(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Two that are compiled at once end as a failure of the page."""
     threads = set[threading.Thread]()
 
@@ -75,5 +106,7 @@ async def test_no_template_is_compiled_in_a_thread(settings: Settings, monkeypat
     monkeypatch.setattr(Environment, "compile", compile_here)
     _environment.cache_clear()
     async with a_console(settings) as console:
-        await asyncio.gather(*(console.read(path) for path in ("/doctor/settings", "/contract/rules")))
+        await asyncio.gather(
+            *(console.read(path) for path in ("/doctor/settings", "/contract/rules"))
+        )
     assert threads == {threading.main_thread()}

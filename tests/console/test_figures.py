@@ -29,19 +29,29 @@ def a_sample(at: float, *pages: str | None) -> Sample:
     for number, page in enumerate(pages):
         if page is not None:
             add_text(page, totals, f"r-{number}")
-    totals.routers = tuple(RouterState(f"r-{number}", "refused" if page is None else "") for number, page in enumerate(pages))
+    totals.routers = tuple(
+        RouterState(f"r-{number}", "refused" if page is None else "")
+        for number, page in enumerate(pages)
+    )
     return Sample(at, totals)
 
 
 def test_several_routers_are_added_up() -> None:
     figures = compute_figures(a_sample(0, "", ""), a_sample(10, PAGE, PAGE))
     assert (figures.rate, round(figures.errors or 0, 3)) == (20.0, 0.1)
-    assert [(line.tenant, line.provider, line.rate, line.errors, line.worst) for line in figures.tenants] == [
+    assert [
+        (line.tenant, line.provider, line.rate, line.errors, line.worst) for line in figures.tenants
+    ] == [
         ("acme", "", 2.0, 1.0, "policy_not_found"),
         ("acme", "openai", 18.0, 0.0, ""),
     ]
-    assert [(line.provider, line.errors, line.worst) for line in figures.providers] == [("openai", 1.0, "error")]
-    assert a_sample(0, PAGE, PAGE).totals.gauges["router_consumer_paused", "router-decide-consumer"] == 2
+    assert [(line.provider, line.errors, line.worst) for line in figures.providers] == [
+        ("openai", 1.0, "error")
+    ]
+    assert (
+        a_sample(0, PAGE, PAGE).totals.gauges["router_consumer_paused", "router-decide-consumer"]
+        == 2
+    )
 
 
 def test_a_percentile_is_that_of_the_histogram() -> None:
@@ -56,7 +66,9 @@ def test_only_what_happened_between_the_samples_counts_and_a_counter_may_begin_a
     assert restarted.rate == 9.0
 
 
-def test_a_router_that_could_not_be_read_takes_nothing_off_the_others_and_adds_nothing_when_it_is_back() -> None:
+def test_a_router_that_could_not_be_read_takes_nothing_off_the_others_and_adds_nothing_when_it_is_back() -> (
+    None
+):
     away = compute_figures(a_sample(0, PAGE, PAGE), a_sample(10, PAGE, None))
     back = compute_figures(a_sample(0, PAGE, None), a_sample(10, PAGE, PAGE))
     assert (away.rate, back.rate) == (0.0, 0.0)
@@ -71,7 +83,9 @@ def test_other_metrics_are_not_parsed() -> None:
     assert ("r-0", inf) in a_sample(0, PAGE).totals.buckets
 
 
-@pytest.mark.parametrize("path", ["http://127.0.0.1:90o1", "http://[::1", "http://127.0.0.1:{port}"])
+@pytest.mark.parametrize(
+    "path", ["http://127.0.0.1:90o1", "http://[::1", "http://127.0.0.1:{port}"]
+)
 def test_an_address_that_speaks_no_http_has_a_cause(path: str) -> None:
     """It ended the sampler, and with it the console. The last one is the port of a NATS server."""
 

@@ -15,15 +15,30 @@ from tests.support.console import Console, a_console, console_settings
 @pytest.fixture
 async def console() -> AsyncIterator[Console]:
     """Without a broker: nothing that is refused needs one."""
-    settings = console_settings("nats://127.0.0.1:1", console__hosts="router.internal", nats__connect_timeout_ms=50)
+    settings = console_settings(
+        "nats://127.0.0.1:1", console__hosts="router.internal", nats__connect_timeout_ms=50
+    )
     async with a_console(settings) as running:
         yield running
 
 
 async def test_only_own_names_are_answered(console: Console) -> None:
-    for host in ("localhost", "127.0.0.1:9002", "[::1]:9002", "ROUTER.internal", f"router.internal:{console.port}"):
+    for host in (
+        "localhost",
+        "127.0.0.1:9002",
+        "[::1]:9002",
+        "ROUTER.internal",
+        f"router.internal:{console.port}",
+    ):
         assert (await console.get("/", host=host)).status_code == 200, host
-    for host in ("evil.example", "127.0.0.1.evil.example", "localhost.evil:80", "localhost:80@evil", "", "evil:localhost"):
+    for host in (
+        "evil.example",
+        "127.0.0.1.evil.example",
+        "localhost.evil:80",
+        "localhost:80@evil",
+        "",
+        "evil:localhost",
+    ):
         refused = await console.get("/dead-letters?format=json", host=host)
         assert (refused.status_code, "console.hosts" in refused.text) == (421, True), host
 
@@ -35,9 +50,27 @@ async def test_there_is_nothing_to_write(console: Console, method: str) -> None:
 
 
 PATHS = [
-    *("/static/../console.py", "/static/%2e%2e/%2e%2e/cli/app.py", "/static/..%2f..%2fpyproject.toml", "/static//etc/passwd"),
-    *("/static/%2fetc%2fpasswd", "/static/", "/static/vendor", "/static/vendor/..%5c..%5cguard.py", "/static/%00", "/../../etc/passwd"),
-    *("/policies/..%2f..%2fetc/passwd", "/policies/%2e%2e/x", "/dead-letters/..%2f1", "/templates/layout.html", "/nowhere"),
+    *(
+        "/static/../console.py",
+        "/static/%2e%2e/%2e%2e/cli/app.py",
+        "/static/..%2f..%2fpyproject.toml",
+        "/static//etc/passwd",
+    ),
+    *(
+        "/static/%2fetc%2fpasswd",
+        "/static/",
+        "/static/vendor",
+        "/static/vendor/..%5c..%5cguard.py",
+        "/static/%00",
+        "/../../etc/passwd",
+    ),
+    *(
+        "/policies/..%2f..%2fetc/passwd",
+        "/policies/%2e%2e/x",
+        "/dead-letters/..%2f1",
+        "/templates/layout.html",
+        "/nowhere",
+    ),
 ]
 
 
@@ -58,17 +91,27 @@ async def send_raw(console: Console, path: str) -> bytes:
     return answer
 
 
-@pytest.mark.parametrize("path", ["/", "/dead-letters", "/nowhere", "/static/console.css", "/usage?by=nonsense"])
-async def test_no_response_may_be_framed_or_run_what_is_not_ours(console: Console, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["/", "/dead-letters", "/nowhere", "/static/console.css", "/usage?by=nonsense"]
+)
+async def test_no_response_may_be_framed_or_run_what_is_not_ours(
+    console: Console, path: str
+) -> None:
     headers = (await console.get(path)).headers
     assert headers["content-security-policy"].startswith("default-src 'self';")
     assert "unsafe" not in headers["content-security-policy"]
     assert "frame-ancestors 'none'" in headers["content-security-policy"]
-    assert (headers["x-frame-options"], headers["x-content-type-options"], headers["referrer-policy"]) == ("DENY", "nosniff", "same-origin")
+    assert (
+        headers["x-frame-options"],
+        headers["x-content-type-options"],
+        headers["referrer-policy"],
+    ) == ("DENY", "nosniff", "same-origin")
     assert "access-control-allow-origin" not in headers
 
 
-async def test_pages_have_no_script_or_style_of_their_own_and_load_nothing_from_elsewhere(console: Console) -> None:
+async def test_pages_have_no_script_or_style_of_their_own_and_load_nothing_from_elsewhere(
+    console: Console,
+) -> None:
     html = (await console.get("/")).text
     assert "<style" not in html
     assert " style=" not in html
@@ -111,7 +154,13 @@ async def test_two_host_headers_are_none_of_ours() -> None:
     async def receive() -> dict[str, object]:
         return {"type": "http.request"}
 
-    scope = {"type": "http", "method": "GET", "raw_path": b"/", "query_string": b"", "headers": [(b"host", b"localhost")] * 2}
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "raw_path": b"/",
+        "query_string": b"",
+        "headers": [(b"host", b"localhost")] * 2,
+    }
     await ConsoleGuard(httpx2.ASGITransport, ())(scope, receive, send)  # type: ignore[arg-type]
     assert heard == [421]
 
@@ -127,9 +176,15 @@ class FailingPages:
 
 
 async def test_a_page_that_fails_says_so_with_the_headers_of_the_others() -> None:
-    application = build_application(console_settings("nats://127.0.0.1:1"), FailingPages(), FailingPages())  # type: ignore[arg-type]
+    application = build_application(
+        console_settings("nats://127.0.0.1:1"), FailingPages(), FailingPages()
+    )  # type: ignore[arg-type]
     transport = httpx2.ASGITransport(application, raise_app_exceptions=False)
     async with httpx2.AsyncClient(transport=transport) as client:
         failed = await client.get("http://localhost/")
-    assert (failed.status_code, "This page failed" in failed.text, "secret" in failed.text) == (500, True, False)
+    assert (failed.status_code, "This page failed" in failed.text, "secret" in failed.text) == (
+        500,
+        True,
+        False,
+    )
     assert failed.headers["x-frame-options"] == "DENY"

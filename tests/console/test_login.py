@@ -1,4 +1,6 @@
-"""Who may see a console and write in it: logins, sessions, forms of other sites, and users limited to one tenant."""
+"""Who may see a console and write in it: logins, sessions, forms of other sites, and users limited
+to one tenant.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +30,9 @@ POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
 
 def writing(url: str, **more: object) -> Settings:
     """The settings of a console in which the admin key's holder may write."""
-    return console_settings(url, console__writes=True, admin__api_key=ADMIN_KEY, nats__connect_timeout_ms=50, **more)
+    return console_settings(
+        url, console__writes=True, admin__api_key=ADMIN_KEY, nats__connect_timeout_ms=50, **more
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +64,11 @@ async def test_the_admin_key_logs_in_and_a_wrong_one_does_not(console: Console) 
     browser = Browser(console)
     assert "Read only" in await browser.read("/doctor")
     wrong = await browser.log_in(password="something else")
-    assert (wrong.status_code, "No user has this name" in wrong.text, ADMIN_KEY in wrong.text) == (401, True, False)
+    assert (wrong.status_code, "No user has this name" in wrong.text, ADMIN_KEY in wrong.text) == (
+        401,
+        True,
+        False,
+    )
     right = await browser.log_in(then="/policies?tenant=acme")
     assert (right.status_code, right.headers["location"]) == (303, "/policies?tenant=acme")
     assert "May write" in await browser.read("/doctor")
@@ -73,15 +81,24 @@ async def test_a_session_s_cookie_is_hidden_from_scripts_and_other_sites(console
     browser = Browser(console)
     cookies = (await browser.log_in()).headers.get_list("set-cookie")
     cookie = next(one for one in cookies if one.startswith("router_console="))
-    assert {"httponly", "samesite=strict", "path=/"} <= {part.strip().lower() for part in cookie.split(";")}
+    assert {"httponly", "samesite=strict", "path=/"} <= {
+        part.strip().lower() for part in cookie.split(";")
+    }
     assert "secure" not in cookie.lower()  # http://127.0.0.1
     behind = Browser(console)  # a proxy with TLS before it
     csrf = await behind.find_csrf("/login")
-    sent = await behind.send("/login", {"csrf": csrf, "password": ADMIN_KEY}, origin=console.url.replace("http", "https"))
-    assert any(one.startswith("router_console=") and "; Secure" in one for one in sent.headers.get_list("set-cookie"))
+    sent = await behind.send(
+        "/login", {"csrf": csrf, "password": ADMIN_KEY}, origin=console.url.replace("http", "https")
+    )
+    assert any(
+        one.startswith("router_console=") and "; Secure" in one
+        for one in sent.headers.get_list("set-cookie")
+    )
 
 
-async def test_a_session_that_was_set_before_the_login_is_not_the_one_after_it(console: Console) -> None:
+async def test_a_session_that_was_set_before_the_login_is_not_the_one_after_it(
+    console: Console,
+) -> None:
     attacker, victim = Browser(console), Browser(console)
     await attacker.log_in()
     planted = attacker.client.cookies["router_console"]
@@ -91,7 +108,9 @@ async def test_a_session_that_was_set_before_the_login_is_not_the_one_after_it(c
     assert planted not in fresh[-1:]
     assert "Read only" in await attacker.read("/doctor")  # the planted one is over
     for made_up in ("x", "x.y", planted[:-2] + "zz", planted.partition(".")[0], "é"):
-        held = await console.client.get(console.url + "/doctor", headers={"cookie": f"router_console={made_up}".encode()})
+        held = await console.client.get(
+            console.url + "/doctor", headers={"cookie": f"router_console={made_up}".encode()}
+        )
         assert "Read only" in held.text, made_up
 
 
@@ -105,7 +124,9 @@ async def test_a_session_that_was_set_before_the_login_is_not_the_one_after_it(c
         {"sec-fetch-site": "cross-site", "origin": "http://evil.example"},
     ],
 )
-async def test_a_form_of_another_site_is_refused_before_it_is_read(console: Console, headers: dict[str, str]) -> None:
+async def test_a_form_of_another_site_is_refused_before_it_is_read(
+    console: Console, headers: dict[str, str]
+) -> None:
     browser = Browser(console)
     await browser.log_in()
     csrf = await browser.find_csrf("/doctor")
@@ -114,7 +135,9 @@ async def test_a_form_of_another_site_is_refused_before_it_is_read(console: Cons
     assert "May write" in await browser.read("/doctor")
 
 
-async def test_a_form_without_an_origin_needs_the_browser_s_word_and_each_its_token(console: Console) -> None:
+async def test_a_form_without_an_origin_needs_the_browser_s_word_and_each_its_token(
+    console: Console,
+) -> None:
     browser = Browser(console)
     await browser.log_in()
     csrf = await browser.find_csrf("/doctor")
@@ -124,10 +147,18 @@ async def test_a_form_without_an_origin_needs_the_browser_s_word_and_each_its_to
         assert (await browser.send("/logout", {"csrf": wrong})).status_code == 403, wrong
     other = Browser(console)
     await other.log_in()
-    assert (await browser.send("/logout", {"csrf": await other.find_csrf("/doctor")})).status_code == 403
+    assert (
+        await browser.send("/logout", {"csrf": await other.find_csrf("/doctor")})
+    ).status_code == 403
     assert (await Browser(console).send("/logout", {"csrf": csrf})).status_code == 401
-    assert (await Browser(console).send("/login", {"csrf": csrf, "password": ADMIN_KEY})).status_code == 403
-    assert (await browser.client.post("/logout", data={"csrf": csrf}, headers={"sec-fetch-site": "same-origin"})).status_code == 303
+    assert (
+        await Browser(console).send("/login", {"csrf": csrf, "password": ADMIN_KEY})
+    ).status_code == 403
+    assert (
+        await browser.client.post(
+            "/logout", data={"csrf": csrf}, headers={"sec-fetch-site": "same-origin"}
+        )
+    ).status_code == 303
 
 
 async def test_what_is_no_form_of_a_page_is_refused(console: Console) -> None:
@@ -139,19 +170,30 @@ async def test_what_is_no_form_of_a_page_is_refused(console: Console) -> None:
         (b"&".join([b"a=b"] * 2_001), "application/x-www-form-urlencoded", 400),
         (b"a=" + b"x" * 1_048_577, "application/x-www-form-urlencoded", 413),
     ):
-        sent = await browser.client.post("/login", content=content, headers={"origin": console.url, "content-type": kind})
+        sent = await browser.client.post(
+            "/login", content=content, headers={"origin": console.url, "content-type": kind}
+        )
         assert sent.status_code == status, content[:20]
     for method in ("PUT", "DELETE", "PATCH", "OPTIONS"):
-        assert (await browser.client.request(method, "/login", headers={"origin": console.url})).status_code == 405
+        assert (
+            await browser.client.request(method, "/login", headers={"origin": console.url})
+        ).status_code == 405
 
 
-async def test_guesses_are_slow_and_do_not_keep_out_who_was_in(monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
-    monkeypatch.setattr("router.shell.access.attempts.ONE_PER_S", 1e-6)  # no guess becomes free while a busy machine compares
+async def test_guesses_are_slow_and_do_not_keep_out_who_was_in(
+    monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
+    # no guess becomes free while a busy machine compares
+    monkeypatch.setattr("router.shell.access.attempts.ONE_PER_S", 1e-6)
     browser = Browser(console)
-    statuses = [(await browser.log_in(password=f"guess {number}")).status_code for number in range(int(ONE) + 2)]
+    statuses = [
+        (await browser.log_in(password=f"guess {number}")).status_code
+        for number in range(int(ONE) + 2)
+    ]
     assert statuses == [401] * int(ONE) + [429, 429]
     refused = await browser.log_in()
-    assert (refused.status_code, "retry-after" in refused.headers) == (429, True)  # the right one is not compared
+    # the right one is not compared
+    assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
 
 
 async def test_all_addresses_together_have_a_limit_that_known_ones_do_not_meet() -> None:
@@ -194,14 +236,18 @@ async def test_a_console_with_users_shows_nothing_without_a_login(users: Path) -
     async with a_console(settings) as console:
         for path in PAGES:
             asked = await console.get(path)
-            assert (asked.status_code, asked.headers["location"].startswith("/login?next=")) == (303, True), path
+            assert (asked.status_code, asked.headers["location"].startswith("/login?next=")) == (
+                303,
+                True,
+            ), path
             assert (await console.get(path + "?format=json")).status_code in (401, 303)
         assert (await console.get("/live")).status_code == 403
         assert (await console.get("/static/console.css")).status_code == 200
         browser = Browser(console)
         assert (await browser.log_in("ann", "wrong")).status_code == 401
         assert (await browser.log_in("eve", PASSWORD)).status_code == 401
-        assert (await browser.log_in("", ADMIN_KEY)).status_code == 401  # writes are off: the admin key is no login
+        # writes are off: the admin key is no login
+        assert (await browser.log_in("", ADMIN_KEY)).status_code == 401
         assert (await browser.log_in("ann", PASSWORD)).status_code == 303
         assert "Read only" in await browser.read("/doctor")
         write_users(users, limited="acme")  # ann is taken out
@@ -242,14 +288,27 @@ async def test_a_client_does_not_choose_the_address_that_its_guesses_are_counted
     monkeypatch.setattr("router.shell.access.attempts.ONE_PER_S", 1e-6)
     browser, statuses = Browser(console), []
     for number in range(int(ONE) + 1):
-        guess = {"csrf": await browser.find_csrf("/login"), "user": "", "password": f"guess {number}", "next": "/doctor"}
-        statuses.append((await browser.send("/login", guess, **{"x-forwarded-for": f"203.0.113.{number}"})).status_code)
+        guess = {
+            "csrf": await browser.find_csrf("/login"),
+            "user": "",
+            "password": f"guess {number}",
+            "next": "/doctor",
+        }
+        statuses.append(
+            (
+                await browser.send("/login", guess, **{"x-forwarded-for": f"203.0.113.{number}"})
+            ).status_code
+        )
     assert statuses == [401] * int(ONE) + [429]
 
 
-async def test_a_limited_user_sees_one_tenant_s_data(users: Path, settings: Settings, jetstream: JetStream) -> None:
+async def test_a_limited_user_sees_one_tenant_s_data(
+    users: Path, settings: Settings, jetstream: JetStream
+) -> None:
     for tenant in ("acme", "beta"):
-        await store_dead_letter(jetstream, settings, orjson.dumps({"of": tenant}), seen={"tenant_id": tenant})
+        await store_dead_letter(
+            jetstream, settings, orjson.dumps({"of": tenant}), seen={"tenant_id": tenant}
+        )
         store = PolicyStore(DocumentBucket(jetstream, settings.buckets.policies.name))
         await store.put(tenant, "fast", orjson.dumps(POLICY), replaces=None, author="me")
     async with a_console(writing(settings.nats.url[0], console__users=users)) as console:
@@ -265,21 +324,49 @@ async def test_a_limited_user_sees_one_tenant_s_data(users: Path, settings: Sett
         assert seen == [["acme"], ["acme"], ["acme"]]
         assert all_of_them == [["beta", "acme"], ["beta"], ["beta", "acme"]]
         assert (await limited.open("/dead-letters/1")).status_code == 200
-        foreign, absent = await limited.open("/dead-letters/2"), await limited.open("/dead-letters/99")
+        foreign, absent = (
+            await limited.open("/dead-letters/2"),
+            await limited.open("/dead-letters/99"),
+        )
         assert (foreign.status_code, foreign.text) == (404, absent.text)
-        assert [row["tenant"] for row in orjson.loads((await limited.open("/policies?tenant=beta&format=json")).content)] == ["acme"]
+        assert [
+            row["tenant"]
+            for row in orjson.loads(
+                (await limited.open("/policies?tenant=beta&format=json")).content
+            )
+        ] == ["acme"]
         assert (await limited.open("/policies/acme/fast")).status_code == 200
-        for path in ("/policies/beta/fast", "/policies/_shared/fast", "/doctor", "/doctor/settings", "/extensions"):
+        for path in (
+            "/policies/beta/fast",
+            "/policies/_shared/fast",
+            "/doctor",
+            "/doctor/settings",
+            "/extensions",
+        ):
             assert (await limited.open(path)).status_code == 404, path
             assert (await ann.open(path)).status_code in (200, 404), path
         assert (await limited.open("/live")).status_code == 403
         assert (await limited.open("/")).headers["location"] == "/dead-letters"
-        for path in ("/decisions?tenant=beta&request_id=r-1", "/assignments?tenant=beta", "/contract?tenant=beta", "/workers?tenant=beta"):
+        for path in (
+            "/decisions?tenant=beta&request_id=r-1",
+            "/assignments?tenant=beta",
+            "/contract?tenant=beta",
+            "/workers?tenant=beta",
+        ):
             page = await limited.open(path)
             assert (page.status_code, "tenant beta" in page.text) == (200, False), path
 
 
-@pytest.mark.parametrize("line", ["ann", "ann:plain", "ann:$argon2id$v=19", ":$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA", "a b:x"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ann",
+        "ann:plain",
+        "ann:$argon2id$v=19",
+        ":$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA",
+        "a b:x",
+    ],
+)
 def test_a_line_that_names_no_user_is_told_by_its_number_and_not_shown(line: str) -> None:
     with pytest.raises(Misconfigured, match="line 2 should be") as refused:
         parse_users(f"# first\n{line}\n".encode())
@@ -321,7 +408,18 @@ def test_sessions_end_and_are_bounded() -> None:
     assert sessions.find(idle) is None
 
 
-@pytest.mark.parametrize("text", ["//evil.example", "https://evil.example", "/\\evil.example", "evil", "/a\r\nset-cookie: x", "/é", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "//evil.example",
+        "https://evil.example",
+        "/\\evil.example",
+        "evil",
+        "/a\r\nset-cookie: x",
+        "/é",
+        "",
+    ],
+)
 def test_a_login_leads_to_this_console_only(text: str) -> None:
     assert read_next(text) == "/"
 

@@ -1,4 +1,6 @@
-"""What is measured of the console: a page with much data is whole and bounded in a browser; the pages of the figures say what is late."""
+"""What is measured of the console: a page with much data is whole and bounded in a browser; the
+pages of the figures say what is late.
+"""
 
 from pathlib import Path
 
@@ -19,8 +21,14 @@ from tests.support.waiting import until
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
-async def test_pages_with_much_data_are_bounded_and_begin_early(settings: Settings, jetstream: JetStream) -> None:
-    await fill_console(jetstream, settings, ConsoleData(letters=3_000, violations=300, policies=4, assignments=4, extensions=4))
+async def test_pages_with_much_data_are_bounded_and_begin_early(
+    settings: Settings, jetstream: JetStream
+) -> None:
+    await fill_console(
+        jetstream,
+        settings,
+        ConsoleData(letters=3_000, violations=300, policies=4, assignments=4, extensions=4),
+    )
     async with a_console(settings, begin_after_s=0) as console:
         await until(lambda: console.server.link.hears_since is not None)
         stage = Stage(settings.nats.url[0], console.url, 0, {})
@@ -33,15 +41,23 @@ async def test_pages_with_much_data_are_bounded_and_begin_early(settings: Settin
         assert len(found) == 375  # fewer than a list shows: every sequence is read
 
 
-async def test_pages_of_what_no_stream_stores_have_rows(settings: Settings, jetstream: JetStream, tmp_path: Path) -> None:
+async def test_pages_of_what_no_stream_stores_have_rows(
+    settings: Settings, jetstream: JetStream, tmp_path: Path
+) -> None:
     """Workers, providers, usage: as the measurement fills them."""
     write_usage(tmp_path, days=2)
-    served = console_settings(settings.nats.url[0], policies__dir=POLICIES, console__warehouse=str(tmp_path))
+    served = console_settings(
+        settings.nats.url[0], policies__dir=POLICIES, console__warehouse=str(tmp_path)
+    )
     async with a_router(served), a_console(served) as console:
         await until(lambda: console.server.link.workers_cause == "")
         await store_figures(jetstream, served, providers=3)
         await send_heartbeats(jetstream, workers=7)
-        for path, rows in (("/workers", 7), ("/extensions/providers", 3 * len(TENANTS)), ("/usage", 2 * len(TENANTS) * len(PROVIDERS))):
+        for path, rows in (
+            ("/workers", 7),
+            ("/extensions/providers", 3 * len(TENANTS)),
+            ("/usage", 2 * len(TENANTS) * len(PROVIDERS)),
+        ):
             await until(lambda path=path, rows=rows: has_rows(console, path, rows), what=path)
 
 
@@ -50,7 +66,10 @@ async def has_rows(console: Console, path: str, rows: int) -> bool:
 
 
 def test_what_is_later_than_promised_is_bold() -> None:
-    late, soon = PageTimes("/late", [310.0], [900.0], 2048, 3), PageTimes("/soon", [90.0, 500.0, 80.0], [90.0, 90.0, 90.0], 1024, 3)
+    late, soon = (
+        PageTimes("/late", [310.0], [900.0], 2048, 3),
+        PageTimes("/soon", [90.0, 500.0, 80.0], [90.0, 90.0, 90.0], 1024, 3),
+    )
     page = write_pages({"CPU": "two"}, {"ROUTER_DLQ": 100_000}, 3, [late, soon])
     assert "| `/late` | 3 | 2 | **310** (310) | 900 (900) |" in page
     assert "| `/soon` | 3 | 1 | 90 (500) | 90 (90) |" in page
@@ -60,7 +79,10 @@ def test_what_is_later_than_promised_is_bold() -> None:
 
 @pytest.mark.parametrize(("last", "verdict"), [(102, "It is flat."), (110, "**It is not flat.**")])
 def test_memory_is_flat_if_the_last_quarter_is_as_the_second(last: int, verdict: str) -> None:
-    held = [(15.0 * number, size * MIB) for number, size in enumerate([10] * 4 + [100] * 4 + [101] * 4 + [last] * 4)]
+    held = [
+        (15.0 * number, size * MIB)
+        for number, size in enumerate([10] * 4 + [100] * 4 + [101] * 4 + [last] * 4)
+    ]
     page = write_memory({}, {}, MemoryCourse(held, events=5, reads=16))
     assert verdict in page
     assert "| start | 10.0 |\n| 1 | 10.0 |\n" in page
@@ -73,9 +95,14 @@ def test_the_slope_is_that_of_the_second_half() -> None:
 
 
 def test_one_file_keeps_the_part_that_is_not_written() -> None:
-    memory = write_memory({}, {}, MemoryCourse([(float(number), MIB) for number in range(8)], events=5, reads=8))
+    memory = write_memory(
+        {}, {}, MemoryCourse([(float(number), MIB) for number in range(8)], events=5, reads=8)
+    )
     again = memory.replace("5 events", "6 events")
     assert replace_part("# Pages\n\nold\n", memory) == f"# Pages\n\nold\n\n{memory}"
-    assert replace_part(f"# Pages\n\nold\n\n{memory}", "# Pages\n\nnew\n") == f"# Pages\n\nnew\n\n{memory}"
+    assert (
+        replace_part(f"# Pages\n\nold\n\n{memory}", "# Pages\n\nnew\n")
+        == f"# Pages\n\nnew\n\n{memory}"
+    )
     assert replace_part(f"# Pages\n\nold\n\n{memory}", again) == f"# Pages\n\nold\n\n{again}"
     assert replace_part("", memory) == memory

@@ -1,4 +1,6 @@
-"""The broker is killed in a replay of the console: the pages say what is known and when it was, and the next replay finishes it."""
+"""The broker is killed in a replay of the console: the pages say what is known and when it was, and
+the next replay finishes it.
+"""
 
 import asyncio
 import re
@@ -36,7 +38,11 @@ OTHER_POINTS = (("replay_posted", 100), ("replay_removed", 200))
 
 
 @pytest.mark.parametrize(
-    ("where", "looked"), [("replay_proven", 100), *(pytest.param(*one, marks=pytest.mark.matrix) for one in OTHER_POINTS)]
+    ("where", "looked"),
+    [
+        ("replay_proven", 100),
+        *(pytest.param(*one, marks=pytest.mark.matrix) for one in OTHER_POINTS),
+    ],
 )
 async def test_a_replay_whose_broker_is_killed_says_so_and_is_finished_by_the_next(
     mortal: Broker, monkeypatch: pytest.MonkeyPatch, where: str, looked: int
@@ -70,8 +76,13 @@ async def test_a_replay_whose_broker_is_killed_says_so_and_is_finished_by_the_ne
 
 
 def kill_at_second(broker: Broker, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a process that is killed would die, for the second time that a replay comes there; what is awaited then does not come."""
-    replay, publishers, discard = (sys.modules[f"router.operate.dead_letters.{name}"] for name in ("replay", "publishers", "discard"))
+    """Where a process that is killed would die, for the second time that a replay comes there; what
+    is awaited then does not come.
+    """
+    replay, publishers, discard = (
+        sys.modules[f"router.operate.dead_letters.{name}"]
+        for name in ("replay", "publishers", "discard")
+    )
     seen: list[str] = []
     opened: list[JetStream] = []
 
@@ -110,7 +121,10 @@ async def replay_all(browser: Browser) -> str:
 
 
 async def has_form(browser: Browser) -> bool:
-    return 'name="all"' in (page := await browser.read("/dead-letters")) and "This is what was known" not in page
+    return (
+        'name="all"' in (page := await browser.read("/dead-letters"))
+        and "This is what was known" not in page
+    )
 
 
 async def has_ended(browser: Browser, run: str) -> bool:

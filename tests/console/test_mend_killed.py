@@ -1,4 +1,6 @@
-"""A console that is killed in a replay: the next one, of another console, sends each message exactly once."""
+"""A console that is killed in a replay: the next one, of another console, sends each message
+exactly once.
+"""
 
 import asyncio
 import os
@@ -20,8 +22,13 @@ from tests.support.waiting import until
 OTHER_POINTS = ("replay_noted:1", "replay_posted:2", "replay_removed:1")
 
 
-@pytest.mark.parametrize("crashpoint", ["replay_proven:2", *(pytest.param(name, marks=pytest.mark.matrix) for name in OTHER_POINTS)])
-async def test_a_replay_whose_console_is_killed_is_finished_by_the_next(settings: Settings, jetstream: JetStream, crashpoint: str) -> None:
+@pytest.mark.parametrize(
+    "crashpoint",
+    ["replay_proven:2", *(pytest.param(name, marks=pytest.mark.matrix) for name in OTHER_POINTS)],
+)
+async def test_a_replay_whose_console_is_killed_is_finished_by_the_next(
+    settings: Settings, jetstream: JetStream, crashpoint: str
+) -> None:
     """150 dead letters are two handfuls: it dies in the second."""
     await store_many(jetstream, settings, 150)
     with a_console_process(settings, crashpoint) as console:
@@ -34,11 +41,14 @@ async def test_a_replay_whose_console_is_killed_is_finished_by_the_next(settings
         await send_all(browser)
         await until(lambda: is_over(browser))
     await prove_each_once(jetstream, settings, 150)
-    assert await list_outcomes(jetstream, settings) == ["begun", "begun", "done"]  # what the killed one was about to do is known
+    # what the killed one was about to do is known
+    assert await list_outcomes(jetstream, settings) == ["begun", "begun", "done"]
 
 
 @pytest.mark.matrix
-async def test_a_console_that_is_killed_when_all_is_replayed_leaves_nothing_to_do(settings: Settings, jetstream: JetStream) -> None:
+async def test_a_console_that_is_killed_when_all_is_replayed_leaves_nothing_to_do(
+    settings: Settings, jetstream: JetStream
+) -> None:
     await store_many(jetstream, settings, 150)
     with a_console_process(settings, "replay_ending:1") as console:
         await begin_replay(console)
@@ -50,11 +60,15 @@ async def test_a_console_that_is_killed_when_all_is_replayed_leaves_nothing_to_d
 
 @pytest.mark.matrix
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.7])
-async def test_ten_thousand_are_replayed_once_though_the_console_is_killed(settings: Settings, jetstream: JetStream, share: float) -> None:
+async def test_ten_thousand_are_replayed_once_though_the_console_is_killed(
+    settings: Settings, jetstream: JetStream, share: float
+) -> None:
     await store_many(jetstream, settings, 10_000)
     with a_console_process(settings) as console:
         await begin_replay(console)
-        await until(lambda: has_at_most(jetstream, settings, round(10_000 * (1 - share))), within_s=60)
+        await until(
+            lambda: has_at_most(jetstream, settings, round(10_000 * (1 - share))), within_s=60
+        )
         os.kill(console.process.pid, signal.SIGKILL)
         await asyncio.to_thread(console.wait)
     assert await count_left(jetstream, settings) > 0
@@ -67,7 +81,9 @@ async def test_ten_thousand_are_replayed_once_though_the_console_is_killed(setti
 async def store_many(jetstream: JetStream, settings: Settings, count: int) -> None:
     for begin in range(0, count, 200):
         numbers = range(begin, min(begin + 200, count))
-        await asyncio.gather(*(store_dead_letter(jetstream, settings, b'{"n":%d}' % number) for number in numbers))
+        await asyncio.gather(
+            *(store_dead_letter(jetstream, settings, b'{"n":%d}' % number) for number in numbers)
+        )
 
 
 async def begin_replay(console: ConsoleProcess) -> Browser:
@@ -81,7 +97,9 @@ async def send_all(browser: Browser) -> None:
     await until(lambda: has_letters(browser))
     csrf = await browser.find_csrf("/dead-letters")
     try:
-        sent = await browser.send("/dead-letters/replay", {"csrf": csrf, "all": "yes", "note": "after the fix"})
+        sent = await browser.send(
+            "/dead-letters/replay", {"csrf": csrf, "all": "yes", "note": "after the fix"}
+        )
     except httpx2.TransportError:
         return
     assert sent.status_code == 303, sent.text

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator
 from router.console.page_feed import PageFeed
 
 
-async def begin(feed: PageFeed) -> tuple[AsyncIterator[dict[str, str]], "asyncio.Task[dict[str, str]]"]:
+async def begin(
+    feed: PageFeed,
+) -> tuple[AsyncIterator[dict[str, str]], "asyncio.Task[dict[str, str]]"]:
     """A browser that waits for its first event."""
     events = feed.follow()
     waiting = asyncio.ensure_future(anext(events))

@@ -1,4 +1,6 @@
-"""The figures of the page Now: read once for all pages that are looked at, and not at all while there is none."""
+"""The figures of the page Now: read once for all pages that are looked at, and not at all while
+there is none.
+"""
 
 import asyncio
 from collections import Counter
@@ -24,7 +26,9 @@ class Watched:
         self.live = 0
         self.at = 0.0
         self.samples: list[NowState] = []
-        self.sampler = Sampler(NOWHERE, BrokerLink(NOWHERE), self.samples.append, lambda: self.live, lambda: self.at)
+        self.sampler = Sampler(
+            NOWHERE, BrokerLink(NOWHERE), self.samples.append, lambda: self.live, lambda: self.at
+        )
 
     async def has(self, count: int) -> bool:
         return len(self.samples) >= count
@@ -47,7 +51,9 @@ async def a_sampler(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
             await task
 
 
-async def test_nothing_is_asked_until_a_page_is_opened_and_after_the_last_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nothing_is_asked_until_a_page_is_opened_and_after_the_last_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with a_sampler(monkeypatch) as watched:
         await asyncio.sleep(0.05)
         assert watched.samples == []
@@ -61,7 +67,9 @@ async def test_nothing_is_asked_until_a_page_is_opened_and_after_the_last_is_clo
         assert len(watched.samples) == taken
 
 
-async def test_a_live_page_is_read_for_as_long_as_it_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_live_page_is_read_for_as_long_as_it_is_live(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with a_sampler(monkeypatch) as watched:
         watched.live = 1
         watched.sampler.begin()
@@ -74,7 +82,11 @@ async def test_a_live_page_is_read_for_as_long_as_it_is_live(monkeypatch: pytest
 
 async def test_a_chart_has_no_line_where_nothing_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     watched, routers = Watched(), (RouterState("http://127.0.0.1:9000"),)
-    monkeypatch.setattr(module, "scrape_all", lambda _: MetricTotals(Counter(), Counter(), Counter(), Counter(), routers))
+    monkeypatch.setattr(
+        module,
+        "scrape_all",
+        lambda _: MetricTotals(Counter(), Counter(), Counter(), Counter(), routers),
+    )
     for at in (0.0, 2.0, 600.0, 602.0):
         monkeypatch.setattr(module, "wall", lambda at=at: at)
         await watched.sampler.take_sample()

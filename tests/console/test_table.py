@@ -6,7 +6,12 @@ import pytest
 from router.shell.table import Column, Table, choose_rows, view_table, write_csv, write_json
 
 COLUMNS = (Column("name", "Name"), Column("count", "Count", "number"))
-ROWS = [{"name": "beta", "count": 2}, {"name": "Alpha", "count": 10}, {"name": "gamma", "count": None}, {"name": "delta", "count": 1.5}]
+ROWS = [
+    {"name": "beta", "count": 2},
+    {"name": "Alpha", "count": 10},
+    {"name": "gamma", "count": None},
+    {"name": "delta", "count": 1.5},
+]
 TABLE = Table(columns=COLUMNS, rows=ROWS, empty="nothing")
 
 
@@ -31,15 +36,24 @@ def test_rows_are_those_that_the_address_wants(params: dict[str, str], expected:
     assert names(**params) == expected
 
 
-@pytest.mark.parametrize(("limit", "shown"), [("2", 2), ("0", 4), ("-1", 4), ("x", 4), ("99999999", 4), ("٣", 4)])
+@pytest.mark.parametrize(
+    ("limit", "shown"), [("2", 2), ("0", 4), ("-1", 4), ("x", 4), ("99999999", 4), ("٣", 4)]
+)
 def test_a_limit_that_is_none_means_nothing(limit: str, shown: int) -> None:
     view = view_table(TABLE, {"limit": limit})
     assert (len(view.shown), view.matching) == (shown, 4)
 
 
 def test_a_page_shows_no_more_rows_than_it_may() -> None:
-    many = Table(columns=COLUMNS, rows=[{"name": str(number), "count": number} for number in range(5_000)], empty="")
-    assert (len(view_table(many, {}).shown), len(view_table(many, {"limit": "9999"}).shown)) == (100, 1_000)
+    many = Table(
+        columns=COLUMNS,
+        rows=[{"name": str(number), "count": number} for number in range(5_000)],
+        empty="",
+    )
+    assert (len(view_table(many, {}).shown), len(view_table(many, {"limit": "9999"}).shown)) == (
+        100,
+        1_000,
+    )
 
 
 def test_a_heading_sorts_and_turns_round_and_keeps_the_filters() -> None:

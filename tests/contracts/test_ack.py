@@ -24,8 +24,19 @@ def refused(message: Message) -> Fault:
 
 @pytest.mark.parametrize("status", ["accepted", "rejected", "error"])
 def test_both_encodings_are_the_same_ack(status: str) -> None:
-    said = {"status": status, "message": "ok", "request_id": "r-1", "trace_id": "t-1", "tenant_id": "acme", "acknowledged_at": 5}
-    assert taken(an_ack(**said)) == taken(a_protobuf_ack(**said)) == ExecAssignmentAck(assignment_id=ASSIGNED, **said)
+    said = {
+        "status": status,
+        "message": "ok",
+        "request_id": "r-1",
+        "trace_id": "t-1",
+        "tenant_id": "acme",
+        "acknowledged_at": 5,
+    }
+    assert (
+        taken(an_ack(**said))
+        == taken(a_protobuf_ack(**said))
+        == ExecAssignmentAck(assignment_id=ASSIGNED, **said)
+    )
 
 
 def test_id_and_status_are_all_that_is_required() -> None:
@@ -47,4 +58,7 @@ def test_what_cannot_be_decoded_is_refused() -> None:
 
 
 def test_a_dead_letter_is_told_the_ids_of_protobuf() -> None:
-    assert extract_ids(a_protobuf_ack(tenant_id="acme"), EXEC_ASSIGNMENT_ACK) == {"assignment_id": ASSIGNED, "tenant_id": "acme"}
+    assert extract_ids(a_protobuf_ack(tenant_id="acme"), EXEC_ASSIGNMENT_ACK) == {
+        "assignment_id": ASSIGNED,
+        "tenant_id": "acme",
+    }

@@ -10,7 +10,9 @@ from router.contracts import answer
 from router.contracts.decision import Decision
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 
-DECISION = Decision("openai", "weighted", 50, 320.0, 0.01, {"policy_id": "gold", "policy_version": "3"})
+DECISION = Decision(
+    "openai", "weighted", 50, 320.0, 0.01, {"policy_id": "gold", "policy_version": "3"}
+)
 
 
 def test_success_has_the_shape_of_the_page() -> None:
@@ -26,26 +28,43 @@ def test_an_absent_trace_is_left_out() -> None:
 
 @pytest.mark.parametrize("odd", ['a"b', "a\\b", '"}}', "\\"])
 def test_ids_with_quotes_and_backslashes_come_back_as_they_were(odd) -> None:
-    assert orjson.loads(answer.success(DECISION, odd, odd))["context"] == {"request_id": odd, "trace_id": odd}
+    assert orjson.loads(answer.success(DECISION, odd, odd))["context"] == {
+        "request_id": odd,
+        "trace_id": odd,
+    }
 
 
 def test_equal_objects_of_other_content_never_share_a_fragment() -> None:
     for number in range(3000):  # more than are remembered; addresses come back
         decision = Decision(f"p{number}", "weighted", 50, 1.0, 0.0)
-        assert orjson.loads(answer.success(decision, "r"))["decision"]["provider_id"] == f"p{number}"
+        assert (
+            orjson.loads(answer.success(decision, "r"))["decision"]["provider_id"] == f"p{number}"
+        )
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
 def test_expected_figures_are_always_json_numbers(odd) -> None:
-    decision = orjson.loads(answer.success(Decision("p", "weighted", 50, odd, odd), "r"))["decision"]
+    decision = orjson.loads(answer.success(Decision("p", "weighted", 50, odd, odd), "r"))[
+        "decision"
+    ]
     assert (decision["expected_latency_ms"], decision["expected_cost"]) == (0, 0.0)
 
 
 def test_failure_has_the_shape_of_the_page() -> None:
-    said = answer.failure("invalid_request", "Missing required field: tenant_id", {"field": "message.tenant_id"}, "r-1", "t-1")
+    said = answer.failure(
+        "invalid_request",
+        "Missing required field: tenant_id",
+        {"field": "message.tenant_id"},
+        "r-1",
+        "t-1",
+    )
     assert orjson.loads(said) == {
         "ok": False,
-        "error": {"code": "invalid_request", "message": "Missing required field: tenant_id", "details": {"field": "message.tenant_id"}},
+        "error": {
+            "code": "invalid_request",
+            "message": "Missing required field: tenant_id",
+            "details": {"field": "message.tenant_id"},
+        },
         "context": {"request_id": "r-1", "trace_id": "t-1"},
     }
 
@@ -66,5 +85,11 @@ def test_protobuf_says_the_same_as_json() -> None:
 @pytest.mark.parametrize("latency_ms", [2.0**63, 1e300, 2**80])
 def test_a_latency_beyond_every_integer_is_told_as_the_largest(latency_ms: float) -> None:
     decision = replace(DECISION, expected_latency_ms=latency_ms)
-    assert RouteDecision.FromString(answer.success_protobuf(decision)).expected_latency_ms == answer.MAX_WHOLE
-    assert orjson.loads(answer.success(decision, "r-1"))["decision"]["expected_latency_ms"] == answer.MAX_WHOLE
+    assert (
+        RouteDecision.FromString(answer.success_protobuf(decision)).expected_latency_ms
+        == answer.MAX_WHOLE
+    )
+    assert (
+        orjson.loads(answer.success(decision, "r-1"))["decision"]["expected_latency_ms"]
+        == answer.MAX_WHOLE
+    )

@@ -4,9 +4,16 @@ import orjson
 import pytest
 
 from router.core.errors import Poison
-from router.policies.model.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes, read_breaker_record
+from router.policies.model.breaker_record import (
+    BreakerRecord,
+    breaker_key,
+    breaker_record_bytes,
+    read_breaker_record,
+)
 
-RECORD = BreakerRecord(tenant_id="a.b", provider_id="c:d", state="open", opened_at_ms=1, until_ms=2, node="n", life="l")
+RECORD = BreakerRecord(
+    tenant_id="a.b", provider_id="c:d", state="open", opened_at_ms=1, until_ms=2, node="n", life="l"
+)
 KEY = breaker_key("a.b", "c:d")
 
 
@@ -26,7 +33,13 @@ def test_a_record_is_read_back_under_a_key_that_no_other_pair_has() -> None:
         b"{}",
         *(
             orjson.dumps({**orjson.loads(breaker_record_bytes(RECORD)), **wrong})
-            for wrong in ({"state": "half_open"}, {"until_ms": -1}, {"until_ms": "soon"}, {"tenant_id": None}, {"provider_id": "other"})
+            for wrong in (
+                {"state": "half_open"},
+                {"until_ms": -1},
+                {"until_ms": "soon"},
+                {"tenant_id": None},
+                {"provider_id": "other"},
+            )
         ),
     ],
 )

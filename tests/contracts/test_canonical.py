@@ -40,7 +40,10 @@ NUMBERS = [
 NUMBER = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53)
 JSON = st.recursive(
     st.none() | st.booleans() | NUMBER | st.text(st.characters(exclude_categories=("Cs",))),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters(exclude_categories=("Cs",))), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(st.characters(exclude_categories=("Cs",))), inner, max_size=4)
+    ),
     max_leaves=12,
 )
 
@@ -51,7 +54,10 @@ def test_a_number_is_written_as_ecmascript_does(bits: str, text: str) -> None:
     assert canonical_number(number) == text
 
 
-@pytest.mark.parametrize(("number", "text"), [(1.0, "1"), (10**21, "1e+21"), (2**53 + 1, "9007199254740992"), (-1, "-1"), (4.5, "4.5")])
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(1.0, "1"), (10**21, "1e+21"), (2**53 + 1, "9007199254740992"), (-1, "-1"), (4.5, "4.5")],
+)
 def test_an_integer_is_the_double_next_to_it(number: float, text: str) -> None:
     assert canonical_number(number) == text
 
@@ -64,12 +70,19 @@ def test_keys_are_ordered_by_their_utf16_code_units() -> None:
 
 def test_strings_escape_only_what_must_be() -> None:
     """The RFC's own example (3.2.2)."""
-    given = {"literals": [None, True, False], "string": '\u20ac$\u000f\u000aA\'B"\\\\"/', "numbers": [333333333.33333329, 1e30, 4.5, 2e-3]}
+    given = {
+        "literals": [None, True, False],
+        "string": '\u20ac$\u000f\u000aA\'B"\\\\"/',
+        "numbers": [333333333.33333329, 1e30, 4.5, 2e-3],
+    }
     wanted = r"""{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002],"string":"€$\u000f\nA'B\"\\\\\"/"}"""
     assert canonical_json(given).decode() == wanted
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, "\ud800", {"\ud800": 1}, {1: 2}, b"x", object(), {1, 2}])
+@pytest.mark.parametrize(
+    "value",
+    [float("nan"), float("inf"), 10**400, "\ud800", {"\ud800": 1}, {1: 2}, b"x", object(), {1, 2}],
+)
 def test_what_json_cannot_say_is_refused(value: object) -> None:
     with pytest.raises(ValueError, match="JSON"):
         canonical_json(value)

@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from router.agents.envelope import read_envelope as read_agent_envelope
 from router.cli.project.dev_server import read_example
 from router.contracts import flow, worker
-from router.contracts.codec import LARGE_BODY_BYTES, bytes_of, is_deeper, read_object, text_of, value_of
+from router.contracts.codec import (
+    LARGE_BODY_BYTES,
+    bytes_of,
+    is_deeper,
+    read_object,
+    text_of,
+    value_of,
+)
 from router.contracts.envelope import read_envelope
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.extension import read_processor_answer, read_request, read_validator_answer
@@ -49,7 +56,18 @@ def refusal(data: bytes, **limits: int) -> Malformed:
     return caught.value
 
 
-@pytest.mark.parametrize("data", [b'{"a":NaN}', b'{"a":Infinity}', b'{"a":-Infinity}', b'{"a":1', b"", b"\xff", b'{"a":"\\ud800"}'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a":NaN}',
+        b'{"a":Infinity}',
+        b'{"a":-Infinity}',
+        b'{"a":1',
+        b"",
+        b"\xff",
+        b'{"a":"\\ud800"}',
+    ],
+)
 def test_what_is_not_json_is_refused(data) -> None:
     assert refusal(data).stage == "decode"
 
@@ -82,7 +100,10 @@ def test_the_depth_of_a_large_message_is_found_and_wide_ones_are_read() -> None:
     padding = b'"' + b"x" * LARGE_BODY_BYTES + b'"'
     deep = b'{"p":' + padding + b',"a":' + b"[" * 64 + b"]" * 64 + b"}"
     assert "nested deeper" in str(refusal(deep))
-    assert read_object(b'{"p":' + padding + b',"a":[' + b",".join([b"[]"] * 1000) + b"]}")["a"] == [[]] * 1000
+    assert (
+        read_object(b'{"p":' + padding + b',"a":[' + b",".join([b"[]"] * 1000) + b"]}")["a"]
+        == [[]] * 1000
+    )
     assert read_object(b'{"p":' + padding + b"}")["p"] == "x" * LARGE_BODY_BYTES
 
 
@@ -90,10 +111,18 @@ def test_brackets_in_strings_and_wide_objects_are_not_depth() -> None:
     read_object(orjson.dumps({"a": "[" * 500 + '\\"{', "b": [[] for _ in range(500)]}))
 
 
-@pytest.mark.parametrize("brackets", [b"[" * 2**19 + b"]" * 2**19, (b"[" * 63 + b"]" * 63 + b",") * 2**13], ids=["one tower", "many"])
+@pytest.mark.parametrize(
+    "brackets",
+    [b"[" * 2**19 + b"]" * 2**19, (b"[" * 63 + b"]" * 63 + b",") * 2**13],
+    ids=["one tower", "many"],
+)
 def test_a_megabyte_of_brackets_costs_no_pass_for_each_level(brackets: bytes) -> None:
-    """Measured in sums over the same bytes, whatever the machine: 4 and 9; with a pass for each level it was 37 and 20."""
-    costs = [_cost(lambda: is_deeper(brackets, 64)) / _cost(lambda: sum(brackets)) for _ in range(3)]
+    """Measured in sums over the same bytes, whatever the machine: 4 and 9; with a pass for each
+    level it was 37 and 20.
+    """
+    costs = [
+        _cost(lambda: is_deeper(brackets, 64)) / _cost(lambda: sum(brackets)) for _ in range(3)
+    ]
     assert min(costs) < 15
 
 
@@ -104,7 +133,10 @@ def _cost(work: Callable[[], object]) -> float:
 
 
 json_values = st.recursive(
-    st.none() | st.text(max_size=5), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    st.none() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
 )
 
 
@@ -131,14 +163,21 @@ def test_bytes_that_are_text_are_text() -> None:
     assert value_of(b"\xff") == b"\xff"
 
 
-@pytest.mark.parametrize(("text", "encoding"), [("!!", "base64"), ("YQ==\n", "base64"), ("a", "hex"), ("ä", "base64")])
+@pytest.mark.parametrize(
+    ("text", "encoding"), [("!!", "base64"), ("YQ==\n", "base64"), ("a", "hex"), ("ä", "base64")]
+)
 def test_text_that_is_not_what_its_encoding_says_is_an_error(text, encoding) -> None:
     with pytest.raises(ValueError, match="base64"):
         bytes_of(text, encoding)
 
 
 @pytest.mark.parametrize(
-    ("data", "name"), [("\ufeff{}".encode(), "UTF-8"), ("{}".encode("utf-16"), "UTF-16"), (b"\xfe\xff\x00{", "UTF-16")]
+    ("data", "name"),
+    [
+        ("\ufeff{}".encode(), "UTF-8"),
+        ("{}".encode("utf-16"), "UTF-16"),
+        (b"\xfe\xff\x00{", "UTF-16"),
+    ],
 )
 def test_a_byte_order_mark_is_named(data: bytes, name: str) -> None:
     """It cannot be seen: "not valid JSON" of what an editor shows as good JSON is a riddle."""

@@ -1,4 +1,6 @@
-"""Two requests of one identity ask for the same whatever their trace fields are, also where a name is written with escapes."""
+"""Two requests of one identity ask for the same whatever their trace fields are, also where a name
+is written with escapes.
+"""
 
 import pytest
 

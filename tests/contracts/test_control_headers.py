@@ -26,5 +26,8 @@ def test_a_request_with_one_is_refused(name: str) -> None:
 
 
 def test_where_requests_are_published_with_a_publish_ack_they_are_the_publishers_right() -> None:
-    reading = read(a_message(a_body(), {"Nats-TTL": "1s", "Nats-Msg-Id": "m-1"}), RequestLimits(refuses_control_headers=False))
+    reading = read(
+        a_message(a_body(), {"Nats-TTL": "1s", "Nats-Msg-Id": "m-1"}),
+        RequestLimits(refuses_control_headers=False),
+    )
     assert (reading.violations, isinstance(reading.asked, Fault)) == ((), False)

@@ -15,11 +15,19 @@ from router.core.masking import MASK, MASKED_KEYS
 from router.core.outcome import MAXDELIVER_EXHAUSTED, VALIDATION_FAILED, Fault
 from tests.support.requests import GOOD_HEADERS, TRACEPARENT, a_body, a_message
 
-FAULT = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")
+FAULT = Fault(
+    "SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema"
+)
 
 
 def a_letter(message, reason=VALIDATION_FAILED, fault=FAULT, **options):
-    options = {"node_id": "node-1", "now_ms": 42, "max_bytes": 1 << 20, "seen": extract_ids(message), **options}
+    options = {
+        "node_id": "node-1",
+        "now_ms": 42,
+        "max_bytes": 1 << 20,
+        "seen": extract_ids(message),
+        **options,
+    }
     return build_dead_letter(message, reason, fault, **options)
 
 
@@ -28,7 +36,12 @@ def content(message, *args, **options):
 
 
 def test_a_dead_letter_says_everything_the_contract_lists() -> None:
-    message = a_message({**a_body(message_id="m-1", run_id="run-1"), "request_id": "r-1"}, GOOD_HEADERS, deliveries=4, attempts=3)
+    message = a_message(
+        {**a_body(message_id="m-1", run_id="run-1"), "request_id": "r-1"},
+        GOOD_HEADERS,
+        deliveries=4,
+        attempts=3,
+    )
     assert content(message) == {
         "original_subject": "beamline.router.v1.decide",
         "msg_id": "n-1",
@@ -40,7 +53,12 @@ def test_a_dead_letter_says_everything_the_contract_lists() -> None:
         "tenant_id": "acme",
         "request_id": "r-1",
         "original_payload_hash": hashlib.sha256(message.data).hexdigest(),
-        "validation_error": {"code": FAULT.code, "message": FAULT.message, "severity": "error", "field": FAULT.field},
+        "validation_error": {
+            "code": FAULT.code,
+            "message": FAULT.message,
+            "severity": "error",
+            "field": FAULT.field,
+        },
         "context": {
             "tenant_id": "acme",
             "run_id": "run-1",
@@ -48,9 +66,20 @@ def test_a_dead_letter_says_everything_the_contract_lists() -> None:
             "msg_id": "n-1",
             "validation_stage": "schema",
         },
-        "source": {"stream": "ROUTER_DECIDE", "consumer": "router-decide-consumer", "sequence": 7, "deliveries": 4, "attempts": 3},
+        "source": {
+            "stream": "ROUTER_DECIDE",
+            "consumer": "router-decide-consumer",
+            "sequence": 7,
+            "deliveries": 4,
+            "attempts": 3,
+        },
         "router_node_id": "node-1",
-        "message": {"id": "n-1", "subject": message.subject, "headers": GOOD_HEADERS, "payload": message.data.decode()},
+        "message": {
+            "id": "n-1",
+            "subject": message.subject,
+            "headers": GOOD_HEADERS,
+            "payload": message.data.decode(),
+        },
     }
 
 
@@ -65,11 +94,20 @@ def test_a_payload_longer_than_allowed_is_left_out_and_described() -> None:
     assert "payload" not in content(a_message(b"x"), payload_bytes=0)["message"]
 
 
-@given(st.binary(max_size=2000), st.dictionaries(st.text(max_size=5), st.text(max_size=40_000), max_size=4), st.text(max_size=5000))
+@given(
+    st.binary(max_size=2000),
+    st.dictionaries(st.text(max_size=5), st.text(max_size=40_000), max_size=4),
+    st.text(max_size=5000),
+)
 def test_no_dead_letter_is_longer_than_twice_its_payloads_bound_and_what_stands_beside(
     data: bytes, headers: dict[str, str], why: str
 ) -> None:
-    letter = a_letter(a_message(data * 50, headers), fault=Fault("internal", why * 3), max_bytes=8 << 20, payload_bytes=1000)
+    letter = a_letter(
+        a_message(data * 50, headers),
+        fault=Fault("internal", why * 3),
+        max_bytes=8 << 20,
+        payload_bytes=1000,
+    )
     assert len(letter.data) <= 2 * 1000 + 32 * 1024
 
 
@@ -81,7 +119,9 @@ def test_the_dead_letter_is_an_effect_that_is_stored_once_for_each_stored_messag
 
 
 def test_headers_carry_reason_ids_and_trace_and_no_header_of_the_server() -> None:
-    letter = a_letter(a_message(a_body(), {**GOOD_HEADERS, "traceparent": TRACEPARENT, "Nats-Rollup": "all"}))
+    letter = a_letter(
+        a_message(a_body(), {**GOOD_HEADERS, "traceparent": TRACEPARENT, "Nats-Rollup": "all"})
+    )
     assert letter.headers == {
         "x-dlq-reason": "validation_failed",
         "x-original-msg-id": "n-1",
@@ -109,7 +149,9 @@ def test_the_subject_follows_the_pattern(pattern, subject) -> None:
         ({}, {}, "ROUTER_DECIDE:7"),
     ],
 )
-def test_the_message_id_is_the_header_else_the_payload_else_the_place(headers, body, msg_id) -> None:
+def test_the_message_id_is_the_header_else_the_payload_else_the_place(
+    headers, body, msg_id
+) -> None:
     assert content(a_message(body, headers))["msg_id"] == msg_id
 
 
@@ -121,7 +163,10 @@ def test_a_failure_that_is_no_validation_is_the_last_error() -> None:
 
 
 def test_a_validation_error_never_has_a_code_outside_the_list() -> None:
-    assert content(a_message(), fault=Fault("surprise", "x"))["validation_error"]["code"] in VALIDATION_CODES
+    assert (
+        content(a_message(), fault=Fault("surprise", "x"))["validation_error"]["code"]
+        in VALIDATION_CODES
+    )
 
 
 def test_bytes_that_are_no_text_travel_as_base64() -> None:
@@ -137,16 +182,27 @@ def test_the_message_can_be_kept_out() -> None:
 def test_a_dead_letter_too_large_leaves_the_payload_out_and_says_so() -> None:
     letter = content(a_message(b"x" * 5000, {"k": "v"}), max_bytes=4000)
     assert letter["payload_truncated"] is True
-    assert letter["message"] == {"id": "ROUTER_DECIDE:7", "subject": "beamline.router.v1.decide", "headers": {"k": "v"}}
+    assert letter["message"] == {
+        "id": "ROUTER_DECIDE:7",
+        "subject": "beamline.router.v1.decide",
+        "headers": {"k": "v"},
+    }
 
 
 def test_headers_too_large_leave_the_message_out() -> None:
-    letter = a_letter(a_message(b"x", {"k": "\x00" * 3000, "Nats-Msg-Id": "y" * 9000}), max_bytes=6000)
+    letter = a_letter(
+        a_message(b"x", {"k": "\x00" * 3000, "Nats-Msg-Id": "y" * 9000}), max_bytes=6000
+    )
     assert "message" not in orjson.loads(letter.data)
-    assert len(letter.data) + sum(len(name) + len(value) + 4 for name, value in letter.headers.items()) < 6000
+    assert (
+        len(letter.data) + sum(len(name) + len(value) + 4 for name, value in letter.headers.items())
+        < 6000
+    )
 
 
-@pytest.mark.parametrize("key", sorted(MASKED_KEYS | {key.replace("_", "-") for key in MASKED_KEYS}))
+@pytest.mark.parametrize(
+    "key", sorted(MASKED_KEYS | {key.replace("_", "-") for key in MASKED_KEYS})
+)
 def test_a_secret_in_a_header_is_masked(key) -> None:
     letter = a_letter(a_message(a_body(), {key.upper(): "hunter2"}))
     assert b"hunter2" not in letter.data
@@ -157,11 +213,18 @@ header_text = st.text(max_size=30)  # surrogates are what a header that is no UT
 odd_text = header_text | st.text(st.characters(categories=["Cs", "Cc", "Lo"]), max_size=30)
 
 
-@given(st.binary(max_size=200), st.dictionaries(st.sampled_from([*GOOD_HEADERS, "traceparent", "x"]) | odd_text, odd_text, max_size=6))
+@given(
+    st.binary(max_size=200),
+    st.dictionaries(
+        st.sampled_from([*GOOD_HEADERS, "traceparent", "x"]) | odd_text, odd_text, max_size=6
+    ),
+)
 def test_whatever_was_sent_a_dead_letter_can_be_written(data, headers) -> None:
     letter = a_letter(a_message(data, headers))
     body = orjson.loads(letter.data)
     original = body["message"]
     payload = original["payload"]
-    assert (base64.b64decode(payload) if "payload_encoding" in original else payload.encode()) == data
+    assert (
+        base64.b64decode(payload) if "payload_encoding" in original else payload.encode()
+    ) == data
     assert all(value.isascii() and value.isprintable() for value in letter.headers.values())

@@ -10,13 +10,34 @@ import orjson
 import pytest
 
 import router.contracts
-from router.contracts.envelope import ENVELOPE_VERSION, SUPPORTED, MessageEnvelope, envelope_bytes, extract_envelope_ids, read_envelope
+from router.contracts.envelope import (
+    ENVELOPE_VERSION,
+    SUPPORTED,
+    MessageEnvelope,
+    envelope_bytes,
+    extract_envelope_ids,
+    read_envelope,
+)
 from router.contracts.envelope_schema import envelope_schema, envelope_schema_file, render_schema
-from router.contracts.malformed import PAYLOAD_TOO_LARGE, SCHEMA_VALIDATION_FAILED, VERSION_UNSUPPORTED, Malformed
+from router.contracts.malformed import (
+    PAYLOAD_TOO_LARGE,
+    SCHEMA_VALIDATION_FAILED,
+    VERSION_UNSUPPORTED,
+    Malformed,
+)
 from tests.support.bus import EXAMPLE
 from tests.support.json_schema import is_valid
 
-REQUIRED = ("schema_version", "message_type", "message_id", "timestamp", "actor_id", "actor_kind", "payload", "idempotency_key")
+REQUIRED = (
+    "schema_version",
+    "message_type",
+    "message_id",
+    "timestamp",
+    "actor_id",
+    "actor_kind",
+    "payload",
+    "idempotency_key",
+)
 ABSENT: Any = object()
 
 LEGAL = [
@@ -109,7 +130,9 @@ def test_a_date_that_no_calendar_has_is_refused() -> None:
 @pytest.mark.parametrize("name", REQUIRED)
 @pytest.mark.parametrize("value", [ABSENT, None, ""])
 def test_a_required_field_that_is_absent_null_or_empty_is_missing(name: str, value: object) -> None:
-    """SR-1, SR-2, SR-3, SR-6, SR-7, SR-8, SR-9, SR-10, SR-21: every message carries its idempotency key."""
+    """SR-1, SR-2, SR-3, SR-6, SR-7, SR-8, SR-9, SR-10, SR-21: every message carries its idempotency
+    key.
+    """
     with pytest.raises(Malformed) as refused:
         read(name, value)
     assert refused.value.field == name
@@ -157,11 +180,23 @@ def test_limits_come_before_parsing(data: bytes, code: str) -> None:
 
 
 DATES = [
-    *(f"{year}-02-{day}" for year in ("0000", "0001", "1900", "2000", "2023", "2024", "2100", "9999") for day in ("28", "29", "30")),
+    *(
+        f"{year}-02-{day}"
+        for year in ("0000", "0001", "1900", "2000", "2023", "2024", "2100", "9999")
+        for day in ("28", "29", "30")
+    ),
     *(f"2024-{month:02d}-{day:02d}" for month in range(14) for day in (0, 1, 30, 31, 32)),
     "\u0662\u0660\u0662\u0664-01-01",
 ]
-TIMES = ["00:00:00Z", "23:59:59+00:00", "23:59:60Z", "12:60:00Z", "24:00:00Z", "00:00:00.123456789Z", "1\u0661:00:00Z"]
+TIMES = [
+    "00:00:00Z",
+    "23:59:59+00:00",
+    "23:59:60Z",
+    "12:60:00Z",
+    "24:00:00Z",
+    "00:00:00.123456789Z",
+    "1\u0661:00:00Z",
+]
 
 
 def test_the_schema_and_the_reader_agree_on_every_date() -> None:
@@ -170,7 +205,11 @@ def test_the_schema_and_the_reader_agree_on_every_date() -> None:
     moments = [f"{date}T{time}" for date in DATES for time in TIMES]
     by_schema = [moment for moment in moments if is_valid(moment, schema)]
     assert by_schema == [moment for moment in moments if is_read(moment)]
-    assert by_schema == [moment for moment in moments if moment.isascii() and "T24" not in moment and is_in_the_calendar(moment)]
+    assert by_schema == [
+        moment
+        for moment in moments
+        if moment.isascii() and "T24" not in moment and is_in_the_calendar(moment)
+    ]
     assert 100 < len(by_schema) < len(moments)
 
 
@@ -192,23 +231,38 @@ def is_in_the_calendar(moment: str) -> bool:
 
 def test_the_schema_in_the_package_is_the_type() -> None:
     """SR-36: the file exists, says what the type says, and validates the example."""
-    assert envelope_schema_file() == render_schema(), "run `python -m router.contracts.envelope_schema` into the file"
+    assert envelope_schema_file() == render_schema(), (
+        "run `python -m router.contracts.envelope_schema` into the file"
+    )
     schema = orjson.loads(envelope_schema_file())
     fields = msgspec.structs.fields(MessageEnvelope)
     assert [*schema["properties"]] == [field.name for field in fields] == [*EXAMPLE]
     assert schema["required"] == [field.name for field in fields if field.required] == [*REQUIRED]
-    assert schema["properties"]["schema_version"]["enum"] == sorted(SUPPORTED) == [ENVELOPE_VERSION] == ["1.0"]
+    assert (
+        schema["properties"]["schema_version"]["enum"]
+        == sorted(SUPPORTED)
+        == [ENVELOPE_VERSION]
+        == ["1.0"]
+    )
 
 
 def test_no_contract_and_no_envelope_knows_of_nats() -> None:
-    """SR-11: the envelope is a transport wrapper; nothing of the domain hangs on the broker's library."""
+    """SR-11: the envelope is a transport wrapper; nothing of the domain hangs on the broker's
+    library.
+    """
     imported = set()
     for file in Path(router.contracts.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            imported |= {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+            imported |= (
+                {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
+            )
             imported |= {node.module} if isinstance(node, ast.ImportFrom) and node.module else set()
     assert imported
-    assert not [name for name in imported if name.split(".")[0] == "nats" or name.startswith(("router.delivery", "router.bus"))]
+    assert not [
+        name
+        for name in imported
+        if name.split(".")[0] == "nats" or name.startswith(("router.delivery", "router.bus"))
+    ]
 
 
 def test_a_dead_letter_knows_what_could_be_read_of_an_envelope_that_could_not() -> None:
@@ -216,5 +270,10 @@ def test_a_dead_letter_knows_what_could_be_read_of_an_envelope_that_could_not() 
         "message_id": EXAMPLE["message_id"],
         "trace_id": EXAMPLE["correlation_id"],
     }
-    assert extract_envelope_ids(orjson.dumps({**EXAMPLE, "message_id": "two words", "correlation_id": None})) == {}
+    assert (
+        extract_envelope_ids(
+            orjson.dumps({**EXAMPLE, "message_id": "two words", "correlation_id": None})
+        )
+        == {}
+    )
     assert extract_envelope_ids(b"\xff") == {}

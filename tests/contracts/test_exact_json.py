@@ -11,11 +11,30 @@ import pytest
 from msgspec import Raw
 
 from router.contracts.codec import write_value
-from router.contracts.exact_json import WrittenNumber, WrittenObject, dump_json, load_json, load_written, may_lose_digits, require_json
+from router.contracts.exact_json import (
+    WrittenNumber,
+    WrittenObject,
+    dump_json,
+    load_json,
+    load_written,
+    may_lose_digits,
+    require_json,
+)
 from router.contracts.json_layout import indent, pack
 from tests.support.any_json import iterate_json, read_exactly
 
-HELD = (b"0", b"-1", b"18446744073709551615", b"-9223372036854775808", b"0.1", b"1.50", b"123456789012345", b"1e22", b"-1.5E-7", b"1e100")
+HELD = (
+    b"0",
+    b"-1",
+    b"18446744073709551615",
+    b"-9223372036854775808",
+    b"0.1",
+    b"1.50",
+    b"123456789012345",
+    b"1e22",
+    b"-1.5E-7",
+    b"1e100",
+)
 
 
 def test_any_json_is_the_same_after_it_was_read_and_written() -> None:
@@ -64,14 +83,30 @@ def test_a_written_number_is_copied_with_its_text() -> None:
 
 
 def test_what_a_program_may_send() -> None:
-    value = {"n": 2**64, "m": [-(2**70), (2**65,)], "d": Decimal("1.10"), "r": Raw(b'{"x":1.0}'), "f": 0.5, "b": True}
+    value = {
+        "n": 2**64,
+        "m": [-(2**70), (2**65,)],
+        "d": Decimal("1.10"),
+        "r": Raw(b'{"x":1.0}'),
+        "f": 0.5,
+        "b": True,
+    }
     assert write_value(value) == (
         b'{"n":18446744073709551616,"m":[-1180591620717411303424,[36893488147419103232]],"d":1.10,"r":{"x":1.0},"f":0.5,"b":true}'
     )
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), [2**64, float("inf")], Decimal("NaN"), Raw(b"{"), {"a": {1, 2}}, "\ud800", [2**64, "\ud800"]]
+    "value",
+    [
+        float("nan"),
+        [2**64, float("inf")],
+        Decimal("NaN"),
+        Raw(b"{"),
+        {"a": {1, 2}},
+        "\ud800",
+        [2**64, "\ud800"],
+    ],
 )
 def test_what_it_may_not_send(value: object) -> None:
     with pytest.raises((TypeError, ValueError)):
@@ -95,6 +130,12 @@ def test_a_layout_changes_nothing_but_space() -> None:
 
 
 def test_times_and_ids_are_no_long_numbers() -> None:
-    for text in (b'{"at":1700000000123456789}', b'{"id":"0af7651916cd43dd8448eb211c80319c"}', b'["550e8400-e29b-41d4-a716-446655440000"]'):
+    for text in (
+        b'{"at":1700000000123456789}',
+        b'{"id":"0af7651916cd43dd8448eb211c80319c"}',
+        b'["550e8400-e29b-41d4-a716-446655440000"]',
+    ):
         assert load_json(text) == orjson.loads(text)
-    assert not may_lose_digits(b'{"ms":1700000000123,"share":0.25,"at":"2026-11-29T01:02:03.123456Z"}')
+    assert not may_lose_digits(
+        b'{"ms":1700000000123,"share":0.25,"at":"2026-11-29T01:02:03.123456Z"}'
+    )

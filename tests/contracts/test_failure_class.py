@@ -44,8 +44,28 @@ PROVIDERS = [
     "OUT_OF_ORDER",
     "5٠٠",
 ]
-REQUESTS = ["400", "HTTP_422", "413", "431", "451", "1001", "3001", "4XX", "VALIDATION_ERROR", "content-filter", "Invalid Request"]
-LIMITS = ["429", "HTTP_429", "RATE_LIMITED", "rate-limit-exceeded", "Too Many Requests", "QUOTA_EXCEEDED", "insufficient_quota"]
+REQUESTS = [
+    "400",
+    "HTTP_422",
+    "413",
+    "431",
+    "451",
+    "1001",
+    "3001",
+    "4XX",
+    "VALIDATION_ERROR",
+    "content-filter",
+    "Invalid Request",
+]
+LIMITS = [
+    "429",
+    "HTTP_429",
+    "RATE_LIMITED",
+    "rate-limit-exceeded",
+    "Too Many Requests",
+    "QUOTA_EXCEEDED",
+    "insufficient_quota",
+]
 CANCELLATIONS = ["499", "CANCELLED", "canceled", "ABORTED", "NOT_ASKED"]
 
 
@@ -54,14 +74,25 @@ CANCELLATIONS = ["499", "CANCELLED", "canceled", "ABORTED", "NOT_ASKED"]
     [(PROVIDERS, PROVIDER), (REQUESTS, REQUEST), (LIMITS, RATE_LIMIT), (CANCELLATIONS, CANCELLED)],
     ids=lambda one: one.value if isinstance(one, FailureClass) else "codes",
 )
-def test_an_error_is_classified_by_its_code(codes: list[str | None], expected: FailureClass) -> None:
-    assert {code: classify_outcome("error", code) for code in codes} == dict.fromkeys(codes, expected)
+def test_an_error_is_classified_by_its_code(
+    codes: list[str | None], expected: FailureClass
+) -> None:
+    assert {code: classify_outcome("error", code) for code in codes} == dict.fromkeys(
+        codes, expected
+    )
 
 
 def test_the_page_has_each_code_in_the_row_of_its_class() -> None:
     page = (Path(__file__).parents[2] / "docs/reference/contracts.md").read_text()
-    rows = {row.split('id="class-')[1].split('"')[0]: row for row in page.splitlines() if 'id="class-' in row}
-    for code, which in {**WORDS, **{f"{begin}…": family for begin, family in FAMILIES.items()}}.items():
+    rows = {
+        row.split('id="class-')[1].split('"')[0]: row
+        for row in page.splitlines()
+        if 'id="class-' in row
+    }
+    for code, which in {
+        **WORDS,
+        **{f"{begin}…": family for begin, family in FAMILIES.items()},
+    }.items():
         assert f"`{code}`" in rows[which.value.replace("_", "-")], code
 
 

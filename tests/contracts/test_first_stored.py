@@ -1,4 +1,6 @@
-"""A replay says when its message was stored first; a time after the replay was stored is not believed."""
+"""A replay says when its message was stored first; a time after the replay was stored is not
+believed.
+"""
 
 import pytest
 
@@ -21,11 +23,15 @@ def test_what_is_no_earlier_time_counts_as_absent(text: str) -> None:
 
 
 def test_a_result_of_too_long_ago_is_refused_however_it_says_so() -> None:
-    found = read_result(a_result({FIRST_STORED: str(STORED_MS - 41 * DAY_MS)}, timestamp=None)).found
+    found = read_result(
+        a_result({FIRST_STORED: str(STORED_MS - 41 * DAY_MS)}, timestamp=None)
+    ).found
     assert isinstance(found, Fault)
     assert found.field == "timestamp"
 
 
 def test_a_time_that_was_too_far_ahead_stays_so_when_it_is_replayed() -> None:
-    found = read_result(a_result({FIRST_STORED: str(STORED_MS - 3 * DAY_MS)}, timestamp=STORED_MS - DAY_MS)).found
+    found = read_result(
+        a_result({FIRST_STORED: str(STORED_MS - 3 * DAY_MS)}, timestamp=STORED_MS - DAY_MS)
+    ).found
     assert isinstance(found, Fault)

@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from router.contracts import header_rules
 from router.contracts.header_rules import RULES, control_violations, describe, find_rule, violations
-from router.contracts.headers import CONTRACT_HEADERS, CONTROL_HEADERS, MESSAGE_ID, message_id_in, tenant_in, trace_in, traceparent_in
+from router.contracts.headers import (
+    CONTRACT_HEADERS,
+    CONTROL_HEADERS,
+    MESSAGE_ID,
+    message_id_in,
+    tenant_in,
+    trace_in,
+    traceparent_in,
+)
 from tests.support.requests import GOOD_HEADERS, TRACE, TRACEPARENT
 
 # Every row of the table and a header that breaks it alone.
@@ -22,16 +30,22 @@ BROKEN = {
     ("Nats-Msg-Id", "malformed"): {"Nats-Msg-Id": "x" * 129},
     ("tenant_id", "mismatch"): {"tenant_id": "other"},
 }
-REFUSED = [("control headers", "forbidden"), ("headers", "too_large")]  # of any request, whatever it carries
+# of any request, whatever it carries
+REFUSED = [("control headers", "forbidden"), ("headers", "too_large")]
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if not rule.is_always], ids=lambda rule: rule.code)
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if not rule.is_always], ids=lambda rule: rule.code
+)
 def test_each_rule_of_the_table_is_broken_by_its_header_alone(rule) -> None:
     headers = {**GOOD_HEADERS, **BROKEN[rule.header, rule.name]}
     assert violations(headers, "acme") == ((rule.header, rule.name),)
 
 
-@pytest.mark.parametrize("headers", [{}, {"Nats-Msg-Id": ""}, {"Reply-To": "x", "api_key": "k", "Nats-Expected-Stream": "S"}])
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"Nats-Msg-Id": ""}, {"Reply-To": "x", "api_key": "k", "Nats-Expected-Stream": "S"}],
+)
 def test_no_contract_header_is_the_baseline_and_never_a_violation(headers) -> None:
     assert violations(headers, "acme") == ()
 
@@ -49,7 +63,9 @@ def test_an_absent_payload_tenant_is_no_mismatch() -> None:
 
 
 def test_violations_come_in_the_order_of_the_table() -> None:
-    every = violations({"trace_id": "", "tenant_id": "", "version": "", "traceparent": "", "cp_phase": ""}, "acme")
+    every = violations(
+        {"trace_id": "", "tenant_id": "", "version": "", "traceparent": "", "cp_phase": ""}, "acme"
+    )
     not_empty = {"malformed", "mismatch", "forbidden", "too_large"}
     assert every == tuple((rule.header, rule.name) for rule in RULES if rule.name not in not_empty)
 
@@ -77,7 +93,14 @@ def test_a_traceparent_outside_w3c_is_a_violation_and_counts_as_absent(value) ->
     assert traceparent_in(headers) is None
 
 
-@pytest.mark.parametrize("value", [TRACEPARENT, TRACEPARENT.replace("00-", "01-", 1), TRACEPARENT.replace("00-", "cc-", 1) + "-later"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        TRACEPARENT,
+        TRACEPARENT.replace("00-", "01-", 1),
+        TRACEPARENT.replace("00-", "cc-", 1) + "-later",
+    ],
+)
 def test_later_versions_of_traceparent_are_taken(value) -> None:
     assert traceparent_in({"traceparent": value}) == value
 
@@ -123,11 +146,15 @@ _VALUES = st.sampled_from(
         "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
     ]
 )
-_HEADERS = st.dictionaries(st.sampled_from([*sorted(CONTRACT_HEADERS), MESSAGE_ID, "other"]), _VALUES)
+_HEADERS = st.dictionaries(
+    st.sampled_from([*sorted(CONTRACT_HEADERS), MESSAGE_ID, "other"]), _VALUES
+)
 
 
 @given(_HEADERS, st.none() | _VALUES | st.integers())
-def test_headers_that_seem_to_keep_all_rules_keep_them(headers: dict[str, str], tenant: object) -> None:
+def test_headers_that_seem_to_keep_all_rules_keep_them(
+    headers: dict[str, str], tenant: object
+) -> None:
     """The quick look is never more lenient than the table."""
     quick = violations(headers, tenant)
     with pytest.MonkeyPatch.context() as patch:

@@ -17,10 +17,16 @@ def read(**fields: object) -> Heartbeat | Fault:
 def test_bare_and_enveloped_are_the_same() -> None:
     bare = read_heartbeat(orjson.dumps(FULL), 99)
     assert bare == Heartbeat(**FULL)
-    assert read_heartbeat(orjson.dumps({"version": "1", "kind": "heartbeat", "data": FULL}), 99) == bare
+    assert (
+        read_heartbeat(orjson.dumps({"version": "1", "kind": "heartbeat", "data": FULL}), 99)
+        == bare
+    )
 
 
-@pytest.mark.parametrize("told", ["2023-11-14T22:13:20Z", "2023-11-14T22:13:20", "2023-11-14T23:13:20+01:00", 1_700_000_000_000])
+@pytest.mark.parametrize(
+    "told",
+    ["2023-11-14T22:13:20Z", "2023-11-14T22:13:20", "2023-11-14T23:13:20+01:00", 1_700_000_000_000],
+)
 def test_the_time_is_milliseconds_or_iso(told: object) -> None:
     assert read(timestamp=told) == Heartbeat(**BEAT)
 

@@ -5,7 +5,15 @@ from typing import Any
 import orjson
 import pytest
 
-from router.contracts.ingress import IngressAck, IngressRequest, ack_bytes, ack_protobuf, ids_of, read_body_of, read_ingress
+from router.contracts.ingress import (
+    IngressAck,
+    IngressRequest,
+    ack_bytes,
+    ack_protobuf,
+    ids_of,
+    read_body_of,
+    read_ingress,
+)
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.raw_json import RawJson
@@ -14,11 +22,18 @@ from router.contracts.worker import WorkerMessageLimits
 from router.decide.model.read import read
 from tests.support.requests import TRACEPARENT, a_message
 
-GOOD = {"message_id": "m-1", "tenant_id": "acme", "message_type": "chat", "payload": {"text": "hello"}}
+GOOD = {
+    "message_id": "m-1",
+    "tenant_id": "acme",
+    "message_type": "chat",
+    "payload": {"text": "hello"},
+}
 
 
 def ingress(headers: dict[str, str] | None = None, /, **fields: Any) -> IngressRequest:
-    return read_ingress(read_body_of(orjson.dumps({**GOOD, **fields}), WorkerMessageLimits()), headers or {})
+    return read_ingress(
+        read_body_of(orjson.dumps({**GOOD, **fields}), WorkerMessageLimits()), headers or {}
+    )
 
 
 def asked(message: IngressRequest) -> RouteRequest:
@@ -29,10 +44,25 @@ def asked(message: IngressRequest) -> RouteRequest:
 
 
 def test_every_field_of_s4_reaches_the_request() -> None:
-    given = {"correlation_id": "c-1", "trace_id": "t-1", "metadata": {"a": "b"}, "timestamp_ms": 7, "policy_id": "gold"}
+    given = {
+        "correlation_id": "c-1",
+        "trace_id": "t-1",
+        "metadata": {"a": "b"},
+        "timestamp_ms": 7,
+        "policy_id": "gold",
+    }
     request = asked(ingress(**given))
-    assert (request.tenant_id, request.message_type, request.payload) == ("acme", "chat", RawJson.encode({"text": "hello"}))
-    assert (request.answer_id, request.trace_id, request.policy_id, request.timestamp_ms) == ("m-1", "t-1", "gold", 7)
+    assert (request.tenant_id, request.message_type, request.payload) == (
+        "acme",
+        "chat",
+        RawJson.encode({"text": "hello"}),
+    )
+    assert (request.answer_id, request.trace_id, request.policy_id, request.timestamp_ms) == (
+        "m-1",
+        "t-1",
+        "gold",
+        7,
+    )
     assert request.context == {"a": "b", "correlation_id": "c-1"}
 
 
@@ -42,14 +72,27 @@ def test_s3_says_type_and_an_iso_timestamp() -> None:
 
 
 def test_protobuf_becomes_the_same_request() -> None:
-    sent = ingress_pb2.IngressMessage(message_id="m-1", tenant_id="acme", message_type="chat", payload=b"hello", correlation_id="c-1")
+    sent = ingress_pb2.IngressMessage(
+        message_id="m-1",
+        tenant_id="acme",
+        message_type="chat",
+        payload=b"hello",
+        correlation_id="c-1",
+    )
     message = read_ingress(read_body_of(sent.SerializeToString(), WorkerMessageLimits()), {})
     assert asked(message) == asked(ingress(payload="hello", correlation_id="c-1", metadata={}))
 
 
 def test_bytes_that_are_no_text_survive() -> None:
-    sent = ingress_pb2.IngressMessage(message_id="m-1", tenant_id="acme", message_type="chat", payload=b"\xff\x00")
-    assert asked(read_ingress(read_body_of(sent.SerializeToString(), WorkerMessageLimits()), {})).payload == b"\xff\x00"
+    sent = ingress_pb2.IngressMessage(
+        message_id="m-1", tenant_id="acme", message_type="chat", payload=b"\xff\x00"
+    )
+    assert (
+        asked(
+            read_ingress(read_body_of(sent.SerializeToString(), WorkerMessageLimits()), {})
+        ).payload
+        == b"\xff\x00"
+    )
 
 
 def test_the_id_is_a_digest_of_tenant_and_message_id_and_no_two_share_one() -> None:
@@ -63,8 +106,15 @@ def test_the_id_is_a_digest_of_tenant_and_message_id_and_no_two_share_one() -> N
 
 
 def test_the_headers_tenant_holds_and_a_trace_goes_along() -> None:
-    headers = ingress({"tenant_id": "beta", "traceparent": TRACEPARENT, "Reply-To": "beamline.x", "Nats-TTL": "1"}).headers
-    assert headers == {"Nats-Msg-Id": headers["Nats-Msg-Id"], "tenant_id": "beta", "version": "1", "traceparent": TRACEPARENT}
+    headers = ingress(
+        {"tenant_id": "beta", "traceparent": TRACEPARENT, "Reply-To": "beamline.x", "Nats-TTL": "1"}
+    ).headers
+    assert headers == {
+        "Nats-Msg-Id": headers["Nats-Msg-Id"],
+        "tenant_id": "beta",
+        "version": "1",
+        "traceparent": TRACEPARENT,
+    }
 
 
 @pytest.mark.parametrize("field", ["message_id", "tenant_id"])
@@ -79,8 +129,16 @@ def test_a_receipt_calls_a_refused_message_by_what_could_be_read() -> None:
 
 
 def test_a_receipt_has_its_ids_always_and_is_the_same_in_both_encodings() -> None:
-    ack = IngressAck(status="accepted", timestamp_ms=7, message_id="m-1", metadata={"sequence": "3"})
-    told = {"status": "accepted", "timestamp_ms": 7, "message_id": "m-1", "correlation_id": "", "metadata": {"sequence": "3"}}
+    ack = IngressAck(
+        status="accepted", timestamp_ms=7, message_id="m-1", metadata={"sequence": "3"}
+    )
+    told = {
+        "status": "accepted",
+        "timestamp_ms": 7,
+        "message_id": "m-1",
+        "correlation_id": "",
+        "metadata": {"sequence": "3"},
+    }
     assert orjson.loads(ack_bytes(ack)) == told
     packed = ingress_pb2.IngressAck.FromString(ack_protobuf(ack))
     assert {name: getattr(packed, name) for name in told} == told

@@ -18,26 +18,39 @@ NUMBERS = {
     flow_pb2.RouteDecision: "provider_id reason priority expected_latency_ms expected_cost metadata",
     result_pb2.Job: "type metadata",
     result_pb2.ExecResult: (
-        "assignment_id request_id status provider_id job latency_ms cost trace_id tenant_id timestamp error_code error_message"
+        "assignment_id request_id status provider_id job latency_ms cost trace_id "
+        "tenant_id timestamp error_code error_message"
         " retry_after_ms"
     ),
     ack_pb2.ExecAssignmentAck: "assignment_id status message request_id trace_id tenant_id acknowledged_at",
     provider_pb2.ProviderRequest: "provider_id message_id tenant_id trace_id body parameters metadata timestamp_ms",
     provider_pb2.ProviderResponse: "request_id status body metadata latency_ms cost error_code error_message timestamp_ms",
     provider_pb2.StreamChunk: "request_id data done metadata",
-    ingress_pb2.IngressMessage: "message_id correlation_id tenant_id trace_id message_type payload metadata timestamp_ms policy_id",
+    ingress_pb2.IngressMessage: (
+        "message_id correlation_id tenant_id trace_id message_type payload metadata "
+        "timestamp_ms policy_id"
+    ),
     ingress_pb2.IngressAck: "message_id correlation_id status message error_code metadata timestamp_ms",
 }
 
 
-@pytest.mark.parametrize(("kind", "names"), NUMBERS.items(), ids=lambda item: getattr(item, "__name__", ""))
+@pytest.mark.parametrize(
+    ("kind", "names"), NUMBERS.items(), ids=lambda item: getattr(item, "__name__", "")
+)
 def test_fields_are_numbered_from_one_in_the_order_of_the_page(kind, names) -> None:
-    assert {field.name: field.number for field in kind.DESCRIPTOR.fields} == {name: i for i, name in enumerate(names.split(), 1)}
+    assert {field.name: field.number for field in kind.DESCRIPTOR.fields} == {
+        name: i for i, name in enumerate(names.split(), 1)
+    }
 
 
 def test_services_stand_in_the_contract() -> None:
     files = (flow_pb2, provider_pb2, ingress_pb2)
-    methods = [method.full_name for file in files for service in file.DESCRIPTOR.services_by_name.values() for method in service.methods]
+    methods = [
+        method.full_name
+        for file in files
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    ]
     assert methods == [
         "beamline.flow.v1.Router.Decide",
         "beamline.provider.v1.Provider.Invoke",
@@ -47,5 +60,11 @@ def test_services_stand_in_the_contract() -> None:
 
 
 def test_the_committed_code_is_fresh() -> None:
-    check = subprocess.run([sys.executable, "proto/generate.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False)
+    check = subprocess.run(
+        [sys.executable, "proto/generate.py", "--check"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert check.returncode == 0, check.stderr

@@ -1,4 +1,6 @@
-"""An invocation's request and response, in JSON and protobuf (docs/reference/extensions.md#invoke-request)."""
+"""An invocation's request and response, in JSON and protobuf
+(docs/reference/extensions.md#invoke-request).
+"""
 
 import json
 
@@ -11,11 +13,19 @@ from router.contracts.provider import ProviderResponse, read_response, refuse, r
 from router.contracts.provider_request import read_request, request_bytes
 from router.core.errors import RouterError
 
-ASKED = {"provider_id": "echo", "tenant_id": "acme", "message_id": "m-1", "trace_id": "t-1", "body": "hello"}
+ASKED = {
+    "provider_id": "echo",
+    "tenant_id": "acme",
+    "message_id": "m-1",
+    "trace_id": "t-1",
+    "body": "hello",
+}
 
 
 def asked(**fields: object) -> bytes:
-    return json.dumps({name: value for name, value in {**ASKED, **fields}.items() if value is not None}).encode()
+    return json.dumps(
+        {name: value for name, value in {**ASKED, **fields}.items() if value is not None}
+    ).encode()
 
 
 def test_both_wires_say_the_same() -> None:
@@ -31,17 +41,30 @@ def test_what_a_client_writes_is_what_the_router_reads() -> None:
         request = read_request(asked(parameters={"n": 1}), {})
         request = read_request(request_bytes(request, 1), {})
         assert request.parameters == {"n": 1}
-        binary = read_request(request_bytes(type(request)(provider_id="e", tenant_id="t", request_id="r", trace_id="x", body=body), 1), {})
+        binary = read_request(
+            request_bytes(
+                type(request)(
+                    provider_id="e", tenant_id="t", request_id="r", trace_id="x", body=body
+                ),
+                1,
+            ),
+            {},
+        )
         assert binary.body == body
 
 
 def test_prompt_and_context_of_a_custom_providers_form_are_body_and_metadata() -> None:
-    request = read_request(asked(body=None, prompt="hi", metadata={"a": 1, "b": 1}, context={"b": 2}), {})
+    request = read_request(
+        asked(body=None, prompt="hi", metadata={"a": 1, "b": 1}, context={"b": 2}), {}
+    )
     assert (request.body, request.metadata) == ("hi", {"a": 1, "b": 2})
 
 
 def test_headers_win_and_absent_ids_are_made() -> None:
-    request = read_request(asked(message_id=None, trace_id=None), {"tenant_id": "globex", "Nats-Msg-Id": "m-2", "trace_id": "t-2"})
+    request = read_request(
+        asked(message_id=None, trace_id=None),
+        {"tenant_id": "globex", "Nats-Msg-Id": "m-2", "trace_id": "t-2"},
+    )
     assert (request.tenant_id, request.request_id, request.trace_id) == ("globex", "m-2", "t-2")
     assert read_request(asked(message_id=None), {}).request_id
 
@@ -75,18 +98,35 @@ def test_a_request_above_the_limit_is_not_parsed() -> None:
 
 
 def test_a_response_reads_back_and_leaves_out_what_is_absent() -> None:
-    response = ProviderResponse(request_id="r", status="success", body=b"\xff", metadata={"a": "b"}, latency_ms=5, cost=0.5, timestamp_ms=9)
+    response = ProviderResponse(
+        request_id="r",
+        status="success",
+        body=b"\xff",
+        metadata={"a": "b"},
+        latency_ms=5,
+        cost=0.5,
+        timestamp_ms=9,
+    )
     data = response_bytes(response)
     assert read_response(data) == response
     assert b"null" not in data
     assert b"error_code" not in data
     packed = provider_pb2.ProviderResponse.FromString(response_bytes(response, protobuf=True))
-    assert (packed.body, packed.cost, packed.metadata["a"], packed.error_code) == (b"\xff", 0.5, "b", "")
+    assert (packed.body, packed.cost, packed.metadata["a"], packed.error_code) == (
+        b"\xff",
+        0.5,
+        "b",
+        "",
+    )
 
 
 def test_a_refusal_is_a_response_that_is_not_ok() -> None:
     response = read_response(response_bytes(refuse("r", "overloaded", "later")))
-    assert (response.ok, response.error_code, response.error_message) == (False, "overloaded", "later")
+    assert (response.ok, response.error_code, response.error_message) == (
+        False,
+        "overloaded",
+        "later",
+    )
 
 
 @pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"request_id": "r", "status": 1}', b"\xff"])

@@ -15,19 +15,42 @@ def answer(**fields: object) -> bytes:
 
 
 def test_usage_and_metadata_become_text() -> None:
-    found = read_answer(answer(usage={"prompt_tokens": 3}, metadata={"source": "crm", "n": 1, "none": None}, cost=2), "echo")
+    found = read_answer(
+        answer(
+            usage={"prompt_tokens": 3}, metadata={"source": "crm", "n": 1, "none": None}, cost=2
+        ),
+        "echo",
+    )
     assert (found.body, found.cost) == ("hi", 2.0)
     assert found.metadata == {"source": "crm", "n": "1", "prompt_tokens": "3", "cost": "2"}
 
 
 def test_model_and_cached_tokens_become_text_too() -> None:
-    usage = {"prompt_tokens": 30, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 10}}
+    usage = {
+        "prompt_tokens": 30,
+        "completion_tokens": 2,
+        "prompt_tokens_details": {"cached_tokens": 10},
+    }
     found = read_answer(answer(usage=usage, model="gpt-4o"), "echo")
-    assert found.metadata == {"prompt_tokens": "30", "completion_tokens": "2", "cached_tokens": "10", "model": "gpt-4o"}
+    assert found.metadata == {
+        "prompt_tokens": "30",
+        "completion_tokens": "2",
+        "cached_tokens": "10",
+        "model": "gpt-4o",
+    }
 
 
 @pytest.mark.parametrize(
-    "usage", [{"prompt_tokens": -1}, {"prompt_tokens": 2.5}, {"prompt_tokens": True}, {"prompt_tokens": "many"}, 7, [], None]
+    "usage",
+    [
+        {"prompt_tokens": -1},
+        {"prompt_tokens": 2.5},
+        {"prompt_tokens": True},
+        {"prompt_tokens": "many"},
+        7,
+        [],
+        None,
+    ],
 )
 def test_usage_that_is_not_legal_is_absent_and_the_answer_stands(usage: object) -> None:
     found = read_answer(answer(usage=usage, cost=-1, model="two words"), "echo")
@@ -81,6 +104,11 @@ def test_chunks_read_back_and_are_the_same_in_protobuf() -> None:
         )
 
 
-@pytest.mark.parametrize(("told", "seconds"), [("1500", 1.5), ("0", 0.0), ("", None), ("-5", None), ("soon", None), ("9" * 12, None)])
-def test_the_time_that_is_left_is_believed_only_where_it_makes_sense(told: str, seconds: float | None) -> None:
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [("1500", 1.5), ("0", 0.0), ("", None), ("-5", None), ("soon", None), ("9" * 12, None)],
+)
+def test_the_time_that_is_left_is_believed_only_where_it_makes_sense(
+    told: str, seconds: float | None
+) -> None:
     assert read_time_left({"Router-Deadline-Ms": told}) == seconds

@@ -1,4 +1,6 @@
-"""Any JSON that is accepted arrives as the same bytes at workers and extensions, and what they answer as the same values."""
+"""Any JSON that is accepted arrives as the same bytes at workers and extensions, and what they
+answer as the same values.
+"""
 
 import json
 from decimal import Decimal
@@ -38,7 +40,10 @@ DRAWN = [text for text in iterate_json(1500, seed=47) if text != b"null"]  # nul
 
 
 def a_request(payload: bytes, more: bytes = b"") -> RouteRequest:
-    body = b'{"message":{"tenant_id":"acme","message_type":"chat","payload":%b},"request_id":"r-1"%b}' % (payload, more)
+    body = (
+        b'{"message":{"tenant_id":"acme","message_type":"chat","payload":%b},"request_id":"r-1"%b}'
+        % (payload, more)
+    )
     asked, carefully = read(a_message(body)).asked, read_carefully(a_message(body)).asked
     assert isinstance(asked, RouteRequest), (payload, asked)
     assert asked == carefully
@@ -70,7 +75,9 @@ def test_an_extension_gets_the_bytes_that_were_sent_and_changes_nothing_by_retur
         before = context.request
         context.apply_answer(before, read_processor_answer(encode_pre(asked, None)))
         assert context.request == before
-        context.apply_answer(before, read_processor_answer(encode_pre(asked, RawJson(b"[%b]" % text))))
+        context.apply_answer(
+            before, read_processor_answer(encode_pre(asked, RawJson(b"[%b]" % text)))
+        )
         assert context.request.payload == RawJson(b"[%b]" % text)
 
 
@@ -84,55 +91,105 @@ def test_unknown_fields_and_forms_of_any_json_change_nothing() -> None:
         assert a_request(b'"x"', b',"unknown":%b' % text).payload == RawJson(b'"x"')
 
 
-@pytest.mark.parametrize("value", [float("nan"), [float("inf")], {1: 2}, b"x", object(), Decimal("nan"), RawJson(b"{"), RawJson(b'"\xff"')])
+@pytest.mark.parametrize(
+    "value",
+    [
+        float("nan"),
+        [float("inf")],
+        {1: 2},
+        b"x",
+        object(),
+        Decimal("nan"),
+        RawJson(b"{"),
+        RawJson(b'"\xff"'),
+    ],
+)
 def test_what_json_has_not_is_not_written(value: object) -> None:
     with pytest.raises((TypeError, ValueError)):
         write_payload({"of": value})
 
 
 @pytest.mark.parametrize(
-    "text", [b'"\xff"', b'"\xed\xa0\x80"', b'"\\ud800"', b"01", b"NaN", b'"\x01"', b"[1,]", b'{"\xff":1}', b"tru", b"-"]
+    "text",
+    [
+        b'"\xff"',
+        b'"\xed\xa0\x80"',
+        b'"\\ud800"',
+        b"01",
+        b"NaN",
+        b'"\x01"',
+        b"[1,]",
+        b'{"\xff":1}',
+        b"tru",
+        b"-",
+    ],
 )
 def test_bytes_that_no_reader_takes_are_refused(text: bytes) -> None:
     for more in (b"", b',"unknown":1', b',"unknown":"%b"' % (b"x" * 20_000)):
-        body = b'{"message":{"tenant_id":"acme","message_type":"chat","payload":%b},"request_id":"r-1"%b}' % (text, more)
+        body = (
+            b'{"message":{"tenant_id":"acme","message_type":"chat","payload":%b},"request_id":"r-1"%b}'
+            % (text, more)
+        )
         assert isinstance(read(a_message(body)).asked, Fault)
 
 
-def test_a_number_of_more_digits_than_python_reads_is_refused_by_name_and_a_text_of_digits_is_none() -> None:
+def test_a_number_of_more_digits_than_python_reads_is_refused_by_name_and_a_text_of_digits_is_none() -> (
+    None
+):
     body = b'{"message":{"tenant_id":"acme","message_type":"chat","payload":%b},"request_id":"r-1"}'
     refused = read(a_message(body % (b"1" * (MAX_DIGITS + 1)))).asked
     assert isinstance(refused, Fault)
     assert refused.field == "message.payload"
     assert a_request(b"1" * MAX_DIGITS).payload == RawJson(b"1" * MAX_DIGITS)
     assert a_request(b'"%b"' % (b"1" * 9000)).payload is not None
-    assert [has_endless_number(b"[" * before + b"1" * MAX_DIGITS + b"1") for before in (0, 1, 17, 4095, 4096, 4097)] == [True] * 6
+    assert [
+        has_endless_number(b"[" * before + b"1" * MAX_DIGITS + b"1")
+        for before in (0, 1, 17, 4095, 4096, 4097)
+    ] == [True] * 6
 
 
 def test_payloads_are_the_same_by_value_and_requests_by_their_digits_too() -> None:
     large = b"[18446744073709551616]"
-    same = ((b'{"a":1,"b":[1.0]}', b'{ "b":[1.00], "a":1}'), (b'"\\u00e9"', '"é"'.encode()), (large, b"[ 18446744073709551616 ]"))
+    same = (
+        (b'{"a":1,"b":[1.0]}', b'{ "b":[1.00], "a":1}'),
+        (b'"\\u00e9"', '"é"'.encode()),
+        (large, b"[ 18446744073709551616 ]"),
+    )
     for one, other in same:
         assert is_same_payload(RawJson(one), RawJson(other))
-    differ = ((large, b"[18446744073709551617]"), (b"[true]", b"[1]"), (b"[1e999]", b"[2e999]"), (b"[1e999]", b"[null]"))
+    differ = (
+        (large, b"[18446744073709551617]"),
+        (b"[true]", b"[1]"),
+        (b"[1e999]", b"[2e999]"),
+        (b"[1e999]", b"[null]"),
+    )
     for one, other in differ:
         assert not is_same_payload(RawJson(one), RawJson(other)), (one, other)
     as_python_writes_it = json.dumps(json.loads(b"[0.1234567890123456789012345]")).encode()
     assert is_same_payload(RawJson(as_python_writes_it), RawJson(b"[0.1234567890123456789012345]"))
-    for payload, other in ((b"0.1234567890123456789", b"0.1234567890123456788"), (b"1e-999", b"0.0"), (b"1e99999999999999999999", b"1")):
+    for payload, other in (
+        (b"0.1234567890123456789", b"0.1234567890123456788"),
+        (b"1e-999", b"0.0"),
+        (b"1e99999999999999999999", b"1"),
+    ):
         assert not is_same(b'{"payload":%b}' % payload, b'{"payload":%b}' % other)
 
 
 def test_a_request_is_the_same_as_itself_with_its_keys_turned_round() -> None:
     for text in SAMPLES.values():
-        one, other = b'{"request_id":"r","message":{"payload":%b}}' % text, b'{"message":{"payload": %b },"request_id":"r"}' % text
+        one, other = (
+            b'{"request_id":"r","message":{"payload":%b}}' % text,
+            b'{"message":{"payload": %b },"request_id":"r"}' % text,
+        )
         assert is_same(one, other)
         assert is_same(b"\n" + one, other)
 
 
 def test_a_provider_gets_the_parameters_that_were_sent() -> None:
     for text in iterate_json(300, 7, write_object):
-        request = read_provider_request(b'{"provider_id":"echo","tenant_id":"acme","body":"x","parameters":%b}' % text, {})
+        request = read_provider_request(
+            b'{"provider_id":"echo","tenant_id":"acme","body":"x","parameters":%b}' % text, {}
+        )
         data = call_bytes(request, {})
         assert find_part(data, "parameters") == text
         assert read_invocation(data, {}).parameters == json.loads(text)

@@ -1,4 +1,6 @@
-"""Results of workers: three forms, one ExecResult; what cannot be taken is a Fault that names its place."""
+"""Results of workers: three forms, one ExecResult; what cannot be taken is a Fault that names its
+place.
+"""
 
 import orjson
 import pytest
@@ -47,7 +49,11 @@ def test_what_its_assignment_may_fill_is_left_open() -> None:
 @pytest.mark.parametrize("name", ["status", "latency_ms", "cost"])
 def test_a_required_field_is_named_when_it_is_missing(name: str) -> None:
     fault = refused(a_result(**{name: None}))
-    assert (fault.code, fault.message, fault.field) == ("SCHEMA_VALIDATION_FAILED", f"Missing required field: {name}", name)
+    assert (fault.code, fault.message, fault.field) == (
+        "SCHEMA_VALIDATION_FAILED",
+        f"Missing required field: {name}",
+        name,
+    )
 
 
 def test_one_of_the_two_ids_is_enough_and_none_is_not() -> None:
@@ -64,13 +70,44 @@ def test_four_statuses_are_legal(status: str) -> None:
 @pytest.mark.parametrize(
     ("field", "value"),
     [("status", value) for value in ("done", "Success", 1, ["success"])]
-    + [("latency_ms", value) for value in (-1, -0.5, True, "812", MAX_LATENCY_MS + 1, float(MAX_LATENCY_MS + 1), 2**53 + 1, 2**63, 1e300)]
-    + [("cost", value) for value in (-0.01, False, "0.1", {}, 1_000_000_001, 1e9 + 0.001, 9.99e28, 1.7e308)]
+    + [
+        ("latency_ms", value)
+        for value in (
+            -1,
+            -0.5,
+            True,
+            "812",
+            MAX_LATENCY_MS + 1,
+            float(MAX_LATENCY_MS + 1),
+            2**53 + 1,
+            2**63,
+            1e300,
+        )
+    ]
+    + [
+        ("cost", value)
+        for value in (-0.01, False, "0.1", {}, 1_000_000_001, 1e9 + 0.001, 9.99e28, 1.7e308)
+    ]
     + [
         ("timestamp", value)
-        for value in (-5, "2024-01-01", True, 1.5, 1_700_000_000, STORED_MS - 40 * DAY_MS - 1, STORED_MS + DAY_MS + 1, 2**63 - 1)
+        for value in (
+            -5,
+            "2024-01-01",
+            True,
+            1.5,
+            1_700_000_000,
+            STORED_MS - 40 * DAY_MS - 1,
+            STORED_MS + DAY_MS + 1,
+            2**63 - 1,
+        )
     ]
-    + [("job", "chat"), ("provider_id", 7), ("tenant_id", "a b"), ("tenant_id", "_shared"), ("error_message", {})]
+    + [
+        ("job", "chat"),
+        ("provider_id", 7),
+        ("tenant_id", "a b"),
+        ("tenant_id", "_shared"),
+        ("error_message", {}),
+    ]
     + [("error_code", value) for value in (True, [], {})],
 )
 def test_a_field_of_the_wrong_kind_is_named(field: str, value: object) -> None:
@@ -81,21 +118,31 @@ def test_a_field_of_the_wrong_kind_is_named(field: str, value: object) -> None:
 @pytest.mark.parametrize("name", ["assignment_id", "request_id", "trace_id", "msg_id"])
 @pytest.mark.parametrize("value", ["a b", "x" * 129, 7, "\n"])
 def test_an_id_that_is_not_opaque_is_a_correlation_fault(name: str, value: object) -> None:
-    assert (refused(a_result(**{name: value})).code, refused(a_result(**{name: value})).field) == ("CORRELATION_FIELDS_INVALID", name)
+    assert (refused(a_result(**{name: value})).code, refused(a_result(**{name: value})).field) == (
+        "CORRELATION_FIELDS_INVALID",
+        name,
+    )
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
 def test_a_number_that_is_not_finite_is_refused(number: str) -> None:
-    assert refused(sent(orjson.dumps(a_body()).replace(b"0.0123", number.encode()))).code == "SCHEMA_VALIDATION_FAILED"
+    assert (
+        refused(sent(orjson.dumps(a_body()).replace(b"0.0123", number.encode()))).code
+        == "SCHEMA_VALIDATION_FAILED"
+    )
 
 
 def test_an_infinite_cost_in_protobuf_is_refused() -> None:
     for cost in (float("inf"), float("nan"), -1.0):
-        data = result_pb2.ExecResult(assignment_id="a", status="success", cost=cost).SerializeToString()
+        data = result_pb2.ExecResult(
+            assignment_id="a", status="success", cost=cost
+        ).SerializeToString()
         assert refused(sent(data)).field == "cost"
 
 
-@pytest.mark.parametrize(("given", "read"), [(812.5, 813), (812.49, 812), (0, 0), (0.49999999999999994, 0)])
+@pytest.mark.parametrize(
+    ("given", "read"), [(812.5, 813), (812.49, 812), (0, 0), (0.49999999999999994, 0)]
+)
 def test_milliseconds_are_rounded_half_up(given: float, read: int) -> None:
     assert taken(a_result(latency_ms=given)).latency_ms == read
     assert taken(a_result(timestamp=STORED_MS + 1.5)).timestamp == STORED_MS + 2
@@ -109,13 +156,21 @@ def test_a_result_at_its_bounds_is_taken(timestamp: int) -> None:
 
 def test_the_bounds_of_cost_and_time_are_settings() -> None:
     assert taken(a_result(cost=2e9), max_cost=2e9).cost == 2e9
-    assert refused(a_result(cost=2.5), max_cost=2).message == "Invalid field: cost must be a number from 0 to 2"
+    assert (
+        refused(a_result(cost=2.5), max_cost=2).message
+        == "Invalid field: cost must be a number from 0 to 2"
+    )
     assert taken(a_result(timestamp=1), max_timestamp_age_ms=STORED_MS).timestamp == 1
-    assert taken(a_result(timestamp=2 * STORED_MS), max_timestamp_ahead_ms=STORED_MS).timestamp == 2 * STORED_MS
+    assert (
+        taken(a_result(timestamp=2 * STORED_MS), max_timestamp_ahead_ms=STORED_MS).timestamp
+        == 2 * STORED_MS
+    )
     assert refused(a_result(timestamp=2**63), max_timestamp_ahead_ms=2**64).field == "timestamp"
 
 
-@pytest.mark.parametrize("fields", [{"latency_ms": 2**53 + 1}, {"cost": 9.99e28}, {"timestamp": 2**63 - 1}])
+@pytest.mark.parametrize(
+    "fields", [{"latency_ms": 2**53 + 1}, {"cost": 9.99e28}, {"timestamp": 2**63 - 1}]
+)
 @pytest.mark.parametrize("form", ["json", "protobuf", "envelope"])
 def test_a_bound_holds_in_every_form(form: str, fields: dict[str, float]) -> None:
     assert refused(in_every_form(**fields)[form]).field == next(iter(fields))
@@ -128,15 +183,25 @@ def test_the_time_defaults_to_the_stream_time_on_either_wire() -> None:
 
 
 def test_in_protobuf_an_absent_number_is_zero_and_an_empty_text_is_absent() -> None:
-    result = taken(sent(result_pb2.ExecResult(assignment_id="a", status="success").SerializeToString()))
-    assert (result.latency_ms, result.cost, result.provider_id, result.request_id) == (0, 0.0, None, None)
+    result = taken(
+        sent(result_pb2.ExecResult(assignment_id="a", status="success").SerializeToString())
+    )
+    assert (result.latency_ms, result.cost, result.provider_id, result.request_id) == (
+        0,
+        0.0,
+        None,
+        None,
+    )
 
 
 def test_a_cost_is_never_minus_zero() -> None:
     assert str(taken(a_result(cost=-0.0)).cost) == "0.0"
 
 
-@pytest.mark.parametrize(("code", "text"), [(1001, "1001"), (1001.0, "1001"), (4.5, "4.5"), ("E7", "E7"), ("", None), (None, None)])
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [(1001, "1001"), (1001.0, "1001"), (4.5, "4.5"), ("E7", "E7"), ("", None), (None, None)],
+)
 def test_a_numeric_error_code_reads_as_its_text(code: object, text: str | None) -> None:
     assert taken(a_result(error_code=code)).error_code == text
 
@@ -159,7 +224,10 @@ def test_the_payload_fills_headers_that_are_empty_or_malformed() -> None:
 def test_what_stands_at_the_top_of_an_envelope_wins() -> None:
     body = {"kind": "exec_result", "tenant_id": "top", "version": "1", "data": a_body(version="2")}
     assert taken(a_message(body)).tenant_id == "top"
-    assert refused(a_message({"kind": "exec_result", "data": a_body(schema_version="2")})).code == "VERSION_UNSUPPORTED"
+    assert (
+        refused(a_message({"kind": "exec_result", "data": a_body(schema_version="2")})).code
+        == "VERSION_UNSUPPORTED"
+    )
 
 
 def test_an_envelope_of_another_kind_or_without_data_is_no_result() -> None:
@@ -192,8 +260,12 @@ def test_violations_are_told_and_do_not_stop_a_result() -> None:
 
 
 def test_violations_are_told_of_a_result_that_is_refused_too() -> None:
-    assert read_result(a_result({"version": "2", "Nats-Msg-Id": "n"})).violations == (("version", "unsupported"),)
-    assert read_result(a_message(b"junk", {"trace_id": "t"})).violations == (("Nats-Msg-Id", "missing"),)
+    assert read_result(a_result({"version": "2", "Nats-Msg-Id": "n"})).violations == (
+        ("version", "unsupported"),
+    )
+    assert read_result(a_message(b"junk", {"trace_id": "t"})).violations == (
+        ("Nats-Msg-Id", "missing"),
+    )
 
 
 def test_strict_turns_a_violation_into_a_fault() -> None:
@@ -201,7 +273,9 @@ def test_strict_turns_a_violation_into_a_fault() -> None:
     assert taken(a_result(GOOD_HEADERS), strict=True)
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"[]", b"{", b"\x00\xff", b"null", b"{" * 5000, b"\xff\xff\xff"])
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", b"[]", b"{", b"\x00\xff", b"null", b"{" * 5000, b"\xff\xff\xff"]
+)
 def test_what_is_neither_json_nor_protobuf_is_refused_when_decoding(data: bytes) -> None:
     assert refused(sent(data)).stage == "decode"
 
@@ -209,8 +283,13 @@ def test_what_is_neither_json_nor_protobuf_is_refused_when_decoding(data: bytes)
 def test_truncated_protobuf_and_protobuf_of_another_message_are_refused() -> None:
     whole = in_every_form()["protobuf"].data
     assert refused(sent(whole[:-3])).stage == "decode"
-    assert refused(sent(a_protobuf())).code in {"CORRELATION_FIELDS_INVALID", "SCHEMA_VALIDATION_FAILED"}
-    assert refused(sent(flow_pb2.RouteDecision(provider_id="openai", reason="x").SerializeToString())).field
+    assert refused(sent(a_protobuf())).code in {
+        "CORRELATION_FIELDS_INVALID",
+        "SCHEMA_VALIDATION_FAILED",
+    }
+    assert refused(
+        sent(flow_pb2.RouteDecision(provider_id="openai", reason="x").SerializeToString())
+    ).field
 
 
 def test_json_behind_white_space_is_tried_after_protobuf() -> None:
@@ -226,7 +305,12 @@ def test_size_and_depth_are_refused_in_either_encoding() -> None:
 @pytest.mark.parametrize("form", ["json", "protobuf", "envelope"])
 def test_a_dead_letter_is_told_the_ids_of_any_form(form: str) -> None:
     seen = extract_ids(in_every_form()[form], RESULT)
-    assert seen == {"assignment_id": ASSIGNED, "request_id": "r-1", "tenant_id": "acme", "trace_id": "t-1"}
+    assert seen == {
+        "assignment_id": ASSIGNED,
+        "request_id": "r-1",
+        "tenant_id": "acme",
+        "trace_id": "t-1",
+    }
 
 
 def test_a_dead_letter_is_told_the_ids_of_an_ack_and_of_a_decide_request_as_before() -> None:

@@ -60,9 +60,13 @@ def changed(**paths: Any) -> dict[str, Any]:
         (changed(allOf=[*BASE["allOf"], {"required": ["d"]}]), [BROKEN], [BROKEN]),
     ],
 )
-def test_a_change_breaks_those_who_write_or_those_who_read(new: dict[str, Any], received: list[str], sent: list[str]) -> None:
+def test_a_change_breaks_those_who_write_or_those_who_read(
+    new: dict[str, Any], received: list[str], sent: list[str]
+) -> None:
     for direction, kinds in ((RECEIVED, received), (SENT, sent)):
-        assert [change.kind for change in compare_schemas(BASE, new, direction, "m")] == kinds, direction
+        assert [change.kind for change in compare_schemas(BASE, new, direction, "m")] == kinds, (
+            direction
+        )
 
 
 @pytest.mark.parametrize("shape", build_shapes().values(), ids=build_shapes())
@@ -74,4 +78,7 @@ def test_a_schema_does_not_differ_from_itself_and_no_field_of_it_goes_unseen(sha
         for name in form["properties"]:
             other = copy.deepcopy(schema)
             del (other["oneOf"][place] if "oneOf" in other else other)["properties"][name]
-            assert BROKEN in {change.kind for change in compare_schemas(schema, other, shape.direction, shape.name)}
+            assert BROKEN in {
+                change.kind
+                for change in compare_schemas(schema, other, shape.direction, shape.name)
+            }

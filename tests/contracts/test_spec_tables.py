@@ -1,4 +1,6 @@
-"""The specifications' tables as data: each is held by a test, and what is settled otherwise stands in contracts.md with its reason."""
+"""The specifications' tables as data: each is held by a test, and what is settled otherwise stands
+in contracts.md with its reason.
+"""
 
 import re
 from pathlib import Path
@@ -49,7 +51,13 @@ def test_every_type_is_known(name: str) -> None:
 
 
 def test_a_field_that_is_missing_empty_or_of_another_type_is_found() -> None:
-    letter = {"original_subject": "s", "msg_id": "", "reason": "none", "error_code": "VALIDATION_FAILED", "message": {"id": "m"}}
+    letter = {
+        "original_subject": "s",
+        "msg_id": "",
+        "reason": "none",
+        "error_code": "VALIDATION_FAILED",
+        "message": {"id": "m"},
+    }
     assert find_faults("dead_letter", letter) == [
         "timestamp: is missing",
         "message.subject: is missing",

@@ -8,12 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.usage import ADJUSTMENT_TYPE, UsageEvent, assignment_identity, decimal, derive_identity, identity, usage_bytes
+from router.contracts.usage import (
+    ADJUSTMENT_TYPE,
+    UsageEvent,
+    assignment_identity,
+    decimal,
+    derive_identity,
+    identity,
+    usage_bytes,
+)
 from router.contracts.usage_cost import UsageCost, read_usage_cost
 
 
 def an_event(**fields: object) -> UsageEvent:
-    known = {"tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "latency_ms": 812, "cost": 0.5}
+    known = {
+        "tenant_id": "acme",
+        "provider_id": "openai",
+        "event_type": "chat",
+        "latency_ms": 812,
+        "cost": 0.5,
+    }
     return UsageEvent(**{**known, "status": "success", "timestamp": 17, **fields})
 
 
@@ -25,10 +39,16 @@ def test_fields_stand_in_the_order_of_the_contract() -> None:
 
 
 def test_what_is_absent_is_left_out() -> None:
-    assert list(orjson.loads(usage_bytes(an_event(request_id="r"))))[-2:] == ["timestamp", "request_id"]
+    assert list(orjson.loads(usage_bytes(an_event(request_id="r"))))[-2:] == [
+        "timestamp",
+        "request_id",
+    ]
 
 
-@pytest.mark.parametrize(("cost", "text"), [(0.0, "0.0"), (3.0, "3.0"), (1e-7, "1.0e-07"), (1e22, "1.0e+22"), (1.5e-9, "1.5e-09")])
+@pytest.mark.parametrize(
+    ("cost", "text"),
+    [(0.0, "0.0"), (3.0, "3.0"), (1e-7, "1.0e-07"), (1e22, "1.0e+22"), (1.5e-9, "1.5e-09")],
+)
 def test_a_cost_has_a_decimal_point(cost: float, text: str) -> None:
     assert decimal(cost) == text
     assert b'"cost":' + text.encode() + b"," in usage_bytes(an_event(cost=cost))
@@ -43,27 +63,60 @@ def test_a_cost_reads_back_as_it_was(cost: float) -> None:
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
 
 
-@given(st.floats(min_value=0, allow_infinity=False, allow_nan=False), texts, st.none() | texts, st.booleans())
-def test_the_bytes_are_those_of_the_fields_one_by_one(cost: float, text: str, trace_id: str | None, is_correlated: bool) -> None:
-    event = an_event(provider_id=text, cost=cost, trace_id=trace_id, assignment_id="a", is_correlated=is_correlated)
+@given(
+    st.floats(min_value=0, allow_infinity=False, allow_nan=False),
+    texts,
+    st.none() | texts,
+    st.booleans(),
+)
+def test_the_bytes_are_those_of_the_fields_one_by_one(
+    cost: float, text: str, trace_id: str | None, is_correlated: bool
+) -> None:
+    event = an_event(
+        provider_id=text,
+        cost=cost,
+        trace_id=trace_id,
+        assignment_id="a",
+        is_correlated=is_correlated,
+    )
     trace = {"trace_id": trace_id} if trace_id is not None else {}
     mark = {} if is_correlated else {"correlated": False}
-    usual = {"version": "1", "tenant_id": "acme", "provider_id": text, "event_type": "chat", "latency_ms": 812}
-    body = {**usual, "cost": orjson.Fragment(decimal(cost)), "status": "success", "timestamp": 17, **trace, "assignment_id": "a", **mark}
+    usual = {
+        "version": "1",
+        "tenant_id": "acme",
+        "provider_id": text,
+        "event_type": "chat",
+        "latency_ms": 812,
+    }
+    body = {
+        **usual,
+        "cost": orjson.Fragment(decimal(cost)),
+        "status": "success",
+        "timestamp": 17,
+        **trace,
+        "assignment_id": "a",
+        **mark,
+    }
     assert usage_bytes(event) == orjson.dumps(body)
 
 
 def test_the_identity_is_computed_from_the_body() -> None:
     event = an_event(assignment_id='a"\\', request_id="r")
     body = json.loads(usage_bytes(event))
-    array = json.dumps([body["tenant_id"], body["assignment_id"], body["status"]], separators=(",", ":"))
+    array = json.dumps(
+        [body["tenant_id"], body["assignment_id"], body["status"]], separators=(",", ":")
+    )
     assert identity(event) == "usage:" + hashlib.sha256(array.encode()).hexdigest()[:32]
 
 
 def test_the_identity_is_that_of_one_outcome_of_one_assignment() -> None:
     first = identity(an_event(assignment_id="a", request_id="r"))
     assert first == identity(an_event(assignment_id="a", cost=9.0, timestamp=3))
-    others = [an_event(assignment_id="b"), an_event(assignment_id="a", status="error"), an_event(assignment_id="a", tenant_id="b")]
+    others = [
+        an_event(assignment_id="b"),
+        an_event(assignment_id="a", status="error"),
+        an_event(assignment_id="a", tenant_id="b"),
+    ]
     assert first not in {identity(event) for event in [*others, an_event(request_id="r")]}
 
 
@@ -72,14 +125,25 @@ def test_an_identity_that_the_router_made_stands_in_the_body_and_holds() -> None
     event = an_event(assignment_id="a", event_id=made)
     assert identity(event) == made == orjson.loads(usage_bytes(event))["event_id"]
     assert made == identity(an_event(assignment_id="a", event_id=made, status="error"))
-    assert made not in {identity(an_event(assignment_id="a")), assignment_identity("b", "a"), assignment_identity("acme", "b")}
+    assert made not in {
+        identity(an_event(assignment_id="a")),
+        assignment_identity("b", "a"),
+        assignment_identity("acme", "b"),
+    }
 
 
 def test_an_adjustment_has_a_signed_cost_and_settles_under_its_own_identity() -> None:
     made = derive_identity("adjustment", "held", "usage:1")
-    event = an_event(cost=-2.5e-9, event_type=ADJUSTMENT_TYPE, event_id=made, adjustment="held", adjusts=assignment_identity("acme", "a"))
+    event = an_event(
+        cost=-2.5e-9,
+        event_type=ADJUSTMENT_TYPE,
+        event_id=made,
+        adjustment="held",
+        adjusts=assignment_identity("acme", "a"),
+    )
     cost = read_usage_cost(usage_bytes(event))
-    assert cost == UsageCost("acme", "openai", None, made, -3, True, "held", None)  # half up, away from zero, as silver rounds
+    # half up, away from zero, as silver rounds
+    assert cost == UsageCost("acme", "openai", None, made, -3, True, "held", None)
 
 
 def test_only_an_adjustment_is_below_zero_or_without_a_reference() -> None:
@@ -89,7 +153,13 @@ def test_only_an_adjustment_is_below_zero_or_without_a_reference() -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"adjustment": "gift"}, {"event_type": "chat"}, {"event_id": None}, {"event_id": "m-1"}, {"adjustment": None, "assignment_id": "a"}],
+    [
+        {"adjustment": "gift"},
+        {"event_type": "chat"},
+        {"event_id": None},
+        {"event_id": "m-1"},
+        {"adjustment": None, "assignment_id": "a"},
+    ],
 )
 def test_what_only_looks_like_an_adjustment_is_no_event(wrong: dict[str, str | None]) -> None:
     made = derive_identity("adjustment", "bill", "acme", "1")
@@ -99,7 +169,9 @@ def test_what_only_looks_like_an_adjustment_is_no_event(wrong: dict[str, str | N
 
 
 def test_an_event_with_an_identity_of_its_own_ends_its_reservation_by_itself() -> None:
-    named = read_usage_cost(usage_bytes(an_event(assignment_id="a", event_id=assignment_identity("acme", "a"))))
+    named = read_usage_cost(
+        usage_bytes(an_event(assignment_id="a", event_id=assignment_identity("acme", "a")))
+    )
     derived = read_usage_cost(usage_bytes(an_event(assignment_id="a")))
     assert named is not None
     assert derived is not None

@@ -13,11 +13,16 @@ def test_a_record_is_read_as_it_was_written() -> None:
 
 
 def test_equal_documents_have_one_hash_whatever_the_order_of_their_keys() -> None:
-    assert document_hash({"a": 1, "b": {"c": 2, "d": 3}}) == document_hash({"b": {"d": 3, "c": 2}, "a": 1})
+    assert document_hash({"a": 1, "b": {"c": 2, "d": 3}}) == document_hash(
+        {"b": {"d": 3, "c": 2}, "a": 1}
+    )
     assert document_hash({"a": 1}) != document_hash({"a": 2})
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"\xff", b'{"version": "1"}', b"[" * 100_000, b'{"document":' * 5000])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"{}", b"\xff", b'{"version": "1"}', b"[" * 100_000, b'{"document":' * 5000],
+)
 def test_bytes_of_another_form_are_no_record(data: bytes) -> None:
     with pytest.raises(Poison):
         read_record(data)

@@ -15,14 +15,32 @@ from router.work.model import make_marked_event, make_usage_effect
 from tests.support.requests import GOOD_HEADERS, a_message
 from tests.support.workers import ACKS, RESULTS, a_body, in_every_form
 
-NAMES = sorted({*ExecResult.__struct_fields__, *ExecAssignmentAck.__struct_fields__, *Heartbeat.__struct_fields__})
-scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=6)
-words = st.sampled_from(["", "acme", "1", "2", "success", "accepted", "exec_result", "busy", "a b", "x" * 300])
-fields = st.sampled_from([*NAMES, "job", "type", "kind", "data", "version", "schema_version"]) | st.text(max_size=4)
+NAMES = sorted(
+    {
+        *ExecResult.__struct_fields__,
+        *ExecAssignmentAck.__struct_fields__,
+        *Heartbeat.__struct_fields__,
+    }
+)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=6)
+)
+words = st.sampled_from(
+    ["", "acme", "1", "2", "success", "accepted", "exec_result", "busy", "a b", "x" * 300]
+)
+fields = st.sampled_from(
+    [*NAMES, "job", "type", "kind", "data", "version", "schema_version"]
+) | st.text(max_size=4)
 objects = st.deferred(lambda: st.dictionaries(fields, values, max_size=6))
 values = scalars | words | st.lists(scalars, max_size=2) | objects
 texts = words | st.text(max_size=10) | st.text(st.characters(categories=["Cs", "Cc"]), max_size=4)
-headers = st.dictionaries(st.sampled_from([*GOOD_HEADERS, "traceparent", "cp_phase"]) | texts, texts, max_size=6)
+headers = st.dictionaries(
+    st.sampled_from([*GOOD_HEADERS, "traceparent", "cp_phase"]) | texts, texts, max_size=6
+)
 
 
 def is_sound(message: Message, *, strict: bool = False) -> None:
@@ -37,12 +55,16 @@ def is_sound(message: Message, *, strict: bool = False) -> None:
 
 
 @given(st.binary(max_size=80), headers, st.booleans(), st.sampled_from([RESULTS, ACKS]))
-def test_any_bytes_are_read(data: bytes, given_headers: dict[str, str], strict: bool, subject: str) -> None:
+def test_any_bytes_are_read(
+    data: bytes, given_headers: dict[str, str], strict: bool, subject: str
+) -> None:
     is_sound(a_message(data, given_headers, subject=subject), strict=strict)
 
 
 @given(objects, headers, st.booleans())
-def test_any_object_is_read(body: dict[str, object], given_headers: dict[str, str], strict: bool) -> None:
+def test_any_object_is_read(
+    body: dict[str, object], given_headers: dict[str, str], strict: bool
+) -> None:
     is_sound(a_message(orjson.dumps(body), given_headers, subject=RESULTS), strict=strict)
 
 

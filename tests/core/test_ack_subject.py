@@ -20,7 +20,9 @@ def test_the_fields_are_read_with_a_domain_and_without(subject: str) -> None:
     assert subject.split(".")[find_stream(len(subject.split(".")))] == "ORDERS"
 
 
-@pytest.mark.parametrize("subject", ["", "_INBOX.a.b", "$JS.ACK.ORDERS.worker.x.10.12.1700000000123456789.5"])
+@pytest.mark.parametrize(
+    "subject", ["", "_INBOX.a.b", "$JS.ACK.ORDERS.worker.x.10.12.1700000000123456789.5"]
+)
 def test_what_is_no_such_subject_is_an_error(subject: str) -> None:
     with pytest.raises((ValueError, IndexError, TypeError)):
         parse_ack_subject(subject)

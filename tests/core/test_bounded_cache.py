@@ -5,7 +5,12 @@ import gc
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.core.bounded_cache import CLEANUP_INTERVAL_S, MAX_REMOVED_PER_CALL, BoundedCache, weight_of
+from router.core.bounded_cache import (
+    CLEANUP_INTERVAL_S,
+    MAX_REMOVED_PER_CALL,
+    BoundedCache,
+    weight_of,
+)
 
 TTL_S = 10.0
 
@@ -29,7 +34,9 @@ def test_what_is_held_follows_what_is_kept() -> None:
 
 
 def test_nothing_that_is_kept_is_in_the_collectors_sight() -> None:
-    """It looks through the young ones as soon as there are enough of them: what stays for minutes must not be among them."""
+    """It looks through the young ones as soon as there are enough of them: what stays for minutes
+    must not be among them.
+    """
     memory: BoundedCache[str, str] = BoundedCache(1_000_000)
     gc.collect()
     gc.disable()
@@ -74,7 +81,12 @@ def test_a_value_whose_time_is_over_already_is_no_trouble() -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(("put", "get", "remove")), st.integers(0, 20), st.floats(0.0, 3.0), st.sampled_from((1.0, TTL_S))),
+    st.tuples(
+        st.sampled_from(("put", "get", "remove")),
+        st.integers(0, 20),
+        st.floats(0.0, 3.0),
+        st.sampled_from((1.0, TTL_S)),
+    ),
     max_size=200,
 )
 
@@ -94,7 +106,7 @@ def test_no_value_goes_before_its_time(steps: list[tuple[str, int, float, float]
         assert memory.get(key, now) == (value if until > now else None)
 
 
-# -- owners and weights -------------------------------------------------------------------------------------------------
+# -- owners and weights ----------------------------------------------------------------------------
 
 
 def test_an_owner_that_floods_takes_no_room_from_one_that_holds_little() -> None:
@@ -125,8 +137,15 @@ def test_a_value_that_weighs_more_counts_as_several() -> None:
     assert (weight_of({"a": "b"}), weight_of({"a": "b" * 10_000})) == (1, 10)
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.integers(1, 5), st.booleans()), max_size=200))
-def test_whatever_is_kept_and_forgotten_the_weights_are_right(steps: list[tuple[int, str, int, bool]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 30), st.sampled_from("abc"), st.integers(1, 5), st.booleans()),
+        max_size=200,
+    )
+)
+def test_whatever_is_kept_and_forgotten_the_weights_are_right(
+    steps: list[tuple[int, str, int, bool]],
+) -> None:
     memory: BoundedCache[int, int] = BoundedCache(20)
     weights: dict[int, int] = {}
     for number, (key, owner, weight, is_kept) in enumerate(steps):

@@ -91,7 +91,11 @@ def test_enough_successful_probes_close_it() -> None:
     a.succeed()
     assert a.state == "half_open"
     a.succeed()
-    assert (a.state, a.breaker.snapshot.opened_at_ms, a.changes[-1]) == ("closed", None, "half_open>closed")
+    assert (a.state, a.breaker.snapshot.opened_at_ms, a.changes[-1]) == (
+        "closed",
+        None,
+        "half_open>closed",
+    )
     assert a.breaker.snapshot.error_rate == 0
 
 
@@ -129,7 +133,11 @@ def test_a_call_begun_before_the_opening_says_nothing_of_the_probes() -> None:
 def test_who_left_counts_as_neither() -> None:
     a = TimedBreaker(failure_threshold=1)
     a.breaker.release(a.acquire())
-    assert (a.breaker.snapshot.failure_count, a.breaker.snapshot.error_rate, a.state) == (0, 0, "closed")
+    assert (a.breaker.snapshot.failure_count, a.breaker.snapshot.error_rate, a.state) == (
+        0,
+        0,
+        "closed",
+    )
 
 
 def test_an_outcome_counts_once() -> None:

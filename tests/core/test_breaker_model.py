@@ -14,7 +14,8 @@ FAILURES, SUCCESSES, PROBES, TIMEOUT_S = 3, 2, 2, 60.0
 
 
 class BreakerMachine(RuleBasedStateMachine):
-    leases: Bundle[tuple[CallPermit, int, float]] = Bundle("leases")  # with the model's era, and when it ends
+    # with the model's era, and when it ends
+    leases: Bundle[tuple[CallPermit, int, float]] = Bundle("leases")
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +56,10 @@ class BreakerMachine(RuleBasedStateMachine):
             self.out.append((permit, ends))
         return permit, self.era, ends
 
-    @rule(given=consumes(leases), what=st.sampled_from(["record_success", "record_failure", "release"]))
+    @rule(
+        given=consumes(leases),
+        what=st.sampled_from(["record_success", "record_failure", "release"]),
+    )
     def end(self, given: tuple[CallPermit, int, float], what: str) -> None:
         permit, era, ends = given
         if what == "record_success":

@@ -16,7 +16,9 @@ def refused(waited_for: asyncio.Future[str]) -> None:
     waited_for.set_exception(ConnectionRefusedError())
 
 
-async def cancelled_when_it_ends(end: Ended, keep: Callable[[Awaitable[str]], Awaitable[str]]) -> asyncio.Task[str]:
+async def cancelled_when_it_ends(
+    end: Ended, keep: Callable[[Awaitable[str]], Awaitable[str]]
+) -> asyncio.Task[str]:
     """A library's wait that ends, and is cancelled, in one turn of the loop."""
     waited_for: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 

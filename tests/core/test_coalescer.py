@@ -48,10 +48,18 @@ async def test_a_queue_hands_out_the_oldest_and_waits_only_for_the_first() -> No
     await asyncio.sleep(0)
     for item in range(5):
         queue.add(item)
-    assert [await taking, await queue.take(2), len(queue), queue.take_all(), queue.take_all()] == [[0, 1], [2, 3], 1, [4], []]
+    assert [await taking, await queue.take(2), len(queue), queue.take_all(), queue.take_all()] == [
+        [0, 1],
+        [2, 3],
+        1,
+        [4],
+        [],
+    ]
 
 
-async def test_what_is_added_while_a_batch_is_worked_on_is_the_next_one_and_each_item_gets_its_result() -> None:
+async def test_what_is_added_while_a_batch_is_worked_on_is_the_next_one_and_each_item_gets_its_result() -> (
+    None
+):
     commit = SlowCommit()
     commits: GroupCommit[int, str] = GroupCommit(commit)
     async with running(commits):
@@ -59,7 +67,9 @@ async def test_what_is_added_while_a_batch_is_worked_on_is_the_next_one_and_each
         await until(lambda: commit.batches)
         later = [commits.add(item) for item in (2, 3, 4)]
         commit.go.set()
-        results = await asyncio.gather(*(_result(one) for one in (first, *later)), return_exceptions=True)
+        results = await asyncio.gather(
+            *(_result(one) for one in (first, *later)), return_exceptions=True
+        )
     assert [str(one) for one in results] == ["stored 0", "stored 2", "3", "stored 4"]
     assert commit.batches == [[0], [2, 3, 4]]
 

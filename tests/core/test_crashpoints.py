@@ -1,4 +1,6 @@
-"""A crash point is nothing until the environment names it; then the process ends at that pass, unflushed."""
+"""A crash point is nothing until the environment names it; then the process ends at that pass,
+unflushed.
+"""
 
 import os
 import subprocess
@@ -8,7 +10,10 @@ import pytest
 
 from router.core.crashpoints import KILLED_EXIT_CODE
 
-PASSES = "from router.core.crashpoints import crashpoint\nfor name in 'aba': crashpoint(name)\nprint('alive', flush=True)"
+PASSES = (
+    "from router.core.crashpoints import crashpoint\nfor name in 'aba': crashpoint(name)\n"
+    "print('alive', flush=True)"
+)
 SENT = (
     "import asyncio\nfrom router.core.crashpoints import crashpoint_sent\n"
     "async def main():\n"
@@ -19,11 +24,18 @@ SENT = (
 
 
 def run(program: str, point: str) -> tuple[int, str]:
-    ended = subprocess.run([sys.executable, "-c", program], env={**os.environ, "CRASHPOINT": point}, capture_output=True, text=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "CRASHPOINT": point},
+        capture_output=True,
+        text=True,
+    )
     return ended.returncode, ended.stdout
 
 
-@pytest.mark.parametrize(("point", "ending"), [("", (0, "alive\n")), ("c", (0, "alive\n")), ("a:3", (0, "alive\n"))])
+@pytest.mark.parametrize(
+    ("point", "ending"), [("", (0, "alive\n")), ("c", (0, "alive\n")), ("a:3", (0, "alive\n"))]
+)
 def test_the_process_lives_where_no_point_is_reached(point: str, ending: tuple[int, str]) -> None:
     assert run(PASSES, point) == ending
 

@@ -32,7 +32,10 @@ def test_only_the_first_that_comes_counts() -> None:
 
 def test_a_step_is_taken_of_a_value_and_not_of_a_failure() -> None:
     first, second = Deferred[int](), Deferred[int]()
-    doubled, failed = heard(first.map(lambda value: 2 * value)), heard(second.map(lambda value: 2 * value))
+    doubled, failed = (
+        heard(first.map(lambda value: 2 * value)),
+        heard(second.map(lambda value: 2 * value)),
+    )
     away = OSError("away")
     first.resolve(4)
     second.resolve(away)
@@ -51,7 +54,10 @@ def test_one_that_is_converted_ends_with_what_the_step_makes_of_its_value(is_ear
     value, failure, away = Deferred[int](), Deferred[int](), OSError("away")
     if is_early:
         value.resolve(4), failure.resolve(away)
-    doubled, failed = heard(value.convert(lambda value: 2 * value)), heard(failure.convert(lambda value: 2 * value))
+    doubled, failed = (
+        heard(value.convert(lambda value: 2 * value)),
+        heard(failure.convert(lambda value: 2 * value)),
+    )
     value.resolve(4), failure.resolve(away)
     assert (doubled, failed) == ([8], [away])
 

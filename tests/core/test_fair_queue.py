@@ -93,7 +93,9 @@ def test_an_idle_tenant_leaves_nothing_behind() -> None:
     assert (queue.take(), len(queue), queue._tenants, queue._newcomers) == (None, 0, {}, {})
 
 
-def named(queue: FairQueue[str], *items: str, tenant: str = "a", goes_first: bool = False) -> list[bool]:
+def named(
+    queue: FairQueue[str], *items: str, tenant: str = "a", goes_first: bool = False
+) -> list[bool]:
     return [queue.put(tenant, item, 1, goes_first=goes_first) for item in items]
 
 
@@ -113,7 +115,9 @@ def test_of_five_turns_of_a_tenant_one_is_for_those_that_do_not_go_first() -> No
     assert queue.take() is None
 
 
-def test_one_that_goes_first_takes_the_place_of_the_newest_other_of_its_tenant_until_a_fifth_is_left() -> None:
+def test_one_that_goes_first_takes_the_place_of_the_newest_other_of_its_tenant_until_a_fifth_is_left() -> (
+    None
+):
     queue: FairQueue[str] = FairQueue(20, MANY)
     assert named(queue, *"abcdefghijk") == [True] * 10 + [False]
     assert named(queue, "x", tenant="b") == [True]
@@ -143,8 +147,13 @@ def test_a_large_one_takes_no_place_that_is_too_small_for_it() -> None:
 Put = tuple[str, int, bool]
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5 * COST_BYTES), st.booleans())), st.integers(1, 40))
-def test_what_was_put_comes_out_once_in_the_order_of_its_tenant_and_kind(puts: list[Put], places: int) -> None:
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5 * COST_BYTES), st.booleans())),
+    st.integers(1, 40),
+)
+def test_what_was_put_comes_out_once_in_the_order_of_its_tenant_and_kind(
+    puts: list[Put], places: int
+) -> None:
     queue: FairQueue[tuple[str, bool, int]] = FairQueue(places, MANY)
     taken_in = []
     for number, (tenant, size, goes_first) in enumerate(puts):
@@ -158,5 +167,7 @@ def test_what_was_put_comes_out_once_in_the_order_of_its_tenant_and_kind(puts: l
     out = [item for _ in taken_in if (item := queue.take()) is not None]
     assert queue.take() is None
     for kind in product("abc", (True, False)):
-        assert [item for item in out if item[:2] == kind] == [item for item in taken_in if item[:2] == kind]
+        assert [item for item in out if item[:2] == kind] == [
+            item for item in taken_in if item[:2] == kind
+        ]
     assert queue.put("a", ("a", False, 0), 0)

@@ -24,8 +24,12 @@ def test_the_only_place_is_taken_and_given_back() -> None:
     assert len(shares) == 1
 
 
-@given(st.lists(st.tuples(st.booleans(), st.sampled_from("abcde")), max_size=200), st.integers(1, 20))
-def test_no_more_is_held_than_there_is_and_nothing_is_left_of_who_holds_none(steps: list[tuple[bool, str]], places: int) -> None:
+@given(
+    st.lists(st.tuples(st.booleans(), st.sampled_from("abcde")), max_size=200), st.integers(1, 20)
+)
+def test_no_more_is_held_than_there_is_and_nothing_is_left_of_who_holds_none(
+    steps: list[tuple[bool, str]], places: int
+) -> None:
     shares, held = FairSlots(places), dict.fromkeys("abcde", 0)
     for takes, tenant in steps:
         free = places - sum(held.values())
@@ -35,4 +39,7 @@ def test_no_more_is_held_than_there_is_and_nothing_is_left_of_who_holds_none(ste
         elif held[tenant]:
             shares.release(tenant)
             held[tenant] -= 1
-    assert (shares.taken, len(shares)) == (sum(held.values()), sum(count > 0 for count in held.values()))
+    assert (shares.taken, len(shares)) == (
+        sum(held.values()),
+        sum(count > 0 for count in held.values()),
+    )

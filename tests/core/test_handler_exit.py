@@ -23,10 +23,20 @@ class Unspeakable(BaseException):
 
 
 @pytest.mark.parametrize(
-    "exc", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), Stopped(), BaseExceptionGroup("", [Stopped()]), Unspeakable()]
+    "exc",
+    [
+        SystemExit(3),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        Stopped(),
+        BaseExceptionGroup("", [Stopped()]),
+        Unspeakable(),
+    ],
 )
 @pytest.mark.parametrize("contain", [contain_exit, contain_cancellation])
-def test_what_a_function_raises_is_an_exception_that_names_it(contain: type[contain_exit], exc: BaseException) -> None:  # type: ignore[valid-type]
+def test_what_a_function_raises_is_an_exception_that_names_it(
+    contain: type[contain_exit], exc: BaseException
+) -> None:  # type: ignore[valid-type]
     with pytest.raises(HandlerExited, match=type(exc).__name__) as caught, contain:  # type: ignore[attr-defined]
         raise exc
     assert caught.value.__cause__ is exc
@@ -64,8 +74,12 @@ def _interrupt_at_work(function: Callable[[], None]) -> None:
 
 
 @pytest.mark.parametrize("function", [_wait, _wait_and_raise_again])
-@pytest.mark.parametrize("handler", [signal.default_int_handler, _raise_interrupt], ids=["Python's", "the program's"])
-def test_an_interrupt_of_the_process_passes(handler: Callable[..., object], function: Callable[[], None]) -> None:
+@pytest.mark.parametrize(
+    "handler", [signal.default_int_handler, _raise_interrupt], ids=["Python's", "the program's"]
+)
+def test_an_interrupt_of_the_process_passes(
+    handler: Callable[..., object], function: Callable[[], None]
+) -> None:
     alarm = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with _signal_handler(handler), pytest.raises(KeyboardInterrupt):

@@ -12,7 +12,11 @@ ROUTER = Path(__file__).parents[2] / "router"
 
 @pytest.mark.parametrize("written", ["traceparent", "Traceparent", "TRACEPARENT", "TraceParent"])
 def test_a_name_that_is_read_is_found_in_any_case(written: str) -> None:
-    assert restore_case({"X-Own": "1", written: "v", "Y": "2"}) == {"X-Own": "1", "traceparent": "v", "Y": "2"}
+    assert restore_case({"X-Own": "1", written: "v", "Y": "2"}) == {
+        "X-Own": "1",
+        "traceparent": "v",
+        "Y": "2",
+    }
 
 
 def test_of_two_spellings_the_exact_one_holds_else_the_first() -> None:
@@ -26,7 +30,11 @@ def test_other_names_and_the_servers_are_left_as_they_are(name: str) -> None:
 
 
 def test_each_header_that_is_read_by_a_literal_name_is_in_the_list() -> None:
-    texts = (file.read_text() for file in ROUTER.rglob("*.py") if not {"console", "shell", "pb"} & {*file.parts})
+    texts = (
+        file.read_text()
+        for file in ROUTER.rglob("*.py")
+        if not {"console", "shell", "pb"} & {*file.parts}
+    )
     read = {name for text in texts for name in re.findall(r'headers\.get\("([\w-]+)"', text)}
     servers = re.compile("Nats-|KV-|Status$|Description$|accept$|content-type$")
     assert {name for name in read if not servers.match(name)} <= READ_HEADERS

@@ -22,17 +22,24 @@ def test_a_key_of_another_form_has_no_parts(other: str) -> None:
     assert parts_of(other) is None
 
 
-@given(st.text(max_size=140) | st.text(st.characters(min_codepoint=0x1F, max_codepoint=0x81), max_size=140))
+@given(
+    st.text(max_size=140)
+    | st.text(st.characters(min_codepoint=0x1F, max_codepoint=0x81), max_size=140)
+)
 def test_an_opaque_id_is_what_the_rule_says(text: str) -> None:
     assert ids.is_opaque(text) == (re.fullmatch(r"[\x21-\x7e]{1,128}", text) is not None)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))
 def test_a_derived_id_is_the_uuid_that_the_standard_says(parts: list[str]) -> None:
-    assert ids.derived_uuid(*parts) == str(uuid.uuid5(uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11"), "\x00".join(parts)))
+    assert ids.derived_uuid(*parts) == str(
+        uuid.uuid5(uuid.UUID("6f0e1b0a-3d5c-5c8e-9a53-0d9a7a5b7c11"), "\x00".join(parts))
+    )
 
 
 def test_one_function_makes_the_subjects_of_every_bucket() -> None:
-    """A subject made elsewhere would be published without the domain's prefix, and wait for ever behind a leaf node."""
+    """A subject made elsewhere would be published without the domain's prefix, and wait for ever
+    behind a leaf node.
+    """
     sources = Path(ids.__file__).parents[1].rglob("*.py")
     assert [file.name for file in sources if 'f"$KV' in file.read_text()] == ["ids.py"]

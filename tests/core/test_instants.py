@@ -7,7 +7,10 @@ import pytest
 from router.core.instants import read_instant
 
 
-@pytest.mark.parametrize(("text", "ago"), [("30s", timedelta(seconds=30)), ("2h", timedelta(hours=2)), ("7d", timedelta(days=7))])
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [("30s", timedelta(seconds=30)), ("2h", timedelta(hours=2)), ("7d", timedelta(days=7))],
+)
 def test_a_moment_is_so_long_ago(text: str, ago: timedelta) -> None:
     assert abs(datetime.now(UTC) - ago - read_instant(text)) < timedelta(minutes=1)
 
@@ -16,7 +19,10 @@ def test_a_moment_is_an_iso_time_in_utc() -> None:
     assert read_instant("2026-11-23T13:00:00+01:00") == datetime(2026, 11, 23, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize("text", ["", "yesterday", "5w", "-3m", "999999d", "0001-01-01T00:00:00+23:59", "٣m", "1" * 50 + "s"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "yesterday", "5w", "-3m", "999999d", "0001-01-01T00:00:00+23:59", "٣m", "1" * 50 + "s"],
+)
 def test_what_is_no_moment_says_what_is_legal(text: str) -> None:
     with pytest.raises(ValueError, match="10m, 2h, 7d nor an ISO time"):
         read_instant(text)

@@ -22,4 +22,8 @@ def test_one_that_ended_by_itself_leaves_one_place_and_not_every_place() -> None
 def test_one_is_ended_once_and_not_after_its_time() -> None:
     probes = Probes()
     first, second = probes.begin(until=5.0), probes.begin(until=5.0)
-    assert [probes.end(first, 4.9), probes.end(first, 4.9), probes.end(second, 5.0)] == [True, False, False]
+    assert [probes.end(first, 4.9), probes.end(first, 4.9), probes.end(second, 5.0)] == [
+        True,
+        False,
+        False,
+    ]

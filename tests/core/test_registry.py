@@ -1,4 +1,6 @@
-"""Breakers by service and tenant: a tenant closes a service to itself, two that fail close it to all, and any success opens it."""
+"""Breakers by service and tenant: a tenant closes a service to itself, two that fail close it to
+all, and any success opens it.
+"""
 
 import pytest
 
@@ -48,7 +50,11 @@ def test_a_service_has_one_breaker_for_each_tenant() -> None:
 def test_a_tenant_that_fails_alone_is_refused_alone() -> None:
     callers = Callers()
     callers.fail("evil")
-    assert (callers.may_call("evil"), callers.may_call("acme"), callers.may_call("third")) == (False, True, True)
+    assert (callers.may_call("evil"), callers.may_call("acme"), callers.may_call("third")) == (
+        False,
+        True,
+        True,
+    )
     assert dict(callers.book.snapshots()["guard"].not_closed) == {"evil": "open"}
     assert list(callers.book.list_not_closed()) == [("guard", "open")]
 
@@ -63,7 +69,9 @@ def test_failures_of_a_burst_that_was_under_way_count_for_its_tenant_alone() -> 
     assert callers.may_call("acme")
 
 
-def test_two_tenants_that_fail_while_no_call_succeeds_close_it_to_all_until_the_first_may_try_again() -> None:
+def test_two_tenants_that_fail_while_no_call_succeeds_close_it_to_all_until_the_first_may_try_again() -> (
+    None
+):
     callers = Callers()
     callers.fail("acme", "evil")
     assert not callers.may_call("third")
@@ -78,7 +86,12 @@ def test_two_tenants_that_fail_while_no_call_succeeds_close_it_to_all_until_the_
 def test_what_tenants_may_have_caused_themselves_closes_it_to_them_alone() -> None:
     callers = Callers()
     callers.fail("acme", "evil", "worse", is_tenants=True)
-    assert [callers.may_call(tenant) for tenant in ("acme", "evil", "worse", "third")] == [False, False, False, True]
+    assert [callers.may_call(tenant) for tenant in ("acme", "evil", "worse", "third")] == [
+        False,
+        False,
+        False,
+        True,
+    ]
     callers.fail("fourth", "fifth")
     assert not callers.may_call("third")
 
@@ -113,7 +126,9 @@ def test_of_a_service_that_is_down_two_openings_are_kept_however_many_tenants_th
 
 @pytest.mark.parametrize("others", [2, 50])
 def test_the_one_longest_unused_goes_first_and_is_no_longer_counted(others: int) -> None:
-    book = BreakerRegistry(lambda _: BreakerRules(failure_threshold=1), limit=2, on_change=lambda _: None)
+    book = BreakerRegistry(
+        lambda _: BreakerRules(failure_threshold=1), limit=2, on_change=lambda _: None
+    )
     breaker = book.get("a", "gone")
     permit = breaker.acquire(1.0)
     assert permit is not None
@@ -125,9 +140,13 @@ def test_the_one_longest_unused_goes_first_and_is_no_longer_counted(others: int)
     assert (len(book), list(book.list_not_closed())) == (2, [])
 
 
-def test_a_new_breaker_has_the_rules_of_its_service_and_its_changes_are_told_by_both_names() -> None:
+def test_a_new_breaker_has_the_rules_of_its_service_and_its_changes_are_told_by_both_names() -> (
+    None
+):
     heard: list[BreakerTransition] = []
-    book = BreakerRegistry(lambda name: BreakerRules(failure_threshold=len(name)), on_change=heard.append)
+    book = BreakerRegistry(
+        lambda name: BreakerRules(failure_threshold=len(name)), on_change=heard.append
+    )
     breaker = book.get("a", "acme")
     permit = breaker.acquire(1.0)
     assert permit is not None

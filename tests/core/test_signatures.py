@@ -31,7 +31,9 @@ class Called:
     async def __call__(self, connection: Any, event: Any) -> None: ...
 
 
-@pytest.mark.parametrize("function", [right, wrapped, partial(of_three, 1), Called(), Called().__call__])
+@pytest.mark.parametrize(
+    "function", [right, wrapped, partial(of_three, 1), Called(), Called().__call__]
+)
 def test_what_can_be_called_so_is_taken(function: Any) -> None:
     require_call("handler", function, "connection", "event", is_async=True)
 
@@ -57,7 +59,8 @@ def test_what_must_be_plain_is_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "is_async"), [(right, True), (partial(right, 1), True), (Called(), True), (Called, False), (wrapped, False)]
+    ("function", "is_async"),
+    [(right, True), (partial(right, 1), True), (Called(), True), (Called, False), (wrapped, False)],
 )
 def test_what_is_called_like_an_async_function_is_known(function: Any, is_async: bool) -> None:
     """Not by its decorator's `wraps`: a plain function may run the async one by itself."""
@@ -72,7 +75,9 @@ async def piecewise_and_later() -> AsyncIterator[None]:
     yield
 
 
-@pytest.mark.parametrize("make", [lambda: right(1, 2), lambda: (one for one in ()), piecewise_and_later])
+@pytest.mark.parametrize(
+    "make", [lambda: right(1, 2), lambda: (one for one in ()), piecewise_and_later]
+)
 def test_a_body_that_has_not_run_is_refused(make: Callable[[], object]) -> None:
     with pytest.raises(HandlerMisused, match=r"apply: it returned .*, which never runs"):
         require_finished("apply", make())

@@ -14,7 +14,9 @@ def test_without_calls_nothing_failed() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 30) | st.floats(0, 0.5), st.booleans()), max_size=200))
-def test_all_that_is_younger_than_nineteen_twentieths_counts_and_nothing_older_than_the_span(calls: list[tuple[float, bool]]) -> None:
+def test_all_that_is_younger_than_nineteen_twentieths_counts_and_nothing_older_than_the_span(
+    calls: list[tuple[float, bool]],
+) -> None:
     window, now, noted = Window(SPAN), 0.0, []
     for step, failed in calls:
         now += step
@@ -22,7 +24,11 @@ def test_all_that_is_younger_than_nineteen_twentieths_counts_and_nothing_older_t
         noted.append((now, failed))
     window.rate(now)
     slack = SPAN / SLICES
-    assert sum(at > now - SPAN + slack for at, _ in noted) <= window.calls <= sum(at > now - SPAN for at, _ in noted)
+    assert (
+        sum(at > now - SPAN + slack for at, _ in noted)
+        <= window.calls
+        <= sum(at > now - SPAN for at, _ in noted)
+    )
     assert window.failures <= window.calls
     assert len(window._slices) <= SLICES + 1
 

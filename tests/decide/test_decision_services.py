@@ -1,4 +1,6 @@
-"""`get_decision`: the instance's own memory, then the others', then what is stored; and where one instance looks by itself."""
+"""`get_decision`: the instance's own memory, then the others', then what is stored; and where one
+instance looks by itself.
+"""
 
 from collections.abc import Mapping
 
@@ -39,7 +41,9 @@ ASKED = RequestFields({"tenant_id": "acme", "request_id": "r-1"})
 class World(DecisionServices):
     """What each place knows, and in which order they were asked."""
 
-    def __init__(self, here: Answer | None = None, there: Answer | None = None, kept: Answer | None = None) -> None:
+    def __init__(
+        self, here: Answer | None = None, there: Answer | None = None, kept: Answer | None = None
+    ) -> None:
         self._known = {"here": here, "there": there, "stored": kept}
         self.asked: list[tuple[str, object]] = []
         super().__init__(IdempotencyCache(), Book({}), self)
@@ -84,7 +88,10 @@ async def test_an_instance_that_is_asked_by_another_looks_at_its_own_memory_alon
     assert [place for place, _ in world.asked] == ["here"]
 
 
-@pytest.mark.parametrize("body", [{}, {"tenant_id": "acme"}, {"request_id": "r-1"}, {"tenant_id": "acme", "request_id": "a b"}])
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"tenant_id": "acme"}, {"request_id": "r-1"}, {"tenant_id": "acme", "request_id": "a b"}],
+)
 async def test_a_tenant_and_one_id_are_asked_for(body: dict[str, object]) -> None:
     with pytest.raises(ServiceError) as caught:
         await World(HERE).get(RequestFields(body))
@@ -99,7 +106,9 @@ def a_record(tenant: str = "acme", **fields: object) -> bytes:
     message = a_message({**a_body(tenant_id=tenant), **fields})
     request = read(message).asked
     assert isinstance(request, RouteRequest)
-    return build_new_assignment(assignment_id(request), request, message, DECISION, "caf.exec.assign.v1").data
+    return build_new_assignment(
+        assignment_id(request), request, message, DECISION, "caf.exec.assign.v1"
+    ).data
 
 
 def decided(records: dict[str, bytes]) -> DecisionServices:
@@ -115,9 +124,22 @@ async def test_a_pushed_decision_is_found_by_the_identity_of_its_request() -> No
 
 
 async def test_a_record_that_says_another_tenant_or_request_than_its_key_is_not_believed() -> None:
-    assert await decided({key_of("acme", "r-1"): a_record("evil", request_id="r-1")}).find_stored(DecisionQuery("acme", "r-1")) is None
-    assert await decided({key_of("acme", "r-1"): a_record(request_id="r-2")}).find_stored(DecisionQuery("acme", "r-1")) is None
+    assert (
+        await decided({key_of("acme", "r-1"): a_record("evil", request_id="r-1")}).find_stored(
+            DecisionQuery("acme", "r-1")
+        )
+        is None
+    )
+    assert (
+        await decided({key_of("acme", "r-1"): a_record(request_id="r-2")}).find_stored(
+            DecisionQuery("acme", "r-1")
+        )
+        is None
+    )
 
 
 async def test_bytes_that_are_no_record_are_no_decision() -> None:
-    assert await decided({key_of("acme", "r-1"): b"rubbish"}).find_stored(DecisionQuery("acme", "r-1")) is None
+    assert (
+        await decided({key_of("acme", "r-1"): b"rubbish"}).find_stored(DecisionQuery("acme", "r-1"))
+        is None
+    )

@@ -1,4 +1,6 @@
-"""A name that looks like a known one gets a hint; a place is told in the form in which the request was sent."""
+"""A name that looks like a known one gets a hint; a place is told in the form in which the request
+was sent.
+"""
 
 from typing import Any
 
@@ -15,16 +17,36 @@ TASK = {"type": "chat", "payload": 1}
 @pytest.mark.parametrize(
     ("data", "field", "text"),
     [
-        ({"tenant_id": "acme", "task": {"payload": 1}}, "task.type", "Missing required field: task.type"),
-        ({"tenant_id": "acme", "task": {"type": "chat"}}, "task.payload", "Missing required field: task.payload"),
-        ({"tenant_id": "acme", "task": {"type": "chat", "payload_ref": ""}}, "task.payload_ref", None),
+        (
+            {"tenant_id": "acme", "task": {"payload": 1}},
+            "task.type",
+            "Missing required field: task.type",
+        ),
+        (
+            {"tenant_id": "acme", "task": {"type": "chat"}},
+            "task.payload",
+            "Missing required field: task.payload",
+        ),
+        (
+            {"tenant_id": "acme", "task": {"type": "chat", "payload_ref": ""}},
+            "task.payload_ref",
+            None,
+        ),
         ({"task": TASK}, "tenant_id", "Missing required field: tenant_id"),
         ({"task": TASK, "tenant_id": 5}, "tenant_id", None),
         ({"task": {**TASK, "type": 5}, "tenant_id": "acme"}, "task.type", None),
         ({"task": TASK, "tenant_id": "acme", "run_id": "r"}, "flow_id", None),
-        ({"tenant_id": "acme", "payload": 1}, "message_type", "Missing required field: message_type"),
+        (
+            {"tenant_id": "acme", "payload": 1},
+            "message_type",
+            "Missing required field: message_type",
+        ),
         ({"message_type": "chat", "payload": 1}, "tenant_id", "Missing required field: tenant_id"),
-        ({"message_type": "chat", "payload": 1, "tenant_id": "acme", "trace_id": "a b"}, "trace_id", None),
+        (
+            {"message_type": "chat", "payload": 1, "tenant_id": "acme", "trace_id": "a b"},
+            "trace_id",
+            None,
+        ),
         ({**a_body(), "tenant_id": "a/b"}, "tenant_id", None),
         ({**a_body(), "trace_id": "a b"}, "trace_id", None),
         (a_body(request_id="a b"), "message.request_id", None),
@@ -32,7 +54,9 @@ TASK = {"type": "chat", "payload": 1}
         ({"message": {"tenant_id": "acme", "payload": 1}, "task": {"type": 5}}, "task.type", None),
     ],
 )
-def test_a_place_is_told_in_the_form_that_was_sent(data: dict[str, Any], field: str, text: str | None) -> None:
+def test_a_place_is_told_in_the_form_that_was_sent(
+    data: dict[str, Any], field: str, text: str | None
+) -> None:
     fault = read(a_message(data)).asked
     assert isinstance(fault, Fault)
     assert fault.field == field
@@ -43,7 +67,10 @@ def test_a_place_is_told_in_the_form_that_was_sent(data: dict[str, Any], field: 
     ("data", "hints"),
     [
         ({"polcy_id": "gold"}, {"polcy_id": "policy_id"}),
-        ({"policyId": "gold", "Tenant-Id": "x"}, {"policyId": "policy_id", "Tenant-Id": "tenant_id"}),
+        (
+            {"policyId": "gold", "Tenant-Id": "x"},
+            {"policyId": "policy_id", "Tenant-Id": "tenant_id"},
+        ),
         ({"polciy_id": "gold", "contxt": {}}, {"polciy_id": "policy_id", "contxt": "context"}),
         ({"message": {"mesage_type": "chat"}}, {"message.mesage_type": "message.message_type"}),
         ({"task": {"paylod": 1}}, {"task.paylod": "task.payload"}),
@@ -51,7 +78,9 @@ def test_a_place_is_told_in_the_form_that_was_sent(data: dict[str, Any], field: 
         ({"surprise": 1, "user": 2, "tape": 3, "x" * 65: 4}, {}),
     ],
 )
-def test_a_name_that_looks_like_a_known_one_gets_a_hint(data: dict[str, Any], hints: dict[str, str]) -> None:
+def test_a_name_that_looks_like_a_known_one_gets_a_hint(
+    data: dict[str, Any], hints: dict[str, str]
+) -> None:
     inner, task = data.get("message", data), data.get("task", {})
     assert hints_of(data, inner, task) == hints
 
@@ -62,6 +91,8 @@ def test_there_are_few_hints_however_many_names_there_are() -> None:
 
 
 def test_an_ordinary_request_has_no_hints() -> None:
-    request = read(a_message(orjson.dumps({**a_body(), "idempotency_key": "k", "policy_id": "gold"}))).asked
+    request = read(
+        a_message(orjson.dumps({**a_body(), "idempotency_key": "k", "policy_id": "gold"}))
+    ).asked
     assert not isinstance(request, Fault)
     assert request.hints == {}

@@ -36,10 +36,15 @@ def replays(*requests: RouteRequest) -> IdempotencyCache:
         (a_request(request_id="r-1", idempotency_key="k"), {"request_id": "r-1"}),
         (a_request(message_id="m-1"), {"message_id": "m-1"}),
         (a_request({"Nats-Msg-Id": "n-1"}, message_id="m-1"), {"message_id": "m-1"}),
-        (a_request({"Nats-Msg-Id": "n-1"}, request_id="r-1"), {"request_id": "r-1", "message_id": "n-1"}),
+        (
+            a_request({"Nats-Msg-Id": "n-1"}, request_id="r-1"),
+            {"request_id": "r-1", "message_id": "n-1"},
+        ),
     ],
 )
-async def test_a_decision_is_found_by_each_id_that_its_request_went_by(request_: RouteRequest, ids: dict[str, str]) -> None:
+async def test_a_decision_is_found_by_each_id_that_its_request_went_by(
+    request_: RouteRequest, ids: dict[str, str]
+) -> None:
     found = await replays(request_).find("acme", **ids)
     assert found is not None
     assert found.decision is DECISION
@@ -47,10 +52,21 @@ async def test_a_decision_is_found_by_each_id_that_its_request_went_by(request_:
 
 @pytest.mark.parametrize(
     "ids",
-    [{"request_id": "n-1"}, {"message_id": "r-1"}, {"request_id": "k"}, {"message_id": "k"}, {"request_id": "r-1", "message_id": "x"}],
+    [
+        {"request_id": "n-1"},
+        {"message_id": "r-1"},
+        {"request_id": "k"},
+        {"message_id": "k"},
+        {"request_id": "r-1", "message_id": "x"},
+    ],
 )
 async def test_an_id_of_another_kind_is_not_found(ids: dict[str, str]) -> None:
-    assert await replays(a_request({"Nats-Msg-Id": "n-1"}, request_id="r-1", idempotency_key="k")).find("acme", **ids) is None
+    assert (
+        await replays(
+            a_request({"Nats-Msg-Id": "n-1"}, request_id="r-1", idempotency_key="k")
+        ).find("acme", **ids)
+        is None
+    )
 
 
 async def test_a_decision_of_another_tenant_is_not_found() -> None:

@@ -1,4 +1,6 @@
-"""What becomes of one ingress message: checked by the rules of the decide handler before it is stored."""
+"""What becomes of one ingress message: checked by the rules of the decide handler before it is
+stored.
+"""
 
 from collections.abc import Mapping
 
@@ -9,7 +11,15 @@ from router.core.errors import BrokerUnavailable, Poison
 from router.decide.ingress_server import IngressHandler
 from router.decide.model import DecideRules, RequestLimits
 
-GOOD = orjson.dumps({"message_id": "m-1", "tenant_id": "acme", "type": "chat", "payload": "hello", "correlation_id": "c-1"})
+GOOD = orjson.dumps(
+    {
+        "message_id": "m-1",
+        "tenant_id": "acme",
+        "type": "chat",
+        "payload": "hello",
+        "correlation_id": "c-1",
+    }
+)
 
 
 class Stored:
@@ -33,7 +43,12 @@ def a_handler(stored: Stored, rules: DecideRules = DecideRules()) -> IngressHand
 async def test_a_good_message_is_stored_and_its_receipt_names_the_place() -> None:
     stored = Stored()
     ack = await a_handler(stored).handle(GOOD, {})
-    assert (ack.status, ack.message_id, ack.correlation_id, ack.timestamp_ms) == ("accepted", "m-1", "c-1", 7)
+    assert (ack.status, ack.message_id, ack.correlation_id, ack.timestamp_ms) == (
+        "accepted",
+        "m-1",
+        "c-1",
+        7,
+    )
     assert (ack.metadata, len(stored.bodies)) == ({"sequence": "1"}, 1)
 
 
@@ -52,13 +67,17 @@ async def test_a_receipt_names_the_id_that_came_as_a_header() -> None:
         (GOOD, DecideRules(tenants_allowed=frozenset({"other"})), "unauthorized"),
     ],
 )
-async def test_what_the_decide_consumer_would_not_take_is_rejected_and_never_stored(data: bytes, rules: DecideRules, code: str) -> None:
+async def test_what_the_decide_consumer_would_not_take_is_rejected_and_never_stored(
+    data: bytes, rules: DecideRules, code: str
+) -> None:
     stored = Stored()
     ack = await a_handler(stored, rules).handle(data, {})
     assert (ack.status, ack.error_code, stored.bodies) == ("rejected", code, [])
 
 
-async def test_what_is_too_large_for_the_broker_is_rejected_and_what_the_broker_does_not_say_is_an_error() -> None:
+async def test_what_is_too_large_for_the_broker_is_rejected_and_what_the_broker_does_not_say_is_an_error() -> (
+    None
+):
     assert (await a_handler(Stored(Poison("too large"))).handle(GOOD, {})).status == "rejected"
     ack = await a_handler(Stored(BrokerUnavailable("silent"))).handle(GOOD, {})
     assert (ack.status, ack.error_code, ack.message_id) == ("error", "internal", "m-1")

@@ -76,11 +76,17 @@ async def running(*jobs: StandbyLease | OwnerLease) -> AsyncIterator[list["async
 
 
 def an_owner(jetstream: JetStream, bucket: str) -> OwnerLease:
-    return OwnerLease(LeaseBucket(jetstream, bucket), LeaseRules("0", "owner", SPAN_S), lambda: True)
+    return OwnerLease(
+        LeaseBucket(jetstream, bucket), LeaseRules("0", "owner", SPAN_S), lambda: True
+    )
 
 
-async def test_a_standby_takes_a_lease_that_is_not_renewed_and_hands_it_back_when_its_owner_returns(nats_url: str, prefix: str) -> None:
-    """The standby's clock is the test's: an owner that is slow to renew on a busy machine loses nothing."""
+async def test_a_standby_takes_a_lease_that_is_not_renewed_and_hands_it_back_when_its_owner_returns(
+    nats_url: str, prefix: str
+) -> None:
+    """The standby's clock is the test's: an owner that is slow to renew on a busy machine loses
+    nothing.
+    """
     clock = ManualClock()
 
     def pass_lease() -> bool:
@@ -92,7 +98,11 @@ async def test_a_standby_takes_a_lease_that_is_not_renewed_and_hands_it_back_whe
         async with running(standby.lease):
             await until(pass_lease)
             async with running(an_owner(bucket.jetstream, prefix)):
-                await until(lambda: standby.log == ["taken over", "consumes", "stops", "drained", "handed back"])
+                await until(
+                    lambda: (
+                        standby.log == ["taken over", "consumes", "stops", "drained", "handed back"]
+                    )
+                )
                 assert not standby.lease.has_lease
             await until(lambda: standby.log.count("taken over") == 2)
 
@@ -122,7 +132,9 @@ class SlowToHear(LeaseBucket):
         return revision
 
 
-async def test_an_owner_that_ends_within_a_renewal_gives_the_lease_up(nats_url: str, prefix: str) -> None:
+async def test_an_owner_that_ends_within_a_renewal_gives_the_lease_up(
+    nats_url: str, prefix: str
+) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         leases = SlowToHear(bucket.jetstream, prefix)
         async with running(OwnerLease(leases, LeaseRules("0", "owner", SPAN_S), lambda: True)):
@@ -130,7 +142,9 @@ async def test_an_owner_that_ends_within_a_renewal_gives_the_lease_up(nats_url: 
         assert isinstance(await leases.read_newest("0"), DeletedKey)
 
 
-async def test_an_owner_that_ends_leaves_the_lease_that_another_owner_has_renewed(nats_url: str, prefix: str) -> None:
+async def test_an_owner_that_ends_leaves_the_lease_that_another_owner_has_renewed(
+    nats_url: str, prefix: str
+) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         leases = LeaseBucket(bucket.jetstream, prefix)
         owner = OwnerLease(leases, LeaseRules("0", "owner", 3600.0), lambda: True)
@@ -142,7 +156,9 @@ async def test_an_owner_that_ends_leaves_the_lease_that_another_owner_has_renewe
         assert entry.value == b"another owner"
 
 
-async def test_it_hands_back_only_after_its_consumer_has_drained(nats_url: str, prefix: str) -> None:
+async def test_it_hands_back_only_after_its_consumer_has_drained(
+    nats_url: str, prefix: str
+) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         standby = Standby(bucket.jetstream, prefix, "b")
         standby.drained.clear()
@@ -158,8 +174,11 @@ async def test_it_hands_back_only_after_its_consumer_has_drained(nats_url: str, 
 async def test_one_of_two_standbys_takes_the_lease(nats_url: str, prefix: str) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         leases = LeaseBucket(bucket.jetstream, prefix)
-        await leases.delete("0", revision=await leases.renew("0", b"an owner that has ended"))  # so a lease of an hour is free at once
-        standbys = [Standby(bucket.jetstream, prefix, name, OftenLookedAt, span_s=3600.0) for name in "bc"]
+        # so a lease of an hour is free at once
+        await leases.delete("0", revision=await leases.renew("0", b"an owner that has ended"))
+        standbys = [
+            Standby(bucket.jetstream, prefix, name, OftenLookedAt, span_s=3600.0) for name in "bc"
+        ]
         async with running(*(one.lease for one in standbys)):
             await until(lambda: any("consumes" in one.log for one in standbys))
             assert sorted(one.log for one in standbys) == [[], ["taken over", "consumes"]]
@@ -168,7 +187,9 @@ async def test_one_of_two_standbys_takes_the_lease(nats_url: str, prefix: str) -
             await until(lambda: other.lease.holder == holder.node_id)
 
 
-async def test_a_consumer_that_fails_is_raised_and_its_restart_waits_for_no_lease(nats_url: str, prefix: str) -> None:
+async def test_a_consumer_that_fails_is_raised_and_its_restart_waits_for_no_lease(
+    nats_url: str, prefix: str
+) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         standby = Standby(bucket.jetstream, prefix, "b")
         async with running(standby.lease) as (task,):
@@ -191,7 +212,9 @@ async def test_a_cancelled_standby_drains_first(nats_url: str, prefix: str) -> N
         assert standby.log == ["taken over", "consumes", "stops", "drained"]
 
 
-async def test_an_owner_that_does_not_take_requests_renews_nothing(nats_url: str, prefix: str) -> None:
+async def test_an_owner_that_does_not_take_requests_renews_nothing(
+    nats_url: str, prefix: str
+) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         takes, looks = asyncio.Event(), list[bool]()
 
@@ -199,7 +222,11 @@ async def test_an_owner_that_does_not_take_requests_renews_nothing(nats_url: str
             looks.append(takes.is_set())
             return takes.is_set()
 
-        async with running(OwnerLease(LeaseBucket(bucket.jetstream, prefix), LeaseRules("0", "owner", SPAN_S), is_taking)):
+        async with running(
+            OwnerLease(
+                LeaseBucket(bucket.jetstream, prefix), LeaseRules("0", "owner", SPAN_S), is_taking
+            )
+        ):
             await until(lambda: len(looks) >= 3)
             assert await bucket.documents.get("0") is None
             takes.set()

@@ -1,4 +1,6 @@
-"""Every partition is measured, also one that this router's settings do not name, and one without a router is told."""
+"""Every partition is measured, also one that this router's settings do not name, and one without a
+router is told.
+"""
 
 import asyncio
 import contextlib
@@ -38,10 +40,16 @@ class Monitored:
         self.told = RecordedAlerts()
         self.leases = LeaseBucket(JetStream(connection), settings.buckets.partitions.name)
         self.infos = SharedInfo(JetStream(connection), clock)
-        self.monitor = PartitionMonitor(settings, JetStream(connection), self.metrics, self.told.alerts, self.infos)
+        self.monitor = PartitionMonitor(
+            settings, JetStream(connection), self.metrics, self.told.alerts, self.infos
+        )
 
     def gauge(self, name: str, partition: str) -> float | None:
-        return parse_scrape(self.metrics.registry).get(f"router_partition_{name}", {}).get((("partition", partition),))
+        return (
+            parse_scrape(self.metrics.registry)
+            .get(f"router_partition_{name}", {})
+            .get((("partition", partition),))
+        )
 
     async def renew(self) -> None:
         """Partition 0 has a router, partition 1 none."""
@@ -89,7 +97,9 @@ def own_broker() -> Iterator[Broker]:
     broker.remove()
 
 
-async def test_of_several_routers_one_asks_for_every_partition(own_broker: Broker, prefix: str) -> None:
+async def test_of_several_routers_one_asks_for_every_partition(
+    own_broker: Broker, prefix: str
+) -> None:
     """Calls grew with the square of the partitions: every router asked for each of them."""
     calls: Counter[str] = Counter()
     clock = ManualClock()  # an answer is as old here as on a quiet machine
@@ -106,7 +116,8 @@ async def test_of_several_routers_one_asks_for_every_partition(own_broker: Broke
             await create(JetStream(connection), declare_topology(settings))
             routers.append(router := Monitored(connection, settings, clock))
             await stack.enter_async_context(router.infos.listen())
-            await router.infos.stream(f"KV_{prefix.upper()}_PARTITIONS")  # an instance hears the others of its domain
+            # an instance hears the others of its domain
+            await router.infos.stream(f"KV_{prefix.upper()}_PARTITIONS")
         for router in routers:
             await router.monitor.look()  # each knows the names of the answers that it wants to hear
         await _until_heard(routers)
@@ -123,4 +134,8 @@ async def test_of_several_routers_one_asks_for_every_partition(own_broker: Broke
 async def _until_heard(routers: list[Monitored]) -> None:
     """Until all of them know the answers of one."""
     for router in routers[:-1]:
-        await until(lambda router=router: all(answer is None or not answer.is_own for answer in router.infos._answers.values()))  # type: ignore[misc]
+        await until(
+            lambda router=router: all(
+                answer is None or not answer.is_own for answer in router.infos._answers.values()
+            )
+        )  # type: ignore[misc]

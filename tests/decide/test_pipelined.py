@@ -1,4 +1,6 @@
-"""Decide requests whose policy has extensions: awaited, remembered, assigned as the pre-processors left them."""
+"""Decide requests whose policy has extensions: awaited, remembered, assigned as the pre-processors
+left them.
+"""
 
 import asyncio
 from collections.abc import Awaitable
@@ -51,15 +53,26 @@ class Book:
         return created
 
 
-def a_handler(world: FakeExtensions, policy: Policy, meter: Meter | None = None, **rules: object) -> DecideHandler:
+def a_handler(
+    world: FakeExtensions, policy: Policy, meter: Meter | None = None, **rules: object
+) -> DecideHandler:
     policy_table, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
     return a_decide_handler(
-        policy_table, meter or Meter(), rules=DecideRules(**rules), push=a_pusher(Book()), extensions=extensions, now=world.clock
+        policy_table,
+        meter or Meter(),
+        rules=DecideRules(**rules),
+        push=a_pusher(Book()),
+        extensions=extensions,
+        now=world.clock,
     )
 
 
 def asks(sequence: int = 7, payload: str = "hello", **top: object) -> Message:
-    return a_message({**a_body(payload=payload), "request_id": "r-1", **top}, {"traceparent": TRACEPARENT}, sequence=sequence)
+    return a_message(
+        {**a_body(payload=payload), "request_id": "r-1", **top},
+        {"traceparent": TRACEPARENT},
+        sequence=sequence,
+    )
 
 
 async def done(handler: DecideHandler, message: Message) -> Done:
@@ -77,7 +90,9 @@ async def answer(handler: DecideHandler, message: Message) -> dict[str, object]:
 
 
 def a_world() -> FakeExtensions:
-    return FakeExtensions(lower=says("low", lang="en"), guard=ok).register(lower="pre", guard="validator")
+    return FakeExtensions(lower=says("low", lang="en"), guard=ok).register(
+        lower="pre", guard="validator"
+    )
 
 
 PIPELINE = {"pre": ["lower"], "validators": ["guard"]}
@@ -132,7 +147,9 @@ async def test_a_refusal_is_not_remembered_so_the_next_one_asks_again() -> None:
     assert len(world.asked) == 3
 
 
-async def test_a_pushed_decision_is_assigned_with_the_message_as_the_pre_processor_left_it() -> None:
+async def test_a_pushed_decision_is_assigned_with_the_message_as_the_pre_processor_left_it() -> (
+    None
+):
     outcome = await done(a_handler(a_world(), piped_policy(**PIPELINE)), asks(push_assignment=True))
     assigned = orjson.loads(outcome.effects[0].data)
     assert assigned["job"]["payload"] == "low"
@@ -148,7 +165,9 @@ async def test_a_pushed_request_that_comes_again_is_known_by_its_own_bytes() -> 
 
 async def test_the_rate_limit_is_before_the_pipeline() -> None:
     world = a_world()
-    limited = piped_policy(**PIPELINE, rate_limit={"enabled": True, "requests_per_second": 1, "burst": 1})
+    limited = piped_policy(
+        **PIPELINE, rate_limit={"enabled": True, "requests_per_second": 1, "burst": 1}
+    )
     handler = a_handler(world, limited)
     assert (await answer(handler, asks(request_id="r-1")))["ok"]
     assert (await answer(handler, asks(request_id="r-2")))["error"]["code"] == "rate_limit_exceeded"  # type: ignore[index]
@@ -156,7 +175,9 @@ async def test_the_rate_limit_is_before_the_pipeline() -> None:
 
 
 @pytest.mark.parametrize(("policy_ms", "expected"), [(700, 0.7), (None, 1.2)])
-async def test_the_policys_time_runs_from_the_start_of_handling(policy_ms: int | None, expected: float) -> None:
+async def test_the_policys_time_runs_from_the_start_of_handling(
+    policy_ms: int | None, expected: float
+) -> None:
     world = FakeExtensions(slow=late).register(slow="pre")
     sections = {} if policy_ms is None else {"timeout_ms": policy_ms}
     handler = a_handler(world, piped_policy(pre=["slow"], **sections), pipeline_timeout=1.2)
@@ -165,7 +186,9 @@ async def test_the_policys_time_runs_from_the_start_of_handling(policy_ms: int |
 
 
 async def test_without_a_registry_every_extension_is_not_found() -> None:
-    handler = a_decide_handler(PolicyTable({("acme", "default"): piped_policy(validators=["guard"])}), Meter())
+    handler = a_decide_handler(
+        PolicyTable({("acme", "default"): piped_policy(validators=["guard"])}), Meter()
+    )
     assert (await answer(handler, asks()))["error"]["details"]["cause"] == "extension_not_found"  # type: ignore[index]
 
 
@@ -179,12 +202,21 @@ async def test_a_broker_that_is_away_leaves_the_request_undecided() -> None:
 
 async def test_what_a_client_says_of_the_engines_state_changes_nothing() -> None:
     """Issue 4, story 4."""
-    lies = {"dry_run": True, "deadline": 0, "deadline_ms": 1, "selected_provider": "evil", "attempts": 99, "executed_extensions": "[]"}
+    lies = {
+        "dry_run": True,
+        "deadline": 0,
+        "deadline_ms": 1,
+        "selected_provider": "evil",
+        "attempts": 99,
+        "executed_extensions": "[]",
+    }
     world = FakeExtensions(guard=reject).register(guard="validator")
     handler = a_handler(world, piped_policy(validators=["guard"]))
     told = await answer(handler, asks(metadata=lies, context=lies))
     assert told["error"]["code"] == "validator_blocked"  # type: ignore[index]
-    passed = await answer(a_handler(a_world(), piped_policy(**PIPELINE)), asks(metadata=lies, context=lies))
+    passed = await answer(
+        a_handler(a_world(), piped_policy(**PIPELINE)), asks(metadata=lies, context=lies)
+    )
     assert passed["decision"]["provider_id"] == "only"  # type: ignore[index]
     assert len(orjson.loads(passed["decision"]["metadata"]["executed_extensions"])) == 2  # type: ignore[index]
 

@@ -1,4 +1,6 @@
-"""What is remembered of an earlier request's assignment, whatever an extension wrote into its decision."""
+"""What is remembered of an earlier request's assignment, whatever an extension wrote into its
+decision.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,17 +21,26 @@ class Known:
 
     def __init__(self, attempts: str) -> None:
         decision = Decision("openai", "retry", 50, 800, 0.01, {"attempts": attempts})
-        self.assignment = an_assignment(assignment_id=assignment_id_of("acme", "r-0"), decision=decision)
+        self.assignment = an_assignment(
+            assignment_id=assignment_id_of("acme", "r-0"), decision=decision
+        )
 
     def recall(self, assignment_id: str) -> Assignment | None:
         return self.assignment if assignment_id == self.assignment.assignment_id else None
 
-    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], Any]) -> Deferred[Any]:
+    def lookup(
+        self, assignment_id: str, conclude: Callable[[Assignment | None], Any]
+    ) -> Deferred[Any]:
         raise AssertionError("it is at hand")
 
 
-@pytest.mark.parametrize(("written", "attempts"), [("2", 2), ("", 1), ("two", 1), ("-3", 1), ("²", 1), ("9" * 5_000, 9_999)])
-async def test_the_attempts_that_are_written_there_are_read_or_bounded(written: str, attempts: int) -> None:
+@pytest.mark.parametrize(
+    ("written", "attempts"),
+    [("2", 2), ("", 1), ("two", 1), ("-3", 1), ("²", 1), ("9" * 5_000, 9_999)],
+)
+async def test_the_attempts_that_are_written_there_are_read_or_bounded(
+    written: str, attempts: int
+) -> None:
     previous = await find_previous(Known(written), a_request(previous_request_id="r-0"))
     assert previous is not None
     assert previous.attempts == attempts

@@ -46,7 +46,9 @@ class Book:
         self.may_answer = True
         while self.creating:
             created, key, record = self.creating.pop(0)
-            created.resolve(BrokerUnavailable("away") if self.is_away else self.records.setdefault(key, record))
+            created.resolve(
+                BrokerUnavailable("away") if self.is_away else self.records.setdefault(key, record)
+            )
 
 
 class Meter:
@@ -88,9 +90,13 @@ def a_handler(
     shares: Shares = NO_SHARES,
     **rules: object,
 ) -> DecideHandler:
-    policy_table = PolicyTable({("acme", "default"): a_policy(a_provider(provider))} if policy else {})
+    policy_table = PolicyTable(
+        {("acme", "default"): a_policy(a_provider(provider))} if policy else {}
+    )
     push = a_pusher(book, shares=shares, **rules) if book is not None else None
-    return a_decide_handler(policy_table, Meter(), rules=DecideRules(), push=push, cache=IdempotencyCache(life=life))
+    return a_decide_handler(
+        policy_table, Meter(), rules=DecideRules(), push=push, cache=IdempotencyCache(life=life)
+    )
 
 
 def a_push(payload: str = "hello", sequence: int = 7, **top: object) -> Message:
@@ -118,7 +124,11 @@ async def test_a_pushed_decision_is_stored_then_published_and_answered() -> None
     book = Book()
     done = await pushed(a_handler(book), a_push())
     (effect,) = done.effects
-    assert (effect.subject, effect.id, effect.headers["traceparent"]) == ("caf.exec.assign.v1", ASSIGNED, TRACEPARENT)
+    assert (effect.subject, effect.id, effect.headers["traceparent"]) == (
+        "caf.exec.assign.v1",
+        ASSIGNED,
+        TRACEPARENT,
+    )
     assert orjson.loads(effect.data)["decision"] == answer(done)["decision"]
     assert list(book.records) == [ASSIGNED]
 
@@ -160,7 +170,9 @@ async def test_an_idempotency_key_stands_for_the_request_whatever_its_bytes() ->
 async def test_the_subject_that_a_request_names_is_used() -> None:
     handler = a_handler(Book(), subject="caf.default")
     assert (await pushed(handler, a_push())).effects[0].subject == "caf.default"
-    named = await pushed(a_handler(Book(), subject="caf.default"), a_push(assignment_subject="caf.exec.assign.v1"))
+    named = await pushed(
+        a_handler(Book(), subject="caf.default"), a_push(assignment_subject="caf.exec.assign.v1")
+    )
     assert named.effects[0].subject == "caf.exec.assign.v1"
 
 
@@ -173,14 +185,25 @@ async def test_concurrent_duplicates_wait_for_the_first() -> None:
     book.answer()
     outcomes = await asyncio.gather(*asked)
     assert book.created == 1
-    assert len({(done.effects[0].data, done.effects[0].id, done.reply.data) for done in outcomes if done.reply}) == 1
+    assert (
+        len(
+            {
+                (done.effects[0].data, done.effects[0].id, done.reply.data)
+                for done in outcomes
+                if done.reply
+            }
+        )
+        == 1
+    )
 
 
 async def test_when_the_first_is_cancelled_the_next_goes_on() -> None:
     book = Book()
     book.may_answer = False
     handler = a_handler(book)
-    first, second, third = (asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(3))
+    first, second, third = (
+        asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(3)
+    )
     await asyncio.sleep(0)
     second.cancel()
     first.cancel()
@@ -209,8 +232,12 @@ async def test_a_duplicate_is_answered_from_memory_only_once_its_assignment_is_s
 
 
 @pytest.mark.parametrize(("deliveries", "life"), [(2, 0), (1, 1), (2, 1)])
-async def test_a_push_whose_assignment_may_be_lost_is_published_again(deliveries: int, life: int) -> None:
-    """The server lost the assignment with its power; the process that lived on acknowledged the request from its memory."""
+async def test_a_push_whose_assignment_may_be_lost_is_published_again(
+    deliveries: int, life: int
+) -> None:
+    """The server lost the assignment with its power; the process that lived on acknowledged the
+    request from its memory.
+    """
     book, lives = Book(), [0]
     handler = a_handler(book, life=lambda: lives[0])
     first = await outcome_of(handler, a_push())
@@ -253,7 +280,9 @@ async def test_a_push_that_is_delivered_again_is_not_refused_for_its_tenants_sha
     assert (again.effects, again.reply) == (first.effects, first.reply)
 
 
-async def test_a_decision_without_its_assignment_is_answered_from_memory_however_often_it_comes() -> None:
+async def test_a_decision_without_its_assignment_is_answered_from_memory_however_often_it_comes() -> (
+    None
+):
     handler = a_handler(Book(), enabled=False)
     first = await outcome_of(handler, a_push())
     again = await outcome_of(handler, replace(a_push(), deliveries=2))
@@ -267,9 +296,14 @@ async def test_a_decision_without_its_assignment_is_answered_from_memory_however
 
 @pytest.mark.parametrize(
     ("rules", "reason"),
-    [({"enabled": False}, "assignment_disabled"), ({"tenants_allowed": frozenset({"other"})}, "assignment_tenant_forbidden")],
+    [
+        ({"enabled": False}, "assignment_disabled"),
+        ({"tenants_allowed": frozenset({"other"})}, "assignment_tenant_forbidden"),
+    ],
 )
-def test_a_push_that_is_switched_off_or_not_allowed_is_decided_without_an_assignment(rules: dict[str, object], reason: str) -> None:
+def test_a_push_that_is_switched_off_or_not_allowed_is_decided_without_an_assignment(
+    rules: dict[str, object], reason: str
+) -> None:
     book = Book()
     done = a_handler(book, **rules)(a_push())
     assert isinstance(done, Done)

@@ -1,4 +1,6 @@
-"""A request that waits for a slice of a budget is decided again, and takes one token of its policy's rate limit for all that."""
+"""A request that waits for a slice of a budget is decided again, and takes one token of its
+policy's rate limit for all that.
+"""
 
 import asyncio
 
@@ -45,7 +47,11 @@ def a_table() -> BudgetTable:
 @pytest.mark.parametrize("is_piped", [False, True])
 async def test_a_request_that_waits_for_a_budget_takes_one_token(*, is_piped: bool) -> None:
     world = FakeExtensions(pii=ok).register(pii="validator")
-    policy = piped_policy(validators=["pii"], rate_limit=LIMIT) if is_piped else a_policy(rate_limit=LIMIT)
+    policy = (
+        piped_policy(validators=["pii"], rate_limit=LIMIT)
+        if is_piped
+        else a_policy(rate_limit=LIMIT)
+    )
     handler = a_decide_handler(
         PolicyTable({("acme", "default"): policy}),
         Meter(),
@@ -83,4 +89,6 @@ async def test_a_pushed_request_that_is_refused_is_decided_once() -> None:
         push=a_pusher(EmptyBucket()),
     )
     done = await handler(a_message({**a_body(), "push_assignment": True}))  # type: ignore[misc]
-    assert orjson.loads(done.reply.data)["error"]["code"] == "budget_exceeded", "a second decision would find no token"
+    assert orjson.loads(done.reply.data)["error"]["code"] == "budget_exceeded", (
+        "a second decision would find no token"
+    )

@@ -1,4 +1,6 @@
-"""Five forms of a decide request become one RouteRequest; what cannot be taken is a Fault that names its place."""
+"""Five forms of a decide request become one RouteRequest; what cannot be taken is a Fault that
+names its place.
+"""
 
 import base64
 
@@ -27,7 +29,9 @@ def refused(data: object, headers: dict[str, str] | None = None, **limits: objec
     return asked
 
 
-def reading(data: object, headers: dict[str, str] | None = None, **limits: object) -> RequestReading:
+def reading(
+    data: object, headers: dict[str, str] | None = None, **limits: object
+) -> RequestReading:
     return read(a_message(data, headers), RequestLimits(**limits))
 
 
@@ -51,7 +55,12 @@ def test_every_form_is_the_same_request(form: str) -> None:
 
 def test_the_smallest_request_gets_every_default() -> None:
     asked = taken(a_body())
-    assert (asked.policy_id, asked.push_assignment, asked.context, asked.timestamp_ms) == ("default", False, {}, None)
+    assert (asked.policy_id, asked.push_assignment, asked.context, asked.timestamp_ms) == (
+        "default",
+        False,
+        {},
+        None,
+    )
 
 
 def test_message_wins_and_task_fills_what_it_lacks() -> None:
@@ -62,7 +71,10 @@ def test_message_wins_and_task_fills_what_it_lacks() -> None:
 
 
 def test_type_is_an_alias_of_message_type() -> None:
-    assert taken({"message": {"tenant_id": "acme", "type": "chat", "payload": 1}}).message_type == "chat"
+    assert (
+        taken({"message": {"tenant_id": "acme", "type": "chat", "payload": 1}}).message_type
+        == "chat"
+    )
 
 
 @pytest.mark.parametrize("payload", ["", 0, False, [], {}, {"deep": [None]}])
@@ -75,16 +87,33 @@ def test_a_reference_stands_for_a_payload() -> None:
     assert (asked.payload, asked.payload_ref) == (None, "s3://x")
 
 
-@pytest.mark.parametrize(("data", "payload"), [(b"hello", RawJson.encode("hello")), (b"\xff\x00", b"\xff\x00")])
-def test_a_base64_payload_is_the_bytes_that_protobuf_would_carry(data: bytes, payload: object) -> None:
+@pytest.mark.parametrize(
+    ("data", "payload"), [(b"hello", RawJson.encode("hello")), (b"\xff\x00", b"\xff\x00")]
+)
+def test_a_base64_payload_is_the_bytes_that_protobuf_would_carry(
+    data: bytes, payload: object
+) -> None:
     text = base64.b64encode(data).decode()
     assert taken(a_body(payload=text, payload_encoding="base64")).payload == payload
     assert taken(a_protobuf(payload=data)).payload == payload
 
 
 def test_null_means_absent_and_unknown_fields_are_ignored() -> None:
-    nulls = dict.fromkeys(["policy_id", "context", "request_id", "push_assignment", "run_id", "version", "assignment_subject", "task"])
-    assert taken({**a_body(metadata=None, idempotency_key=None), **nulls, "surprise": 1}) == taken(a_body())
+    nulls = dict.fromkeys(
+        [
+            "policy_id",
+            "context",
+            "request_id",
+            "push_assignment",
+            "run_id",
+            "version",
+            "assignment_subject",
+            "task",
+        ]
+    )
+    assert taken({**a_body(metadata=None, idempotency_key=None), **nulls, "surprise": 1}) == taken(
+        a_body()
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,7 +133,9 @@ def test_null_means_absent_and_unknown_fields_are_ignored() -> None:
     ],
 )
 def test_a_missing_field_is_named_by_its_place(data: object, name: str, field: str) -> None:
-    assert refused(data) == Fault("SCHEMA_VALIDATION_FAILED", f"Missing required field: {name}", field, "schema")
+    assert refused(data) == Fault(
+        "SCHEMA_VALIDATION_FAILED", f"Missing required field: {name}", field, "schema"
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,11 +155,17 @@ def test_a_missing_field_is_named_by_its_place(data: object, name: str, field: s
         (a_body(timestamp_ms="now"), "message.timestamp_ms"),
         (a_body(timestamp_ms=True), "message.timestamp_ms"),
         (a_body(timestamp_ms=2**63), "message.timestamp_ms"),
-        *[({**a_body(), name: []}, name) for name in ("constraints", "metadata", "context", "policy_id")],
+        *[
+            ({**a_body(), name: []}, name)
+            for name in ("constraints", "metadata", "context", "policy_id")
+        ],
         ({**a_body(), "policy_id": "*"}, "policy_id"),
         ({**a_body(), "assignment_subject": "$JS.API.STREAM.PURGE.X"}, "assignment_subject"),
         ({**a_body(), "assignment_subject": ""}, "assignment_subject"),
-        *[({**a_body(), "push_assignment": odd}, "push_assignment") for odd in ("yes", "1", 2, 1.0, [], {}, "")],
+        *[
+            ({**a_body(), "push_assignment": odd}, "push_assignment")
+            for odd in ("yes", "1", 2, 1.0, [], {}, "")
+        ],
     ],
 )
 def test_a_field_of_the_wrong_kind_is_named_by_its_place(data: object, field: str) -> None:
@@ -149,40 +186,76 @@ def test_a_field_of_the_wrong_kind_is_named_by_its_place(data: object, field: st
         (a_body(idempotency_key=""), "message.idempotency_key"),
     ],
 )
-def test_an_id_that_cannot_tie_messages_together_is_a_correlation_fault(data: object, field: str) -> None:
+def test_an_id_that_cannot_tie_messages_together_is_a_correlation_fault(
+    data: object, field: str
+) -> None:
     fault = refused(data)
-    assert (fault.code, fault.field, fault.stage) == ("CORRELATION_FIELDS_INVALID", field, "correlation")
+    assert (fault.code, fault.field, fault.stage) == (
+        "CORRELATION_FIELDS_INVALID",
+        field,
+        "correlation",
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "lacking"),
-    [({"run_id"}, "flow_id"), ({"run_id", "flow_id"}, "step_id"), ({"flow_id"}, "run_id"), ({"step_id", "flow_id"}, "run_id")],
+    [
+        ({"run_id"}, "flow_id"),
+        ({"run_id", "flow_id"}, "step_id"),
+        ({"flow_id"}, "run_id"),
+        ({"step_id", "flow_id"}, "run_id"),
+    ],
 )
 def test_run_flow_and_step_belong_together(given: set[str], lacking: str) -> None:
     fault = refused(a_body(**dict.fromkeys(given, "x")))
-    assert (fault.message, fault.field) == (f"Missing required field: {lacking}", f"message.{lacking}")
+    assert (fault.message, fault.field) == (
+        f"Missing required field: {lacking}",
+        f"message.{lacking}",
+    )
 
 
 def test_rare_fields_are_read_from_either_level() -> None:
-    rare = {"run_id": "r", "flow_id": "f", "step_id": "s", "idempotency_key": "k" * 256, "timestamp_ms": 5}
+    rare = {
+        "run_id": "r",
+        "flow_id": "f",
+        "step_id": "s",
+        "idempotency_key": "k" * 256,
+        "timestamp_ms": 5,
+    }
     assert taken(a_body(**rare)) == taken({**a_body(), **rare})
     assert taken(a_body(**rare)).step_id == "s"
 
 
 @pytest.mark.parametrize(
-    ("value", "push"), [(True, True), ("true", True), (1, True), (False, False), ("false", False), (0, False), (None, False)]
+    ("value", "push"),
+    [
+        (True, True),
+        ("true", True),
+        (1, True),
+        (False, False),
+        ("false", False),
+        (0, False),
+        (None, False),
+    ],
 )
 def test_push_assignment_has_six_spellings(value: object, push: bool) -> None:
     assert taken({**a_body(), "push_assignment": value}).push_assignment is push
 
 
-@pytest.mark.parametrize(("value", "push"), [("1", True), ("true", True), ("0", False), ("", False)])
+@pytest.mark.parametrize(
+    ("value", "push"), [("1", True), ("true", True), ("0", False), ("", False)]
+)
 def test_protobuf_takes_push_assignment_from_a_header(value: str, push: bool) -> None:
     assert taken(a_protobuf(), {"push_assignment": value}).push_assignment is push
 
 
 def test_an_assignment_subject_must_be_configured() -> None:
-    assert taken({**a_body(), "assignment_subject": "x.y"}, assignment_subjects=("x.y",)).assignment_subject == "x.y"
+    assert (
+        taken(
+            {**a_body(), "assignment_subject": "x.y"}, assignment_subjects=("x.y",)
+        ).assignment_subject
+        == "x.y"
+    )
 
 
 def test_header_beats_top_level_beats_message() -> None:
@@ -201,7 +274,10 @@ def test_a_malformed_header_counts_as_absent(bad: str) -> None:
 
 def test_routing_context_is_merged_and_the_later_wins() -> None:
     layers = [("constraints", 1), ("metadata", 2), ("context", 4)]
-    body = {**a_body(metadata={"m": 3, "x": 3, "y": 3}), **{name: {name[0]: n, "x": n, "y": n} for name, n in layers}}
+    body = {
+        **a_body(metadata={"m": 3, "x": 3, "y": 3}),
+        **{name: {name[0]: n, "x": n, "y": n} for name, n in layers},
+    }
     del body["context"]["y"]
     assert taken(body).context == {"c": 4, "m": 3, "x": 4, "y": 3}
     assert taken(body).constraints == {"c": 1, "x": 1, "y": 1}
@@ -218,7 +294,15 @@ def test_supported_versions_are_read(version: str, name: str) -> None:
     taken(a_body(**{name: version}))
 
 
-@pytest.mark.parametrize("data", [{**a_body(), "version": "2"}, {**a_body(), "schema_version": "0"}, a_body(version="3"), {"version": 2}])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {**a_body(), "version": "2"},
+        {**a_body(), "schema_version": "0"},
+        a_body(version="3"),
+        {"version": 2},
+    ],
+)
 def test_an_unsupported_version_is_refused(data: object) -> None:
     fault = refused({**a_body(), **data})
     assert (fault.code, fault.field, fault.stage) == ("VERSION_UNSUPPORTED", "version", "version")
@@ -228,7 +312,10 @@ def test_the_header_version_beats_the_payload() -> None:
     taken({**a_body(), "version": "9"}, GOOD_HEADERS)
     seen = reading({**a_body(), "version": "1"}, {**GOOD_HEADERS, "version": "9"})
     assert isinstance(seen.asked, Fault)
-    assert (seen.asked.code, seen.violations) == ("VERSION_UNSUPPORTED", (("version", "unsupported"),))
+    assert (seen.asked.code, seen.violations) == (
+        "VERSION_UNSUPPORTED",
+        (("version", "unsupported"),),
+    )
 
 
 def test_violations_are_told_and_do_not_stop_a_request() -> None:
@@ -239,7 +326,11 @@ def test_violations_are_told_and_do_not_stop_a_request() -> None:
 
 def test_strict_makes_a_violation_a_fault() -> None:
     fault = refused(a_body(), {**GOOD_HEADERS, "cp_phase": "x"}, strict=True)
-    assert (fault.code, fault.field, fault.stage) == ("HEADER_CONTRACT_VIOLATION", "cp_phase", "headers")
+    assert (fault.code, fault.field, fault.stage) == (
+        "HEADER_CONTRACT_VIOLATION",
+        "cp_phase",
+        "headers",
+    )
 
 
 @pytest.mark.parametrize(
@@ -251,7 +342,9 @@ def test_strict_makes_a_violation_a_fault() -> None:
         (a_body(), {"Nats-Msg-Id": "n"}, "n", "n"),
     ],
 )
-def test_identity_and_answer_id_follow_their_orders(data: object, headers: dict[str, str], key: str, answer_id: str) -> None:
+def test_identity_and_answer_id_follow_their_orders(
+    data: object, headers: dict[str, str], key: str, answer_id: str
+) -> None:
     asked = taken(data, headers)
     assert (asked.request_key, asked.answer_id) == (key, answer_id)
 
@@ -273,7 +366,8 @@ def test_json_behind_white_space_is_tried_after_protobuf() -> None:
 
 
 def test_json_that_also_decodes_as_protobuf_is_json_when_that_has_no_ids() -> None:
-    # "\n{" reads as field 1 of 123 bytes, '"m' as a message_type of 109; the blanks behind are unknown numbers.
+    # "\n{" reads as field 1 of 123 bytes, '"m' as a message_type of 109; the blanks behind are
+    # unknown numbers.
     body = orjson.dumps(a_body())[1:].ljust(111) + b" " * 12
     assert flow_pb2.RouteRequest.FromString(b"\n{" + body).message.message_type
     assert taken(b"\n{" + body).payload == RawJson.encode("hello")
@@ -297,7 +391,9 @@ def test_a_refused_request_is_answered_with_the_ids_that_could_be_read() -> None
 
 @pytest.mark.parametrize("reserved", sorted(RESERVED_TYPES))
 def test_the_types_of_adjustments_and_invocations_are_no_requests(reserved: str) -> None:
-    """What is billed under them would look like an adjustment, and count nowhere, or like an invocation, which waits for no result."""
+    """What is billed under them would look like an adjustment, and count nowhere, or like an
+    invocation, which waits for no result.
+    """
     for body in (
         a_body(message_type=reserved),
         a_body(message_type="", type=reserved),
@@ -306,4 +402,7 @@ def test_the_types_of_adjustments_and_invocations_are_no_requests(reserved: str)
         a_protobuf(message_type=reserved),
     ):
         fault = refused(body)
-        assert (fault.code, (fault.field or "").endswith("type")) == ("SCHEMA_VALIDATION_FAILED", True)
+        assert (fault.code, (fault.field or "").endswith("type")) == (
+            "SCHEMA_VALIDATION_FAILED",
+            True,
+        )

@@ -11,9 +11,23 @@ from router.decide.model.read import RequestLimits, read
 from router.decide.model.reading import RequestReading
 from tests.support.requests import GOOD_HEADERS, a_message, a_protobuf
 
-NAMES = [*RouteRequest.__struct_fields__, "message", "task", "type", "payload_encoding", "version", "schema_version"]
+NAMES = [
+    *RouteRequest.__struct_fields__,
+    "message",
+    "task",
+    "type",
+    "payload_encoding",
+    "version",
+    "schema_version",
+]
 
-scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=6)
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text(max_size=6)
+)
 words = st.sampled_from(["", "acme", "1", "2", "chat", "base64", "true", "a b", "../x", "x" * 300])
 fields = st.sampled_from(NAMES) | st.text(max_size=4)
 objects = st.deferred(lambda: st.dictionaries(fields, values, max_size=6))
@@ -21,9 +35,16 @@ values = scalars | words | st.lists(scalars, max_size=2) | objects
 bodies = st.dictionaries(fields, values, max_size=10)
 texts = words | st.text(max_size=10) | st.text(st.characters(categories=["Cs", "Cc"]), max_size=4)
 headers = st.dictionaries(
-    st.sampled_from([*GOOD_HEADERS, "traceparent", "cp_phase", "Accept", "request_id", "push_assignment"]) | texts, texts, max_size=6
+    st.sampled_from(
+        [*GOOD_HEADERS, "traceparent", "cp_phase", "Accept", "request_id", "push_assignment"]
+    )
+    | texts,
+    texts,
+    max_size=6,
 )
-limits = st.builds(RequestLimits, strict=st.booleans(), max_payload_bytes=st.sampled_from([20, 1 << 20]))
+limits = st.builds(
+    RequestLimits, strict=st.booleans(), max_payload_bytes=st.sampled_from([20, 1 << 20])
+)
 
 
 def is_sound(seen: RequestReading) -> None:
@@ -34,17 +55,27 @@ def is_sound(seen: RequestReading) -> None:
 
 
 @given(st.binary(max_size=80), headers, limits)
-def test_any_bytes_are_read(data: bytes, given_headers: dict[str, str], bounds: RequestLimits) -> None:
+def test_any_bytes_are_read(
+    data: bytes, given_headers: dict[str, str], bounds: RequestLimits
+) -> None:
     is_sound(read(a_message(data, given_headers), bounds))
 
 
 @given(bodies, headers, limits)
-def test_any_object_is_read(body: dict[str, object], given_headers: dict[str, str], bounds: RequestLimits) -> None:
+def test_any_object_is_read(
+    body: dict[str, object], given_headers: dict[str, str], bounds: RequestLimits
+) -> None:
     is_sound(read(a_message(orjson.dumps(body), given_headers), bounds))
 
 
-@given(st.dictionaries(st.sampled_from(NAMES), values, max_size=5), st.integers(0, 200), st.binary(max_size=3))
-def test_a_valid_request_with_any_damage_is_read(damage: dict[str, object], at: int, bytes_in: bytes) -> None:
+@given(
+    st.dictionaries(st.sampled_from(NAMES), values, max_size=5),
+    st.integers(0, 200),
+    st.binary(max_size=3),
+)
+def test_a_valid_request_with_any_damage_is_read(
+    damage: dict[str, object], at: int, bytes_in: bytes
+) -> None:
     message = {"tenant_id": "acme", "message_type": "chat", "payload": "hello"}
     for body in ({"message": {**message, **damage}}, {**message, **damage}):
         data = orjson.dumps(body)

@@ -14,7 +14,21 @@ from router.decide.model.read_plain import read_plain
 from tests.support.requests import GOOD_HEADERS, a_body, a_message, every_form
 
 LITERALS = (
-    *("null", "true", "0", "-0", "-0.0", "1.0", "1E5", "1e400", "-1e-400", "01", "NaN", "18446744073709551616", "-9223372036854775809"),
+    *(
+        "null",
+        "true",
+        "0",
+        "-0",
+        "-0.0",
+        "1.0",
+        "1E5",
+        "1e400",
+        "-1e-400",
+        "01",
+        "NaN",
+        "18446744073709551616",
+        "-9223372036854775809",
+    ),
     *(
         '"\\ud800"',
         '"\\ud83d\\ude00"',
@@ -30,15 +44,54 @@ LITERALS = (
         "tru",
     ),
 )
-literals = st.sampled_from(LITERALS) | st.text(max_size=5).map(lambda text: orjson.dumps(text.encode("utf-8", "replace").decode()).decode())
-VALUES = ('"r-1"', '"acme"', '"a b"', '""', "null", '"1"', '"v1"', '"2"', "7", f'"{"x" * 200}"', '"chat"', "true", '"true"')
+literals = st.sampled_from(LITERALS) | st.text(max_size=5).map(
+    lambda text: orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
+)
+VALUES = (
+    '"r-1"',
+    '"acme"',
+    '"a b"',
+    '""',
+    "null",
+    '"1"',
+    '"v1"',
+    '"2"',
+    "7",
+    f'"{"x" * 200}"',
+    '"chat"',
+    "true",
+    '"true"',
+)
 ids = st.sampled_from(VALUES)
-NAMES = ("message_type", "payload", "message_id", "tenant_id", "trace_id", "request_id", "version", "policy_id", "type", "push_assignment")
+NAMES = (
+    "message_type",
+    "payload",
+    "message_id",
+    "tenant_id",
+    "trace_id",
+    "request_id",
+    "version",
+    "policy_id",
+    "type",
+    "push_assignment",
+)
 OBJECTS = ("metadata", "context", "constraints")
-RARE = ("idempotency_key", "timestamp_ms", "payload_ref", "schema_version", "run_id", "polcy_id", "message", "task")
+RARE = (
+    "idempotency_key",
+    "timestamp_ms",
+    "payload_ref",
+    "schema_version",
+    "run_id",
+    "polcy_id",
+    "message",
+    "task",
+)
 parts = st.lists(
     st.tuples(st.sampled_from(NAMES), ids | literals)
-    | st.tuples(st.sampled_from(OBJECTS), st.sampled_from(['{"a":1,"b":"x"}', '{"b":2}', "{}", "null", '{"n":1e3}', "[]"]))
+    | st.tuples(
+        st.sampled_from(OBJECTS),
+        st.sampled_from(['{"a":1,"b":"x"}', '{"b":2}', "{}", "null", '{"n":1e3}', "[]"]),
+    )
     | st.tuples(st.sampled_from(RARE), ids | literals),
     max_size=4,
 ).map(lambda fields: ",".join(f'"{name}":{value}' for name, value in fields))
@@ -47,17 +100,27 @@ USUAL = (
     '"message_type":"chat","payload":1.5',
     '"type":"chat","payload":{"a":1}',
 )
-wholes = st.tuples(st.sampled_from(["", *USUAL]), parts).map(lambda both: ",".join(filter(None, both)))
+wholes = st.tuples(st.sampled_from(["", *USUAL]), parts).map(
+    lambda both: ",".join(filter(None, both))
+)
 bodies = st.one_of(
     st.tuples(wholes, parts).map(
-        lambda of: f'{{"request_id":"r-1","tenant_id":"acme","message":{{{of[0]}}}{"," + of[1] if of[1] else ""}}}'
+        lambda of: (
+            f'{{"request_id":"r-1","tenant_id":"acme","message":{{{of[0]}}}{"," + of[1] if of[1] else ""}}}'
+        )
     ),
-    st.tuples(wholes, parts).map(lambda of: f'{{"request_id":"r-1","tenant_id":"acme","task":{{{of[0]}}}{"," + of[1] if of[1] else ""}}}'),
+    st.tuples(wholes, parts).map(
+        lambda of: (
+            f'{{"request_id":"r-1","tenant_id":"acme","task":{{{of[0]}}}{"," + of[1] if of[1] else ""}}}'
+        )
+    ),
     wholes.map(lambda fields: f'{{"request_id":"r-1",{fields}}}' if fields else "{}"),
 )
 headers = st.dictionaries(
     st.sampled_from([*GOOD_HEADERS, "traceparent", "cp_phase", "Accept", "Nats-TTL", "Reply-To"]),
-    st.sampled_from(["", "acme", "1", "2", "m-1", "a b", "cp1", "application/x-protobuf", "x" * 200]),
+    st.sampled_from(
+        ["", "acme", "1", "2", "m-1", "a b", "cp1", "application/x-protobuf", "x" * 200]
+    ),
     max_size=4,
 ) | st.just(GOOD_HEADERS)
 
@@ -72,23 +135,36 @@ def agrees(message: Message) -> bool:
 
 @settings(max_examples=400, deadline=None)
 @given(bodies, headers)
-@example('{"message":{"message_type":"chat","payload":18446744073709551616},"request_id":"r-1"}', GOOD_HEADERS)
+@example(
+    '{"message":{"message_type":"chat","payload":18446744073709551616},"request_id":"r-1"}',
+    GOOD_HEADERS,
+)
 def test_what_both_read_they_read_alike(body: str, given_headers: dict[str, str]) -> None:
     agrees(a_message(body.encode("utf-8", "surrogatepass"), given_headers))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 400), st.binary(max_size=3), st.booleans(), st.sampled_from("abcd"))
-def test_a_damaged_request_is_read_alike_or_left_to_the_careful_reader(at: int, bytes_in: bytes, is_cut: bool, form: str) -> None:
+def test_a_damaged_request_is_read_alike_or_left_to_the_careful_reader(
+    at: int, bytes_in: bytes, is_cut: bool, form: str
+) -> None:
     data = every_form()[form].data
-    agrees(a_message(data[:at] + bytes_in + data[at + (0 if is_cut else len(bytes_in)) :], GOOD_HEADERS))
+    agrees(
+        a_message(
+            data[:at] + bytes_in + data[at + (0 if is_cut else len(bytes_in)) :], GOOD_HEADERS
+        )
+    )
 
 
 @pytest.mark.parametrize("literal", LITERALS)
 def test_each_literal_is_read_alike(literal: str) -> None:
     for place in ("payload", "metadata"):
         value = literal if place == "payload" else f'{{"of":{literal}}}'
-        kept = '"message_type":"chat"' if place == "payload" else '"message_type":"chat","payload":"hello"'
+        kept = (
+            '"message_type":"chat"'
+            if place == "payload"
+            else '"message_type":"chat","payload":"hello"'
+        )
         data = f'{{"tenant_id":"acme","request_id":"r-1","message":{{{kept},"{place}":{value}}}}}'
         agrees(a_message(data.encode("utf-8", "surrogatepass"), GOOD_HEADERS))
 
@@ -104,7 +180,9 @@ def test_each_value_of_each_field_is_read_alike_in_every_form() -> None:
     )
     both = '{%s,"task":{"type":"chat","payload":"y"},"message":{"message_type":"chat","payload":"x"%s}}'
     read_plainly = 0
-    for form, name, value, given_headers in product((*forms, both), (*NAMES, *OBJECTS), (*VALUES, "{}"), ({}, GOOD_HEADERS)):
+    for form, name, value, given_headers in product(
+        (*forms, both), (*NAMES, *OBJECTS), (*VALUES, "{}"), ({}, GOOD_HEADERS)
+    ):
         for top, inner in ((f',"{name}":{value}', ""), ("", f',"{name}":{value}')):
             read_plainly += agrees(a_message((form % (IDS + top, inner)).encode(), given_headers))
     assert read_plainly > 100

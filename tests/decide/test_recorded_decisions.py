@@ -25,11 +25,19 @@ def services(recorder: DecisionRecorder, *versions: Policy) -> RecordedServices:
     return RecordedServices(recorder, find, "node-1")
 
 
-async def explain(recorder: DecisionRecorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1") -> Json:
-    return dict(await services(recorder, *versions).explain(RequestFields({"tenant_id": tenant_id, "request_id": request_id})))
+async def explain(
+    recorder: DecisionRecorder, *versions: Policy, tenant_id: str = "acme", request_id: str = "r-1"
+) -> Json:
+    return dict(
+        await services(recorder, *versions).explain(
+            RequestFields({"tenant_id": tenant_id, "request_id": request_id})
+        )
+    )
 
 
-async def compare(recorder: DecisionRecorder, document: Json, against: int = 10, tenant_id: str = "acme") -> Json:
+async def compare(
+    recorder: DecisionRecorder, document: Json, against: int = 10, tenant_id: str = "acme"
+) -> Json:
     asked = {"tenant_id": tenant_id, "policy_id": "default", "policy": document, "against": against}
     return dict(await services(recorder).compare(RequestFields(asked)))
 
@@ -51,7 +59,11 @@ async def test_an_explanation_is_the_record_and_the_decision_made_again() -> Non
     assert told["request"]["context"] == {"api_key": "***"}
     assert told["decision"] == told["reevaluation"]["decision"]
     assert told["reevaluation"]["is_same"]
-    assert told["reevaluation"]["trace"][0] == {"stage": "eligible", "subject": "left", "verdict": "circuit_breaker_open"}
+    assert told["reevaluation"]["trace"][0] == {
+        "stage": "eligible",
+        "subject": "left",
+        "verdict": "circuit_breaker_open",
+    }
 
 
 async def test_a_version_that_is_not_kept_any_more_is_told() -> None:
@@ -80,7 +92,11 @@ async def test_of_a_tenant_that_is_not_recorded_the_setting_is_named() -> None:
 
 
 async def test_a_candidate_is_compared_with_the_newest_of_its_own_policy() -> None:
-    told = await compare(decided(a_policy(a_provider("left")), "r-1", "r-2", "r-3"), a_document(a_provider("right")), against=2)
+    told = await compare(
+        decided(a_policy(a_provider("left")), "r-1", "r-2", "r-3"),
+        a_document(a_provider("right")),
+        against=2,
+    )
     assert told["is_recorded"]
     assert [one["request_id"] for one in told["compared"]] == ["r-3", "r-2"]
     assert told["compared"][0]["verdict"] == "changed"
@@ -89,7 +105,9 @@ async def test_a_candidate_is_compared_with_the_newest_of_its_own_policy() -> No
 
 
 async def test_another_tenants_records_are_never_compared() -> None:
-    told = await compare(decided(a_policy(*HALVES), "r-1"), a_document(*HALVES), tenant_id="initech")
+    told = await compare(
+        decided(a_policy(*HALVES), "r-1"), a_document(*HALVES), tenant_id="initech"
+    )
     assert told["compared"] == []
 
 
@@ -98,7 +116,10 @@ async def test_a_candidate_that_is_no_policy_is_declined_with_every_path() -> No
     with pytest.raises(ServiceError) as declined:
         await compare(decided(a_policy(*HALVES), "r-1"), document)
     assert declined.value.code == "invalid_request"
-    assert {error["path"] for error in (declined.value.details or {})["errors"]} == {"providers[0].weight", "tricky"}  # type: ignore[attr-defined]
+    assert {error["path"] for error in (declined.value.details or {})["errors"]} == {
+        "providers[0].weight",
+        "tricky",
+    }  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +139,15 @@ async def test_a_wrong_question_is_declined_with_its_field(asked: Json, field: s
 
 @pytest.mark.parametrize("against", [None, 0, 1001, "10", 1.5, True])
 async def test_a_comparison_is_with_1_to_1000_requests(against: object) -> None:
-    asked = {"tenant_id": "acme", "policy_id": "default", "policy": a_document(), "against": against}
+    asked = {
+        "tenant_id": "acme",
+        "policy_id": "default",
+        "policy": a_document(),
+        "against": against,
+    }
     with pytest.raises(ServiceError) as declined:
         await services(a_recorder()).compare(RequestFields(asked))
-    assert (declined.value.code, declined.value.details) == ("invalid_request", {"field": "against"})
+    assert (declined.value.code, declined.value.details) == (
+        "invalid_request",
+        {"field": "against"},
+    )

@@ -11,7 +11,11 @@ from router.policies.model import ProviderState, evaluate, reevaluate
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder, record_decision
 
-SECRETS = {"api_key": "sk-1", "user": {"Email": "a@b.c", "tier": "gold"}, "notes": [{"x-auth-token": "t-1"}]}
+SECRETS = {
+    "api_key": "sk-1",
+    "user": {"Email": "a@b.c", "tier": "gold"},
+    "notes": [{"x-auth-token": "t-1"}],
+}
 
 
 def test_a_recorded_tenant_gets_the_engines_own_answer() -> None:
@@ -44,7 +48,11 @@ def test_payloads_are_not_kept_and_masked_keys_are_hidden() -> None:
     )
     kept = record_decision(request=request).request
     assert (kept.payload, kept.payload_ref) == (None, None)
-    hidden = {"api_key": MASK, "user": {"Email": MASK, "tier": "gold"}, "notes": [{"x-auth-token": MASK}]}
+    hidden = {
+        "api_key": MASK,
+        "user": {"Email": MASK, "tier": "gold"},
+        "notes": [{"x-auth-token": MASK}],
+    }
     assert (kept.context, kept.metadata) == (hidden, hidden)
     assert kept.constraints == {"token": MASK, "max_cost": 1}
 
@@ -52,18 +60,27 @@ def test_payloads_are_not_kept_and_masked_keys_are_hidden() -> None:
 def test_a_request_is_left_as_it_was() -> None:
     request = a_request(api_key="sk-1")
     record_decision(request=request)
-    assert (request.context, request.payload) == ({"api_key": "sk-1"}, RawJson.encode({"text": "hi"}))
+    assert (request.context, request.payload) == (
+        {"api_key": "sk-1"},
+        RawJson.encode({"text": "hi"}),
+    )
 
 
 def test_the_version_the_states_and_the_session_are_kept() -> None:
     policy = a_policy(*HALVES, version=7, sticky={"enabled": True, "session_key": "user_id"})
     states = {"left": SHUT, "right": ProviderState(latency_ms=12.5), "unknown": SHUT}
-    case = record_decision(policy, a_request(user_id="u-1"), states=states, remembered="right", now=3.0)
+    case = record_decision(
+        policy, a_request(user_id="u-1"), states=states, remembered="right", now=3.0
+    )
     assert (case.policy_tenant_id, case.policy_id, case.policy_version) == ("acme", "default", 7)
     assert (case.states, case.now) == ({"left": SHUT, "right": ProviderState(latency_ms=12.5)}, 3.0)
     assert (case.session_key, case.remembered) == ("user_id", "right")
     assert isinstance(case.answer, Decision)
-    assert (case.answer.provider_id, case.answer.reason, case.at_ms) == ("right", "sticky", 1_700_000_000_000)
+    assert (case.answer.provider_id, case.answer.reason, case.at_ms) == (
+        "right",
+        "sticky",
+        1_700_000_000_000,
+    )
 
 
 class Fickle:
@@ -122,9 +139,17 @@ def test_both_ids_must_agree_and_the_newest_record_wins() -> None:
 
 def test_the_latest_are_those_of_the_policys_name_newest_first() -> None:
     recorder = a_recorder()
-    for key, policy_id in (("r-1", "default"), ("r-2", "other"), ("r-3", "default"), ("r-4", "default")):
+    for key, policy_id in (
+        ("r-1", "default"),
+        ("r-2", "other"),
+        ("r-3", "default"),
+        ("r-4", "default"),
+    ):
         recorder.evaluate(a_policy(*HALVES, policy_id=policy_id), a_request(key), now=0.0)
-    assert [case.request.answer_id for case in recorder.list_latest("acme", "default", 2)] == ["r-4", "r-3"]
+    assert [case.request.answer_id for case in recorder.list_latest("acme", "default", 2)] == [
+        "r-4",
+        "r-3",
+    ]
 
 
 def test_for_the_shared_policy_the_latest_are_all_tenants_that_it_answered() -> None:
@@ -133,11 +158,18 @@ def test_for_the_shared_policy_the_latest_are_all_tenants_that_it_answered() -> 
     recorder.evaluate(shared, a_request("r-1", "acme"), now=0.0)
     recorder.evaluate(shared, a_request("r-2", "initech"), now=0.0)
     recorder.evaluate(a_policy(*HALVES), a_request("r-3", "acme"), now=0.0)
-    assert {case.request.answer_id for case in recorder.list_latest("_shared", "default", 10)} == {"r-1", "r-2"}
+    assert {case.request.answer_id for case in recorder.list_latest("_shared", "default", 10)} == {
+        "r-1",
+        "r-2",
+    }
 
 
-@pytest.mark.parametrize("value", ["x" * 4000, b"bytes", {1: {"a": object()}}], ids=["large", "bytes", "strange"])
-def test_a_context_that_is_too_large_or_strange_is_left_out_and_its_decision_stands(value: object) -> None:
+@pytest.mark.parametrize(
+    "value", ["x" * 4000, b"bytes", {1: {"a": object()}}], ids=["large", "bytes", "strange"]
+)
+def test_a_context_that_is_too_large_or_strange_is_left_out_and_its_decision_stands(
+    value: object,
+) -> None:
     case = record_decision(request=a_request(note=value), entry_bytes=2_048)
     assert case.is_cut == (value != b"bytes")
     assert isinstance(case.answer, Decision)

@@ -1,5 +1,5 @@
-"""What two instances may answer differently to the same request: docs/reference/contracts.md#instances-differ lists it, and nothing else
-may.
+"""What two instances may answer differently to the same request:
+docs/reference/contracts.md#instances-differ lists it, and nothing else may.
 """
 
 from typing import Any
@@ -43,7 +43,9 @@ def _difference(one: dict[str, Any], other: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_a_session_that_one_instance_knows_has_the_same_provider_and_another_reason_on_the_other(user: str) -> None:
+def test_a_session_that_one_instance_knows_has_the_same_provider_and_another_reason_on_the_other(
+    user: str,
+) -> None:
     sticky = {"enabled": True, "session_key": "user_id"}
     one, other = _instance(sticky=sticky), _instance(sticky=sticky)
     _ask(one, "r-1", user)
@@ -53,7 +55,10 @@ def test_a_session_that_one_instance_knows_has_the_same_provider_and_another_rea
 def test_averages_of_one_instance_change_the_expected_figures_alone() -> None:
     learned = {name: ProviderState(latency_ms=321.0, cost=0.5) for name in ("left", "right")}
     one, other = _instance(learned), _instance()
-    assert _difference(_ask(one, "r-1", "u"), _ask(other, "r-1", "u")) == {"expected_latency_ms", "expected_cost"}
+    assert _difference(_ask(one, "r-1", "u"), _ask(other, "r-1", "u")) == {
+        "expected_latency_ms",
+        "expected_cost",
+    }
 
 
 def test_with_the_same_states_the_answers_are_the_same() -> None:

@@ -13,7 +13,10 @@ from tests.support.waiting import until
 
 def test_only_the_words_of_a_limit_are_taken_from_an_error_line() -> None:
     assert find_limit("'maximum subscriptions exceeded'") == "maximum subscriptions exceeded"
-    assert find_limit("'Maximum Account Active Connections Exceeded'") == "maximum account active connections exceeded"
+    assert (
+        find_limit("'Maximum Account Active Connections Exceeded'")
+        == "maximum account active connections exceeded"
+    )
     assert find_limit("'maximum payload violation'") is None
     assert find_limit("'permissions violation for publish to \"a.b\"'") is None
 
@@ -35,11 +38,15 @@ async def test_too_many_subscriptions_are_told_once_in_the_servers_words() -> No
 
 
 async def test_too_many_connections_are_no_missing_server() -> None:
-    broker = Broker("accounts { A { users: [ {user: a, password: p} ], limits { max_connections: 1 } } }").start()
+    broker = Broker(
+        "accounts { A { users: [ {user: a, password: p} ], limits { max_connections: 1 } } }"
+    ).start()
     login = {"servers": [broker.url], "user": "a", "password": "p"}
     first = await connect(login)
     try:
-        with pytest.raises(BrokerUnavailable, match="maximum account active connections exceeded") as refused:
+        with pytest.raises(
+            BrokerUnavailable, match="maximum account active connections exceeded"
+        ) as refused:
             await connect(login)
         assert "start it" not in str(refused.value)
     finally:
@@ -57,7 +64,10 @@ async def test_the_end_of_a_process_is_told_by_a_limit_that_was_enforced_just_be
         for number in range(4):
             await connection.subscribe(f"a.{number}")
         await until(lambda: told)
-        with pytest.raises(BrokerUnavailable, match=r"maximum subscriptions exceeded: raise it .*consumer ended too often"):
+        with pytest.raises(
+            BrokerUnavailable,
+            match=r"maximum subscriptions exceeded: raise it .*consumer ended too often",
+        ):
             async with watch_connections(connection):
                 raise SupervisionFailed("router", "consumer")
         connection.limited_at -= 2 * LIMIT_LATELY_S

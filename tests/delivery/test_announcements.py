@@ -1,8 +1,15 @@
-"""Signs of life of idle instances: every instance knows of another one, and many cost hardly more messages than two."""
+"""Signs of life of idle instances: every instance knows of another one, and many cost hardly more
+messages than two.
+"""
 
 import pytest
 
-from router.delivery.replies.identical import ALONE_AFTER_SILENCE_S, ANNOUNCE_EVERY_S, MIN_ANNOUNCING, IdenticalRequests
+from router.delivery.replies.identical import (
+    ALONE_AFTER_SILENCE_S,
+    ANNOUNCE_EVERY_S,
+    MIN_ANNOUNCING,
+    IdenticalRequests,
+)
 
 TICK_S = 0.25
 

@@ -15,8 +15,24 @@ from tests.support.waiting import until
 INBOX = "_INBOX.abc.1"
 KEY = 7
 YES = Reply(b"yes")
-ARROWS = ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_ATTEMPTS.a", "beamline.router.v1.decide", "_INBOX", "x._INBOX.a", "_inbox.a"]
-NO_LITERALS = ["_INBOX.>", "_INBOX.*", "_INBOX.a.*.b", "_INBOX.", "_INBOX..a", "_INBOX.a b", "_INBOX.a\r\nPUB x 0", "_R_.a\t"]
+ARROWS = [
+    "$JS.API.STREAM.PURGE.ROUTER_DLQ",
+    "$KV.ROUTER_ATTEMPTS.a",
+    "beamline.router.v1.decide",
+    "_INBOX",
+    "x._INBOX.a",
+    "_inbox.a",
+]
+NO_LITERALS = [
+    "_INBOX.>",
+    "_INBOX.*",
+    "_INBOX.a.*.b",
+    "_INBOX.",
+    "_INBOX..a",
+    "_INBOX.a b",
+    "_INBOX.a\r\nPUB x 0",
+    "_R_.a\t",
+]
 
 
 @pytest.fixture
@@ -32,25 +48,33 @@ async def answers(connection: FakeConnection) -> Answers:
     return answers
 
 
-def an_answers(connection: FakeConnection, read_in_flight: Callable[[], list[Message]] = list, **rules: object) -> Answers:
+def an_answers(
+    connection: FakeConnection, read_in_flight: Callable[[], list[Message]] = list, **rules: object
+) -> Answers:
     conflict: Callable[[str, bytes], bytes] = lambda msg_id, _: f"conflict {msg_id}".encode()  # noqa: E731
     refusal = lambda name, *_: f"refused {name}".encode()  # noqa: E731
     told = ReplyRules(inbox_wait=0.01, **rules)  # type: ignore[arg-type]
-    return Answers(connection, told, conflict=conflict, refusal=refusal, read_in_flight=read_in_flight)  # type: ignore[arg-type]
+    return Answers(
+        connection, told, conflict=conflict, refusal=refusal, read_in_flight=read_in_flight
+    )  # type: ignore[arg-type]
 
 
 def asking(**headers: str) -> Message:
-    return replace(a_delivery(), headers={name.replace("_", "-"): value for name, value in headers.items()})
+    return replace(
+        a_delivery(), headers={name.replace("_", "-"): value for name, value in headers.items()}
+    )
 
 
 def sent(connection: FakeConnection) -> list[tuple[str, bytes]]:
     return [(post.subject, post.data) for post in connection.posts if post.subject != IDENTICAL]
 
 
-# -- the answer's half -------------------------------------------------------------------------------------------------
+# -- the answer's half -----------------------------------------------------------------------------
 
 
-async def test_without_a_listener_an_answer_goes_to_the_reply_subject_with_its_headers(connection: FakeConnection) -> None:
+async def test_without_a_listener_an_answer_goes_to_the_reply_subject_with_its_headers(
+    connection: FakeConnection,
+) -> None:
     an_answers(connection).answer(a_delivery(), YES)
     assert sent(connection) == [("work.reply", b"yes")]
     assert connection.posts[0].head == b"NATS/1.0\r\nversion: 1\r\n\r\n"
@@ -62,7 +86,9 @@ async def test_the_reply_subject_may_be_another_one(connection: FakeConnection) 
 
 
 @pytest.mark.parametrize("inbox", [INBOX, "_R_.gateway.7"])
-async def test_a_request_may_name_its_inbox(connection: FakeConnection, answers: Answers, inbox: str) -> None:
+async def test_a_request_may_name_its_inbox(
+    connection: FakeConnection, answers: Answers, inbox: str
+) -> None:
     answers.answer(asking(Reply_To=inbox), YES)
     assert (sent(connection), answers.refused) == ([(inbox, b"yes")], 0)
 
@@ -76,29 +102,46 @@ async def test_an_address_outside_the_prefixes_or_no_literal_is_counted_and_neve
     assert (sent(connection), answers.refused) == ([("work.reply", b"yes")], 1)
 
 
-async def test_an_address_of_many_letters_is_not_kept(connection: FakeConnection, answers: Answers) -> None:
-    """The listener keeps 200 000 addresses; each may have as many letters as the server allows, which is 4096."""
+async def test_an_address_of_many_letters_is_not_kept(
+    connection: FakeConnection, answers: Answers
+) -> None:
+    """The listener keeps 200 000 addresses; each may have as many letters as the server allows,
+    which is 4096.
+    """
     longest = "_INBOX." + "a" * (MAX_ADDRESS_BYTES - len("_INBOX."))
     for inbox in (longest, longest + "a", "_INBOX." + "\U0001f600" * 124):
         answers.on_request("work", inbox, inbox.encode(), None)
     assert (answers._correlator.pending, answers.refused) == (1, 2)
 
 
-def test_what_instances_tell_one_another_of_the_longest_inboxes_fits_into_a_message_and_is_read() -> None:
-    """Lines of the longest were not read, so each of their requests was answered twice; and 2 000 of them were above max_payload."""
+def test_what_instances_tell_one_another_of_the_longest_inboxes_fits_into_a_message_and_is_read() -> (
+    None
+):
+    """Lines of the longest were not read, so each of their requests was answered twice; and 2 000
+    of them were above max_payload.
+    """
     told: list[str] = []
-    here, there = IdenticalRequests(lambda lines: told.append("\n".join(lines))), IdenticalRequests(lambda _: None)
+    here, there = (
+        IdenticalRequests(lambda lines: told.append("\n".join(lines))),
+        IdenticalRequests(lambda _: None),
+    )
     for one in (here, there):
         one.shift = 2**62
         one.note(KEY, b"same")
     for number in range(1, 1500):
-        here.tell_answered(crc32(b"same"), (f"_INBOX.{number:{MAX_ADDRESS_BYTES - 7}}", number, 0.0, b""), 0.0)
+        here.tell_answered(
+            crc32(b"same"), (f"_INBOX.{number:{MAX_ADDRESS_BYTES - 7}}", number, 0.0, b""), 0.0
+        )
     here.announce(1.0)
     assert max(map(len, told)) < 128 * 1024
-    assert [read[1] for text in told for line in text.split("\n") if (read := there.read(line))] == list(range(1, 1500))
+    assert [
+        read[1] for text in told for line in text.split("\n") if (read := there.read(line))
+    ] == list(range(1, 1500))
 
 
-async def test_the_inbox_of_a_message_in_flight_is_kept_as_long_as_that(connection: FakeConnection) -> None:
+async def test_the_inbox_of_a_message_in_flight_is_kept_as_long_as_that(
+    connection: FakeConnection,
+) -> None:
     message = a_delivery()
     in_flight = [message]
     answers = an_answers(connection, lambda: in_flight)
@@ -110,8 +153,12 @@ async def test_the_inbox_of_a_message_in_flight_is_kept_as_long_as_that(connecti
     assert sent(connection) == [(INBOX, b"yes")]
 
 
-async def test_what_comes_again_is_answered_again_at_the_inbox_that_it_names(connection: FakeConnection, answers: Answers) -> None:
-    """Also while live copies are answered: its ack was lost, and perhaps its answer with it, on their way to a server that died."""
+async def test_what_comes_again_is_answered_again_at_the_inbox_that_it_names(
+    connection: FakeConnection, answers: Answers
+) -> None:
+    """Also while live copies are answered: its ack was lost, and perhaps its answer with it, on
+    their way to a server that died.
+    """
     answers.live.switch(True)
     for deliveries in (1, 2):
         answers.answer(replace(asking(Reply_To=INBOX), deliveries=deliveries), YES)
@@ -135,13 +182,17 @@ async def test_prefixes_are_a_setting(connection: FakeConnection) -> None:
     assert sent(connection) == [("work.reply", b"yes"), ("answers.1", b"yes")]
 
 
-async def test_an_answer_reaches_the_inbox_that_was_heard(connection: FakeConnection, answers: Answers) -> None:
+async def test_an_answer_reaches_the_inbox_that_was_heard(
+    connection: FakeConnection, answers: Answers
+) -> None:
     answers.on_request("work", INBOX, b"", None)
     answers.answer(a_delivery(), YES)
     assert sent(connection) == [(INBOX, b"yes")]
 
 
-async def test_an_answer_waits_for_its_inbox_and_then_goes_to_the_reply_subject(connection: FakeConnection, answers: Answers) -> None:
+async def test_an_answer_waits_for_its_inbox_and_then_goes_to_the_reply_subject(
+    connection: FakeConnection, answers: Answers
+) -> None:
     answers.answer(a_delivery(), YES)
     assert sent(connection) == []
     await until(lambda: answers.tick() or sent(connection))
@@ -160,7 +211,8 @@ async def test_no_inbox_is_expected_for_what_is_older_than_the_listener_or_deliv
 @pytest.mark.parametrize(
     ("seconds", "answered_at_once"),
     [
-        (0.0, [("work.reply", b"yes"), (INBOX, b"yes")]),  # the stream drops the repeated id, so its answer is kept for a repetition
+        # the stream drops the repeated id, so its answer is kept for a repetition
+        (0.0, [("work.reply", b"yes"), (INBOX, b"yes")]),
         (1.0, [("work.reply", b"yes")]),  # the stream takes it again: its own copy is answered
     ],
 )
@@ -180,7 +232,9 @@ async def test_a_request_older_than_the_listener_is_kept_only_while_the_stream_d
     assert (INBOX, b"yes") in sent(connection)
 
 
-async def test_an_inbox_that_was_heard_gets_the_answer_of_an_older_request_with_its_id(connection: FakeConnection) -> None:
+async def test_an_inbox_that_was_heard_gets_the_answer_of_an_older_request_with_its_id(
+    connection: FakeConnection,
+) -> None:
     answers = an_answers(connection)
     answers._now = lambda: now
     now = 100.0
@@ -192,7 +246,7 @@ async def test_an_inbox_that_was_heard_gets_the_answer_of_an_older_request_with_
     assert sent(connection) == [(INBOX, b"yes")]
 
 
-# -- the listener's half -----------------------------------------------------------------------------------------------
+# -- the listener's half ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("headers", [None, {"x": "y"}])
@@ -206,14 +260,23 @@ async def test_an_inbox_outside_the_prefixes_is_counted_and_not_remembered(
 
 
 @pytest.mark.parametrize("headers", [None, {"Nats-TTL": "1s"}])
-async def test_who_names_no_inbox_asks_for_nothing(connection: FakeConnection, answers: Answers, headers: dict[str, str] | None) -> None:
+async def test_who_names_no_inbox_asks_for_nothing(
+    connection: FakeConnection, answers: Answers, headers: dict[str, str] | None
+) -> None:
     answers.on_request("work", "", b"", headers)
     assert (sent(connection), answers.refused) == ([], 0)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["Nats-TTL", "Nats-Rollup", "Nats-Expected-Last-Sequence", "Nats-Batch-Id", "Nats-Schedule", "Nats-Incr"],
+    [
+        "Nats-TTL",
+        "Nats-Rollup",
+        "Nats-Expected-Last-Sequence",
+        "Nats-Batch-Id",
+        "Nats-Schedule",
+        "Nats-Incr",
+    ],
 )
 async def test_a_control_header_that_the_stream_refuses_in_silence_is_answered(
     connection: FakeConnection, answers: Answers, name: str
@@ -222,12 +285,16 @@ async def test_a_control_header_that_the_stream_refuses_in_silence_is_answered(
     assert sent(connection) == [(INBOX, f"refused {name}".encode())]
 
 
-async def test_a_refused_address_is_not_even_told_about_its_control_header(connection: FakeConnection, answers: Answers) -> None:
+async def test_a_refused_address_is_not_even_told_about_its_control_header(
+    connection: FakeConnection, answers: Answers
+) -> None:
     answers.on_request("work", "$JS.API.STREAM.PURGE.X", b"", {"Nats-TTL": "1s"})
     assert sent(connection) == []
 
 
-async def test_a_named_inbox_is_heard_too_and_answered_once(connection: FakeConnection, answers: Answers) -> None:
+async def test_a_named_inbox_is_heard_too_and_answered_once(
+    connection: FakeConnection, answers: Answers
+) -> None:
     headers = {"Nats-Msg-Id": "1", "Reply-To": INBOX}
     for _ in range(2):
         answers.on_request("work", "", b"", headers)
@@ -236,7 +303,9 @@ async def test_a_named_inbox_is_heard_too_and_answered_once(connection: FakeConn
     assert sent(connection) == [(INBOX, b"yes")]
 
 
-async def test_a_named_inbox_without_an_id_gets_no_answer_of_another_request(connection: FakeConnection, answers: Answers) -> None:
+async def test_a_named_inbox_without_an_id_gets_no_answer_of_another_request(
+    connection: FakeConnection, answers: Answers
+) -> None:
     answers.on_request("work", "", b"", {"Reply-To": INBOX})
     answers.answer(asking(Reply_To=INBOX), YES)
     answers.on_request("work", "_INBOX.other", b"", None)
@@ -244,7 +313,9 @@ async def test_a_named_inbox_without_an_id_gets_no_answer_of_another_request(con
     assert sent(connection) == [(INBOX, b"yes"), ("_INBOX.other", b"yes")]
 
 
-async def test_the_same_id_with_other_bytes_is_told_so(connection: FakeConnection, answers: Answers) -> None:
+async def test_the_same_id_with_other_bytes_is_told_so(
+    connection: FakeConnection, answers: Answers
+) -> None:
     answers.on_request("work", INBOX, b"", {"Nats-Msg-Id": "1"})
     answers.on_request("work", "_INBOX.other", b"else", {"Nats-Msg-Id": "1"})
     answers.answer(asking(Nats_Msg_Id="1"), YES)

@@ -33,7 +33,9 @@ async def test_what_is_not_there_is_none(place: WorkStreams) -> None:
 
 
 async def test_a_stored_message_is_read_back_whole(place: WorkStreams) -> None:
-    await place.connection.request(place.work, b"\x00\xff", headers={"Nats-Msg-Id": "1", "x": "ü"}, timeout=60)
+    await place.connection.request(
+        place.work, b"\x00\xff", headers={"Nats-Msg-Id": "1", "x": "ü"}, timeout=60
+    )
     found = await place.jetstream.message(place.stream, 1)
     assert found is not None
     assert (found.subject, found.sequence, found.data) == (place.work, 1, b"\x00\xff")
@@ -43,7 +45,10 @@ async def test_a_stored_message_is_read_back_whole(place: WorkStreams) -> None:
 async def test_messages_are_found_by_subject(place: WorkStreams) -> None:
     for subject, data in ((place.effects, b"1"), (place.letters, b"2"), (place.effects, b"3")):
         await place.connection.request(subject, data, timeout=60)
-    last, following = await place.jetstream.get_last(place.out, place.effects), await place.jetstream.get_next(place.out, place.effects, 2)
+    last, following = (
+        await place.jetstream.get_last(place.out, place.effects),
+        await place.jetstream.get_next(place.out, place.effects, 2),
+    )
     assert last is not None
     assert following is not None
     assert (last.data, following.sequence) == (b"3", 3)
@@ -51,10 +56,15 @@ async def test_messages_are_found_by_subject(place: WorkStreams) -> None:
 
 
 @pytest.mark.parametrize("headers", [{}, {"x": "a" * 70_000}], ids=["body", "headers"])
-async def test_the_server_has_a_number_for_what_is_too_large_for_a_stream(place: WorkStreams, headers: dict[str, str]) -> None:
+async def test_the_server_has_a_number_for_what_is_too_large_for_a_stream(
+    place: WorkStreams, headers: dict[str, str]
+) -> None:
     info = await place.jetstream.stream(place.out)
     assert info is not None
-    await place.jetstream.ask(f"STREAM.UPDATE.{place.out}", {**info["config"], "max_msg_size": 1_000 if not headers else -1})
+    await place.jetstream.ask(
+        f"STREAM.UPDATE.{place.out}",
+        {**info["config"], "max_msg_size": 1_000 if not headers else -1},
+    )
     with pytest.raises(BrokerRefused) as refused:
         await place.jetstream.publish(place.effects, b"a" * 2_000, headers)
     assert refused.value.err_code in TOO_LARGE_CODES
@@ -64,7 +74,8 @@ async def test_a_durable_that_differs_is_told_by_number(place: WorkStreams) -> N
     config = {"durable_name": place.durable, "ack_policy": "explicit", "ack_wait": 99_000_000_000}
     with pytest.raises(BrokerRefused) as refused:
         await place.jetstream.ask(
-            f"CONSUMER.CREATE.{place.stream}.{place.durable}", {"stream_name": place.stream, "config": config, "action": "create"}
+            f"CONSUMER.CREATE.{place.stream}.{place.durable}",
+            {"stream_name": place.stream, "config": config, "action": "create"},
         )
     assert refused.value.err_code == CONSUMER_EXISTS
 
@@ -75,9 +86,15 @@ async def test_silence_is_unavailable(place: WorkStreams) -> None:
         await JetStream(place.connection, domain="mute", timeout_s=0.05).account()
 
 
-async def test_a_domain_that_no_server_serves_is_named_with_its_setting_and_what_else_may_be_missing(place: WorkStreams) -> None:
-    """Behind a leaf node that has not joined its hub, JetStream runs, and the connection is missing."""
-    with pytest.raises(NoJetStream, match=r"\$JS\.elsewhere\.API is asked: nats\.js_domain.* leaf node .*/leafz"):
+async def test_a_domain_that_no_server_serves_is_named_with_its_setting_and_what_else_may_be_missing(
+    place: WorkStreams,
+) -> None:
+    """Behind a leaf node that has not joined its hub, JetStream runs, and the connection is
+    missing.
+    """
+    with pytest.raises(
+        NoJetStream, match=r"\$JS\.elsewhere\.API is asked: nats\.js_domain.* leaf node .*/leafz"
+    ):
         await JetStream(place.connection, domain="elsewhere").account()
 
 
@@ -91,7 +108,9 @@ async def test_an_answer_that_is_no_json_is_unavailable(nats_url: str) -> None:
             await JetStream(connection, domain="odd").account()
 
 
-async def test_an_info_without_an_answer_is_asked_for_again_before_the_timeout(place: WorkStreams) -> None:
+async def test_an_info_without_an_answer_is_asked_for_again_before_the_timeout(
+    place: WorkStreams,
+) -> None:
     """A request that came while there was no leader is never answered."""
     asked: list[str] = []
 

@@ -56,13 +56,22 @@ async def attempts(counter: AttemptCounter, message: Message = AGAIN) -> int | N
     return record.attempts if record is not None else None
 
 
-async def test_a_redelivery_of_which_nothing_is_known_counts_the_first_delivery_as_an_attempt(counter: AttemptCounter) -> None:
+async def test_a_redelivery_of_which_nothing_is_known_counts_the_first_delivery_as_an_attempt(
+    counter: AttemptCounter,
+) -> None:
     assert await read_record(counter, AGAIN) is None
     counted, may_begin = await counter.count_begin(a_delivery(deliveries=9), None, MOST)
-    assert (counted.attempts, counted.is_first_assumed, counted.is_recorded, may_begin) == (2, True, False, True)
+    assert (counted.attempts, counted.is_first_assumed, counted.is_recorded, may_begin) == (
+        2,
+        True,
+        False,
+        True,
+    )
 
 
-async def test_every_process_counts_on_from_what_the_others_wrote(counter: AttemptCounter, other: AttemptCounter) -> None:
+async def test_every_process_counts_on_from_what_the_others_wrote(
+    counter: AttemptCounter, other: AttemptCounter
+) -> None:
     """The memory of what one wrote itself saves a look, and never decides."""
     failed = await counter.count_failure(FIRST)
     remembered = AttemptRecord(failed.attempts, failed.revision, was_begun=True)
@@ -72,7 +81,9 @@ async def test_every_process_counts_on_from_what_the_others_wrote(counter: Attem
     assert (failed.is_recorded, second.is_recorded, third.is_recorded) == (False, True, True)
 
 
-async def test_what_has_had_its_attempts_is_not_begun_again_and_nothing_is_written(counter: AttemptCounter, other: AttemptCounter) -> None:
+async def test_what_has_had_its_attempts_is_not_begun_again_and_nothing_is_written(
+    counter: AttemptCounter, other: AttemptCounter
+) -> None:
     await counter.count_failure(FIRST)
     for deliveries in (2, 3):
         await other.count_begin(a_delivery(deliveries=deliveries), None, MOST)
@@ -80,20 +91,32 @@ async def test_what_has_had_its_attempts_is_not_begun_again_and_nothing_is_writt
     assert (counted.attempts, may_begin, await attempts(other)) == (3, False, 3)
 
 
-async def test_two_that_begin_the_same_delivery_at_once_have_two_numbers(counter: AttemptCounter, other: AttemptCounter) -> None:
-    (one, _), (two, _) = await asyncio.gather(*(each.count_begin(AGAIN, None, MOST) for each in (counter, other)))
+async def test_two_that_begin_the_same_delivery_at_once_have_two_numbers(
+    counter: AttemptCounter, other: AttemptCounter
+) -> None:
+    (one, _), (two, _) = await asyncio.gather(
+        *(each.count_begin(AGAIN, None, MOST) for each in (counter, other))
+    )
     assert {one.attempts, two.attempts} == {2, 3}
 
 
-async def test_a_count_that_is_tried_again_after_its_publish_ack_was_lost_counts_once(counter: AttemptCounter) -> None:
+async def test_a_count_that_is_tried_again_after_its_publish_ack_was_lost_counts_once(
+    counter: AttemptCounter,
+) -> None:
     assert (await counter.count_begin(AGAIN, None, MOST))[0].attempts == 2
     counted, may_begin = await counter.count_begin(AGAIN, None, MOST)
     assert (counted.attempts, may_begin) == (2, True)
-    assert (await counter.count_failure(a_delivery(7))).attempts == (await counter.count_failure(a_delivery(7))).attempts == 1
+    assert (
+        (await counter.count_failure(a_delivery(7))).attempts
+        == (await counter.count_failure(a_delivery(7))).attempts
+        == 1
+    )
 
 
 class ForgetfulPublisher:
-    """What it stores first gets no publish ack: the server dies that had it, and the connection comes back at another one."""
+    """What it stores first gets no publish ack: the server dies that had it, and the connection
+    comes back at another one.
+    """
 
     def __init__(self, publisher: AckedPublisher, connection: Connection) -> None:
         self._publisher = publisher
@@ -112,43 +135,62 @@ class ForgetfulPublisher:
 @pytest.fixture
 def tracker(place: WorkStreams, publisher: AckedPublisher) -> RedeliveryTracker:
     """One that tries again while an attempt cannot be recorded."""
-    subscription, forgetful = a_subscription(store_retry=0.01), ForgetfulPublisher(publisher, place.connection)
+    subscription, forgetful = (
+        a_subscription(store_retry=0.01),
+        ForgetfulPublisher(publisher, place.connection),
+    )
     counter = AttemptCounter(place.jetstream, forgetful, place.bucket)  # type: ignore[arg-type]
-    return RedeliveryTracker(subscription, place.connection, counter, Outages(subscription, PauseSwitch(lambda _: None)))
+    return RedeliveryTracker(
+        subscription, place.connection, counter, Outages(subscription, PauseSwitch(lambda _: None))
+    )
 
 
-async def test_a_count_whose_publish_ack_was_lost_with_its_server_counts_once(tracker: RedeliveryTracker) -> None:
-    """Counted for each server that is tried, three lost servers would make a dead letter of a healthy message."""
+async def test_a_count_whose_publish_ack_was_lost_with_its_server_counts_once(
+    tracker: RedeliveryTracker,
+) -> None:
+    """Counted for each server that is tried, three lost servers would make a dead letter of a
+    healthy message.
+    """
     counted, may_begin = await tracker.count_begin(AGAIN, None)
     assert (counted.attempts, may_begin) == (2, True)
 
 
-async def test_a_failure_whose_publish_ack_was_lost_with_its_server_counts_once(tracker: RedeliveryTracker) -> None:
+async def test_a_failure_whose_publish_ack_was_lost_with_its_server_counts_once(
+    tracker: RedeliveryTracker,
+) -> None:
     assert (await tracker.count_failure(FIRST)).attempts == 1
 
 
 async def test_a_failure_that_was_counted_when_the_message_came_again_is_not_counted_twice(
     counter: AttemptCounter, other: AttemptCounter
 ) -> None:
-    """A process that stood still longer than the ack wait fails its first delivery after another one has begun the second."""
+    """A process that stood still longer than the ack wait fails its first delivery after another
+    one has begun the second.
+    """
     assert (await other.count_begin(AGAIN, None, MOST))[0].attempts == 2
     late = await counter.count_failure(FIRST)
     assert (late.attempts, late.is_recorded, await attempts(counter)) == (1, True, 2)
 
 
-async def test_a_first_delivery_whose_count_the_server_forgot_is_one_attempt_more(counter: AttemptCounter, other: AttemptCounter) -> None:
+async def test_a_first_delivery_whose_count_the_server_forgot_is_one_attempt_more(
+    counter: AttemptCounter, other: AttemptCounter
+) -> None:
     await counter.count_failure(FIRST)
     assert (await other.count_failure(FIRST)).attempts == 2
 
 
-async def test_a_first_delivery_that_is_handed_back_unread_spends_nothing(counter: AttemptCounter, other: AttemptCounter) -> None:
+async def test_a_first_delivery_that_is_handed_back_unread_spends_nothing(
+    counter: AttemptCounter, other: AttemptCounter
+) -> None:
     counter.give_back(FIRST)
     await until(lambda: read_record(counter, FIRST))
     counted, _ = await other.count_begin(AGAIN, None, 1)
     assert (counted.attempts, counted.is_first_assumed, counted.is_recorded) == (1, False, False)
 
 
-async def test_with_one_attempt_allowed_a_counted_one_is_all_and_an_assumed_one_is_not(counter: AttemptCounter) -> None:
+async def test_with_one_attempt_allowed_a_counted_one_is_all_and_an_assumed_one_is_not(
+    counter: AttemptCounter,
+) -> None:
     await counter.count_failure(FIRST)
     assert not (await counter.count_begin(AGAIN, None, 1))[1]
     assert (await counter.count_begin(a_delivery(2, deliveries=2), None, 1))[1]
@@ -156,7 +198,12 @@ async def test_with_one_attempt_allowed_a_counted_one_is_all_and_an_assumed_one_
 
 async def test_records_are_of_one_stream_one_consumer_one_message(counter: AttemptCounter) -> None:
     await counter.count_failure(FIRST)
-    others = [replace(FIRST, stream="T"), replace(FIRST, consumer="D"), replace(FIRST, sequence=2), replace(FIRST, stored_ns=5)]
+    others = [
+        replace(FIRST, stream="T"),
+        replace(FIRST, consumer="D"),
+        replace(FIRST, sequence=2),
+        replace(FIRST, stored_ns=5),
+    ]
     assert [await read_record(counter, other) for other in others] == [None] * 4
 
 
@@ -176,11 +223,14 @@ async def test_an_attempt_that_is_not_to_count_is_taken_back(counter: AttemptCou
     await until(is_taken_back)
 
 
-async def test_an_attempt_is_not_taken_back_from_a_process_that_has_counted_since(counter: AttemptCounter, other: AttemptCounter) -> None:
+async def test_an_attempt_is_not_taken_back_from_a_process_that_has_counted_since(
+    counter: AttemptCounter, other: AttemptCounter
+) -> None:
     second, _ = await counter.count_begin(AGAIN, None, MOST)
     await other.count_begin(a_delivery(deliveries=3), None, MOST)
     counter.give_back(second, was_begun=True)
-    await counter.count_failure(a_delivery(2))  # over the same connection, later: the other one was answered
+    # over the same connection, later: the other one was answered
+    await counter.count_failure(a_delivery(2))
     assert await attempts(counter) == 3
 
 
@@ -196,13 +246,17 @@ async def test_a_settled_message_is_forgotten_and_counts_anew(counter: AttemptCo
 
 
 @pytest.mark.parametrize("text", [b"", b"x", b"-1", b"9" * 40, b"1 2"])
-async def test_an_entry_that_is_no_record_is_none(place: WorkStreams, counter: AttemptCounter, text: bytes) -> None:
+async def test_an_entry_that_is_no_record_is_none(
+    place: WorkStreams, counter: AttemptCounter, text: bytes
+) -> None:
     subject = f"$KV.{place.bucket}.{key(FIRST.stream, FIRST.consumer, str(FIRST.sequence), str(FIRST.stored_ns))}"
     await place.jetstream.publish(subject, text, {})
     counted, may_begin = await counter.count_begin(AGAIN, None, 10**12)
     assert (counted.attempts >= 2, may_begin) == (True, True)
 
 
-async def test_a_count_that_cannot_be_stored_is_said(place: WorkStreams, publisher: AckedPublisher) -> None:
+async def test_a_count_that_cannot_be_stored_is_said(
+    place: WorkStreams, publisher: AckedPublisher
+) -> None:
     with pytest.raises(BrokerUnavailable, match="an attempt cannot be recorded"):
         await AttemptCounter(place.jetstream, publisher, "NO_SUCH_BUCKET").count_failure(FIRST)

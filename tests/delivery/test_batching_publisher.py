@@ -1,4 +1,6 @@
-"""Many effects as one atomic batch, on a real server; one by one wherever that cannot be, and never out of order."""
+"""Many effects as one atomic batch, on a real server; one by one wherever that cannot be, and never
+out of order.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -27,7 +29,10 @@ class Asked:
         self.heard: dict[str, list[PublishAcks | NotPublished]] = {}
 
     def ask(self, *ids: str, subjects: Sequence[str] = ()) -> None:
-        effects = [Effect(subject, one.encode(), one) for one, subject in zip(ids, subjects or [self._subject] * len(ids), strict=True)]
+        effects = [
+            Effect(subject, one.encode(), one)
+            for one, subject in zip(ids, subjects or [self._subject] * len(ids), strict=True)
+        ]
         self._together.publish(effects, self.heard.setdefault(ids[0], []).append)
 
     def ask_many(self, *numbers: int) -> None:
@@ -41,14 +46,23 @@ class Asked:
     @property
     def sequences(self) -> list[int]:
         """Of all that was stored, in the order in which it was asked for."""
-        return [publish_ack.sequence for heard in self.heard.values() for publish_ack in cast(PublishAcks, heard[0])]
+        return [
+            publish_ack.sequence
+            for heard in self.heard.values()
+            for publish_ack in cast(PublishAcks, heard[0])
+        ]
 
 
 @pytest.fixture
 async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
     async with some_work_streams(nats_url, prefix) as place:
         for number, is_atomic in enumerate((True, True, False)):
-            config = {"name": f"{prefix}{number}", "subjects": [f"{prefix}.{number}"], "allow_atomic": is_atomic, "storage": "file"}
+            config = {
+                "name": f"{prefix}{number}",
+                "subjects": [f"{prefix}.{number}"],
+                "allow_atomic": is_atomic,
+                "storage": "file",
+            }
             await place.jetstream.ask(f"STREAM.CREATE.{prefix}{number}", config)
         yield place
 
@@ -58,7 +72,9 @@ async def together_on(
     jetstream: JetStream, publisher: AckedPublisher, stream_of: StreamOf, timeout_s: float = 60.0
 ) -> AsyncIterator[BatchingPublisher]:
     async with asyncio.TaskGroup() as tasks:
-        together = BatchingPublisher(jetstream, publisher, stream_of=stream_of, tasks=tasks, timeout_s=timeout_s)
+        together = BatchingPublisher(
+            jetstream, publisher, stream_of=stream_of, tasks=tasks, timeout_s=timeout_s
+        )
         await together.open()
         yield together
         await together.close()
@@ -66,7 +82,9 @@ async def together_on(
 
 @pytest.fixture
 async def on(place: WorkStreams, prefix: str) -> AsyncIterator[Callable[[str], Asked]]:
-    """A publisher's question to the streams by number: 0 and 1 take batches, 2 does not, 3 does not exist."""
+    """A publisher's question to the streams by number: 0 and 1 take batches, 2 does not, 3 does not
+    exist.
+    """
     publisher = AckedPublisher(place.jetstream)
     await publisher.open()
     async with together_on(place.jetstream, publisher, lambda subject: subject) as together:
@@ -102,7 +120,9 @@ async def test_what_many_ask_for_in_one_iteration_of_the_loop_is_one_batch(
     assert await in_batches(place, f"{prefix}0") == [True] * (MANY + 3)
 
 
-async def test_a_few_are_stored_one_by_one(on: Callable[[str], Asked], place: WorkStreams, prefix: str) -> None:
+async def test_a_few_are_stored_one_by_one(
+    on: Callable[[str], Asked], place: WorkStreams, prefix: str
+) -> None:
     asked = on("0")
     asked.ask_many(*range(MIN_BATCH - 1))
     await asked.all_heard()
@@ -110,7 +130,9 @@ async def test_a_few_are_stored_one_by_one(on: Callable[[str], Asked], place: Wo
     assert await in_batches(place, f"{prefix}0") == [False] * (MIN_BATCH - 1)
 
 
-async def test_more_than_a_batch_may_hold_are_several(on: Callable[[str], Asked], place: WorkStreams, prefix: str) -> None:
+async def test_more_than_a_batch_may_hold_are_several(
+    on: Callable[[str], Asked], place: WorkStreams, prefix: str
+) -> None:
     asked = on("0")
     asked.ask_many(*range(1030))
     await asked.all_heard()
@@ -118,7 +140,9 @@ async def test_more_than_a_batch_may_hold_are_several(on: Callable[[str], Asked]
     assert all(await in_batches(place, f"{prefix}0"))
 
 
-async def test_a_known_id_is_found_again_and_its_neighbours_are_stored_once(on: Callable[[str], Asked], place: WorkStreams) -> None:
+async def test_a_known_id_is_found_again_and_its_neighbours_are_stored_once(
+    on: Callable[[str], Asked], place: WorkStreams
+) -> None:
     asked = on("0")
     asked.ask("7")
     await asked.all_heard()
@@ -143,13 +167,18 @@ async def test_nothing_overtakes_a_batch_that_is_refused(on: Callable[[str], Ask
     assert asked.sequences == [*range(2, MANY + 2), 1, MANY + 2]
 
 
-async def test_each_stream_has_batches_of_its_own(on: Callable[[str], Asked], place: WorkStreams, prefix: str) -> None:
+async def test_each_stream_has_batches_of_its_own(
+    on: Callable[[str], Asked], place: WorkStreams, prefix: str
+) -> None:
     one, other = on("0"), on("1")
     for number in range(MANY):
         (one if number < MIN_BATCH else other).ask(str(number))
     await one.all_heard()
     await other.all_heard()
-    assert (one.sequences, other.sequences) == (list(range(1, MIN_BATCH + 1)), list(range(1, MANY - MIN_BATCH + 1)))
+    assert (one.sequences, other.sequences) == (
+        list(range(1, MIN_BATCH + 1)),
+        list(range(1, MANY - MIN_BATCH + 1)),
+    )
     assert all(await in_batches(place, f"{prefix}0") + await in_batches(place, f"{prefix}1"))
 
 
@@ -158,15 +187,25 @@ async def test_one_message_for_two_streams_goes_in_its_order_and_in_no_batch(
 ) -> None:
     asked, published = on("0"), await published_on(place, f"{prefix}.0")
     for number in range(MANY):
-        asked.ask(f"{number}a", f"{number}b", f"{number}c", subjects=[f"{prefix}.0", f"{prefix}.1", f"{prefix}.0"])
+        asked.ask(
+            f"{number}a",
+            f"{number}b",
+            f"{number}c",
+            subjects=[f"{prefix}.0", f"{prefix}.1", f"{prefix}.0"],
+        )
     await asked.all_heard()
-    found = [[publish_ack.sequence for publish_ack in cast(PublishAcks, heard[0])] for heard in asked.heard.values()]
+    found = [
+        [publish_ack.sequence for publish_ack in cast(PublishAcks, heard[0])]
+        for heard in asked.heard.values()
+    ]
     assert found == [[2 * n + 1, n + 1, 2 * n + 2] for n in range(MANY)]
     await place.connection.flush()
     assert len(published) == 2 * MANY
 
 
-async def test_a_stream_that_takes_no_batches_is_not_asked_twice(on: Callable[[str], Asked], place: WorkStreams, prefix: str) -> None:
+async def test_a_stream_that_takes_no_batches_is_not_asked_twice(
+    on: Callable[[str], Asked], place: WorkStreams, prefix: str
+) -> None:
     asked, published = on("2"), await published_on(place, f"{prefix}.2")
     for numbers in (range(MANY), range(MANY, 2 * MANY)):
         asked.ask_many(*numbers)
@@ -186,17 +225,23 @@ async def test_a_batch_without_a_stream_fails_each_caller_once(on: Callable[[str
 async def test_a_batch_without_a_publish_ack_in_time_is_told_as_not_stored() -> None:
     publisher = FakePublisher()
     silent = cast(JetStream, SimpleNamespace(connection=FakeConnection()))
-    async with together_on(silent, cast(AckedPublisher, publisher), lambda _: "S", timeout_s=0.02) as together:
+    async with together_on(
+        silent, cast(AckedPublisher, publisher), lambda _: "S", timeout_s=0.02
+    ) as together:
         asked = Asked(together, "s")
         asked.ask_many(*range(MANY))
         await asked.all_heard()
-    assert {cast(NotPublished, heard).cause for (heard,) in asked.heard.values()} == {"no publish ack in time"}
+    assert {cast(NotPublished, heard).cause for (heard,) in asked.heard.values()} == {
+        "no publish ack in time"
+    }
     assert publisher.asked == []
 
 
 async def test_once_closed_nothing_is_heard_any_more() -> None:
     silent = cast(JetStream, SimpleNamespace(connection=FakeConnection()))
-    async with together_on(silent, cast(AckedPublisher, FakePublisher()), lambda _: "S") as together:
+    async with together_on(
+        silent, cast(AckedPublisher, FakePublisher()), lambda _: "S"
+    ) as together:
         asked = Asked(together, "s")
         asked.ask_many(*range(MANY))
         await asyncio.sleep(0)

@@ -1,4 +1,6 @@
-"""The connection on a real server: the poisons of docs/explanation/durability.md#reader over a raw socket, and the fast way in and out."""
+"""The connection on a real server: the poisons of docs/explanation/durability.md#reader over a raw
+socket, and the fast way in and out.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -50,7 +52,9 @@ async def send_raw(broker: Broker, *frames: bytes) -> None:
 
 def poisons(subject: str) -> list[bytes]:
     name = subject.encode()
-    frames = [b"HPUB %s %d %d\r\n%s\r\n" % (name, len(head), len(head) + 1, head + b"!") for head in HEADS]
+    frames = [
+        b"HPUB %s %d %d\r\n%s\r\n" % (name, len(head), len(head) + 1, head + b"!") for head in HEADS
+    ]
     frames.append(b"PUB %s _INBOX.\xff\xfe 1\r\n!\r\n" % name)
     frames.append(b"HPUB %s _INBOX.\xff\xfe 12 13\r\nNATS/1.0\r\n\r\n!\r\n" % name)
     return frames
@@ -62,10 +66,12 @@ def good(subject: str) -> list[bytes]:
 
 GOOD_DATA = [b"%02d" % number for number in range(GOOD)]
 
-# -- the poisons -------------------------------------------------------------------------------------------------------
+# -- the poisons -----------------------------------------------------------------------------------
 
 
-async def test_what_is_taken_out_of_a_chunk_is_not_heard(broker: Broker, connection: Connection, prefix: str) -> None:
+async def test_what_is_taken_out_of_a_chunk_is_not_heard(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
 
     def take(frames: PlainFrames, chunk: bytes, at: int) -> int:
@@ -94,7 +100,9 @@ async def test_who_attends_hears_every_poison_and_the_good_messages_behind_them(
     assert {reply for _, reply, _, _ in ear.heard} == {""}
 
 
-async def test_an_ordinary_subscription_lives_through_the_poisons_too(broker: Broker, connection: Connection, prefix: str) -> None:
+async def test_an_ordinary_subscription_lives_through_the_poisons_too(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     await connection.subscribe(prefix, cb=ear.on_message)
     await connection.flush()
@@ -102,7 +110,9 @@ async def test_an_ordinary_subscription_lives_through_the_poisons_too(broker: Br
     await until(lambda: ear.data[-GOOD:] == GOOD_DATA)
 
 
-async def test_a_subject_that_is_not_utf8_is_heard(broker: Broker, connection: Connection, prefix: str) -> None:
+async def test_a_subject_that_is_not_utf8_is_heard(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     await connection.subscribe_direct(f"{prefix}.>", ear)
     await connection.flush()
@@ -111,7 +121,9 @@ async def test_a_subject_that_is_not_utf8_is_heard(broker: Broker, connection: C
     assert ear.heard[0][0] == f"{prefix}.\ufffd"
 
 
-@pytest.mark.parametrize("poison", [b"HPUB s 3 4\r\n\x00\x01\x02!\r\n", b"PUB s _INBOX.\xff\xfe 1\r\n!\r\n"])
+@pytest.mark.parametrize(
+    "poison", [b"HPUB s 3 4\r\n\x00\x01\x02!\r\n", b"PUB s _INBOX.\xff\xfe 1\r\n!\r\n"]
+)
 async def test_the_control_nats_pys_own_reader_dies_of_one(broker: Broker, poison: bytes) -> None:
     ear = CallRecorder()
     plain = await connect_patiently(broker.url)
@@ -125,7 +137,7 @@ async def test_the_control_nats_pys_own_reader_dies_of_one(broker: Broker, poiso
         await asyncio.wait([asyncio.create_task(plain.close())], timeout=1)
 
 
-# -- in ----------------------------------------------------------------------------------------------------------------
+# -- in --------------------------------------------------------------------------------------------
 
 
 async def test_headers_that_a_listener_heard_are_parsed_once_and_kept_within_a_bound(
@@ -138,8 +150,12 @@ async def test_headers_that_a_listener_heard_are_parsed_once_and_kept_within_a_b
     heard: list[Headers | None] = []
     pulled: list[Headers | None] = []
     await connection.listen_direct(f"{prefix}.asked", lambda *message: heard.append(message[3]))
-    await connection.subscribe_direct(f"{prefix}.stored", lambda *message: pulled.append(message[3]))
-    blocks = [{"Nats-Msg-Id": str(number)} for number in range(3)] + [{"Nats-Msg-Id": "x" * wire.MAX_HEAD_BYTES}]
+    await connection.subscribe_direct(
+        f"{prefix}.stored", lambda *message: pulled.append(message[3])
+    )
+    blocks = [{"Nats-Msg-Id": str(number)} for number in range(3)] + [
+        {"Nats-Msg-Id": "x" * wire.MAX_HEAD_BYTES}
+    ]
     for headers in blocks:
         connection.publish_nowait(f"{prefix}.asked", b"", "", head_of(headers))
     for headers in blocks * 2:  # the second time it is another message
@@ -149,12 +165,16 @@ async def test_headers_that_a_listener_heard_are_parsed_once_and_kept_within_a_b
     assert (heard, pulled) == (blocks, blocks * 2)
     assert [parsed.count(head_of(headers)) for headers in blocks] == [2, 2, 2, 3]
     for number in range(10):
-        connection.publish_nowait(f"{prefix}.asked", b"", "", head_of({"Nats-Msg-Id": f"more {number}"}))
+        connection.publish_nowait(
+            f"{prefix}.asked", b"", "", head_of({"Nats-Msg-Id": f"more {number}"})
+        )
     await until(lambda: len(heard) == 14)
     assert len(connection._heads) <= 3
 
 
-async def test_a_listener_that_raises_is_told_and_hears_on(broker: Broker, connection: Connection, prefix: str) -> None:
+async def test_a_listener_that_raises_is_told_and_hears_on(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
     ear, faults = CallRecorder(), []
     connection.on_fault = faults.append
 
@@ -170,7 +190,9 @@ async def test_a_listener_that_raises_is_told_and_hears_on(broker: Broker, conne
     assert [type(fault) for fault in faults] == [ValueError]
 
 
-async def test_a_listener_that_cannot_decode_what_it_heard_is_called_once(broker: Broker, connection: Connection, prefix: str) -> None:
+async def test_a_listener_that_cannot_decode_what_it_heard_is_called_once(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
     ear, faults = CallRecorder(), []
     connection.on_fault = faults.append
 
@@ -185,7 +207,9 @@ async def test_a_listener_that_cannot_decode_what_it_heard_is_called_once(broker
     assert ([type(fault) for fault in faults], ear.data.count(b"\xff")) == ([UnicodeDecodeError], 1)
 
 
-async def test_who_has_left_hears_no_more(broker: Broker, connection: Connection, prefix: str) -> None:
+async def test_who_has_left_hears_no_more(
+    broker: Broker, connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     sid = await connection.subscribe_direct(prefix, ear)
     await connection.flush()
@@ -197,7 +221,9 @@ async def test_who_has_left_hears_no_more(broker: Broker, connection: Connection
     assert (len(ear.heard), connection.callbacks, sid in connection._subs) == (GOOD, {}, False)
 
 
-async def test_who_is_cancelled_while_leaving_leaves_nothing_behind(connection: Connection, prefix: str) -> None:
+async def test_who_is_cancelled_while_leaving_leaves_nothing_behind(
+    connection: Connection, prefix: str
+) -> None:
     sid = await connection.subscribe_direct(prefix, CallRecorder())
     leaving = asyncio.create_task(connection.unsubscribe(sid))
     await asyncio.sleep(0)  # it waits for the server's word
@@ -215,32 +241,47 @@ async def test_a_large_payload_is_heard_whole(connection: Connection, prefix: st
     assert [len(data) for data in ear.data] == [3_000_000, 5]
 
 
-async def test_a_request_is_answered_over_the_same_connection(connection: Connection, prefix: str) -> None:
-    await connection.subscribe_direct(prefix, lambda _subject, reply, data, _headers: connection.publish_nowait(reply, data + b"!"))
+async def test_a_request_is_answered_over_the_same_connection(
+    connection: Connection, prefix: str
+) -> None:
+    await connection.subscribe_direct(
+        prefix,
+        lambda _subject, reply, data, _headers: connection.publish_nowait(reply, data + b"!"),
+    )
     assert (await connection.request(prefix, b"hello", timeout=60)).data == b"hello!"
 
 
-# -- out ---------------------------------------------------------------------------------------------------------------
+# -- out -------------------------------------------------------------------------------------------
 
 
-async def test_what_is_posted_arrives_in_order_with_reply_and_headers(connection: Connection, prefix: str) -> None:
+async def test_what_is_posted_arrives_in_order_with_reply_and_headers(
+    connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     connection.publish_nowait(prefix, b"1")
     connection.publish_nowait(prefix, b"2", "_INBOX.a", b"NATS/1.0\r\nx: y\r\n\r\n")
     connection.publish_nowait(prefix)
     await until(lambda: len(ear.heard) == 3)
-    assert ear.heard == [(prefix, "", b"1", None), (prefix, "_INBOX.a", b"2", {"x": "y"}), (prefix, "", b"", None)]
+    assert ear.heard == [
+        (prefix, "", b"1", None),
+        (prefix, "_INBOX.a", b"2", {"x": "y"}),
+        (prefix, "", b"", None),
+    ]
 
 
-async def test_attending_survives_a_reconnect_and_so_does_what_was_posted_meanwhile(prefix: str) -> None:
+async def test_attending_survives_a_reconnect_and_so_does_what_was_posted_meanwhile(
+    prefix: str,
+) -> None:
     broker = Broker().start()
     back = asyncio.Event()
 
     async def on_back() -> None:
         back.set()
 
-    connection = await connect({"servers": [broker.url], "reconnect_time_wait": 0.01}, on_back=on_back)
+    connection = await connect(
+        {"servers": [broker.url], "reconnect_time_wait": 0.01}, on_back=on_back
+    )
     try:
         ear = CallRecorder()
         await connection.subscribe_direct(prefix, ear)
@@ -266,12 +307,16 @@ async def test_a_server_that_is_not_there_is_told_not_waited_for() -> None:
 
 async def test_a_login_in_an_address_is_not_told() -> None:
     with pytest.raises(BrokerUnavailable) as told:
-        await connect({"servers": ["nats://me:hunter2@127.0.0.1:1", "nats://127.0.0.1:2"]}, timeout_s=0.1)
+        await connect(
+            {"servers": ["nats://me:hunter2@127.0.0.1:1", "nats://127.0.0.1:2"]}, timeout_s=0.1
+        )
     assert "nats://***@127.0.0.1:1, nats://127.0.0.1:2" in str(told.value)
     assert "hunter2" not in str(told.value)
 
 
-async def test_an_error_that_ends_the_connection_is_followed_by_a_new_one(connection: Connection, prefix: str) -> None:
+async def test_an_error_that_ends_the_connection_is_followed_by_a_new_one(
+    connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     life = connection.reconnect_count
@@ -287,12 +332,18 @@ async def test_a_permission_that_is_missing_costs_no_connection(connection: Conn
     assert (connection.is_connected, connection.reconnect_count) == (True, life)
 
 
-@pytest.mark.parametrize(("ask", "answered"), [("request", "_request_sub_callback"), ("flush", "_process_pong")])
+@pytest.mark.parametrize(
+    ("ask", "answered"), [("request", "_request_sub_callback"), ("flush", "_process_pong")]
+)
 async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
     connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch, ask: str, answered: str
 ) -> None:
-    """On Python 3.11 `asyncio.wait_for`, in which nats-py waits, forgets one that comes together with the answer."""
-    await connection.subscribe_direct(prefix, lambda _, reply, data, __: connection.publish_nowait(reply, data))
+    """On Python 3.11 `asyncio.wait_for`, in which nats-py waits, forgets one that comes together
+    with the answer.
+    """
+    await connection.subscribe_direct(
+        prefix, lambda _, reply, data, __: connection.publish_nowait(reply, data)
+    )
     original = getattr(connection, answered)
 
     async def answer_and_cancel(*args: object) -> None:
@@ -300,12 +351,16 @@ async def test_a_cancellation_that_comes_with_the_answer_is_not_lost(
         task.cancel()
 
     monkeypatch.setattr(connection, answered, answer_and_cancel)
-    task = asyncio.create_task(connection.request(prefix, b"x", timeout=60) if ask == "request" else connection.flush())
+    task = asyncio.create_task(
+        connection.request(prefix, b"x", timeout=60) if ask == "request" else connection.flush()
+    )
     await asyncio.wait([task])
     assert task.cancelled()
 
 
-async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_for_no_other() -> None:
+async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_for_no_other() -> (
+    None
+):
     """The same, and worse: nats-py alone would search for ever, so the process could not end."""
     broker = Broker().start()
     async with connected(broker.url) as connection:
@@ -323,7 +378,9 @@ async def test_a_connection_that_is_closed_just_when_a_server_refuses_it_looks_f
 
 
 async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker: Broker) -> None:
-    """nats-py alone sends the PING ahead of its buffer: one message in a few dozen found no subscription."""
+    """nats-py alone sends the PING ahead of its buffer: one message in a few dozen found no
+    subscription.
+    """
     async with connected(broker.url) as ours, connected(broker.url) as theirs:
         ear = CallRecorder()
         for number in range(200):
@@ -333,7 +390,9 @@ async def test_a_flush_confirms_the_subscription_that_was_made_before_it(broker:
         await until(lambda: len(ear.heard) == 200)
 
 
-async def test_a_flush_whose_caller_left_does_not_end_the_reader(connection: Connection, prefix: str) -> None:
+async def test_a_flush_whose_caller_left_does_not_end_the_reader(
+    connection: Connection, prefix: str
+) -> None:
     """Its PONG comes all the same, and found a future that was cancelled."""
     ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)

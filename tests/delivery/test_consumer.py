@@ -19,7 +19,14 @@ from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import create
 from tests.support.broker import Broker
 from tests.support.cluster import started_cluster, wait_for_cluster
-from tests.support.delivery import CallRecorder, RecordingObserver, WorkStreams, a_subscription, connected, some_work_streams
+from tests.support.delivery import (
+    CallRecorder,
+    RecordingObserver,
+    WorkStreams,
+    a_subscription,
+    connected,
+    some_work_streams,
+)
 from tests.support.vanishing import a_path_to
 from tests.support.waiting import until
 
@@ -104,7 +111,9 @@ async def test_a_consumer_is_ready_when_it_pulls_from_what_is_there(place: WorkS
         assert len(working.begun) == 100
 
 
-async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_from(place: WorkStreams) -> None:
+async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_from(
+    place: WorkStreams,
+) -> None:
     async with at_work(Working(place)) as working:
         await place.jetstream.ask(f"CONSUMER.DELETE.{place.stream}.{place.durable}")
         await working.publish(b"after")
@@ -112,47 +121,65 @@ async def test_a_consumer_that_is_deleted_while_pulling_is_restored_and_pulled_f
 
 
 @pytest.mark.parametrize("what", ["CONSUMER.DELETE.{stream}.{durable}", "STREAM.DELETE.{stream}"])
-async def test_a_deletion_is_told_and_not_missed_by_a_heartbeat(place: WorkStreams, what: str) -> None:
+async def test_a_deletion_is_told_and_not_missed_by_a_heartbeat(
+    place: WorkStreams, what: str
+) -> None:
     """So heartbeats may be rare."""
     async with at_work(Working(place, heartbeat=HOUR_S)) as working:
         assert working.consumer.puller is not None
         assert working.consumer.puller.lost_is_told
         await place.jetstream.ask(what.format(stream=place.stream, durable=place.durable))
-        await until(lambda: working.consumer.puller.state.resets >= 2 and working.consumer.health.is_ready)  # type: ignore[union-attr]
+        await until(
+            lambda: working.consumer.puller.state.resets >= 2 and working.consumer.health.is_ready
+        )  # type: ignore[union-attr]
         await working.publish(b"after")
         await until(lambda: working.begun == [b"after"])
 
 
-async def test_a_pull_request_that_the_server_ends_is_followed_by_another(place: WorkStreams, nc: Client) -> None:
+async def test_a_pull_request_that_the_server_ends_is_followed_by_another(
+    place: WorkStreams, nc: Client
+) -> None:
     """As the new leader of a durable does it with the pull requests of the old one."""
     async with at_work(Working(place, heartbeat=HOUR_S)) as working:
         puller = working.consumer.puller
         assert puller is not None
         before = puller.state.resets
-        await nc.publish(f"{puller._inbox}.{puller._generation}", headers={"Status": "409", "Description": "Leadership Change"})
+        await nc.publish(
+            f"{puller._inbox}.{puller._generation}",
+            headers={"Status": "409", "Description": "Leadership Change"},
+        )
         await until(lambda: puller.state.resets > before)
         await working.publish(b"after")
         await until(lambda: working.begun == [b"after"])
 
 
-@pytest.mark.matrix  # an election takes the servers four to nine seconds; the test before this one is the short version
-async def test_after_the_leader_of_its_durable_was_killed_an_idle_consumer_begins_the_next_message(prefix: str) -> None:
-    """By the new leader, which ends the old one's pull requests. Heartbeats, which would tell it late, are an hour apart here."""
+# an election takes the servers four to nine seconds; the test before this one is the short version
+@pytest.mark.matrix
+async def test_after_the_leader_of_its_durable_was_killed_an_idle_consumer_begins_the_next_message(
+    prefix: str,
+) -> None:
+    """By the new leader, which ends the old one's pull requests. Heartbeats, which would tell it
+    late, are an hour apart here.
+    """
     with started_cluster() as cluster:
         await wait_for_cluster(cluster)
         async with some_work_streams(cluster.servers[0].url, prefix, replicas=3) as place:
             info = await place.jetstream.consumer(place.stream, place.durable)
             assert info is not None
             leader = cluster.find(info["cluster"]["leader"])
-            async with connected(next(server.url for server in cluster.servers if server is not leader)) as connection:
+            async with connected(
+                next(server.url for server in cluster.servers if server is not leader)
+            ) as connection:
                 place.connection, place.jetstream = connection, JetStream(connection)
                 working = Working(place, heartbeat=HOUR_S)
-                working.consumer._quorum_seen_at = asyncio.get_running_loop().time  # as the topology monitor tells it
+                # as the topology monitor tells it
+                working.consumer._quorum_seen_at = asyncio.get_running_loop().time
                 async with at_work(working):
                     assert working.consumer.puller is not None
                     assert working.consumer.puller.lost_is_told
                     await working.publish(b"before")
-                    await until(place.is_settled)  # its frame shows that the pull request after it is not lost
+                    # its frame shows that the pull request after it is not lost
+                    await until(place.is_settled)
                     leader.kill()
                     await until(lambda: _is_stored(working, b"after"), within_s=30)
                     await until(lambda: b"after" in working.begun)
@@ -184,7 +211,9 @@ async def test_where_heartbeats_alone_tell_of_a_lost_durable(
     assert consumer._is_loss_told({"leader": "a", "replicas": [{}] * (copies - 1)}) is is_told
 
 
-async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(place: WorkStreams) -> None:
+async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(
+    place: WorkStreams,
+) -> None:
     async with at_work(Working(place)) as working:
         await working.publish(b"before")
         await until(place.is_settled)
@@ -194,8 +223,12 @@ async def test_a_stream_that_is_deleted_and_made_anew_counts_from_one_again(plac
         await until(lambda: working.begun == [b"before", b"after"])
 
 
-async def test_while_its_durable_cannot_be_found_after_a_reconnect_it_asks_after_pauses(place: WorkStreams, nc: Client) -> None:
-    """Without a quorum each of many consumers asks, and the servers that are left must not be kept busy by that."""
+async def test_while_its_durable_cannot_be_found_after_a_reconnect_it_asks_after_pauses(
+    place: WorkStreams, nc: Client
+) -> None:
+    """Without a quorum each of many consumers asks, and the servers that are left must not be kept
+    busy by that.
+    """
     calls = CallRecorder()
     await nc.subscribe(f"$JS.API.CONSUMER.INFO.{place.stream}.>", cb=calls.on_message)
     await nc.flush()
@@ -213,8 +246,11 @@ async def test_while_its_durable_cannot_be_found_after_a_reconnect_it_asks_after
         assert len(calls.heard) <= LOOKS / 10
 
 
-async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(nats_url: str, prefix: str) -> None:
-    async with some_work_streams(nats_url, prefix, ack_wait=60.0) as place:  # by the drain, it comes again sooner
+async def test_a_drain_hands_back_what_was_never_begun_and_leaves_no_subscription(
+    nats_url: str, prefix: str
+) -> None:
+    # by the drain, it comes again sooner
+    async with some_work_streams(nats_url, prefix, ack_wait=60.0) as place:
         await _drain_amid_work(place)
 
 
@@ -229,7 +265,8 @@ async def _drain_amid_work(place: WorkStreams) -> None:
     before = set(place.connection._subs)
     working = Working(place, wait, deadlines=Deadlines(soft=60.0, hard=61.0))
     async with at_work(working):
-        await working.publish(*[b"%d" % number for number in range(70)])  # more than there are slots
+        # more than there are slots
+        await working.publish(*[b"%d" % number for number in range(70)])
         await until(lambda: len(begun) == 64)
         processor = working.consumer.processor
         assert processor is not None
@@ -267,8 +304,12 @@ async def test_a_drain_from_a_server_that_says_nothing_ends_as_a_cancellation(
     assert task.cancelled()
 
 
-async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place: WorkStreams) -> None:
-    working = Working(place, lambda message: Done((Effect(place.effects, b"", message.data.decode()),)))
+async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(
+    place: WorkStreams,
+) -> None:
+    working = Working(
+        place, lambda message: Done((Effect(place.effects, b"", message.data.decode()),))
+    )
     async with at_work(working):
         await place.jetstream.ask(f"STREAM.DELETE.{place.out}")
         working.creates = False
@@ -283,7 +324,9 @@ async def test_a_life_that_ended_while_paused_does_not_pause_the_next_one(place:
 async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_nothing(
     broker: Broker, place: WorkStreams, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All its slots are taken, so no heartbeat is due: the silence of the server must be noticed in another way."""
+    """All its slots are taken, so no heartbeat is due: the silence of the server must be noticed in
+    another way.
+    """
     monkeypatch.setattr(consumers, "NOT_PULLING_CHECK_S", 0.2)
     monkeypatch.setattr(consumers, "LEAVE_AFTER_S", 2.0)
     begun: list[bytes] = []
@@ -294,9 +337,17 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
         raise AssertionError
 
     async with a_path_to(broker) as path:
-        connection = await connect({"servers": [path.url, broker.url], "dont_randomize": True, "ping_interval": 3600})
+        connection = await connect(
+            {"servers": [path.url, broker.url], "dont_randomize": True, "ping_interval": 3600}
+        )
         subscription = a_subscription(
-            hang, stream=place.stream, durable=place.durable, slots=1, prefetch=1, heartbeat=0.2, pull_expires=1.0
+            hang,
+            stream=place.stream,
+            durable=place.durable,
+            slots=1,
+            prefetch=1,
+            heartbeat=0.2,
+            pull_expires=1.0,
         )
         consumer = Consumer(
             subscription,
@@ -307,7 +358,9 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
         task = asyncio.create_task(consumer.run())
         try:
             await place.connection.request(place.work, b"x", timeout=60)
-            await until(lambda: begun and consumer.puller is not None and not consumer.puller.outstanding)
+            await until(
+                lambda: begun and consumer.puller is not None and not consumer.puller.outstanding
+            )
             path.is_cut.set()
             await until(lambda: "no answer" in consumer.health.detail)
             await until(lambda: connection.reconnect_count >= 1)
@@ -319,7 +372,9 @@ async def test_a_consumer_without_a_reason_to_pull_leaves_a_server_that_says_not
 
 
 class CutOff:
-    """A server whose followers have not answered for a minute once it is cut off: it goes on sending heartbeats."""
+    """A server whose followers have not answered for a minute once it is cut off: it goes on
+    sending heartbeats.
+    """
 
     def __init__(self, place: WorkStreams) -> None:
         self.is_cut = False
@@ -327,8 +382,14 @@ class CutOff:
         self._consumer = place.jetstream.consumer
 
     async def describe(self, stream: str, durable: str) -> Json | None:
-        alone = {"leader": "here", "replicas": [{"active": 60_000_000_000}, {"active": 60_000_000_000}]}
-        return {**(await self._consumer(stream, durable) or {}), **({"cluster": alone} if self.is_cut else {})}
+        alone = {
+            "leader": "here",
+            "replicas": [{"active": 60_000_000_000}, {"active": 60_000_000_000}],
+        }
+        return {
+            **(await self._consumer(stream, durable) or {}),
+            **({"cluster": alone} if self.is_cut else {}),
+        }
 
     async def leave(self) -> bool:
         self.left.set()
@@ -345,21 +406,27 @@ def server(place: WorkStreams, monkeypatch: pytest.MonkeyPatch) -> CutOff:
     return server
 
 
-async def test_a_consumer_leaves_a_server_that_is_cut_off_though_its_heartbeats_come(place: WorkStreams, server: CutOff) -> None:
+async def test_a_consumer_leaves_a_server_that_is_cut_off_though_its_heartbeats_come(
+    place: WorkStreams, server: CutOff
+) -> None:
     async with at_work(Working(place)) as working:
         server.is_cut = True
         await asyncio.wait_for(server.left.wait(), 30)
         assert "lost its quorum" in working.consumer.health.detail
 
 
-async def test_a_consumer_that_is_told_of_a_quorum_asks_for_nothing(place: WorkStreams, nc: Client, server: CutOff) -> None:
+async def test_a_consumer_that_is_told_of_a_quorum_asks_for_nothing(
+    place: WorkStreams, nc: Client, server: CutOff
+) -> None:
     """Of fifty idle instances one asks, and all hear it."""
     calls = CallRecorder()
     await nc.subscribe(f"$JS.API.CONSUMER.INFO.{place.stream}.>", cb=calls.on_message)
     await nc.flush()
     consumer = Working(place).consumer
     consumer._quorum_seen_at = asyncio.get_running_loop().time
-    puller = consumer.puller = consumer._make_puller(SimpleNamespace(on_delivery=None, free_capacity=lambda: 0))  # type: ignore[arg-type]
+    puller = consumer.puller = consumer._make_puller(
+        SimpleNamespace(on_delivery=None, free_capacity=lambda: 0)
+    )  # type: ignore[arg-type]
     puller.state.heard_at = asyncio.get_running_loop().time() + 3600.0
     consumer._identity = "there"
     for _ in range(LOOKS):

@@ -1,4 +1,6 @@
-"""What a server denies is told once, remembered within a bound, and forgotten with the connection that it was said to."""
+"""What a server denies is told once, remembered within a bound, and forgotten with the connection
+that it was said to.
+"""
 
 import asyncio
 
@@ -66,7 +68,10 @@ def test_before_the_first_connection_every_server_may_refuse_it_once() -> None:
 
 
 async def test_a_denied_request_leaves_nothing_behind() -> None:
-    broker = Broker('authorization { users [ {user: a, password: p, permissions: {publish: [none], subscribe: [">"]}} ] }').start()
+    broker = Broker(
+        "authorization { users [ {user: a, password: p, permissions: {publish: [none], "
+        'subscribe: [">"]}} ] }'
+    ).start()
     connection = await connect({"servers": [broker.url], "user": "a", "password": "p"})
     try:
         with pytest.raises(PermissionDenied, match="publish to Denied"):

@@ -16,4 +16,6 @@ def test_the_block_is_the_same(headers: dict[str, str], message_id: str) -> None
 
 
 def test_a_changed_copy_is_encoded_anew() -> None:
-    assert b"traceparent: 00" in head_with_id({**EncodedHeaders(HEADERS), "traceparent": "00"}, "a-1")
+    assert b"traceparent: 00" in head_with_id(
+        {**EncodedHeaders(HEADERS), "traceparent": "00"}, "a-1"
+    )

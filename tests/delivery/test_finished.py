@@ -1,4 +1,6 @@
-"""Messages that are done leave their stream; what no durable has settled, what no durable takes, and the newest one stay."""
+"""Messages that are done leave their stream; what no durable has settled, what no durable takes,
+and the newest one stay.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,8 +29,12 @@ class Work:
 
     def another(self, infos: SharedInfo | None = None) -> FinishedRemoval:
         """One more instance."""
-        rules = RemovalRules(stream=self.stream, subjects=(self.one, self.two), every=1.0, keep=600.0)
-        return FinishedRemoval(self.jetstream, rules, self._count, clock=lambda: self.now, infos=infos)
+        rules = RemovalRules(
+            stream=self.stream, subjects=(self.one, self.two), every=1.0, keep=600.0
+        )
+        return FinishedRemoval(
+            self.jetstream, rules, self._count, clock=lambda: self.now, infos=infos
+        )
 
     def _count(self, count: int) -> None:
         self.counted += count
@@ -36,10 +42,15 @@ class Work:
     async def publish(self, count: int, subject: str | None = None) -> None:
         for _ in range(count):
             last = (await self.state())["last_seq"]
-            await self.jetstream.publish(subject or self.one, b"x" * 100, {"Nats-Msg-Id": f"m-{last + 1}"})
+            await self.jetstream.publish(
+                subject or self.one, b"x" * 100, {"Nats-Msg-Id": f"m-{last + 1}"}
+            )
 
     async def durable(self, name: str, subject: str) -> None:
-        await create(self.jetstream, Topology((), (ConsumerSpec(stream=self.stream, durable=name, filter_subject=subject),)))
+        await create(
+            self.jetstream,
+            Topology((), (ConsumerSpec(stream=self.stream, durable=name, filter_subject=subject),)),
+        )
 
     async def settle(self, durable: str, *sequences: int) -> None:
         """Take all that is there, acknowledge some. Once for each durable."""
@@ -54,11 +65,15 @@ class Work:
                 await client.request(message.reply, b"+ACK", timeout=60)
 
     async def _is_pending(self, durable: str) -> bool:
-        """Whether the durable counts all that is stored for it; right after its publish ack a message may not be."""
+        """Whether the durable counts all that is stored for it; right after its publish ack a
+        message may not be.
+        """
         consumer = await self.jetstream.consumer(self.stream, durable)
         assert consumer is not None
         subject = consumer["config"]["filter_subject"]
-        stream = await self.jetstream.ask(f"STREAM.INFO.{self.stream}", {"subjects_filter": subject})
+        stream = await self.jetstream.ask(
+            f"STREAM.INFO.{self.stream}", {"subjects_filter": subject}
+        )
         assert stream is not None
         return bool(consumer["num_pending"] >= stream["state"].get("subjects", {}).get(subject, 0))
 
@@ -69,7 +84,9 @@ class Work:
 
     async def left(self) -> list[int]:
         state = await self.state()
-        found = await asyncio.gather(*(self.jetstream.message(self.stream, n) for n in range(1, state["last_seq"] + 1)))
+        found = await asyncio.gather(
+            *(self.jetstream.message(self.stream, n) for n in range(1, state["last_seq"] + 1))
+        )
         return [one.sequence for one in found if one is not None]
 
 
@@ -77,7 +94,9 @@ class Work:
 async def work(nats_url: str, prefix: str) -> AsyncIterator[Work]:
     async with connected(nats_url) as connection:
         work = Work(JetStream(connection), prefix)
-        spec = StreamSpec(name=work.stream, subjects=(work.one, work.two), discard="new", max_bytes=100_000)
+        spec = StreamSpec(
+            name=work.stream, subjects=(work.one, work.two), discard="new", max_bytes=100_000
+        )
         assert await create(work.jetstream, Topology((spec,))) == []
         yield work
 
@@ -99,12 +118,17 @@ async def test_what_every_durable_has_settled_goes_after_the_duplicate_window(wo
     assert (await work.left(), work.counted) == ([9, 10], 8)
 
 
-async def test_of_two_instances_one_does_a_run_and_either_can_do_the_next(work: Work, nats_url: str) -> None:
+async def test_of_two_instances_one_does_a_run_and_either_can_do_the_next(
+    work: Work, nats_url: str
+) -> None:
     await work.durable("worker", work.one)
     await work.publish(10)
     await work.settle("worker", *range(1, 9))
     async with connected(nats_url) as other_connection:
-        one, other = (SharedInfo(JetStream(each), lambda: work.now) for each in (work.jetstream.connection, other_connection))
+        one, other = (
+            SharedInfo(JetStream(each), lambda: work.now)
+            for each in (work.jetstream.connection, other_connection)
+        )
         async with one.listen(), other.listen():
             first, second = work.another(one), work.another(other)
             await other.stream(work.stream)  # its own first answer tells its domain
@@ -126,7 +150,9 @@ async def test_what_an_instance_of_another_version_tells_is_not_taken_for_this_s
     removal, ask = work.another(infos), infos.read
 
     async def read(key: str, *rest: Any) -> Any:
-        return {"last_seq": 1_000, "is_held": False} if key == removal.key else await ask(key, *rest)
+        return (
+            {"last_seq": 1_000, "is_held": False} if key == removal.key else await ask(key, *rest)
+        )
 
     monkeypatch.setattr(infos, "read", read)
     await removal.take_turn()
@@ -182,7 +208,9 @@ async def test_one_that_is_never_settled_holds_back_none_whose_result_is_known(w
 
 
 async def test_where_the_stream_is_a_quarter_full_nothing_waits_for_the_window(work: Work) -> None:
-    """Long before it is half full, from where a tenant's share is counted, finished messages with the others."""
+    """Long before it is half full, from where a tenant's share is counted, finished messages with
+    the others.
+    """
     await work.durable("worker", work.one)
     await work.publish(150)
     assert 25_000 < (await work.state())["bytes"] < 50_000
@@ -209,20 +237,26 @@ async def test_a_stream_that_was_made_anew_is_waited_for_anew(work: Work) -> Non
     await work.jetstream.ask(f"STREAM.PURGE.{work.stream}", {})
     await work.jetstream.ask(f"STREAM.DELETE.{work.stream}")
     assert await work.removal.look() == 0
-    await create_streams(work.jetstream, StreamSpec(name=work.stream, subjects=(work.one, work.two)))
+    await create_streams(
+        work.jetstream, StreamSpec(name=work.stream, subjects=(work.one, work.two))
+    )
     await work.durable("worker", work.one)
     await work.publish(5)
     await work.settle("worker", *range(1, 6))
     assert await work.removal.look() == 0
 
 
-async def test_a_stream_that_was_made_anew_and_has_grown_longer_is_waited_for_anew(work: Work) -> None:
+async def test_a_stream_that_was_made_anew_and_has_grown_longer_is_waited_for_anew(
+    work: Work,
+) -> None:
     """Its last sequence alone does not show it."""
     await work.durable("worker", work.one)
     await work.publish(5)
     await after_the_window(work)
     await work.jetstream.ask(f"STREAM.DELETE.{work.stream}")
-    await create_streams(work.jetstream, StreamSpec(name=work.stream, subjects=(work.one, work.two)))
+    await create_streams(
+        work.jetstream, StreamSpec(name=work.stream, subjects=(work.one, work.two))
+    )
     await work.durable("worker", work.one)
     await work.publish(9)
     await work.settle("worker", *range(1, 10))

@@ -1,4 +1,6 @@
-"""The parser of message frames: wherever a chunk is cut, the same messages are heard; whatever a header block holds, it does not raise."""
+"""The parser of message frames: wherever a chunk is cut, the same messages are heard; whatever a
+header block holds, it does not raise.
+"""
 
 import re
 from collections.abc import Callable
@@ -28,13 +30,19 @@ class Listening:
         self.takers: dict[int, Callable[[bytes, int], int]] = {}
 
     def take(self, frames: PlainFrames, data: bytes, at: int) -> int:
-        """All plain frames of a subscription, as `callbacks` would hear them, but for their subject."""
+        """All plain frames of a subscription, as `callbacks` would hear them, but for their
+        subject.
+        """
         for reply, body, msg_id, after in frames.read(data, at):
-            self.heard.append((1, b"", reply or b"", body, None if msg_id is None else PLAIN % msg_id))
+            self.heard.append(
+                (1, b"", reply or b"", body, None if msg_id is None else PLAIN % msg_id)
+            )
             at = after
         return at
 
-    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, head: bytes) -> None:
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, head: bytes
+    ) -> None:
         self.heard.append((sid, subject, reply, data, head or None))
 
     async def _process_ping(self) -> None:
@@ -60,13 +68,21 @@ async def heard(*chunks: bytes, takes: bool = False) -> Listening:
 
 tokens = st.sampled_from([b"a", b"work", b"caf.exec.result.v1", b"\xff\xfe"])
 replies = st.sampled_from([b"", b"_INBOX.a", b"\xff"])
-payloads = st.sampled_from([b"", b"\r\n", b"MSG a 1 3\r\nabc\r\n", b"x" * 300, b"PING\r\n"]) | st.binary(max_size=40)
-heads = st.none() | st.sampled_from([PLAIN % b"m-1", PLAIN % b"two words"]) | st.binary(min_size=1, max_size=30)
+payloads = st.sampled_from(
+    [b"", b"\r\n", b"MSG a 1 3\r\nabc\r\n", b"x" * 300, b"PING\r\n"]
+) | st.binary(max_size=40)
+heads = (
+    st.none()
+    | st.sampled_from([PLAIN % b"m-1", PLAIN % b"two words"])
+    | st.binary(min_size=1, max_size=30)
+)
 frames = st.tuples(st.integers(1, 2), tokens, replies, payloads, heads)
 
 
 @given(st.lists(frames, max_size=6), st.lists(st.integers(0, 600), max_size=8))
-async def test_wherever_a_chunk_is_cut_the_same_messages_are_heard(sent: list[Heard], cuts: list[int]) -> None:
+async def test_wherever_a_chunk_is_cut_the_same_messages_are_heard(
+    sent: list[Heard], cuts: list[int]
+) -> None:
     stream = b"PING\r\n".join(frame(*one) for one in sent) + b"PING\r\n"
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
     listening = await heard(*(stream[start:end] for start, end in pairwise(places)))
@@ -75,13 +91,17 @@ async def test_wherever_a_chunk_is_cut_the_same_messages_are_heard(sent: list[He
 
 
 @given(st.lists(frames, max_size=6), st.lists(st.integers(0, 600), max_size=8))
-async def test_wherever_a_chunk_is_cut_plain_frames_can_be_taken_out_of_it(sent: list[Heard], cuts: list[int]) -> None:
+async def test_wherever_a_chunk_is_cut_plain_frames_can_be_taken_out_of_it(
+    sent: list[Heard], cuts: list[int]
+) -> None:
     stream = b"".join(frame(*one) for one in sent)
     places = sorted({min(cut, len(stream)) for cut in cuts} | {0, len(stream)})
     listening = await heard(*(stream[start:end] for start, end in pairwise(places)), takes=True)
     are_taken = [sid == 1 and (head is None or bool(is_plain(head))) for sid, *_, head in sent]
     assert [not subject for _, subject, *_ in listening.heard] == are_taken
-    assert [(sid, *rest) for sid, _, *rest in listening.heard] == [(sid, *rest) for sid, _, *rest in sent]
+    assert [(sid, *rest) for sid, _, *rest in listening.heard] == [
+        (sid, *rest) for sid, _, *rest in sent
+    ]
 
 
 async def test_only_frames_of_its_own_subscription_are_offered_to_a_taker() -> None:
@@ -94,37 +114,64 @@ async def test_only_frames_of_its_own_subscription_are_offered_to_a_taker() -> N
 
 
 async def test_byte_by_byte_is_as_good_as_at_once() -> None:
-    sent = [(1, b"work", b"$JS.ACK.x", b"data", b"NATS/1.0\r\nx: y\r\n\r\n"), (2, b"a", b"", b"", None)]
+    sent = [
+        (1, b"work", b"$JS.ACK.x", b"data", b"NATS/1.0\r\nx: y\r\n\r\n"),
+        (2, b"a", b"", b"", None),
+    ]
     stream = b"".join(frame(*one) for one in sent)
     assert (await heard(*(bytes([byte]) for byte in stream))).heard == sent
 
 
-async def test_a_large_payload_is_looked_at_when_it_is_whole_and_not_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_payload_is_looked_at_when_it_is_whole_and_not_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Else eight megabytes in small pieces would be copied as often as there are pieces."""
     looked: list[int] = []
     dispatch = FrameParser.dispatch
-    monkeypatch.setattr(FrameParser, "dispatch", lambda wire, data, at=0: looked.append(len(data) - at) or dispatch(wire, data, at))
+    monkeypatch.setattr(
+        FrameParser,
+        "dispatch",
+        lambda wire, data, at=0: looked.append(len(data) - at) or dispatch(wire, data, at),
+    )
     stream = frame(1, b"work", b"", b"x" * 100_000, None) + frame(1, b"work", b"", b"next", None)
-    listening = await heard(*(stream[start : start + 1_000] for start in range(0, len(stream), 1_000)))
+    listening = await heard(
+        *(stream[start : start + 1_000] for start in range(0, len(stream), 1_000))
+    )
     assert [len(data) for _, _, _, data, _ in listening.heard] == [100_000, 4]
     assert sum(looked) < 3 * len(stream)
 
 
-@pytest.mark.parametrize("line", [b"MSG a\r\n", b"MSG a one 3\r\n", b"HMSG a 1 x 3\r\n", b"MSG  \r\n"])
+@pytest.mark.parametrize(
+    "line", [b"MSG a\r\n", b"MSG a one 3\r\n", b"HMSG a 1 x 3\r\n", b"MSG  \r\n"]
+)
 async def test_a_frame_that_no_server_sends_is_a_protocol_error(line: bytes) -> None:
     with pytest.raises(ProtocolError):
         await heard(line)
 
 
-# -- header blocks -----------------------------------------------------------------------------------------------------
+# -- header blocks ---------------------------------------------------------------------------------
 
 
-@given(st.binary(max_size=80) | st.binary(max_size=40).map(lambda tail: b"NATS/1.0\r\n" + tail + b"\r\n\r\n"))
+@given(
+    st.binary(max_size=80)
+    | st.binary(max_size=40).map(lambda tail: b"NATS/1.0\r\n" + tail + b"\r\n\r\n")
+)
 def test_no_header_block_raises(raw: bytes) -> None:
     parse_head(raw)
 
 
-@pytest.mark.parametrize("raw", [b"\x00\x01\x02", b"N", b"NATS/1.0", b"NATS/1.0\r\n", b"NATS/1.0\r\n\r\n", b"        ", b"\r\n\r\n"])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"\x00\x01\x02",
+        b"N",
+        b"NATS/1.0",
+        b"NATS/1.0\r\n",
+        b"NATS/1.0\r\n\r\n",
+        b"        ",
+        b"\r\n\r\n",
+    ],
+)
 def test_a_block_with_nothing_in_it_is_none(raw: bytes) -> None:
     assert parse_head(raw) is None
 
@@ -132,8 +179,14 @@ def test_a_block_with_nothing_in_it_is_none(raw: bytes) -> None:
 @pytest.mark.parametrize(
     ("raw", "headers"),
     [
-        (b"NATS/1.0 408 Request Timeout\r\n\r\n", {"Status": "408", "Description": "Request Timeout"}),
-        (b"NATS/1.0 100\r\nNats-Last-Consumer: 7\r\n\r\n", {"Status": "100", "Nats-Last-Consumer": "7"}),
+        (
+            b"NATS/1.0 408 Request Timeout\r\n\r\n",
+            {"Status": "408", "Description": "Request Timeout"},
+        ),
+        (
+            b"NATS/1.0 100\r\nNats-Last-Consumer: 7\r\n\r\n",
+            {"Status": "100", "Nats-Last-Consumer": "7"},
+        ),
         (b"NATS/1.0 \xff\xfe\r\n\r\n", {"Status": "\ufffd\ufffd"}),
         (b"NATS/1.0\r\na:b\r\n\r\n", {"a": "b"}),
         (b"NATS/1.0\r\na:   b  \r\nc: \r\n\r\n", {"a": "b", "c": ""}),
@@ -148,7 +201,10 @@ def test_what_a_block_says(raw: bytes, headers: dict[str, str]) -> None:
     assert parse_head(raw) == headers
 
 
-@pytest.mark.parametrize("raw", [b"NATS/1.0\r\nNats-Msg-Id:1: x\r\n\r\n", b"NATS/1.0\r\nNats-Msg-Id:1: x\r\nb: c\r\n\r\n"])
+@pytest.mark.parametrize(
+    "raw",
+    [b"NATS/1.0\r\nNats-Msg-Id:1: x\r\n\r\n", b"NATS/1.0\r\nNats-Msg-Id:1: x\r\nb: c\r\n\r\n"],
+)
 def test_a_name_ends_at_its_first_colon_as_it_does_for_the_server(raw: bytes) -> None:
     assert (parse_head(raw) or {})["Nats-Msg-Id"] == "1: x"
 
@@ -159,7 +215,11 @@ def test_the_short_way_reads_a_block_as_the_long_one_does(lines: list[str]) -> N
     assert parse_head(raw.encode()) == _parse_odd_head(raw)
 
 
-names = st.text(st.characters(codec="ascii", exclude_characters=":\r\n", exclude_categories=("Cc", "Zs")), min_size=1, max_size=12)
+names = st.text(
+    st.characters(codec="ascii", exclude_characters=":\r\n", exclude_categories=("Cc", "Zs")),
+    min_size=1,
+    max_size=12,
+)
 
 
 @given(st.dictionaries(names, st.text(max_size=20), min_size=1, max_size=5))
@@ -173,7 +233,15 @@ def test_no_value_can_bring_a_header_of_its_own(headers: dict[str, str]) -> None
     assert raw.endswith(b"\r\n\r\n")
 
 
-@given(st.dictionaries(names, st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Zs", "Zl", "Zp", "Cs")), max_size=20)))
+@given(
+    st.dictionaries(
+        names,
+        st.text(
+            st.characters(codec="utf-8", exclude_categories=("Cc", "Zs", "Zl", "Zp", "Cs")),
+            max_size=20,
+        ),
+    )
+)
 def test_what_can_be_printed_is_read_as_it_was_written(headers: dict[str, str]) -> None:
     assert (parse_head(head_of(headers)) or {}) == headers
 

@@ -31,7 +31,12 @@ class Publisher:
         return [post.reply for post in self.connection.posts]
 
     def ack(self, number: int, **answer: object) -> None:
-        self.publisher._on_publish_ack(self.inboxes[number].encode(), b"", orjson.dumps(answer or {"stream": "S", "seq": 7}), None)
+        self.publisher._on_publish_ack(
+            self.inboxes[number].encode(),
+            b"",
+            orjson.dumps(answer or {"stream": "S", "seq": 7}),
+            None,
+        )
 
 
 async def test_copies_wait_for_the_first_ones_publish_ack() -> None:
@@ -40,7 +45,11 @@ async def test_copies_wait_for_the_first_ones_publish_ack() -> None:
         publisher.store()
     assert (len(publisher.inboxes), publisher.told) == (1, [])
     publisher.ack(0)
-    assert publisher.told == [(PublishAck("a", "S", 7, False),), (PublishAck("a", "S", 7, True),), (PublishAck("a", "S", 7, True),)]
+    assert publisher.told == [
+        (PublishAck("a", "S", 7, False),),
+        (PublishAck("a", "S", 7, True),),
+        (PublishAck("a", "S", 7, True),),
+    ]
 
 
 async def test_a_copy_of_what_is_stored_is_told_so_later_and_is_not_sent() -> None:
@@ -99,6 +108,8 @@ def test_a_tenant_that_floods_pushes_out_its_own() -> None:
     quiet = Effect("effects", b"", "quiet", owner="quiet")
     known.keep(quiet, PublishAck("quiet", "S", 1, False), 0.0)
     for n in range(SHARES * 20):
-        known.keep(Effect("effects", b"", str(n), owner="loud"), PublishAck(str(n), "S", n, False), 0.0)
+        known.keep(
+            Effect("effects", b"", str(n), owner="loud"), PublishAck(str(n), "S", n, False), 0.0
+        )
     assert known.publish_ack_of(quiet, 0, 0.0) == PublishAck("quiet", "S", 1, True)
     assert len(known) <= SHARES * 5

@@ -1,4 +1,6 @@
-"""Large messages begin one in a turn of the loop, after the small ones that wait behind them in the socket."""
+"""Large messages begin one in a turn of the loop, after the small ones that wait behind them in the
+socket.
+"""
 
 import asyncio
 
@@ -64,7 +66,11 @@ async def test_a_drain_hands_back_what_has_not_begun() -> None:
         bench.take(1, data=LARGE)
         bench.processor.stop_taking()
         await asyncio.sleep(0)
-        assert (bench.acks(1), handler.begun, len(bench.processor.in_flight)) == ([NAK_AT_ONCE], [], 0)
+        assert (bench.acks(1), handler.begun, len(bench.processor.in_flight)) == (
+            [NAK_AT_ONCE],
+            [],
+            0,
+        )
 
 
 async def _count_turns(bench: ProcessorBench, handler: SequenceRecorder) -> int:

@@ -1,4 +1,6 @@
-"""Live copies over fakes: who is served, what is refused, what is left to the stored copy, and when it begins and ends."""
+"""Live copies over fakes: who is served, what is refused, what is left to the stored copy, and when
+it begins and ends.
+"""
 
 import asyncio
 from collections import Counter
@@ -34,7 +36,14 @@ def a_frame(reply: bytes, data: bytes, head: bytes | None = None) -> bytes:
     inbox = reply + b" " if reply else b""
     if head is None:
         return b"MSG work %d %b%d\r\n%b\r\n" % (SID, inbox, len(data), data)
-    return b"HMSG work %d %b%d %d\r\n%b%b\r\n" % (SID, inbox, len(head), len(head) + len(data), head, data)
+    return b"HMSG work %d %b%d %d\r\n%b%b\r\n" % (
+        SID,
+        inbox,
+        len(head),
+        len(head) + len(data),
+        head,
+        data,
+    )
 
 
 class Asker(Struct):
@@ -53,26 +62,46 @@ async def _wait_for_ever() -> Outcome:
 
 
 class Bench:
-    """Live requests whose data is `tenant:rest`, or `tenant:!rest` of high priority; what begins with `-` cannot be taken live."""
+    """Live requests whose data is `tenant:rest`, or `tenant:!rest` of high priority; what begins
+    with `-` cannot be taken live.
+    """
 
     def __init__(
-        self, handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES, own: tuple[str, ...] = (), **rules: Any
+        self,
+        handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES,
+        own: tuple[str, ...] = (),
+        **rules: Any,
     ) -> None:
-        self.connection, self.publisher, self.marks = FakeConnection(), FakePublisher(), AnsweredRequests()
+        self.connection, self.publisher, self.marks = (
+            FakeConnection(),
+            FakePublisher(),
+            AnsweredRequests(),
+        )
         self.heard: list[str] = []
         self.switches: list[bool] = []
         self.told: Counter[str] = Counter()
-        self.processor = SimpleNamespace(pending=0, taken=0, delivered=0, most_held=None, newest_sequence=0)
+        self.processor = SimpleNamespace(
+            pending=0, taken=0, delivered=0, most_held=None, newest_sequence=0
+        )
         pause_switch = SimpleNamespace(is_open=True)
         options = SimpleNamespace(handler_timeout=5.0)
-        subscription = SimpleNamespace(handle=self._handle, options=options, subject=None, is_allowed=None, stream="S", durable="c")
+        subscription = SimpleNamespace(
+            handle=self._handle,
+            options=options,
+            subject=None,
+            is_allowed=None,
+            stream="S",
+            durable="c",
+        )
         self.consumer = SimpleNamespace(
             processor=self.processor,
             pause_switch=pause_switch,
             effect_publisher=self.publisher,
             subscription=subscription,
         )
-        self.answers = Answers(self.connection, ReplyRules(own=own), conflict=lambda *_: b"", refusal=lambda *_: b"")  # type: ignore[arg-type]
+        self.answers = Answers(
+            self.connection, ReplyRules(own=own), conflict=lambda *_: b"", refusal=lambda *_: b""
+        )  # type: ignore[arg-type]
         self.answers.start_listening_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
             self.answers,
@@ -124,7 +153,9 @@ class Bench:
 
     def is_stored_copy_answered(self, data: str) -> bool:
         """A copy that was stored when the last request was heard."""
-        return self.marks.take(Message("work", data.encode(), {}, "S", "c", 1, self.heard_ns, 1, ""))
+        return self.marks.take(
+            Message("work", data.encode(), {}, "S", "c", 1, self.heard_ns, 1, "")
+        )
 
 
 async def test_an_answer_goes_out_and_the_stored_copy_needs_only_its_ack() -> None:
@@ -149,13 +180,18 @@ async def test_tenants_are_served_one_by_one_and_what_is_above_a_share_is_refuse
     for number in range(6):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     bench.hear("quiet:1", "_INBOX.q.1")
-    assert [bench.sent(f"_INBOX.f.{number}") for number in (4, 5)] == [[b"overloaded flood 100"], [b"overloaded flood 100"]]
+    assert [bench.sent(f"_INBOX.f.{number}") for number in (4, 5)] == [
+        [b"overloaded flood 100"],
+        [b"overloaded flood 100"],
+    ]
     await until(lambda: bench.told["answered"] == 5)
     assert bench.heard == ["flood:0", "quiet:1", "flood:1", "flood:2", "flood:3"]
     assert bench.is_stored_copy_answered("flood:5")  # it was told that it is not handled
 
 
-async def test_what_is_of_high_priority_passes_the_others_of_its_tenant_and_is_not_refused_for_them() -> None:
+async def test_what_is_of_high_priority_passes_the_others_of_its_tenant_and_is_not_refused_for_them() -> (
+    None
+):
     bench = Bench(places=10)
     bench.live._overload.refuses = True
     for number in range(6):
@@ -180,7 +216,9 @@ async def test_a_flood_of_high_priority_leaves_the_others_of_its_tenant_their_pa
     assert bench.heard.index("flood:1") == 4
 
 
-async def test_one_that_gives_way_while_the_backlog_is_not_too_deep_is_left_to_its_stored_copy() -> None:
+async def test_one_that_gives_way_while_the_backlog_is_not_too_deep_is_left_to_its_stored_copy() -> (
+    None
+):
     bench = Bench(places=8)
     for number in range(4):
         bench.hear(f"burst:{number}", f"_INBOX.b.{number}")
@@ -189,26 +227,39 @@ async def test_one_that_gives_way_while_the_backlog_is_not_too_deep_is_left_to_i
     assert not bench.is_stored_copy_answered("burst:3")
 
 
-async def test_of_stored_requests_one_of_high_priority_goes_first_and_the_one_that_gives_way_is_left_to_its_delivery() -> None:
+async def test_of_stored_requests_one_of_high_priority_goes_first_and_the_one_that_gives_way_is_left_to_its_delivery() -> (
+    None
+):
     bench = Bench(places=8)
     bench.live._overload.refuses = True
-    assert [bench.take_stored(f"flood:{number}", 100 + number) for number in range(5)] == [True] * 4 + [False]
+    assert [bench.take_stored(f"flood:{number}", 100 + number) for number in range(5)] == [
+        True
+    ] * 4 + [False]
     assert bench.take_stored("flood:!1", 105)
     await until(lambda: bench.told["answered"] == 4)
     assert bench.heard == ["flood:!1", "flood:0", "flood:1", "flood:2"]
     await bench.live.close()
-    assert bench.told == {"answered": 4}  # the one that gave way is not refused: its delivery is to answer it
+    # the one that gave way is not refused: its delivery is to answer it
+    assert bench.told == {"answered": 4}
 
 
-async def test_while_the_backlog_is_not_too_deep_what_is_above_a_share_is_left_to_its_stored_copy() -> None:
+async def test_while_the_backlog_is_not_too_deep_what_is_above_a_share_is_left_to_its_stored_copy() -> (
+    None
+):
     bench = Bench(places=2, refuse_after_s=2.0)
     for number in range(2):
         bench.hear(f"burst:{number}", f"_INBOX.b.{number}")
-    assert (bench.sent("_INBOX.b.1"), bench.told, bench.is_stored_copy_answered("burst:1")) == ([], {"left": 1}, False)
+    assert (bench.sent("_INBOX.b.1"), bench.told, bench.is_stored_copy_answered("burst:1")) == (
+        [],
+        {"left": 1},
+        False,
+    )
 
 
 async def test_while_the_socket_is_behind_a_tenant_begins_no_more_than_a_few_that_wait() -> None:
-    """Its handlers go on whenever an extension answers, within no budget: without a bound nothing else is heard."""
+    """Its handlers go on whenever an extension answers, within no budget: without a bound nothing
+    else is heard.
+    """
     bench = Bench(handle=lambda _: _wait_for_ever(), places=200)
     bench.live._overload.refuses = True
     bench.connection.is_behind = True
@@ -217,12 +268,16 @@ async def test_while_the_socket_is_behind_a_tenant_begins_no_more_than_a_few_tha
     bench.hear("quiet:1", "_INBOX.q.1")
     await until(lambda: len(bench.heard) == MAX_WAITING_WHILE_BEHIND + 1)
     await until(lambda: bench.sent("_INBOX.p.19"))
-    assert [bool(bench.sent(f"_INBOX.p.{number}")) for number in range(20)] == [False] * MAX_WAITING_WHILE_BEHIND + [True] * 4
+    assert [bool(bench.sent(f"_INBOX.p.{number}")) for number in range(20)] == [
+        False
+    ] * MAX_WAITING_WHILE_BEHIND + [True] * 4
     assert bench.take(b"_INBOX.p.20", b"piped:20", None)
     await bench.live.close()
 
 
-async def test_what_is_read_ahead_takes_its_turn_is_answered_where_it_asks_and_its_delivery_needs_only_an_ack() -> None:
+async def test_what_is_read_ahead_takes_its_turn_is_answered_where_it_asks_and_its_delivery_needs_only_an_ack() -> (
+    None
+):
     bench = Bench()
     bench.hear("flood:1", "_INBOX.f.1")
     bench.hear("flood:2", "_INBOX.f.2")
@@ -234,7 +289,9 @@ async def test_what_is_read_ahead_takes_its_turn_is_answered_where_it_asks_and_i
     assert bench.marks.take(Message("work", b"quiet:1", headers, "S", "c", 7, STORED_NS, 1, ""))
 
 
-async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_that_came_first() -> None:
+async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_that_came_first() -> (
+    None
+):
     bench = Bench(places=2)
     bench.hear("quiet:1")
     assert not bench.take_stored("quiet:2", 7)  # no room
@@ -248,17 +305,27 @@ async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_t
 
 
 @pytest.mark.parametrize("own", ["_INBOX.own", "_INBOX.f.own"])
-async def test_no_refusal_goes_to_an_inbox_of_the_router_s_own_whatever_was_asked_before(own: str) -> None:
+async def test_no_refusal_goes_to_an_inbox_of_the_router_s_own_whatever_was_asked_before(
+    own: str,
+) -> None:
     bench = Bench(places=2, own=(own,))
     bench.live._overload.refuses = True
     bench.hear("flood:1", "_INBOX.f.1")
     for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1"):
         bench.take(inbox.encode(), b"flood:2", None)
-    assert [bool(bench.sent(inbox)) for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1")] == [True, True, False]
+    assert [bool(bench.sent(inbox)) for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1")] == [
+        True,
+        True,
+        False,
+    ]
 
 
-async def test_a_request_that_was_read_ahead_and_is_delivered_before_it_is_handled_is_answered_by_its_delivery_alone() -> None:
-    """A push waits for its record: the delivery, which comes meanwhile, waits for the same record and answers."""
+async def test_a_request_that_was_read_ahead_and_is_delivered_before_it_is_handled_is_answered_by_its_delivery_alone() -> (
+    None
+):
+    """A push waits for its record: the delivery, which comes meanwhile, waits for the same record
+    and answers.
+    """
     outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
     bench = Bench(handle=lambda _: outcome)
     assert bench.take_stored("acme:1", 7)
@@ -414,7 +481,12 @@ REFUSED = b"overloaded flood 30000"
     [
         ("flood", b"_INBOX.f.9", None, True),
         ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: m-1\r\n\r\n", True),
-        ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: m-1\r\nReply-To: _INBOX.f.8\r\n\r\n", False),
+        (
+            "flood",
+            b"_INBOX.f.9",
+            b"NATS/1.0\r\nNats-Msg-Id: m-1\r\nReply-To: _INBOX.f.8\r\n\r\n",
+            False,
+        ),
         ("flood", b"_INBOX.f.9", b"NATS/1.0\r\nNats-Msg-Id: two words\r\n\r\n", False),
         ("flood", b"", b"NATS/1.0\r\nReply-To: _INBOX.f.8\r\n\r\n", False),
         ("flood", b"$JS.API.STREAM.PURGE.S", None, False),
@@ -436,23 +508,45 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
     assert bench.connection.posted("_INBOX.f.9") == [REFUSED] * is_taken
     message_id = "m-1" if head is not None else None
     headers = {"Nats-Msg-Id": message_id} if message_id is not None else {}
-    assert bench.marks.take(Message("work", data, headers, "S", "c", 1, time_ns(), 1, "")) is is_taken
+    assert (
+        bench.marks.take(Message("work", data, headers, "S", "c", 1, time_ns(), 1, "")) is is_taken
+    )
 
 
-async def test_a_chunk_is_refused_up_to_the_first_request_that_is_not_the_flood_s_and_goes_on_behind_it() -> None:
+async def test_a_chunk_is_refused_up_to_the_first_request_that_is_not_the_flood_s_and_goes_on_behind_it() -> (
+    None
+):
     bench = Bench(places=4)
     bench.live._overload.refuses = True
     for number in range(3):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
     head = b"NATS/1.0\r\nNats-Msg-Id: m-%d\r\n\r\n"
-    flood = [a_frame(b"_INBOX.f.%d" % number, b"flood:%d" % number, head % number) for number in range(10, 13)]
+    flood = [
+        a_frame(b"_INBOX.f.%d" % number, b"flood:%d" % number, head % number)
+        for number in range(10, 13)
+    ]
     broken, quiet = a_frame(b"_INBOX.b.1", b"?"), a_frame(b"_INBOX.q.1", b"quiet:1")
     other = a_frame(b"", b"flood:9").replace(b" %d " % SID, b" 8 ")  # of another subscription
-    chunk = b"".join((flood[0], broken, flood[1], quiet, flood[2], other, a_frame(b"_INBOX.f.13", b"flood:13")[:-1]))
+    chunk = b"".join(
+        (
+            flood[0],
+            broken,
+            flood[1],
+            quiet,
+            flood[2],
+            other,
+            a_frame(b"_INBOX.f.13", b"flood:13")[:-1],
+        )
+    )
     stops = [chunk.index(quiet), chunk.index(other), len(chunk) - 1 - len(other)]
-    ends = [bench.live.refusals.take(PlainFrames(SID), chunk, at) for at in (0, stops[0] + len(quiet), stops[1] + len(other))]
+    ends = [
+        bench.live.refusals.take(PlainFrames(SID), chunk, at)
+        for at in (0, stops[0] + len(quiet), stops[1] + len(other))
+    ]
     assert ends == [stops[0], stops[1], stops[1] + len(other)]  # the last frame is not whole
-    assert [bool(bench.sent(f"_INBOX.f.{number}")) for number in range(10, 14)] == [True] * 3 + [False]
+    assert [bool(bench.sent(f"_INBOX.f.{number}")) for number in range(10, 14)] == [True] * 3 + [
+        False
+    ]
     assert [str(fault) for fault in bench.connection.faults] == ["b'?'"]
     bench.live.refusals.report()
     assert bench.told["overloaded"] == 3 + 1  # and the third of the first three
@@ -470,7 +564,9 @@ async def test_a_frame_whose_sizes_are_not_its_own_is_left_to_the_parser(size: b
         assert bench.live.refusals.take(PlainFrames(SID), frame.replace(sizes, wrong), 0) == 0
 
 
-async def test_identical_requests_without_an_id_are_counted_through_the_oldest_being_forgotten() -> None:
+async def test_identical_requests_without_an_id_are_counted_through_the_oldest_being_forgotten() -> (
+    None
+):
     marks = AnsweredRequests(most=4)
     stored = Message("work", b"same", {}, "S", "c", 1, time_ns(), 1, "")
     for _ in range(3):
@@ -513,7 +609,10 @@ def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
 
 def test_attempt_records_are_bounded_and_the_oldest_goes_first() -> None:
     marks = AnsweredRequests(most=4)
-    messages = [Message("work", data, {}, "S", "c", 1, time_ns(), 1, "") for data in (b"1", b"2", b"3", b"4", b"5")]
+    messages = [
+        Message("work", data, {}, "S", "c", 1, time_ns(), 1, "")
+        for data in (b"1", b"2", b"3", b"4", b"5")
+    ]
     for message in messages:
         marks.add(message.data, message.headers, time())
     assert [marks.take(message) for message in messages] == [False, False, True, True, True]
@@ -552,13 +651,17 @@ def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
         assert [marks.take(message) for _ in range(3)] == [True, not headers, False]
 
 
-async def test_a_publishers_request_is_left_to_its_stored_copy_and_every_instance_is_told_of_it() -> None:
+async def test_a_publishers_request_is_left_to_its_stored_copy_and_every_instance_is_told_of_it() -> (
+    None
+):
     """Its PubAck says where it is stored, which a live copy does not know."""
     bench = Bench()
     bench.answers.live.switch(True)
     bench.hear("acme:1", **{"Router-Confirm": "stored"})
     assert (bench.heard, bench.sent()) == ([], [])
-    assert [post.reply for post in bench.connection.posts if post.subject == LIVE_ASKERS] == ["_INBOX.a.1"]
+    assert [post.reply for post in bench.connection.posts if post.subject == LIVE_ASKERS] == [
+        "_INBOX.a.1"
+    ]
     stored = Message("work", b"acme:1", {"Router-Confirm": "stored"}, "S", "c", 7, time_ns(), 1, "")
     bench.answers.answer(stored, Reply(b"yes"))
     assert bench.sent() == [b'{"stream":"S","seq":7}']

@@ -33,7 +33,9 @@ async def test_what_one_answered_the_other_knows_at_the_end_of_the_loops_iterati
         assert not instance.has("_INBOX.a", b"2", 0.0)  # an inbox may be used for many requests
 
 
-async def test_the_same_bytes_asked_again_later_through_the_same_inbox_are_another_request() -> None:
+async def test_the_same_bytes_asked_again_later_through_the_same_inbox_are_another_request() -> (
+    None
+):
     now = 100.0
     live = LiveAnswers(lambda _: None, lambda: now)
     live.note("_INBOX.a", b"1")
@@ -53,7 +55,17 @@ async def test_it_is_forgotten_after_a_while() -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["", "1", "x _INBOX.a", "-1 _INBOX.a", "99999999999 _INBOX.a", "1 ", f"1 _INBOX.{'a' * MAX_LINE_LENGTH}", "\udcff"]
+    "line",
+    [
+        "",
+        "1",
+        "x _INBOX.a",
+        "-1 _INBOX.a",
+        "99999999999 _INBOX.a",
+        "1 ",
+        f"1 _INBOX.{'a' * MAX_LINE_LENGTH}",
+        "\udcff",
+    ],
 )
 async def test_a_line_that_is_none_is_passed_over(line: str) -> None:
     live = LiveAnswers(lambda _: None)

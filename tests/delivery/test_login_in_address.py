@@ -14,7 +14,9 @@ PASSWORD = "p@ss/w:rd%1 é"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Broker]:
-    broker = Broker(f'authorization {{ users = [{{user: "s@vc", password: "{PASSWORD}"}}] }}').start()
+    broker = Broker(
+        f'authorization {{ users = [{{user: "s@vc", password: "{PASSWORD}"}}] }}'
+    ).start()
     yield broker
     broker.remove()
 
@@ -41,7 +43,9 @@ async def test_a_refusal_says_how_a_character_is_written_in_an_address(guarded: 
 async def test_a_token_in_an_address_is_decoded_too() -> None:
     broker = Broker('authorization { token: "to/k@n" }').start()
     try:
-        connection = await connect({"servers": [f"nats://{quote('to/k@n', safe='')}@127.0.0.1:{broker.port}"]})
+        connection = await connect(
+            {"servers": [f"nats://{quote('to/k@n', safe='')}@127.0.0.1:{broker.port}"]}
+        )
         assert connection.is_connected
         await connection.close()
     finally:

@@ -1,4 +1,6 @@
-"""Where a message in flight can be: how it gets into each state, what a drain makes of it there, and which state follows which."""
+"""Where a message in flight can be: how it gets into each state, what a drain makes of it there,
+and which state follows which.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Sequence
@@ -15,9 +17,19 @@ from router.delivery.consume.in_flight import InFlightMessage, MessageState
 from tests.support.delivery import ProcessorBench, a_processor
 from tests.support.waiting import until
 
-QUEUED, UNEXPLAINED, COUNTING, WAITING_FOR_SLOT, HANDLING, UNAVAILABLE, PUBLISHING, UNSTORED, WAITING_FOR_ROOM, COMMITTING, SETTLED = (
-    MessageState
-)
+(
+    QUEUED,
+    UNEXPLAINED,
+    COUNTING,
+    WAITING_FOR_SLOT,
+    HANDLING,
+    UNAVAILABLE,
+    PUBLISHING,
+    UNSTORED,
+    WAITING_FOR_ROOM,
+    COMMITTING,
+    SETTLED,
+) = MessageState
 NAK_AT_ONCE = b'-NAK {"delay": 10000000}'
 FAULT = Fault("busy", "not now")
 
@@ -54,7 +66,9 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
 
 
 class World:
-    """A handler whose answers, and whose broker, are drawn: a message meets everything that may happen to it."""
+    """A handler whose answers, and whose broker, are drawn: a message meets everything that may
+    happen to it.
+    """
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -121,10 +135,16 @@ class World:
 
 
 @pytest.mark.parametrize(("max_waiting", "waits_alone"), [(0, False), (8, False), (8, True)])
-async def test_whatever_happens_each_state_is_followed_by_one_that_may_follow_it(steps: Steps, max_waiting: int, waits_alone: bool) -> None:
-    """Two hundred messages, two thousand deliveries and faults; then all goes well, and nothing is left in flight."""
+async def test_whatever_happens_each_state_is_followed_by_one_that_may_follow_it(
+    steps: Steps, max_waiting: int, waits_alone: bool
+) -> None:
+    """Two hundred messages, two thousand deliveries and faults; then all goes well, and nothing is
+    left in flight.
+    """
     world, deliveries = World(Random(19)), dict[int, int]()
-    async with a_processor(world.handle, slots=1, store_retry=0.0, max_waiting=max_waiting, waits_alone=waits_alone) as bench:
+    async with a_processor(
+        world.handle, slots=1, store_retry=0.0, max_waiting=max_waiting, waits_alone=waits_alone
+    ) as bench:
         for _ in range(2_000):
             await world.happen(bench, deliveries)
         bench.attempt_counter.is_down, bench.publisher.refusing = False, None
@@ -138,8 +158,13 @@ async def test_whatever_happens_each_state_is_followed_by_one_that_may_follow_it
         await until(is_empty)
         await until(lambda: bench.pause_switch.is_open and bench.processor.outages.cause is None)
     met = set(steps)
-    assert sorted((before.name, after.name) for before, after in met if after not in FOLLOW[before]) == []
-    assert {before for before, _ in met} | {SETTLED} >= set(MessageState) - ({UNSTORED} if max_waiting else {WAITING_FOR_ROOM})
+    assert (
+        sorted((before.name, after.name) for before, after in met if after not in FOLLOW[before])
+        == []
+    )
+    assert {before for before, _ in met} | {SETTLED} >= set(MessageState) - (
+        {UNSTORED} if max_waiting else {WAITING_FOR_ROOM}
+    )
 
 
 async def bring_to(state: MessageState, bench: ProcessorBench) -> None:
@@ -161,7 +186,13 @@ async def bring_to(state: MessageState, bench: ProcessorBench) -> None:
         bench.publisher.refuse()
     if state is COMMITTING:
         bench.publisher.accept()
-    await until(lambda: [held.message.sequence for held in bench.processor.in_flight if held.state is state] == [1], what=state.name)
+    await until(
+        lambda: (
+            [held.message.sequence for held in bench.processor.in_flight if held.state is state]
+            == [1]
+        ),
+        what=state.name,
+    )
 
 
 @pytest.mark.parametrize("state", [state for state in MessageState if state is not SETTLED])
@@ -183,11 +214,19 @@ async def test_a_drain_hands_back_a_message_wherever_it_is(state: MessageState) 
             return Done((Effect("effects", b"", "e"),), None, wait)
         return wait_and_end()
 
-    async with a_processor(handle, slots=1, store_retry=60, max_waiting=8 if state is WAITING_FOR_ROOM else 0) as bench:
+    async with a_processor(
+        handle, slots=1, store_retry=60, max_waiting=8 if state is WAITING_FOR_ROOM else 0
+    ) as bench:
         await bring_to(state, bench)
         held = bench.processor.in_flight.list_in(state)[0]
         bench.processor.stop_taking()
         await bench.processor.drain(0.01, 0.02)
-        assert (bench.connection.posted(held.ack_subject), held.state, len(bench.processor.in_flight)) == ([NAK_AT_ONCE], SETTLED, 0)
-        assert (bench.attempt_counter.counts.get(1) == 0) is (state in (QUEUED, WAITING_FOR_SLOT, UNAVAILABLE))
+        assert (
+            bench.connection.posted(held.ack_subject),
+            held.state,
+            len(bench.processor.in_flight),
+        ) == ([NAK_AT_ONCE], SETTLED, 0)
+        assert (bench.attempt_counter.counts.get(1) == 0) is (
+            state in (QUEUED, WAITING_FOR_SLOT, UNAVAILABLE)
+        )
         ends.set()

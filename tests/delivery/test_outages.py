@@ -1,4 +1,6 @@
-"""A bucket is unavailable: the messages that need it wait alone, up to a bound, and the others go on."""
+"""A bucket is unavailable: the messages that need it wait alone, up to a bound, and the others go
+on.
+"""
 
 import asyncio
 
@@ -44,10 +46,14 @@ async def test_a_message_that_needs_it_waits_and_the_others_are_settled() -> Non
         assert bench.watcher.outages == ["bucket B: no answer", None]
 
 
-async def test_a_missing_bucket_holds_back_only_what_needs_it_and_a_silent_one_pauses_the_subscription() -> None:
+async def test_a_missing_bucket_holds_back_only_what_needs_it_and_a_silent_one_pauses_the_subscription() -> (
+    None
+):
     """An election ends silence; a missing or sealed bucket may last until an operator acts."""
     bucket = Bucket()
-    async with a_processor(bucket.handle, store_retry=0.001, waits_alone_for_refusal=True, max_waiting=2) as bench:
+    async with a_processor(
+        bucket.handle, store_retry=0.001, waits_alone_for_refusal=True, max_waiting=2
+    ) as bench:
         bench.take(1, data=b"needs it")
         assert not bench.pause_switch.is_open
         bucket.cause = StorageRefused("there is no bucket B")
@@ -87,7 +93,9 @@ async def test_beyond_the_bound_a_requester_is_answered() -> None:
         assert bench.watcher.refusals == [(3, DECLINED)]
 
 
-async def test_beyond_the_bound_a_message_without_a_requester_is_sent_back_and_spends_no_attempt() -> None:
+async def test_beyond_the_bound_a_message_without_a_requester_is_sent_back_and_spends_no_attempt() -> (
+    None
+):
     async with a_processor(Bucket().handle, store_retry=60, **ALONE) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence, data=b"needs it")
@@ -104,7 +112,9 @@ async def _let_attempts_fail(bench: ProcessorBench) -> None:
     await until(lambda: bench.processor.outages.cause)
 
 
-async def test_while_attempts_cannot_be_counted_failed_messages_wait_and_the_others_are_settled() -> None:
+async def test_while_attempts_cannot_be_counted_failed_messages_wait_and_the_others_are_settled() -> (
+    None
+):
     async with a_processor(_fail_or_settle, store_retry=0.001, **ALONE) as bench:
         await _let_attempts_fail(bench)
         bench.take(2)
@@ -114,8 +124,12 @@ async def test_while_attempts_cannot_be_counted_failed_messages_wait_and_the_oth
         assert bench.attempt_counter.counts[1] == 1
 
 
-async def test_beyond_the_bound_a_failed_message_is_sent_back_uncounted_and_so_are_redeliveries() -> None:
-    """A redelivery without a record counts the first delivery as an attempt, so none is lost from the count."""
+async def test_beyond_the_bound_a_failed_message_is_sent_back_uncounted_and_so_are_redeliveries() -> (
+    None
+):
+    """A redelivery without a record counts the first delivery as an attempt, so none is lost from
+    the count.
+    """
     async with a_processor(_fail_or_settle, store_retry=60, **ALONE) as bench:
         await _let_attempts_fail(bench)
         for sequence in (2, 3):

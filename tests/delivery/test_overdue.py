@@ -1,4 +1,6 @@
-"""A router that stood still longer than the ack wait: its message is another router's now, and it must not bring it to a third one."""
+"""A router that stood still longer than the ack wait: its message is another router's now, and it
+must not bring it to a third one.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +15,14 @@ from router.delivery.consume.consumer import Consumer, Deadlines
 from router.delivery.consume.in_flight import InFlight
 from router.delivery.wire.api import JetStream
 from tests.support.conformance import RecordingConnection
-from tests.support.delivery import ProcessorBench, RecordingObserver, WorkStreams, a_processor, a_subscription, some_work_streams
+from tests.support.delivery import (
+    ProcessorBench,
+    RecordingObserver,
+    WorkStreams,
+    a_processor,
+    a_subscription,
+    some_work_streams,
+)
 from tests.support.waiting import until
 
 FAULT = Fault("busy", "not now")
@@ -29,7 +38,9 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
 class OneMessage:
     """A router that has room for one message, and whose handler waits until it is told its outcome."""
 
-    def __init__(self, place: WorkStreams, connection: RecordingConnection, acks: list[bytes]) -> None:
+    def __init__(
+        self, place: WorkStreams, connection: RecordingConnection, acks: list[bytes]
+    ) -> None:
         self.acks = acks
         self.attempts: list[int] = []
         self.watcher = RecordingObserver()
@@ -39,7 +50,9 @@ class OneMessage:
             stream=place.stream,
             durable=place.durable,
             observer=self.watcher,
-            dead_letter=lambda message, *_: Effect(place.letters, b"", f"dlq:{message.sequence}", is_dead_letter=True),
+            dead_letter=lambda message, *_: Effect(
+                place.letters, b"", f"dlq:{message.sequence}", is_dead_letter=True
+            ),
             prefetch=1,
             ack_wait=0.4,
             heartbeat=0.2,
@@ -69,13 +82,17 @@ class OneMessage:
     def go_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
         assert self.consumer.processor is not None
         in_flight = self.consumer.processor.in_flight
-        monkeypatch.setattr(in_flight, "signal", lambda next_in_s=0.0: InFlight.signal(in_flight, next_in_s))
+        monkeypatch.setattr(
+            in_flight, "signal", lambda next_in_s=0.0: InFlight.signal(in_flight, next_in_s)
+        )
 
 
 @asynccontextmanager
 async def a_router(place: WorkStreams, url: str) -> AsyncIterator[OneMessage]:
     acks: list[bytes] = []
-    connection = RecordingConnection(lambda kind, _, value: acks.append(value) if kind == "acked" else None, place.out)
+    connection = RecordingConnection(
+        lambda kind, _, value: acks.append(value) if kind == "acked" else None, place.out
+    )
     await connection.connect(url)
     router = OneMessage(place, connection, acks)
     task = asyncio.create_task(router.consumer.run())
@@ -92,7 +109,9 @@ async def a_router(place: WorkStreams, url: str) -> AsyncIterator[OneMessage]:
 async def test_a_router_that_stood_still_sends_back_no_message_that_another_one_attempts(
     place: WorkStreams, nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else the server delivers it a third time, and it is given up while its last allowed attempt still runs."""
+    """Else the server delivers it a third time, and it is given up while its last allowed attempt
+    still runs.
+    """
     async with AsyncExitStack() as routers:
         slow = await routers.enter_async_context(a_router(place, nats_url))
         await place.connection.request(place.work, b"x", timeout=60)
@@ -101,17 +120,25 @@ async def test_a_router_that_stood_still_sends_back_no_message_that_another_one_
         other = await routers.enter_async_context(a_router(place, nats_url))
         await until(lambda: other.attempts)
         slow.go_on(monkeypatch)
-        slow.consumer.pause_switch.close("test", "it takes no other message")  # this one may come again while the other one stands still
+        # this one may come again while the other one stands still
+        slow.consumer.pause_switch.close("test", "it takes no other message")
         slow.outcome.set_result(Retry(FAULT))
         await until(lambda: slow.watcher.settles)
         assert slow.acks == []
         other.outcome.set_result(Done())
         await until(place.is_settled)
-        assert (slow.attempts, other.attempts, other.acks, await place.last_sequence(place.out)) == ([1], [2], [b"+ACK"], 0)
+        assert (
+            slow.attempts,
+            other.attempts,
+            other.acks,
+            await place.last_sequence(place.out),
+        ) == ([1], [2], [b"+ACK"], 0)
 
 
 class Standing:
-    """A processor whose one message waits for its outcome, and whose clock is set by the test. Its ack wait is 30 s."""
+    """A processor whose one message waits for its outcome, and whose clock is set by the test. Its
+    ack wait is 30 s.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -134,7 +161,9 @@ class Standing:
 
 @pytest.mark.parametrize("deliveries", [1, 2])
 @pytest.mark.parametrize("is_seen_by", ["the timer", "the settlement"])
-async def test_what_was_silent_for_an_ack_wait_is_not_sent_back(deliveries: int, is_seen_by: str) -> None:
+async def test_what_was_silent_for_an_ack_wait_is_not_sent_back(
+    deliveries: int, is_seen_by: str
+) -> None:
     """Whichever comes first when the process goes on: a signal that is too late takes nothing back."""
     standing = Standing()
     async with a_processor(standing.handle) as bench:
@@ -185,7 +214,9 @@ async def test_the_last_attempt_leaves_its_dead_letter_however_late_it_fails() -
         standing.now = 31.0
         await standing.end(bench, Retry(FAULT))
         bench.publisher.accept()
-        assert [effect.data for effect in bench.publisher.asked[0]] == [b"maxdeliver_exhausted:busy"]
+        assert [effect.data for effect in bench.publisher.asked[0]] == [
+            b"maxdeliver_exhausted:busy"
+        ]
         assert bench.acks(1, 2) == [b"+ACK"]
 
 

@@ -19,7 +19,9 @@ def test_an_open_switch_has_no_cause(pause_switch: PauseSwitch) -> None:
     assert (pause_switch.is_open, pause_switch.cause) == (True, None)
 
 
-def test_it_is_open_only_when_everyone_who_closed_it_has_opened_it(pause_switch: PauseSwitch, changes: list[str | None]) -> None:
+def test_it_is_open_only_when_everyone_who_closed_it_has_opened_it(
+    pause_switch: PauseSwitch, changes: list[str | None]
+) -> None:
     pause_switch.close("publishing", "full")
     pause_switch.close("attempts", "down")
     pause_switch.open("publishing")
@@ -29,14 +31,18 @@ def test_it_is_open_only_when_everyone_who_closed_it_has_opened_it(pause_switch:
     assert changes == ["full", None]
 
 
-def test_opening_what_was_never_closed_changes_nothing(pause_switch: PauseSwitch, changes: list[str | None]) -> None:
+def test_opening_what_was_never_closed_changes_nothing(
+    pause_switch: PauseSwitch, changes: list[str | None]
+) -> None:
     pause_switch.open("attempts")
     pause_switch.close("publishing", "full")
     pause_switch.open("attempts")
     assert (pause_switch.is_open, changes) == (False, ["full"])
 
 
-def test_a_reset_opens_it_whatever_had_closed_it(pause_switch: PauseSwitch, changes: list[str | None]) -> None:
+def test_a_reset_opens_it_whatever_had_closed_it(
+    pause_switch: PauseSwitch, changes: list[str | None]
+) -> None:
     pause_switch.close("publishing", "full")
     pause_switch.close("attempts", "down")
     pause_switch.reset()

@@ -1,8 +1,16 @@
-"""When a connection sends a PING: seldom while nothing waits, at each tick while a server that should speak is silent."""
+"""When a connection sends a PING: seldom while nothing waits, at each tick while a server that
+should speak is silent.
+"""
 
 import pytest
 
-from router.delivery.wire.ping_schedule import DEAF_TICKS, HEARING_TICKS, IDLE_TICKS, PingSchedule, TransportProgress
+from router.delivery.wire.ping_schedule import (
+    DEAF_TICKS,
+    HEARING_TICKS,
+    IDLE_TICKS,
+    PingSchedule,
+    TransportProgress,
+)
 
 MOST = 2
 NOTHING = TransportProgress(False, False, False, False)
@@ -29,7 +37,9 @@ def test_a_connection_where_messages_come_pings_now_and_then_to_see_that_the_ser
 
 
 @pytest.mark.parametrize("ticks", [(HEARD, NOTHING, NOTHING, NOTHING), (WRITTEN, NOTHING, NOTHING)])
-def test_silence_where_messages_came_or_after_a_write_is_asked_about_at_each_tick(ticks: tuple[TransportProgress, ...]) -> None:
+def test_silence_where_messages_came_or_after_a_write_is_asked_about_at_each_tick(
+    ticks: tuple[TransportProgress, ...],
+) -> None:
     due, schedule = run(*ticks[:-1])
     assert due[-2:] == [True, True]
     assert not schedule.is_gone

@@ -1,4 +1,6 @@
-"""The processor over fakes: when a handler begins, what is written down before it, and what a drain hands back."""
+"""The processor over fakes: when a handler begins, what is written down before it, and what a drain
+hands back.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +24,10 @@ FAULT = Fault("busy", "not now")
 class Begun:
     """A handler that writes down what it was begun on, and answers what it is told to."""
 
-    def __init__(self, outcome: Outcome | Callable[[Message], Outcome | Awaitable[Outcome]] = Done()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        outcome: Outcome | Callable[[Message], Outcome | Awaitable[Outcome]] = Done(),  # noqa: B008 - frozen
+    ) -> None:
         self.messages: list[Message] = []
         self._outcome = outcome
 
@@ -60,7 +65,7 @@ class Slow(Begun):
         return Done()
 
 
-# -- the broker is away for a handler ----------------------------------------------------------------------------------
+# -- the broker is away for a handler --------------------------------------------------------------
 
 
 class Away(Begun):
@@ -81,12 +86,17 @@ class Away(Begun):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_a_handler_that_finds_the_broker_away_pauses_the_consumer_and_holds_its_message(waits: bool) -> None:
+async def test_a_handler_that_finds_the_broker_away_pauses_the_consumer_and_holds_its_message(
+    waits: bool,
+) -> None:
     async with a_processor(Away(waits=waits), store_retry=60) as bench:
         for sequence in (1, 2):
             bench.take(sequence)
         await until(lambda: bench.pause_switch.cause)
-        assert (bench.pause_switch.cause, len(bench.processor.in_flight)) == ("the bucket is away", 2)
+        assert (bench.pause_switch.cause, len(bench.processor.in_flight)) == (
+            "the bucket is away",
+            2,
+        )
         assert (bench.acks(1), bench.watcher.alarms) == ([], [])
 
 
@@ -100,7 +110,11 @@ async def test_it_is_begun_again_until_it_works_and_then_the_others_are(waits: b
         away.is_away = False
         await until(lambda: bench.acks(3))
         assert [bench.acks(sequence) for sequence in (1, 2, 3)] == [[b"+ACK"]] * 3
-        assert (bench.pause_switch.is_open, set(away.attempts), len(bench.processor.in_flight)) == (True, {1}, 0)
+        assert (bench.pause_switch.is_open, set(away.attempts), len(bench.processor.in_flight)) == (
+            True,
+            {1},
+            0,
+        )
 
 
 async def test_a_drain_hands_back_what_stalled_and_takes_its_start_back() -> None:
@@ -113,28 +127,48 @@ async def test_a_drain_hands_back_what_stalled_and_takes_its_start_back() -> Non
         assert await bench.processor.drain(0, 0)
 
 
-# -- begin -------------------------------------------------------------------------------------------------------------
+# -- begin -----------------------------------------------------------------------------------------
 
 
 async def test_a_first_delivery_is_begun_and_acked_before_on_delivery_returns() -> None:
     async with a_processor(Begun(Done(reply=Reply(b"yes")))) as bench:
         assert bench.take(7) is True
-        assert (bench.acks(7), bench.replies, bench.attempt_counter.tries) == ([b"+ACK"], [b"yes"], 0)
+        assert (bench.acks(7), bench.replies, bench.attempt_counter.tries) == (
+            [b"+ACK"],
+            [b"yes"],
+            0,
+        )
         assert len(bench.processor.in_flight) == 0
 
 
 async def test_a_message_is_read_from_its_token() -> None:
     begun = Begun()
     async with a_processor(begun) as bench:
-        bench.processor.on_delivery("a.b", "$JS.ACK.hub.acc.S.C.1.42.3.1700000000000000001.9.rnd", b"data", {"x": "y"})
+        bench.processor.on_delivery(
+            "a.b", "$JS.ACK.hub.acc.S.C.1.42.3.1700000000000000001.9.rnd", b"data", {"x": "y"}
+        )
     (message,) = begun.messages
-    assert (message.stream, message.consumer, message.deliveries, message.sequence) == ("S", "C", 1, 42)
-    assert (message.stored_ns, message.subject, message.data, message.headers) == (1700000000000000001, "a.b", b"data", {"x": "y"})
+    assert (message.stream, message.consumer, message.deliveries, message.sequence) == (
+        "S",
+        "C",
+        1,
+        42,
+    )
+    assert (message.stored_ns, message.subject, message.data, message.headers) == (
+        1700000000000000001,
+        "a.b",
+        b"data",
+        {"x": "y"},
+    )
 
 
 async def test_a_redelivery_writes_its_start_down_before_it_begins() -> None:
     marks_at_begin: list[int] = []
-    async with a_processor(lambda message: marks_at_begin.append(bench.attempt_counter.counts[message.sequence]) or Done()) as bench:
+    async with a_processor(
+        lambda message: (
+            marks_at_begin.append(bench.attempt_counter.counts[message.sequence]) or Done()
+        )
+    ) as bench:
         assert bench.take(1, deliveries=2) is False
         assert marks_at_begin == []
         await until(lambda: bench.acks(1, 2))
@@ -158,7 +192,9 @@ async def test_a_message_that_was_started_as_often_as_allowed_is_given_up_unread
         bench.take(1, deliveries=4)
         await until(lambda: bench.publisher.asked)
         bench.publisher.accept()
-        assert [effect.data for effect in bench.publisher.asked[0]] == [b"maxdeliver_exhausted:internal"]
+        assert [effect.data for effect in bench.publisher.asked[0]] == [
+            b"maxdeliver_exhausted:internal"
+        ]
         assert (begun.messages, bench.acks(1, 4), bench.replies) == ([], [b"+TERM"], [b"sorry"])
 
 
@@ -197,11 +233,17 @@ async def test_a_redelivery_after_our_nak_is_explained_and_counts_on() -> None:
         await until(lambda: bench.acks(1))
         assert bench.take(1, deliveries=2) is True
         await until(lambda: len(begun.messages) == 2)
-        assert (begun.attempts, bench.attempt_counter.counts, bench.watcher.timeouts) == ([1, 2], {1: 2}, [])
+        assert (begun.attempts, bench.attempt_counter.counts, bench.watcher.timeouts) == (
+            [1, 2],
+            {1: 2},
+            [],
+        )
 
 
 async def test_what_another_process_has_counted_since_holds_over_what_we_remember() -> None:
-    """It failed here, then three times elsewhere: here nothing is left for it but its dead letter, and that tells all four."""
+    """It failed here, then three times elsewhere: here nothing is left for it but its dead letter,
+    and that tells all four.
+    """
     begun = Begun(Retry(FAULT))
     async with a_processor(begun, max_attempts=4) as bench:
         bench.take(1)
@@ -227,7 +269,10 @@ async def test_a_failure_that_cannot_be_counted_is_held_until_it_can() -> None:
         bench.attempt_counter.is_down = True
         bench.take(1)
         await until(lambda: bench.attempt_counter.tries > 2)
-        assert (bench.acks(1), bench.pause_switch.cause) == ([], "an attempt cannot be recorded: down")
+        assert (bench.acks(1), bench.pause_switch.cause) == (
+            [],
+            "an attempt cannot be recorded: down",
+        )
         bench.attempt_counter.is_down = False
         await until(lambda: bench.acks(1))
         assert bench.pause_switch.is_open
@@ -260,7 +305,9 @@ async def test_a_message_settled_for_good_leaves_no_attempt_record() -> None:
         assert bench.attempt_counter.counts == {}
 
 
-async def test_a_redelivery_that_was_on_its_way_when_its_dead_letter_was_stored_is_begun_no_more() -> None:
+async def test_a_redelivery_that_was_on_its_way_when_its_dead_letter_was_stored_is_begun_no_more() -> (
+    None
+):
     """The last word may have been lost, so it is said again."""
     begun = Begun(Retry(FAULT))
     async with a_processor(begun, max_attempts=2, dead_letter_ack=b"+TERM") as bench:
@@ -270,7 +317,11 @@ async def test_a_redelivery_that_was_on_its_way_when_its_dead_letter_was_stored_
         await until(lambda: bench.publisher.asked)
         bench.publisher.accept()
         assert bench.take(1, deliveries=3) is True
-        assert (begun.attempts, bench.acks(1, 2), bench.acks(1, 3)) == ([1, 2], [b"+TERM"], [b"+TERM"])
+        assert (begun.attempts, bench.acks(1, 2), bench.acks(1, 3)) == (
+            [1, 2],
+            [b"+TERM"],
+            [b"+TERM"],
+        )
         assert (bench.watcher.timeouts, len(bench.processor.in_flight)) == ([1], 0)
 
 
@@ -286,7 +337,9 @@ async def test_what_a_server_that_was_away_delivers_again_is_begun_though_it_was
         assert begun.sequences == [1, 1]
 
 
-async def test_what_a_new_durable_delivers_again_is_begun_though_it_was_settled_in_the_old_one() -> None:
+async def test_what_a_new_durable_delivers_again_is_begun_though_it_was_settled_in_the_old_one() -> (
+    None
+):
     begun = Begun()
     async with a_processor(begun) as bench:
         bench.take(1, deliveries=4)
@@ -303,7 +356,10 @@ async def test_while_attempts_cannot_be_recorded_nothing_begins_and_the_consumer
         bench.take(1, deliveries=2)
         await until(lambda: bench.attempt_counter.tries > 2)
         bench.take(2)
-        assert (begun.messages, bench.pause_switch.cause) == ([], "an attempt cannot be recorded: down")
+        assert (begun.messages, bench.pause_switch.cause) == (
+            [],
+            "an attempt cannot be recorded: down",
+        )
         bench.attempt_counter.is_down = False
         await until(lambda: len(begun.messages) == 2)
         assert (sorted(begun.sequences), bench.pause_switch.is_open) == ([1, 2], True)
@@ -327,7 +383,7 @@ async def test_a_subject_outside_the_allow_list_is_sent_away_unread() -> None:
         assert (begun.messages, bench.acks()) == ([], [b'-NAK {"delay": 1000000000}'])
 
 
-# -- waiting -----------------------------------------------------------------------------------------------------------
+# -- waiting ---------------------------------------------------------------------------------------
 
 
 async def test_more_than_the_slots_wait_in_order() -> None:
@@ -336,14 +392,20 @@ async def test_more_than_the_slots_wait_in_order() -> None:
         for sequence in (1, 2, 3, 4):
             bench.take(sequence)
         await until(lambda: len(slow.messages) == 2)
-        assert (slow.sequences, len(bench.processor.in_flight), bench.processor.free_capacity()) == ([1, 2], 4, 508)
+        assert (
+            slow.sequences,
+            len(bench.processor.in_flight),
+            bench.processor.free_capacity(),
+        ) == ([1, 2], 4, 508)
         slow.ends.set()
         await until(lambda: bench.acks(4))
         assert slow.sequences == [1, 2, 3, 4]
 
 
 async def test_one_unexplained_redelivery_at_a_time_waits_for_a_slot() -> None:
-    """Its attempt is counted by then: of those that waited beside it, the end of the process would spend one attempt each."""
+    """Its attempt is counted by then: of those that waited beside it, the end of the process would
+    spend one attempt each.
+    """
     slow = Slow()
     async with a_processor(slow, slots=1) as bench:
         bench.take(1)
@@ -389,7 +451,9 @@ async def test_a_slot_goes_on_while_the_effects_of_its_last_message_are_being_st
 
 async def test_what_needs_no_slot_does_not_wait_for_one() -> None:
     slow = Slow()
-    async with a_processor(lambda message: slow(message) if message.sequence < 4 else Done(), slots=2, prefetch=4) as bench:
+    async with a_processor(
+        lambda message: slow(message) if message.sequence < 4 else Done(), slots=2, prefetch=4
+    ) as bench:
         for sequence in (1, 2, 3, 4):
             bench.take(sequence)
         assert bench.acks(4) == [b"+ACK"]
@@ -402,12 +466,15 @@ async def test_what_has_a_slot_leaves_its_place_in_the_prefetch_where_the_option
     async with a_processor(slow, slots=2, prefetch=10, slots_beside_prefetch=True) as bench:
         for sequence in (1, 2, 3):
             bench.take(sequence)
-        assert bench.processor.free_capacity() == 9  # only the third, which waits for a slot, counts
+        # only the third, which waits for a slot, counts
+        assert bench.processor.free_capacity() == 9
         slow.ends.set()
         await until(lambda: bench.acks(3))
 
 
-async def test_messages_are_pulled_ahead_of_the_slots_only_while_handlers_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_messages_are_pulled_ahead_of_the_slots_only_while_handlers_end_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(task_pool, "AT_ONCE_S", 60.0)  # however busy the machine is
     waits = asyncio.Event()
 
@@ -450,7 +517,9 @@ async def test_what_was_sent_away_counts_against_the_room_above_what_may_be_dela
 
 
 async def test_what_may_come_again_has_room_to_come() -> None:
-    """It comes by pull requests alone: all consumers stood still until it was forgotten, two ack waits later."""
+    """It comes by pull requests alone: all consumers stood still until it was forgotten, two ack
+    waits later.
+    """
     async with a_processor(Begun(Retry(FAULT, delay=0.05)), prefetch=10, max_delayed=3) as bench:
         for sequence in range(1, 14):
             bench.take(sequence)
@@ -458,10 +527,12 @@ async def test_what_may_come_again_has_room_to_come() -> None:
         await until(lambda: bench.processor.free_capacity() == 10)
 
 
-# -- handlers that fail ------------------------------------------------------------------------------------------------
+# -- handlers that fail ----------------------------------------------------------------------------
 
 
-def raising(exc: BaseException, *, waits: bool) -> Callable[[Message], Outcome | Awaitable[Outcome]]:
+def raising(
+    exc: BaseException, *, waits: bool
+) -> Callable[[Message], Outcome | Awaitable[Outcome]]:
     async def later(_: Message) -> Outcome:
         raise exc
 
@@ -485,7 +556,9 @@ async def test_a_handler_that_raises_poison_is_dead_without_an_alarm(waits: bool
     async with a_processor(raising(Poison("never"), waits=waits)) as bench:
         bench.take(1)
         await until(lambda: bench.publisher.asked)
-        assert [effect.data for effect in bench.publisher.asked[0]] == [b"processing_error:processing_error"]
+        assert [effect.data for effect in bench.publisher.asked[0]] == [
+            b"processing_error:processing_error"
+        ]
         assert bench.watcher.alarms == []
 
 
@@ -542,7 +615,7 @@ async def test_a_commit_that_fails_is_tried_again() -> None:
         assert bench.acks() == [b'-NAK {"delay": 1000000000}']
 
 
-# -- the end -----------------------------------------------------------------------------------------------------------
+# -- the end ---------------------------------------------------------------------------------------
 
 
 async def test_a_drain_hands_back_what_was_never_begun_and_spends_nothing() -> None:
@@ -552,7 +625,11 @@ async def test_a_drain_hands_back_what_was_never_begun_and_spends_nothing() -> N
             bench.take(sequence)
         await until(lambda: slow.messages)
         bench.processor.stop_taking()
-        assert (bench.acks(2), bench.acks(3), bench.attempt_counter.counts) == ([NAK_AT_ONCE], [NAK_AT_ONCE], {2: 0, 3: 0})
+        assert (bench.acks(2), bench.acks(3), bench.attempt_counter.counts) == (
+            [NAK_AT_ONCE],
+            [NAK_AT_ONCE],
+            {2: 0, 3: 0},
+        )
         slow.ends.set()
         assert await bench.processor.drain(1, 2) is True
         assert (bench.acks(1), slow.sequences) == ([b"+ACK"], [1])
@@ -574,10 +651,16 @@ async def test_what_arrives_during_a_drain_is_handed_back(deliveries: int) -> No
     async with a_processor(begun) as bench:
         bench.processor.stop_taking()
         assert bench.take(1, deliveries) is True
-        assert (bench.acks(1, deliveries), begun.messages, len(bench.processor.in_flight)) == ([NAK_AT_ONCE], [], 0)
+        assert (bench.acks(1, deliveries), begun.messages, len(bench.processor.in_flight)) == (
+            [NAK_AT_ONCE],
+            [],
+            0,
+        )
 
 
-async def test_a_redelivery_whose_start_is_about_to_be_written_down_is_begun_in_spite_of_the_drain() -> None:
+async def test_a_redelivery_whose_start_is_about_to_be_written_down_is_begun_in_spite_of_the_drain() -> (
+    None
+):
     begun = Begun()
     async with a_processor(begun) as bench:
         bench.take(1, deliveries=2)
@@ -588,7 +671,9 @@ async def test_a_redelivery_whose_start_is_about_to_be_written_down_is_begun_in_
 
 
 @pytest.mark.parametrize("is_expected", [True, False])
-async def test_a_redelivery_that_waits_for_a_paused_consumer_is_handed_back_by_the_drain_at_once(is_expected: bool) -> None:
+async def test_a_redelivery_that_waits_for_a_paused_consumer_is_handed_back_by_the_drain_at_once(
+    is_expected: bool,
+) -> None:
     begun = Begun(Retry(FAULT))
     async with a_processor(begun) as bench:
         if is_expected:
@@ -599,7 +684,11 @@ async def test_a_redelivery_that_waits_for_a_paused_consumer_is_handed_back_by_t
         bench.processor.stop_taking()
         await until(lambda: bench.acks(1, 2))
         counts = {1: 1} if is_expected else {}
-        assert (bench.acks(1, 2), bench.attempt_counter.counts, len(begun.messages)) == ([NAK_AT_ONCE], counts, int(is_expected))
+        assert (bench.acks(1, 2), bench.attempt_counter.counts, len(begun.messages)) == (
+            [NAK_AT_ONCE],
+            counts,
+            int(is_expected),
+        )
 
 
 async def test_work_is_cut_off_at_the_soft_deadline_and_handed_back() -> None:
@@ -666,5 +755,6 @@ async def test_what_could_not_be_stored_is_left_to_the_next_consumer() -> None:
         bench.take(1)
         bench.publisher.refuse()
         bench.processor.stop_taking()
-        assert bench.connection.posted(token_of(1)) == [NAK_AT_ONCE]  # at once: a paused subscription has nothing to wait for
+        # at once: a paused subscription has nothing to wait for
+        assert bench.connection.posted(token_of(1)) == [NAK_AT_ONCE]
         assert await bench.processor.drain(0.01, 0.02)

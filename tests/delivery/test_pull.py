@@ -31,7 +31,9 @@ class Pulling:
             prefetch_bytes=2 * BYTES,
             expires_s=30,
             heartbeat_s=1,
-            on_delivery=lambda _subject, _reply, _data, headers: self.arrived.append(headers) or self.is_known,
+            on_delivery=lambda _subject, _reply, _data, headers: (
+                self.arrived.append(headers) or self.is_known
+            ),
             free_capacity=lambda: self.places,
             on_trouble=self._in_trouble,
         )
@@ -75,11 +77,17 @@ async def test_it_asks_for_nothing_before_it_is_told_to() -> None:
 
 async def test_it_asks_for_one_with_an_end_and_a_heartbeat(pulling: Pulling) -> None:
     (post,) = pulling.connection.posts
-    assert orjson.loads(post.data) == {"batch": 1, "expires": 30_000_000_000, "idle_heartbeat": 1_000_000_000}
+    assert orjson.loads(post.data) == {
+        "batch": 1,
+        "expires": 30_000_000_000,
+        "idle_heartbeat": 1_000_000_000,
+    }
     assert post.reply == f"{INBOX}.0"
 
 
-async def test_the_window_doubles_with_first_deliveries_up_to_the_prefetch(pulling: Pulling) -> None:
+async def test_the_window_doubles_with_first_deliveries_up_to_the_prefetch(
+    pulling: Pulling,
+) -> None:
     seen = []
     for _ in range(12):
         seen.append(pulling.puller.window)
@@ -106,7 +114,9 @@ async def test_it_asks_again_when_half_of_the_window_has_come(pulling: Pulling) 
 
 
 async def test_a_large_window_is_asked_for_while_the_chunk_that_brings_it_is_handled() -> None:
-    """The server would wait for the end of the chunk, which may hold the whole window: here its messages come in one turn of the loop."""
+    """The server would wait for the end of the chunk, which may hold the whole window: here its
+    messages come in one turn of the loop.
+    """
     pulling = Pulling(prefetch=128)
     await pulling.puller.open()
     pulling.puller.refill()
@@ -162,7 +172,9 @@ async def test_while_disconnected_it_asks_for_nothing(pulling: Pulling) -> None:
     assert pulling.batches == [1]
 
 
-async def test_while_paused_it_asks_for_nothing_and_what_was_asked_for_still_arrives(pulling: Pulling) -> None:
+async def test_while_paused_it_asks_for_nothing_and_what_was_asked_for_still_arrives(
+    pulling: Pulling,
+) -> None:
     pulling.puller.pause()
     await pulling.message()
     assert (pulling.batches, len(pulling.arrived)) == ([1], 1)
@@ -187,7 +199,9 @@ async def test_an_expired_or_empty_request_is_asked_again(pulling: Pulling, code
 
 
 async def test_while_no_message_comes_heartbeats_are_fewer(pulling: Pulling) -> None:
-    """The first request after one that brought nothing has them, and the first one after a message has not."""
+    """The first request after one that brought nothing has them, and the first one after a message
+    has not.
+    """
     pulling.status("408", Nats_Pending_Messages="1")
     pulling.status("408", Nats_Pending_Messages="1")
     assert (pulling.heartbeats_s, pulling.puller.heartbeat_s) == ([1.0, 2.5, 2.5], 2.5)
@@ -195,7 +209,9 @@ async def test_while_no_message_comes_heartbeats_are_fewer(pulling: Pulling) -> 
     assert (pulling.heartbeats_s[3:], pulling.puller.heartbeat_s) == ([1.0], 1.0)
 
 
-async def test_heartbeats_are_fewer_still_where_a_lost_request_is_told_otherwise(pulling: Pulling) -> None:
+async def test_heartbeats_are_fewer_still_where_a_lost_request_is_told_otherwise(
+    pulling: Pulling,
+) -> None:
     pulling.puller.lost_is_told = True
     pulling.status("408", Nats_Pending_Messages="1")
     assert (pulling.heartbeats_s, pulling.puller.heartbeat_s) == ([1.0, 7.5], 7.5)
@@ -204,13 +220,17 @@ async def test_heartbeats_are_fewer_still_where_a_lost_request_is_told_otherwise
     assert pulling.heartbeats_s[2:] == [2.5]
 
 
-async def test_a_request_that_brought_a_message_before_it_ended_was_not_idle(pulling: Pulling) -> None:
+async def test_a_request_that_brought_a_message_before_it_ended_was_not_idle(
+    pulling: Pulling,
+) -> None:
     await pulling.message(3)
     pulling.status("408", Nats_Pending_Messages="1")
     assert set(pulling.heartbeats_s) == {1.0}
 
 
-async def test_an_ended_request_takes_only_what_it_still_owed_off_the_count(pulling: Pulling) -> None:
+async def test_an_ended_request_takes_only_what_it_still_owed_off_the_count(
+    pulling: Pulling,
+) -> None:
     await pulling.message(30)
     before = pulling.puller.outstanding
     pulling.puller.pause()
@@ -219,7 +239,9 @@ async def test_an_ended_request_takes_only_what_it_still_owed_off_the_count(pull
 
 
 @pytest.mark.parametrize("code", ["409", "412", "423", "503"])
-async def test_any_other_end_is_trouble_and_is_not_asked_again_blindly(pulling: Pulling, code: str) -> None:
+async def test_any_other_end_is_trouble_and_is_not_asked_again_blindly(
+    pulling: Pulling, code: str
+) -> None:
     pulling.status(code)
     assert (pulling.trouble, pulling.batches, pulling.puller.outstanding) == (1, [1], 0)
 
@@ -249,32 +271,50 @@ async def test_a_count_that_is_no_number_ends_the_whole_request(pulling: Pulling
 def requests(pulling: Pulling) -> list[tuple[int, bool]]:
     """What was asked for: how many, and whether with a limit in bytes."""
     asked = [orjson.loads(data) for data in pulling.connection.posted(NEXT)]
-    assert all(BYTES <= one["max_bytes"] < BYTES + SPREAD_BYTES for one in asked if "max_bytes" in one)
+    assert all(
+        BYTES <= one["max_bytes"] < BYTES + SPREAD_BYTES for one in asked if "max_bytes" in one
+    )
     return [(one["batch"], "max_bytes" in one) for one in asked]
 
 
-async def test_a_request_for_several_has_a_limit_in_bytes_that_cannot_be_guessed(pulling: Pulling) -> None:
+async def test_a_request_for_several_has_a_limit_in_bytes_that_cannot_be_guessed(
+    pulling: Pulling,
+) -> None:
     await pulling.message(500)
     assert set(requests(pulling)) >= {(1, False), (4, True)}
     limits = {orjson.loads(data).get("max_bytes") for data in pulling.connection.posted(NEXT)}
     assert len(limits) > 10
 
 
-async def test_a_request_that_the_bytes_end_is_made_again_at_once_and_is_no_trouble(pulling: Pulling) -> None:
+async def test_a_request_that_the_bytes_end_is_made_again_at_once_and_is_no_trouble(
+    pulling: Pulling,
+) -> None:
     await pulling.message(30)
     await pulling.message(1)
     missing = pulling.puller.outstanding
     pulling.connection.posts.clear()
-    pulling.status("409", Description="Message Size Exceeds MaxBytes", Nats_Pending_Messages=str(missing), Nats_Pending_Bytes="10")
+    pulling.status(
+        "409",
+        Description="Message Size Exceeds MaxBytes",
+        Nats_Pending_Messages=str(missing),
+        Nats_Pending_Bytes="10",
+    )
     await turn()
     assert (requests(pulling), pulling.trouble) == ([(8, True)], 0)
 
 
-async def test_a_message_larger_than_the_limit_is_asked_for_alone_and_without_one(pulling: Pulling) -> None:
+async def test_a_message_larger_than_the_limit_is_asked_for_alone_and_without_one(
+    pulling: Pulling,
+) -> None:
     await pulling.message(30)
     missing = pulling.puller.outstanding
     pulling.connection.posts.clear()
-    pulling.status("409", Description="Message Size Exceeds MaxBytes", Nats_Pending_Messages=str(missing), Nats_Pending_Bytes=str(BYTES))
+    pulling.status(
+        "409",
+        Description="Message Size Exceeds MaxBytes",
+        Nats_Pending_Messages=str(missing),
+        Nats_Pending_Bytes=str(BYTES),
+    )
     await turn()
     assert requests(pulling) == [(1, False)]
     await pulling.message(1)
@@ -284,11 +324,15 @@ async def test_a_message_larger_than_the_limit_is_asked_for_alone_and_without_on
 async def test_a_request_that_is_complete_is_no_trouble(pulling: Pulling) -> None:
     await pulling.message(30)
     outstanding = pulling.puller.outstanding
-    pulling.status("409", Description="Batch Completed", Nats_Pending_Messages="0", Nats_Pending_Bytes="70000")
+    pulling.status(
+        "409", Description="Batch Completed", Nats_Pending_Messages="0", Nats_Pending_Bytes="70000"
+    )
     await turn()
     assert (pulling.puller.outstanding, pulling.trouble) == (outstanding, 0)
 
 
 async def test_any_other_conflict_is_looked_at_whatever_it_says_of_bytes(pulling: Pulling) -> None:
-    pulling.status("409", Description="Server Shutdown", Nats_Pending_Messages="5", Nats_Pending_Bytes="5000")
+    pulling.status(
+        "409", Description="Server Shutdown", Nats_Pending_Messages="5", Nats_Pending_Bytes="5000"
+    )
     assert pulling.trouble == 1

@@ -14,7 +14,10 @@ SECOND = 1_000_000_000
 
 
 def an_info(leader: str, *active_s: float, offline: bool = False) -> dict[str, object]:
-    followers = [{"name": str(number), "active": int(one * SECOND), "offline": offline} for number, one in enumerate(active_s)]
+    followers = [
+        {"name": str(number), "active": int(one * SECOND), "offline": offline}
+        for number, one in enumerate(active_s)
+    ]
     return {"cluster": {"name": "c", "leader": leader, "replicas": followers}}
 
 
@@ -84,7 +87,9 @@ async def test_a_publisher_leaves_a_server_whose_stream_lost_its_quorum() -> Non
 
 
 @pytest.mark.parametrize("answer", [NoLeader("no answer"), an_info("", 0.3, 0.3)])
-async def test_a_publisher_leaves_a_server_without_a_leader_after_the_time_of_an_election(answer: Any) -> None:
+async def test_a_publisher_leaves_a_server_without_a_leader_after_the_time_of_an_election(
+    answer: Any,
+) -> None:
     server = Answering()
     server.answer, watch = answer, server.watch()
     for server.time in (1.0, 5.0, 7.9):
@@ -98,14 +103,23 @@ async def test_a_publisher_leaves_a_server_without_a_leader_after_the_time_of_an
 async def test_a_publisher_stays_where_there_is_a_leader_between_two_elections() -> None:
     server = Answering()
     watch = server.watch()
-    answers: list[Any] = [an_info("", 0.3, 0.3), an_info("a", 0.3, 0.3), an_info("", 0.3, 0.3), BrokerUnavailable("not connected")]
+    answers: list[Any] = [
+        an_info("", 0.3, 0.3),
+        an_info("a", 0.3, 0.3),
+        an_info("", 0.3, 0.3),
+        BrokerUnavailable("not connected"),
+    ]
     for server.time, server.answer in zip((1.0, 6.0, 9.0, 99.0), answers, strict=True):
         await watch.look(server.time)
     assert server.left == 0
 
 
-async def test_a_publisher_counts_from_when_it_began_to_wait_for_a_publish_ack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five seconds without a publish ack, and two without an answer: a server that is cut off is left at the first look."""
+async def test_a_publisher_counts_from_when_it_began_to_wait_for_a_publish_ack(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five seconds without a publish ack, and two without an answer: a server that is cut off is
+    left at the first look.
+    """
     monkeypatch.setattr(quorum, "ANSWER_S", 0.01)
     server = Answering()
     watch, server.answer = server.watch(), None

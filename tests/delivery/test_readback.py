@@ -1,4 +1,6 @@
-"""A message in a stream without publish acks is known to be stored when a consumer of the stream delivers it."""
+"""A message in a stream without publish acks is known to be stored when a consumer of the stream
+delivers it.
+"""
 
 import asyncio
 import contextlib
@@ -26,7 +28,9 @@ async def reading(
     connection = await connect({"servers": [broker.url]})
     jetstream = JetStream(connection)
     await make(jetstream, name, window_s)
-    readback = ConfirmByReadback(jetstream, name, f"{name}.in", window_s=window_s, within_s=within_s)
+    readback = ConfirmByReadback(
+        jetstream, name, f"{name}.in", window_s=window_s, within_s=within_s
+    )
     task = asyncio.create_task(readback.run())
     try:
         await until(lambda: readback.is_hearing)
@@ -39,7 +43,9 @@ async def reading(
 
 async def make(jetstream: JetStream, name: str, window_s: float = WINDOW_S) -> None:
     window = int(window_s * 1e9)
-    await create_stream(jetstream, name, {"subjects": [f"{name}.in"], "no_ack": True, "duplicate_window": window})
+    await create_stream(
+        jetstream, name, {"subjects": [f"{name}.in"], "no_ack": True, "duplicate_window": window}
+    )
 
 
 async def test_the_sequence_is_that_of_the_stored_message(broker: Broker, prefix: str) -> None:
@@ -53,20 +59,28 @@ async def test_the_sequence_is_that_of_the_stored_message(broker: Broker, prefix
 
 async def test_many_at_once_are_each_stored_once(broker: Broker, prefix: str) -> None:
     async with reading(broker, prefix, window_s=LONG_WINDOW_S) as (readback, jetstream):
-        sequences = await asyncio.gather(*(readback.store(b"", {"Nats-Msg-Id": str(name)}) for name in range(500)))
+        sequences = await asyncio.gather(
+            *(readback.store(b"", {"Nats-Msg-Id": str(name)}) for name in range(500))
+        )
         assert sorted(sequences) == list(range(1, 501))
         assert (await jetstream.stream(prefix) or {})["state"]["messages"] == 500
 
 
-async def test_a_duplicate_is_stored_anew_when_the_window_is_over(broker: Broker, prefix: str) -> None:
+async def test_a_duplicate_is_stored_anew_when_the_window_is_over(
+    broker: Broker, prefix: str
+) -> None:
     async with reading(broker, prefix) as (readback, _):
         first, second = [await readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2)]
         assert first < second
 
 
-async def test_two_that_store_the_same_at_once_hear_of_the_same(broker: Broker, prefix: str) -> None:
+async def test_two_that_store_the_same_at_once_hear_of_the_same(
+    broker: Broker, prefix: str
+) -> None:
     async with reading(broker, prefix) as (readback, _):
-        first, second = await asyncio.gather(*(readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2)))
+        first, second = await asyncio.gather(
+            *(readback.store(b"", {"Nats-Msg-Id": "a"}) for _ in range(2))
+        )
         assert first == second
 
 
@@ -85,7 +99,9 @@ async def test_a_stream_that_is_made_again_is_heard_again(broker: Broker, prefix
         assert await readback.store(b"", {"Nats-Msg-Id": "a"}) == 1
 
 
-async def test_a_message_that_the_connection_cannot_carry_is_never_sent(broker: Broker, prefix: str) -> None:
+async def test_a_message_that_the_connection_cannot_carry_is_never_sent(
+    broker: Broker, prefix: str
+) -> None:
     async with reading(broker, prefix) as (readback, _):
         with pytest.raises(Poison):
             await readback.store(b"x" * (8 * 1024 * 1024), {"Nats-Msg-Id": "a"})
@@ -99,12 +115,15 @@ async def test_it_hears_again_when_the_server_comes_back() -> None:
             assert await readback.store(b"", {"Nats-Msg-Id": "a"}) == 1
             broker.kill()
             broker.start()
-            assert await readback.store(b"", {"Nats-Msg-Id": "b"}) >= 2  # it may be stored twice, and is known once it is seen
+            # it may be stored twice, and is known once it is seen
+            assert await readback.store(b"", {"Nats-Msg-Id": "b"}) >= 2
     finally:
         broker.remove()
 
 
-async def test_reconnects_leave_no_consumer_behind(broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reconnects_leave_no_consumer_behind(
+    broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(readbacks, "INACTIVE_THRESHOLD_S", 1)
     async with reading(broker, prefix) as (readback, jetstream):
         followed, follow = [], readback._follow

@@ -1,4 +1,6 @@
-"""A connection whose server vanishes, talks nonsense or is left goes to another one, within a bound and for good."""
+"""A connection whose server vanishes, talks nonsense or is left goes to another one, within a bound
+and for good.
+"""
 
 import asyncio
 import json
@@ -16,12 +18,21 @@ from tests.support.broker import Broker
 from tests.support.vanishing import a_path_to
 from tests.support.waiting import until
 
-PINGS: dict[str, Any] = {"ping_interval": 0.2, "max_outstanding_pings": 2, "reconnect_time_wait": 0.05, "dont_randomize": True}
+PINGS: dict[str, Any] = {
+    "ping_interval": 0.2,
+    "max_outstanding_pings": 2,
+    "reconnect_time_wait": 0.05,
+    "dont_randomize": True,
+}
 UNSENT = 64  # MiB: more than the sockets of one machine hold between them
 
 
-async def test_unsent_output_does_not_keep_a_connection_on_a_server_that_is_gone(broker: Broker) -> None:
-    """The transport waits for the peer to take what was written, which it never does: its time is bounded, then it is cut off."""
+async def test_unsent_output_does_not_keep_a_connection_on_a_server_that_is_gone(
+    broker: Broker,
+) -> None:
+    """The transport waits for the peer to take what was written, which it never does: its time is
+    bounded, then it is cut off.
+    """
     async with a_path_to(broker) as path:
         connection = await connect({"servers": [path.url, broker.url], **PINGS})
         try:
@@ -35,7 +46,9 @@ async def test_unsent_output_does_not_keep_a_connection_on_a_server_that_is_gone
 
 
 class PonglessServer:
-    """Speaks the protocol up to the login. Afterwards it answers no PING, and sends messages as long as it `is_talking`."""
+    """Speaks the protocol up to the login. Afterwards it answers no PING, and sends messages as
+    long as it `is_talking`.
+    """
 
     def __init__(self) -> None:
         self.is_talking = True
@@ -43,7 +56,13 @@ class PonglessServer:
         self.url = ""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        info = {"server_id": "S", "version": "2.11.0", "proto": 1, "max_payload": 1_048_576, "headers": True}
+        info = {
+            "server_id": "S",
+            "version": "2.11.0",
+            "proto": 1,
+            "max_payload": 1_048_576,
+            "headers": True,
+        }
         writer.write(b"INFO " + json.dumps(info).encode() + b"\r\n")
         while b"PING" not in await reader.readline():
             pass
@@ -65,9 +84,13 @@ async def a_pongless_server() -> AsyncIterator[PonglessServer]:
         listener.close()
 
 
-async def test_a_server_whose_pong_is_late_is_alive_as_long_as_anything_comes_from_it(broker: Broker) -> None:
+async def test_a_server_whose_pong_is_late_is_alive_as_long_as_anything_comes_from_it(
+    broker: Broker,
+) -> None:
     async with a_pongless_server() as server:
-        connection = await connect({"servers": [server.url, broker.url], **PINGS, "ping_interval": 0.1})
+        connection = await connect(
+            {"servers": [server.url, broker.url], **PINGS, "ping_interval": 0.1}
+        )
         try:
             await until(lambda: server.pings > 2 * PINGS["max_outstanding_pings"])
             assert connection.reconnect_count == 0
@@ -78,9 +101,13 @@ async def test_a_server_whose_pong_is_late_is_alive_as_long_as_anything_comes_fr
 
 
 async def test_a_server_that_goes_on_talking_and_hears_nothing_is_left(broker: Broker) -> None:
-    """What it sends proves nothing about what is sent to it: no write would ever arrive, and no PING is answered."""
+    """What it sends proves nothing about what is sent to it: no write would ever arrive, and no
+    PING is answered.
+    """
     async with a_pongless_server() as server:
-        connection = await connect({"servers": [server.url, broker.url], **PINGS, "ping_interval": 0.01})
+        connection = await connect(
+            {"servers": [server.url, broker.url], **PINGS, "ping_interval": 0.01}
+        )
         try:
             await until(lambda: connection.reconnect_count and _port(connection) == broker.port)
             assert server.is_talking
@@ -88,8 +115,12 @@ async def test_a_server_that_goes_on_talking_and_hears_nothing_is_left(broker: B
             await connection.close()
 
 
-async def test_a_server_that_talks_nonsense_does_not_end_the_search_for_another(broker: Broker) -> None:
-    """A line without an end is no OSError and no error of nats-py, which would look for no server any more."""
+async def test_a_server_that_talks_nonsense_does_not_end_the_search_for_another(
+    broker: Broker,
+) -> None:
+    """A line without an end is no OSError and no error of nats-py, which would look for no server
+    any more.
+    """
 
     async def talk_nonsense(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(bytes(1024 * 1024))
@@ -125,12 +156,16 @@ async def test_a_callback_that_fails_does_not_end_the_search_for_a_server(broker
         await connection.close()
 
 
-async def test_the_server_that_was_left_is_not_the_next_one_and_is_left_once_for_all_who_ask(broker: Broker) -> None:
+async def test_the_server_that_was_left_is_not_the_next_one_and_is_left_once_for_all_who_ask(
+    broker: Broker,
+) -> None:
     """Whichever order the client tries them in."""
     second = Broker().start()
     try:
         for _ in range(5):
-            connection = await connect({"servers": [broker.url, second.url], "reconnect_time_wait": 0.05})
+            connection = await connect(
+                {"servers": [broker.url, second.url], "reconnect_time_wait": 0.05}
+            )
             try:
                 await _leave(connection)
             finally:
@@ -149,7 +184,9 @@ async def _leave(connection: Connection) -> None:
 
 async def test_an_idle_connection_sends_a_ping_every_few_ticks_only(broker: Broker) -> None:
     """Of fifty idle instances, PINGs were a third of what they cost the server."""
-    connection = await connect({"servers": [broker.url], **PINGS, "ping_interval": 0.02, "max_outstanding_pings": 10_000})
+    connection = await connect(
+        {"servers": [broker.url], **PINGS, "ping_interval": 0.02, "max_outstanding_pings": 10_000}
+    )
     try:
         ticks = 0
         before = connection._pongs_received
@@ -163,13 +200,16 @@ async def test_an_idle_connection_sends_a_ping_every_few_ticks_only(broker: Brok
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(PingSchedule, "is_due", count)
             await until(lambda: ticks >= 5 * IDLE_TICKS)
-        assert 1 <= connection._pongs_received - before < ticks  # more than a few where this process stood still: silence is asked about
+        # more than a few where this process stood still: silence is asked about
+        assert 1 <= connection._pongs_received - before < ticks
         assert connection.reconnect_count == 0
     finally:
         await connection.close()
 
 
-async def test_a_silent_server_is_noticed_within_eight_seconds_unless_the_options_say_more(broker: Broker) -> None:
+async def test_a_silent_server_is_noticed_within_eight_seconds_unless_the_options_say_more(
+    broker: Broker,
+) -> None:
     connection = await connect({"servers": [broker.url]})
     try:
         assert connection.options["ping_interval"] == PING_EVERY_S

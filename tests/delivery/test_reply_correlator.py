@@ -1,4 +1,6 @@
-"""docs/reference/contracts.md#matching, line by line: which inbox gets which answer, in floats of seconds."""
+"""docs/reference/contracts.md#matching, line by line: which inbox gets which answer, in floats of
+seconds.
+"""
 
 import pytest
 
@@ -29,7 +31,14 @@ class Meeting:
     def _send(self, inbox: str, data: bytes) -> None:
         self.told.append((inbox, data))
 
-    def ask(self, inbox: str, at: float, msg_id: str | None = "id", data: bytes = b"x", tenant: str | None = "t") -> None:
+    def ask(
+        self,
+        inbox: str,
+        at: float,
+        msg_id: str | None = "id",
+        data: bytes = b"x",
+        tenant: str | None = "t",
+    ) -> None:
         self.rendezvous.add_request(RequestIdentity(msg_id, tenant, data), inbox, at)
 
     def answer(
@@ -42,9 +51,22 @@ class Meeting:
         may_wait: bool = True,
         tenant: str | None = "t",
     ) -> None:
-        self.rendezvous.answer(RequestIdentity(msg_id, tenant, data), says, lambda: self.strays.append(says), may_wait=may_wait, now=at)
+        self.rendezvous.answer(
+            RequestIdentity(msg_id, tenant, data),
+            says,
+            lambda: self.strays.append(says),
+            may_wait=may_wait,
+            now=at,
+        )
 
-    def answer_named(self, to: str, at: float, msg_id: str | None = "id", data: bytes = b"x", says: bytes = b"yes") -> None:
+    def answer_named(
+        self,
+        to: str,
+        at: float,
+        msg_id: str | None = "id",
+        data: bytes = b"x",
+        says: bytes = b"yes",
+    ) -> None:
         self.rendezvous.answer_to_named_inbox(RequestIdentity(msg_id, "t", data), says, to, at)
 
     def tick(self, *times: float) -> None:
@@ -62,7 +84,9 @@ BOTH = pytest.mark.parametrize("msg_id", ["id", None])
 
 @BOTH
 def test_an_inbox_is_kept_for_as_long_as_a_decision_may_take(msg_id: str | None) -> None:
-    """A pipeline of extensions may take thirty seconds. Whenever the generations turn, the inbox is still there then."""
+    """A pipeline of extensions may take thirty seconds. Whenever the generations turn, the inbox is
+    still there then.
+    """
     for heard_at in (0.5, 20.0, 34.9):
         meeting = Meeting(keep_s=35.0)
         meeting.tick(0.0)
@@ -74,7 +98,9 @@ def test_an_inbox_is_kept_for_as_long_as_a_decision_may_take(msg_id: str | None)
 
 @BOTH
 def test_the_inbox_of_a_request_in_flight_outlasts_every_flood(msg_id: str | None) -> None:
-    """Other instances answer most requests that are heard: at 100 000 of them the generations change long before a slow decision."""
+    """Other instances answer most requests that are heard: at 100 000 of them the generations
+    change long before a slow decision.
+    """
     meeting = Meeting(capacity=10)
     meeting.ask("slow", 1.0, msg_id)
     meeting.in_flight = [RequestIdentity(msg_id, "t", b"x")]
@@ -119,14 +145,18 @@ def test_of_many_identical_requests_in_flight_the_newest_inboxes_are_kept() -> N
         meeting.ask(str(number), 1.0, None)
     meeting.tick(5.0, 10.0, 15.0)
     meeting.answer(16.0, None)
-    assert [inbox for inbox, _ in meeting.told] == [str(n) for n in range(2 * MAX_IN_FLIGHT_INBOXES, 3 * MAX_IN_FLIGHT_INBOXES)]
+    assert [inbox for inbox, _ in meeting.told] == [
+        str(n) for n in range(2 * MAX_IN_FLIGHT_INBOXES, 3 * MAX_IN_FLIGHT_INBOXES)
+    ]
 
 
-# -- an inbox that another instance answered ----------------------------------------------------------------------------
+# -- an inbox that another instance answered -------------------------------------------------------
 
 
 def test_an_older_inbox_leaves_a_new_copys_answer_to_the_inbox_that_comes(meeting: Meeting) -> None:
-    """Another instance answered `a`. The repeat is stored 0.8 s later, and its copy is here before its own inbox is heard."""
+    """Another instance answered `a`. The repeat is stored 0.8 s later, and its copy is here before
+    its own inbox is heard.
+    """
     meeting.ask("a", 1.0)
     meeting.copy_age = 0.001
     meeting.answer(1.8)
@@ -147,7 +177,9 @@ def test_older_inboxes_leave_it_too(meeting: Meeting) -> None:
 
 
 def test_an_older_inbox_is_answered_where_no_other_comes(meeting: Meeting) -> None:
-    """The clocks of server and router may differ: then the copy only seems younger than the inbox, which is all that is heard."""
+    """The clocks of server and router may differ: then the copy only seems younger than the inbox,
+    which is all that is heard.
+    """
     meeting.ask("a", 1.0)
     meeting.copy_age = 0.001
     meeting.answer(1.8)
@@ -171,11 +203,13 @@ def test_a_redelivered_copy_waits_for_no_other_inbox(meeting: Meeting) -> None:
     assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
 
 
-# -- both orders -------------------------------------------------------------------------------------------------------
+# -- both orders -----------------------------------------------------------------------------------
 
 
 @BOTH
-def test_an_inbox_heard_first_is_answered_with_the_decision(meeting: Meeting, msg_id: str | None) -> None:
+def test_an_inbox_heard_first_is_answered_with_the_decision(
+    meeting: Meeting, msg_id: str | None
+) -> None:
     meeting.ask("a", 1.0, msg_id)
     meeting.answer(1.1, msg_id)
     meeting.tick(1.5, 5.0)
@@ -201,19 +235,23 @@ def test_an_answer_waits_250_ms_and_no_longer(meeting: Meeting, msg_id: str | No
 
 
 @BOTH
-def test_an_answer_that_can_expect_no_inbox_does_not_wait(meeting: Meeting, msg_id: str | None) -> None:
+def test_an_answer_that_can_expect_no_inbox_does_not_wait(
+    meeting: Meeting, msg_id: str | None
+) -> None:
     meeting.answer(1.0, msg_id, may_wait=False)
     assert meeting.strays == [b"yes"]
 
 
 @pytest.mark.parametrize("other", [{"data": b"z"}, {"tenant": "u"}])
-def test_without_an_id_other_bytes_and_another_tenant_are_another_question(meeting: Meeting, other: dict[str, bytes]) -> None:
+def test_without_an_id_other_bytes_and_another_tenant_are_another_question(
+    meeting: Meeting, other: dict[str, bytes]
+) -> None:
     meeting.ask("a", 1.0, None)
     meeting.answer(1.1, None, **other)  # type: ignore[arg-type]
     assert meeting.told == []
 
 
-# -- with an id --------------------------------------------------------------------------------------------------------
+# -- with an id ------------------------------------------------------------------------------------
 
 
 def test_every_inbox_of_the_id_within_the_span_gets_the_answer(meeting: Meeting) -> None:
@@ -247,7 +285,9 @@ def test_a_retry_after_the_span_waits_for_its_own_stored_copy(meeting: Meeting) 
     assert meeting.told[1:] == [("b", b"again")]
 
 
-def test_the_answer_that_waited_also_serves_the_copies_that_the_stream_dropped(meeting: Meeting) -> None:
+def test_the_answer_that_waited_also_serves_the_copies_that_the_stream_dropped(
+    meeting: Meeting,
+) -> None:
     meeting.answer(1.0)
     meeting.ask("a", 1.05)
     meeting.ask("b", 1.1)
@@ -283,7 +323,9 @@ def test_the_same_id_with_other_bytes_does_not_take_the_answer_that_waits(meetin
     assert meeting.told == [("b", b"conflict"), ("a", b"yes")]
 
 
-def test_other_bytes_heard_before_the_inbox_that_the_answer_waits_for_are_told_so_too(meeting: Meeting) -> None:
+def test_other_bytes_heard_before_the_inbox_that_the_answer_waits_for_are_told_so_too(
+    meeting: Meeting,
+) -> None:
     meeting.ask("b", 1.0, data=b"z")
     meeting.answer(1.05)
     meeting.ask("a", 1.1)
@@ -299,7 +341,7 @@ def test_other_bytes_whose_own_copy_is_still_to_come_are_left_to_it(meeting: Mee
     assert meeting.told[1:] == [("b", b"no")]
 
 
-# -- without an id -----------------------------------------------------------------------------------------------------
+# -- without an id ---------------------------------------------------------------------------------
 
 
 def test_without_an_id_all_inboxes_of_the_key_are_answered(meeting: Meeting) -> None:
@@ -317,7 +359,9 @@ def test_without_an_id_nothing_is_answered_from_memory(meeting: Meeting) -> None
 
 
 @pytest.mark.parametrize("may_wait", [True, False])
-def test_a_key_answered_in_the_last_two_seconds_has_no_stray(meeting: Meeting, may_wait: bool) -> None:
+def test_a_key_answered_in_the_last_two_seconds_has_no_stray(
+    meeting: Meeting, may_wait: bool
+) -> None:
     meeting.ask("a", 1.0, None)
     meeting.ask("b", 1.0, None)
     meeting.answer(1.1, None)
@@ -333,8 +377,12 @@ def test_a_key_whose_answer_had_to_wait_is_as_silent(meeting: Meeting) -> None:
     assert (meeting.told, meeting.strays) == ([("a", b"yes")], [])
 
 
-def test_a_repeat_that_a_process_hears_late_because_it_stood_still_is_answered(meeting: Meeting) -> None:
-    """The stream dropped it half a second ago. What came behind it in the socket is read after the next look."""
+def test_a_repeat_that_a_process_hears_late_because_it_stood_still_is_answered(
+    meeting: Meeting,
+) -> None:
+    """The stream dropped it half a second ago. What came behind it in the socket is read after the
+    next look.
+    """
     meeting.tick(0.98, 1.0)
     meeting.ask("a", 1.0)
     meeting.answer(1.0)
@@ -344,7 +392,9 @@ def test_a_repeat_that_a_process_hears_late_because_it_stood_still_is_answered(m
     assert meeting.told == [("a", b"yes"), ("b", b"yes"), ("c", b"yes")]
 
 
-def test_a_repeat_long_after_a_process_stood_still_is_left_to_its_stored_copy(meeting: Meeting) -> None:
+def test_a_repeat_long_after_a_process_stood_still_is_left_to_its_stored_copy(
+    meeting: Meeting,
+) -> None:
     meeting.tick(0.5, 1.0)
     meeting.ask("a", 1.1)
     meeting.answer(1.1)
@@ -361,17 +411,21 @@ def test_after_two_seconds_an_answer_belongs_to_no_inbox_again(meeting: Meeting)
     assert meeting.strays == [b"yes"]
 
 
-# -- an inbox that the request names itself ----------------------------------------------------------------------------
+# -- an inbox that the request names itself --------------------------------------------------------
 
 
 @BOTH
-def test_a_named_inbox_is_answered_whether_it_was_heard_or_not(meeting: Meeting, msg_id: str | None) -> None:
+def test_a_named_inbox_is_answered_whether_it_was_heard_or_not(
+    meeting: Meeting, msg_id: str | None
+) -> None:
     meeting.answer_named("named", 1.0, msg_id)
     assert meeting.told == [("named", b"yes")]
 
 
 @pytest.mark.parametrize("heard_at", [0.9, 1.1])
-def test_a_named_inbox_is_not_answered_twice_when_it_is_heard_too(meeting: Meeting, heard_at: float) -> None:
+def test_a_named_inbox_is_not_answered_twice_when_it_is_heard_too(
+    meeting: Meeting, heard_at: float
+) -> None:
     if heard_at < 1.0:
         meeting.ask("named", heard_at)
     meeting.answer_named("named", 1.0)
@@ -386,10 +440,15 @@ def test_others_of_the_id_are_served_with_the_named_one(meeting: Meeting) -> Non
     meeting.ask("b", 1.0, data=b"z")
     meeting.answer_named("named", 1.05)
     meeting.ask("c", 1.1)
-    assert sorted(meeting.told) == [("a", b"yes"), ("b", b"conflict"), ("c", b"yes"), ("named", b"yes")]
+    assert sorted(meeting.told) == [
+        ("a", b"yes"),
+        ("b", b"conflict"),
+        ("c", b"yes"),
+        ("named", b"yes"),
+    ]
 
 
-# -- bounds ------------------------------------------------------------------------------------------------------------
+# -- bounds ----------------------------------------------------------------------------------------
 
 
 def test_an_unclaimed_inbox_is_gone_after_twice_the_time_that_it_is_kept() -> None:
@@ -423,7 +482,11 @@ def test_what_was_answered_is_forgotten_after_the_span(meeting: Meeting) -> None
         meeting.answer(1.0, None, data=b"%d" % number, may_wait=False)
     meeting.tick(1.0 + SPAN + 0.01, 4.0)
     memory = meeting.rendezvous
-    assert (len(memory._answered), len(memory._answered_without_id), len(memory._waiting)) == (0, 0, 0)
+    assert (len(memory._answered), len(memory._answered_without_id), len(memory._waiting)) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_many_inboxes_of_one_question_are_bounded_too() -> None:

@@ -1,10 +1,13 @@
-"""One instance, one stream that drops duplicates: whatever clients send, no inbox is answered twice, and none is left out.
+"""One instance, one stream that drops duplicates: whatever clients send, no inbox is answered
+twice, and none is left out.
 
-One kind may be left out: other bytes under an id that was used twice before them, dropped by the stream because of
-the second use and heard after the first one's answer is forgotten. Its sender broke the rule that ids are for.
+One kind may be left out: other bytes under an id that was used twice before them, dropped by the
+stream because of the second use and heard after the first one's answer is forgotten. Its sender
+broke the rule that ids are for.
 
-The model: a request is heard at once or a little later; the stream stores it unless it stored the same id within
-its window (which the server lets end a little late); a stored copy is decided a little later.
+The model: a request is heard at once or a little later; the stream stores it unless it stored the
+same id within its window (which the server lets end a little late); a stored copy is decided a
+little later.
 """
 
 from collections import Counter
@@ -52,7 +55,9 @@ def requests(ids: st.SearchStrategy[str | None], *bodies: bytes) -> st.SearchStr
 def answers_to(sent: list[Sent]) -> Counter[str]:
     """How many answers each inbox got; the n-th request's inbox is named n."""
     told: Counter[str] = Counter()
-    rendezvous = ReplyCorrelator(lambda inbox, _: told.update([inbox]), lambda *_: b"conflict", dedupe_window_s=WINDOW)
+    rendezvous = ReplyCorrelator(
+        lambda inbox, _: told.update([inbox]), lambda *_: b"conflict", dedupe_window_s=WINDOW
+    )
     events = [(at / 20, 2, -1) for at in range(60)]  # ticks
     events += [(request.at + request.heard_after, 0, number) for number, request in enumerate(sent)]
     events += [(sent[number].at + sent[number].decided_after, 1, number) for number in stored(sent)]
@@ -73,7 +78,10 @@ def stored(sent: list[Sent]) -> list[int]:
     kept = []
     for number in sorted(range(len(sent)), key=lambda number: sent[number].at):
         request = sent[number]
-        if request.msg_id is None or request.at - newest.get(request.msg_id, -1.0) > WINDOW + request.dedupe_slack:
+        if (
+            request.msg_id is None
+            or request.at - newest.get(request.msg_id, -1.0) > WINDOW + request.dedupe_slack
+        ):
             kept.append(number)
             if request.msg_id is not None:
                 newest[request.msg_id] = request.at
@@ -92,7 +100,9 @@ def test_with_ids_every_inbox_is_answered_exactly_once(sent: list[Sent]) -> None
 
 @settings(max_examples=150, deadline=None)
 @given(requests(st.just("a"), b"x", b"y"))
-def test_with_other_bytes_under_one_id_none_is_answered_twice_and_whatever_is_stored_is_answered(sent: list[Sent]) -> None:
+def test_with_other_bytes_under_one_id_none_is_answered_twice_and_whatever_is_stored_is_answered(
+    sent: list[Sent],
+) -> None:
     answers = answers_to(sent)
     assert set(answers.values()) <= {1}
     assert {str(number) for number in stored(sent)} <= set(answers)
@@ -105,11 +115,24 @@ def test_without_ids_every_inbox_is_answered_exactly_once(sent: list[Sent]) -> N
 
 
 @settings(max_examples=120, deadline=None)
-@given(st.lists(st.tuples(milliseconds(0, 40), milliseconds(0, 80), st.integers(0, 1)), min_size=1, max_size=8))
-def test_without_ids_no_inbox_of_two_instances_is_left_out(sent: list[tuple[float, float, int]]) -> None:
+@given(
+    st.lists(
+        st.tuples(milliseconds(0, 40), milliseconds(0, 80), st.integers(0, 1)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_without_ids_no_inbox_of_two_instances_is_left_out(
+    sent: list[tuple[float, float, int]],
+) -> None:
     """Both hear every request, one of them decides it: sooner, perhaps, than it hears who asked."""
     told: Counter[str] = Counter()
-    both = [ReplyCorrelator(lambda inbox, _: told.update([inbox]), lambda _: b"", dedupe_window_s=WINDOW) for _ in range(2)]
+    both = [
+        ReplyCorrelator(
+            lambda inbox, _: told.update([inbox]), lambda _: b"", dedupe_window_s=WINDOW
+        )
+        for _ in range(2)
+    ]
     question = RequestIdentity(None, "t", b"x")
     events = [(at / 20, 2, -1) for at in range(60)]
     for number, (heard_after, decided_after, _) in enumerate(sent):
@@ -125,11 +148,13 @@ def test_without_ids_no_inbox_of_two_instances_is_left_out(sent: list[tuple[floa
     assert set(told) == {str(number) for number in range(len(sent))}
 
 
-# -- several instances that hear one another ------------------------------------------------------------------------------
+# -- several instances that hear one another -------------------------------------------------------
 
 
 class Fleet:
-    """Instances that hear every request in one order, and one another; a stored copy is decided by one of them."""
+    """Instances that hear every request in one order, and one another; a stored copy is decided by
+    one of them.
+    """
 
     def __init__(self, count: int) -> None:
         self.told: Counter[str] = Counter()
@@ -146,7 +171,12 @@ class Fleet:
 
         identical = IdenticalRequests(tell)
         identical.shift = 100 - at  # each began to listen at another time
-        return ReplyCorrelator(lambda inbox, _: self.told.update([inbox]), lambda _: b"", dedupe_window_s=WINDOW, identical=identical)
+        return ReplyCorrelator(
+            lambda inbox, _: self.told.update([inbox]),
+            lambda _: b"",
+            dedupe_window_s=WINDOW,
+            identical=identical,
+        )
 
     def tick(self, now: float) -> None:
         self.now = now
@@ -159,7 +189,9 @@ class Fleet:
 
     def answer(self, number: int, now: float, decides: int) -> None:
         self.now = now
-        self.instances[decides].answer(QUESTION, b"yes", lambda: None, may_wait=True, now=now, sequence=101 + number)
+        self.instances[decides].answer(
+            QUESTION, b"yes", lambda: None, may_wait=True, now=now, sequence=101 + number
+        )
 
 
 QUESTION = RequestIdentity(None, "t", b"x")
@@ -168,12 +200,17 @@ COPIES = st.lists(st.tuples(milliseconds(0, 80), st.integers(0, 3)), min_size=1,
 
 @settings(max_examples=120, deadline=None)
 @given(COPIES, milliseconds(0, 30))
-def test_identical_requests_of_a_fleet_are_answered_once_each(sent: list[tuple[float, int]], apart: float) -> None:
+def test_identical_requests_of_a_fleet_are_answered_once_each(
+    sent: list[tuple[float, int]], apart: float
+) -> None:
     """Heard by all in one order, decided by any of four in any order."""
     fleet = Fleet(4)
     events = [(0.05 + at / 20, 2, -1) for at in range(40)]
     for number, (decided_after, _) in enumerate(sent):
-        events += [(0.06 + number * apart, 0, number), (0.06 + number * apart + decided_after, 1, number)]
+        events += [
+            (0.06 + number * apart, 0, number),
+            (0.06 + number * apart + decided_after, 1, number),
+        ]
     for now, kind, number in sorted(events):
         if kind == 2:
             fleet.tick(now)
@@ -184,21 +221,33 @@ def test_identical_requests_of_a_fleet_are_answered_once_each(sent: list[tuple[f
             fleet.answer(number, now, sent[number][1])
     assert set(fleet.told) == {str(number) for number in range(len(sent))}
     assert max(fleet.told.values()) <= 2
-    assert fleet.told.total() <= len(sent) + 1  # the first one is like no other as long as it is the only one
+    # the first one is like no other as long as it is the only one
+    assert fleet.told.total() <= len(sent) + 1
 
 
 @settings(max_examples=120, deadline=None)
 @given(
     st.lists(
-        st.tuples(milliseconds(0, 40), st.lists(milliseconds(0, 40), min_size=3, max_size=3), st.integers(0, 2)), min_size=1, max_size=8
+        st.tuples(
+            milliseconds(0, 40),
+            st.lists(milliseconds(0, 40), min_size=3, max_size=3),
+            st.integers(0, 2),
+        ),
+        min_size=1,
+        max_size=8,
     )
 )
-def test_none_of_a_fleet_is_left_out_whatever_order_its_instances_hear(sent: list[tuple[float, list[float], int]]) -> None:
+def test_none_of_a_fleet_is_left_out_whatever_order_its_instances_hear(
+    sent: list[tuple[float, list[float], int]],
+) -> None:
     fleet = Fleet(3)
     heard = [0] * 3
     events = [(0.05 + at / 20, 2, -1, 0) for at in range(60)]
     for number, (decided_after, heard_after, _) in enumerate(sent):
-        events += [(0.06 + number / 100 + after, 0, number, hears) for hears, after in enumerate(heard_after)]
+        events += [
+            (0.06 + number / 100 + after, 0, number, hears)
+            for hears, after in enumerate(heard_after)
+        ]
         events += [(0.06 + number / 100 + decided_after, 1, number, 0)]
     for now, kind, number, hears in sorted(events):
         if kind == 2:

@@ -1,4 +1,6 @@
-"""Any request-reply server on a real broker: one answer to each request, within its limits, also at its end."""
+"""Any request-reply server on a real broker: one answer to each request, within its limits, also at
+its end.
+"""
 
 import asyncio
 import contextlib
@@ -57,10 +59,14 @@ class ErrandServer(RequestServer[Errand]):
 
 
 @contextlib.asynccontextmanager
-async def serving(url: str, *, at_once: int = 8, drain_s: float = 0.0) -> AsyncIterator[ErrandServer]:
+async def serving(
+    url: str, *, at_once: int = 8, drain_s: float = 0.0
+) -> AsyncIterator[ErrandServer]:
     async with connected(url) as connection:
         server = ErrandServer(connection, at_once=at_once, drain_s=drain_s)
-        task = asyncio.create_task(server.serve(server.on_message, server.subject, queue_group="errands"))
+        task = asyncio.create_task(
+            server.serve(server.on_message, server.subject, queue_group="errands")
+        )
         await until(lambda: server.is_serving)
         await connection.flush()
         try:
@@ -85,7 +91,9 @@ async def test_a_waiting_request_delays_no_other(nc: Client, nats_url: str) -> N
         await until(lambda: server.ended == ["echo", "wait"])
 
 
-async def test_a_request_above_the_limit_is_refused_and_one_after_an_end_is_not(nc: Client, nats_url: str) -> None:
+async def test_a_request_above_the_limit_is_refused_and_one_after_an_end_is_not(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url, at_once=1) as server:
         first = asyncio.create_task(ask(nc, server, "wait"))
         await until(lambda: server.waiting == 1)
@@ -94,17 +102,25 @@ async def test_a_request_above_the_limit_is_refused_and_one_after_an_end_is_not(
         assert [await first, await ask(nc, server, "echo")] == ["wait", "echo"]
 
 
-async def test_an_unexpected_exception_is_logged_refused_and_ends_nothing_else(nc: Client, nats_url: str) -> None:
+async def test_an_unexpected_exception_is_logged_refused_and_ends_nothing_else(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url) as server:
         with capture_log("error") as lines:
             assert await ask(nc, server, "fail") == "failed"
-        assert (lines.only()["event"], lines.only()["service"], lines.only()["error"]) == ("service.failed", "errands", "KeyError")
+        assert (lines.only()["event"], lines.only()["service"], lines.only()["error"]) == (
+            "service.failed",
+            "errands",
+            "KeyError",
+        )
         assert await ask(nc, server, "echo") == "echo"
         await until(lambda: server.ended == ["fail", "echo"])
 
 
 @pytest.mark.parametrize(("drain_s", "expected"), [(0.0, "stopping"), (5.0, "wait")])
-async def test_a_request_in_flight_at_the_end_is_answered(nc: Client, nats_url: str, drain_s: float, expected: str) -> None:
+async def test_a_request_in_flight_at_the_end_is_answered(
+    nc: Client, nats_url: str, drain_s: float, expected: str
+) -> None:
     async with serving(nats_url, drain_s=drain_s) as server:
         request = asyncio.create_task(ask(nc, server, "wait"))
         await until(lambda: server.waiting == 1)
@@ -120,7 +136,9 @@ async def test_a_request_that_came_in_the_last_moment_is_answered_too(nats_url: 
         server = ErrandServer(connection)
         inbox = connection.new_inbox()
         answers: list[bytes] = []
-        await connection.subscribe_direct(inbox, lambda _subject, _reply, data, _headers: answers.append(data))
+        await connection.subscribe_direct(
+            inbox, lambda _subject, _reply, data, _headers: answers.append(data)
+        )
         server.begin(Errand(inbox, "wait"))
         await server.drain()
         await until(lambda: answers == [b"stopping"])
@@ -128,7 +146,9 @@ async def test_a_request_that_came_in_the_last_moment_is_answered_too(nats_url: 
 
 async def test_the_instances_of_a_queue_group_share_the_requests(nc: Client, nats_url: str) -> None:
     async with serving(nats_url) as one, serving(nats_url) as other:
-        task = asyncio.create_task(other.serve(other.on_message, one.subject, queue_group="errands"))
+        task = asyncio.create_task(
+            other.serve(other.on_message, one.subject, queue_group="errands")
+        )
         await asyncio.gather(*(ask(nc, one, "echo") for _ in range(40)))
         task.cancel()
         await asyncio.wait({task})
@@ -151,7 +171,9 @@ async def test_the_instances_of_a_queue_group_share_the_requests(nc: Client, nat
         ("_INBOX.*", False, False),
     ],
 )
-def test_only_inboxes_are_answered_and_each_other_address_is_counted(address: str, is_instance: bool, may_reach: bool) -> None:
+def test_only_inboxes_are_answered_and_each_other_address_is_counted(
+    address: str, is_instance: bool, may_reach: bool
+) -> None:
     refused: list[str] = []
     addresses = ReplyAddresses(own=("_INBOX.own.",), on_refused=refused.append)
     assert addresses.may_reach(address, is_instance=is_instance) == may_reach

@@ -61,13 +61,19 @@ class Settling(FakeConnection):
     def finished(self) -> list[int]:
         return [sequence for sequence, _ in self.watcher.settles]
 
-    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(
+        self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b""
+    ) -> None:
         super().publish_nowait(subject, data, reply, head)
         self.diary.append(f"ack {data.decode()}")
 
     def settle(self, outcome: Outcome, message: Message | None = None) -> None:
         message = message or a_delivery()
-        self.settler.settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
+        self.settler.settle(
+            PendingSettlement(
+                message, outcome, decide_settlement(self.subscription, message, outcome)
+            )
+        )
 
     def accept(self) -> None:
         self.diary.append("stored")
@@ -119,7 +125,9 @@ async def test_a_commit_without_effects_runs_before_the_ack(settling: Settling) 
     assert settling.diary == ["commit []", "ack +ACK"]
 
 
-async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unacked(settling: Settling) -> None:
+async def test_a_commit_that_fails_leaves_the_message_unanswered_and_unacked(
+    settling: Settling,
+) -> None:
     settling.attempt_counter.is_down = True
     settling.settle(Done(EFFECTS, REPLY, settling.a_commit(fails=OSError("away"))))
     settling.accept()
@@ -138,7 +146,9 @@ async def test_what_follows_goes_the_same_way_and_then_comes_the_ack(settling: S
     assert settling.diary == ["stored", "commit ['u-1']", "stored", "reply answer", "ack +ACK"]
 
 
-async def test_a_broker_that_is_away_while_it_is_found_out_what_follows_spends_no_attempt(settling: Settling) -> None:
+async def test_a_broker_that_is_away_while_it_is_found_out_what_follows_spends_no_attempt(
+    settling: Settling,
+) -> None:
     async def find() -> Done | None:
         raise BrokerUnavailable("away")
 
@@ -177,9 +187,16 @@ async def test_everything_that_was_stuck_goes_on_where_it_was(settling: Settling
     assert settling.finished == [1, 2, 3]
 
 
-async def test_what_is_refused_while_another_is_tried_again_is_published_itself(settling: Settling) -> None:
-    """Message 1 came before message 2, and its publish is refused later: after a leader's death each waits for its own publish ack."""
-    earlier, later = Done((Effect("usage", b"1", "u-1"),), REPLY), Done((Effect("usage", b"2", "u-2"),))
+async def test_what_is_refused_while_another_is_tried_again_is_published_itself(
+    settling: Settling,
+) -> None:
+    """Message 1 came before message 2, and its publish is refused later: after a leader's death
+    each waits for its own publish ack.
+    """
+    earlier, later = (
+        Done((Effect("usage", b"1", "u-1"),), REPLY),
+        Done((Effect("usage", b"2", "u-2"),)),
+    )
     settling.in_flight.enter(a_delivery(1), MessageState.HANDLING)
     settling.settle(later, a_delivery(2))
     settling.publisher.refuse()

@@ -1,4 +1,6 @@
-"""One of several instances asks the server for an info, and all hear the answer: counted in calls, on a real server."""
+"""One of several instances asks the server for an info, and all hear the answer: counted in calls,
+on a real server.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -22,7 +24,9 @@ ROUNDS = 5
 
 
 class Fleet:
-    """Several instances of one account, a clock that stands until it is set, and the calls that they make."""
+    """Several instances of one account, a clock that stands until it is set, and the calls that
+    they make.
+    """
 
     def __init__(self, connections: list[Connection], stream: str) -> None:
         self.servers = [CountingJetStream(connection) for connection in connections]
@@ -38,17 +42,25 @@ class Fleet:
         """Each instance's first answer is its own; it hears others from then on."""
         for info in self.infos:
             await info.stream(self.stream)
-        await until(lambda: not any(info._unpublished for info in self.infos))  # a late one would be heard in the first round
+        # a late one would be heard in the first round
+        await until(lambda: not any(info._unpublished for info in self.infos))
         await self.hears_all()
 
     async def hears_all(self) -> None:
-        for info in (*self.infos, *self.infos):  # what the last one published came after the flush of the first
+        # what the last one published came after the flush of the first
+        for info in (*self.infos, *self.infos):
             await info._connection.flush()
 
     def spread(self) -> bool:
         """Whether every instance has an answer that another one asked for."""
         answers = [info._answers.get(f"STREAM.INFO.{self.stream}") for info in self.infos]
-        return sum(answer is not None and not answer.is_own and answer.at == self.now for answer in answers) >= INSTANCES - 1
+        return (
+            sum(
+                answer is not None and not answer.is_own and answer.at == self.now
+                for answer in answers
+            )
+            >= INSTANCES - 1
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -59,11 +71,16 @@ def _short_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def fleet(nats_url: str, prefix: str) -> AsyncIterator[Fleet]:
     async with AsyncExitStack() as stack:
-        connections = [await stack.enter_async_context(connected(nats_url)) for _ in range(INSTANCES)]
+        connections = [
+            await stack.enter_async_context(connected(nats_url)) for _ in range(INSTANCES)
+        ]
         fleet = Fleet(connections, f"{prefix}_S")
         for info in fleet.infos:
             await stack.enter_async_context(info.listen())
-        await create(JetStream(connections[0]), Topology((StreamSpec(name=fleet.stream, subjects=(f"{prefix}.s",)),)))
+        await create(
+            JetStream(connections[0]),
+            Topology((StreamSpec(name=fleet.stream, subjects=(f"{prefix}.s",)),)),
+        )
         await fleet.know_their_domain()
         yield fleet
 
@@ -80,11 +97,21 @@ async def test_instances_that_look_in_turn_ask_once_a_round_together(fleet: Flee
 
 
 async def _hear(fleet: Fleet, instance: SharedInfo, key: str) -> None:
-    await until(lambda: (answer := instance._answers.get(key)) is not None and answer.at == fleet.now and not answer.is_own)
+    await until(
+        lambda: (
+            (answer := instance._answers.get(key)) is not None
+            and answer.at == fleet.now
+            and not answer.is_own
+        )
+    )
 
 
-async def test_the_instance_that_asked_last_asks_again_though_the_others_look_before_it(fleet: Fleet) -> None:
-    """Rounds of five seconds, a quarter more or less: the others wait until the one that asks has missed a round."""
+async def test_the_instance_that_asked_last_asks_again_though_the_others_look_before_it(
+    fleet: Fleet,
+) -> None:
+    """Rounds of five seconds, a quarter more or less: the others wait until the one that asks has
+    missed a round.
+    """
     asked = 0
 
     async def ask() -> dict[str, object]:
@@ -104,7 +131,9 @@ async def test_the_instance_that_asked_last_asks_again_though_the_others_look_be
         assert asked == number
 
 
-async def test_an_instance_that_asks_for_one_answer_of_a_round_asks_for_all_and_no_other_instance_does(fleet: Fleet) -> None:
+async def test_an_instance_that_asks_for_one_answer_of_a_round_asks_for_all_and_no_other_instance_does(
+    fleet: Fleet,
+) -> None:
     asked: list[str] = []
 
     async def ask(name: str) -> dict[str, object]:
@@ -147,7 +176,9 @@ async def test_that_there_is_no_answer_any_more_makes_every_instance_ask(fleet: 
     await until(lambda: other._answers["K"] is None)
     with pytest.raises(NoLeader):
         await other.read("K", 3.5, fail)
-    assert not one._unpublished | other._unpublished, "each would tell all others at each of its tries"
+    assert not one._unpublished | other._unpublished, (
+        "each would tell all others at each of its tries"
+    )
 
 
 async def test_what_decides_asks_the_server(fleet: Fleet) -> None:
@@ -172,7 +203,9 @@ async def test_that_there_is_none_is_an_answer_too(fleet: Fleet) -> None:
     assert await other.stream("NOWHERE") is None
     fleet.now = 100.0
     assert await one.stream("NOWHERE", 10.0) is None
-    await until(lambda: (heard := other._answers["STREAM.INFO.NOWHERE"]) is not None and heard.at == 100.0)
+    await until(
+        lambda: (heard := other._answers["STREAM.INFO.NOWHERE"]) is not None and heard.at == 100.0
+    )
     assert other._answers["STREAM.INFO.NOWHERE"].info is None  # type: ignore[union-attr]
 
 
@@ -198,7 +231,9 @@ async def test_a_comparison_takes_what_another_instance_heard(fleet: Fleet, pref
         b"$JS.API  x\n\xff\xfe null\n",
     ],
 )
-async def test_what_is_no_info_of_this_domain_is_ignored(fleet: Fleet, nc: Client, message: bytes) -> None:
+async def test_what_is_no_info_of_this_domain_is_ignored(
+    fleet: Fleet, nc: Client, message: bytes
+) -> None:
     before = fleet.infos[0]._answers[f"STREAM.INFO.{fleet.stream}"]
     await nc.publish(SHARED_INFO, message.replace(b"{stream}", fleet.stream.encode()))
     await nc.publish(SHARED_INFO, b"$JS.API  x\nSTREAM.INFO.UNASKED " + orjson.dumps({}))

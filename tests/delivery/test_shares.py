@@ -1,4 +1,6 @@
-"""Whose messages fill a stream: nothing is counted below the half; above it a tenant over its share is known."""
+"""Whose messages fill a stream: nothing is counted below the half; above it a tenant over its share
+is known.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +18,9 @@ class House:
     def __init__(self, jetstream: JetStream, name: str) -> None:
         self.jetstream, self.stream, self.subject = jetstream, f"{name}_S", f"{name}.s"
         self.now = 0.0
-        self.shares = TenantShares(jetstream, ShareRules(stream=self.stream, share=0.25), lambda: self.now)
+        self.shares = TenantShares(
+            jetstream, ShareRules(stream=self.stream, share=0.25), lambda: self.now
+        )
 
     async def store(self, tenant: str, count: int) -> None:
         for _ in range(count):
@@ -35,7 +39,9 @@ class House:
 async def house(nats_url: str, prefix: str) -> AsyncIterator[House]:
     async with connected(nats_url) as connection:
         house = House(JetStream(connection), prefix)
-        spec = StreamSpec(name=house.stream, subjects=(house.subject,), max_bytes=100_000, discard="new")
+        spec = StreamSpec(
+            name=house.stream, subjects=(house.subject,), max_bytes=100_000, discard="new"
+        )
         assert await create(house.jetstream, Topology((spec,))) == []
         yield house
 
@@ -51,7 +57,11 @@ async def test_above_the_half_who_holds_more_than_a_quarter_is_over(house: House
     await house.store("acme", 40)
     await house.store("tenx", 20)
     await house.shares.look()
-    assert [house.shares.is_over(tenant) for tenant in ("acme", "tenx", "new")] == [True, False, False]
+    assert [house.shares.is_over(tenant) for tenant in ("acme", "tenx", "new")] == [
+        True,
+        False,
+        False,
+    ]
     assert not house.shares.is_nearly_full
 
 
@@ -101,8 +111,12 @@ async def test_at_nine_tenths_the_rest_is_for_the_others(house: House) -> None:
     assert not house.shares.is_over("acme")
 
 
-async def test_while_all_are_counted_anew_the_last_count_holds(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a stream of more messages than one run reads would be open to every tenant for most of each minute."""
+async def test_while_all_are_counted_anew_the_last_count_holds(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a stream of more messages than one run reads would be open to every tenant for most of
+    each minute.
+    """
     monkeypatch.setattr(shares, "MAX_READ", 20)
     await house.store("tenx", 20)
     await house.store("acme", 40)
@@ -124,7 +138,9 @@ async def test_no_moment_of_a_count_is_without_a_figure(house: House) -> None:
     await looking
 
 
-async def test_a_count_that_takes_longer_than_a_minute_ends_before_the_next_begins(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_count_that_takes_longer_than_a_minute_ends_before_the_next_begins(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shares, "MAX_READ", 20)
     await house.store("acme", 30)
     await house.store("tenx", 30)
@@ -147,7 +163,9 @@ async def test_what_others_store_counts_in_the_next_run_also_while_all_are_count
     assert house.list_over("acme", "tenx") == ["acme", "tenx"]
 
 
-async def test_what_is_stored_while_a_count_is_under_way_counts_until_it_is_read(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_stored_while_a_count_is_under_way_counts_until_it_is_read(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shares, "MAX_READ", 20)
     await house.store("acme", 60)
     await house.look()
@@ -181,7 +199,9 @@ async def test_what_is_stored_during_the_first_count_counts(house: House) -> Non
     assert house.list_over("tenx") == ["tenx"]
 
 
-async def test_of_very_many_tenants_the_largest_are_kept(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_very_many_tenants_the_largest_are_kept(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shares, "MAX_TENANTS", 10)
     for number in range(30):
         await house.store(f"small{number}", 1)

@@ -1,4 +1,6 @@
-"""The socket on a real server: messages pass nats-py's stream by, everything else does not, and nothing is lost or overtaken."""
+"""The socket on a real server: messages pass nats-py's stream by, everything else does not, and
+nothing is lost or overtaken.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +24,9 @@ async def connection(nats_url: str) -> AsyncIterator[Connection]:
 
 
 class Parses:
-    """Counts the chunks that go nats-py's way, but the server's own PING, which comes when it likes."""
+    """Counts the chunks that go nats-py's way, but the server's own PING, which comes when it
+    likes.
+    """
 
     def __init__(self, connection: Connection) -> None:
         self.count = 0
@@ -58,7 +62,9 @@ async def test_attended_messages_never_go_nats_pys_way(connection: Connection, p
     assert (ear.data, parses.count) == (numbered(MANY), 0)
 
 
-async def test_after_everything_else_messages_pass_by_again(connection: Connection, prefix: str) -> None:
+async def test_after_everything_else_messages_pass_by_again(
+    connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     parses = Parses(connection)
@@ -79,7 +85,9 @@ async def test_ordinary_subscriptions_and_attended_ones_hear_in_order_beside_eac
     await connection.flush()
     async with connected(broker.url) as other:
         for number in range(MANY):
-            other.publish_nowait(f"{prefix}.{'ab'[number % 2]}", b"%d" % number + b"x" * (number % 97) ** 2)
+            other.publish_nowait(
+                f"{prefix}.{'ab'[number % 2]}", b"%d" % number + b"x" * (number % 97) ** 2
+            )
             if number % 50 == 0:
                 await asyncio.gather(other.flush(), connection.flush())
     await until(lambda: len(attended.data) + len(ordinary.data) == MANY)
@@ -95,8 +103,13 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
             await other.subscribe_direct(prefix, ear)
             await other.flush()
             broker.pause()
-            full = (lambda: not connection._transport.is_idle, lambda: not connection._pending, lambda: not connection._will_write)
-            for lump, is_reached in enumerate(full):  # the socket is full; the flusher took the next, and waits; the rest stays here
+            full = (
+                lambda: not connection._transport.is_idle,
+                lambda: not connection._pending,
+                lambda: not connection._will_write,
+            )
+            # the socket is full; the flusher took the next, and waits; the rest stays here
+            for lump, is_reached in enumerate(full):
                 for number in range(lump * 100, lump * 100 + 100):
                     connection.publish_nowait(prefix, b"%d" % number + b"x" * 100_000)
                 await until(is_reached)
@@ -109,7 +122,9 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
         broker.remove()
 
 
-async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_next(connection: Connection, prefix: str) -> None:
+async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_next(
+    connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     await connection.flush()
@@ -120,7 +135,9 @@ async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_n
     await until(lambda: connection.reconnect_count > life and ear.data == [b"kept"])
 
 
-async def test_after_a_reconnect_messages_pass_by_as_before(connection: Connection, prefix: str) -> None:
+async def test_after_a_reconnect_messages_pass_by_as_before(
+    connection: Connection, prefix: str
+) -> None:
     ear = CallRecorder()
     await connection.subscribe_direct(prefix, ear)
     life = connection.reconnect_count
@@ -133,7 +150,9 @@ async def test_after_a_reconnect_messages_pass_by_as_before(connection: Connecti
     assert parses.count == 0
 
 
-async def test_who_hears_and_raises_costs_its_connection_and_no_more(connection: Connection, prefix: str) -> None:
+async def test_who_hears_and_raises_costs_its_connection_and_no_more(
+    connection: Connection, prefix: str
+) -> None:
     """`attend_raw` trusts its function; even so the next connection reads and writes."""
     heard: list[bytes] = []
 
@@ -151,8 +170,12 @@ async def test_who_hears_and_raises_costs_its_connection_and_no_more(connection:
     await until(lambda: heard == [b"poison", b"good"])
 
 
-async def test_a_listener_that_asks_a_cancelled_future_costs_nothing(connection: Connection, prefix: str) -> None:
-    """A CancelledError is no Exception; asyncio would close the socket with it, and nats-py's search for another end."""
+async def test_a_listener_that_asks_a_cancelled_future_costs_nothing(
+    connection: Connection, prefix: str
+) -> None:
+    """A CancelledError is no Exception; asyncio would close the socket with it, and nats-py's
+    search for another end.
+    """
     ear, faults = CallRecorder(), []
     connection.on_fault = faults.append
     gone = asyncio.get_running_loop().create_future()
@@ -197,9 +220,12 @@ async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connec
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal lives
         lives += 1
-        writer.write(b'INFO {"server_id":"x","version":"2.11.0","max_payload":1048576,"headers":true}\r\n')
+        writer.write(
+            b'INFO {"server_id":"x","version":"2.11.0","max_payload":1048576,"headers":true}\r\n'
+        )
         life, sid = lives, b""
-        with closing(writer):  # from Python 3.12.1 on the server's end waits until each connection is closed
+        # from Python 3.12.1 on the server's end waits until each connection is closed
+        with closing(writer):
             while line := await reader.readline():
                 if line.startswith(b"PING"):
                     writer.write(b"PONG\r\n")
@@ -211,7 +237,9 @@ async def test_what_an_error_left_in_the_buffer_is_not_joined_to_the_next_connec
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         connection, ear = Connection(), CallRecorder()
-        await connection.connect(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", reconnect_time_wait=0.01)
+        await connection.connect(
+            f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}", reconnect_time_wait=0.01
+        )
         try:
             await connection.subscribe_direct("x", ear)
             await connection.flush()

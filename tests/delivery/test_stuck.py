@@ -1,4 +1,6 @@
-"""A process whose connection does not come back, though its servers can be reached, ends; it stays while they cannot be."""
+"""A process whose connection does not come back, though its servers can be reached, ends; it stays
+while they cannot be.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -34,8 +36,12 @@ async def _wait_for_ever(_: ReconnectingClient) -> None:
     await asyncio.Event().wait()
 
 
-async def _wait_in(connection: Connection, cause: Callable[[], Awaitable[None] | bool], drained: list[str | None]) -> None:
-    """A process at work until it is ended; `cause` makes the connection stuck, `drained` gets what liveness says at the drain."""
+async def _wait_in(
+    connection: Connection, cause: Callable[[], Awaitable[None] | bool], drained: list[str | None]
+) -> None:
+    """A process at work until it is ended; `cause` makes the connection stuck, `drained` gets what
+    liveness says at the drain.
+    """
     async with watch_connections(connection) as watchdog:
         assert watchdog.cause is None
         if isinstance(caused := cause(), Awaitable):

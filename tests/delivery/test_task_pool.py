@@ -1,4 +1,6 @@
-"""TaskPool: one task goes from message to message, and what one message suffers the next does not hear of."""
+"""TaskPool: one task goes from message to message, and what one message suffers the next does not
+hear of.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -25,7 +27,13 @@ class PoolOwner:
         self.by: list[asyncio.Task[None] | None] = []
         self.waiting: list[Callable[[], Awaitable[Outcome]]] = []
         self.turns: list[PooledCall] = []
-        self.slots = TaskPool(2, timeout_s, tasks, on_outcome=self._heard, outcome_of_error=lambda _message, _exc: FAILED)
+        self.slots = TaskPool(
+            2,
+            timeout_s,
+            tasks,
+            on_outcome=self._heard,
+            outcome_of_error=lambda _message, _exc: FAILED,
+        )
 
     def put(self, work: Callable[[], Awaitable[Outcome]]) -> PooledCall:
         turn = PooledCall(a_message(), work())
@@ -77,7 +85,13 @@ async def test_handlers_that_wait_are_begun_in_few_turns_of_the_loop() -> None:
         return DONE
 
     async with asyncio.TaskGroup() as tasks:
-        pool = TaskPool(64, 60.0, tasks, on_outcome=lambda _message, _outcome: None, outcome_of_error=lambda _message, _exc: FAILED)
+        pool = TaskPool(
+            64,
+            60.0,
+            tasks,
+            on_outcome=lambda _message, _outcome: None,
+            outcome_of_error=lambda _message, _exc: FAILED,
+        )
         for _ in range(64):
             pool.put(PooledCall(a_message(), wait()))
         for _ in range(8):  # one; then as many as have waited: 1, 2, 4, 8, 16, 32
@@ -95,7 +109,13 @@ async def test_one_handler_that_waits_costs_those_that_do_not_one_task() -> None
         return DONE
 
     async with asyncio.TaskGroup() as tasks:
-        pool = TaskPool(64, 60.0, tasks, on_outcome=lambda _message, _outcome: None, outcome_of_error=lambda _message, _exc: FAILED)
+        pool = TaskPool(
+            64,
+            60.0,
+            tasks,
+            on_outcome=lambda _message, _outcome: None,
+            outcome_of_error=lambda _message, _exc: FAILED,
+        )
         pool.put(PooledCall(a_message(), quick()))
         for _ in range(50):
             pool.put(PooledCall(a_message(), at_once()))
@@ -108,7 +128,9 @@ async def test_one_handler_that_waits_costs_those_that_do_not_one_task() -> None
     assert len(before) <= 3  # this test's, the one that waits, and the one that begins the others
 
 
-async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(processor: PoolOwner) -> None:
+async def test_a_message_that_comes_while_its_slot_is_at_work_has_a_task_of_its_own(
+    processor: PoolOwner,
+) -> None:
     first, second = processor.put(quick), processor.put(quick)
     assert processor.slots.are_full
     await asyncio.sleep(0)
@@ -131,7 +153,9 @@ async def test_handlers_that_never_wait_share_one_task(processor: PoolOwner) -> 
     assert not processor.slots.are_full
 
 
-async def test_the_task_that_begins_handlers_is_there_for_the_next_turn_too(processor: PoolOwner) -> None:
+async def test_the_task_that_begins_handlers_is_there_for_the_next_turn_too(
+    processor: PoolOwner,
+) -> None:
     first = processor.put(at_once)
     await first.wait_until_over()
     await asyncio.sleep(0)
@@ -160,7 +184,9 @@ async def test_what_is_put_after_the_close_is_handled(processor: PoolOwner) -> N
     assert processor.came == [DONE] * 2
 
 
-async def test_a_handler_that_waits_keeps_none_behind_it_from_beginning(processor: PoolOwner) -> None:
+async def test_a_handler_that_waits_keeps_none_behind_it_from_beginning(
+    processor: PoolOwner,
+) -> None:
     waits, after = processor.put(for_ever), processor.put(at_once)
     await after.wait_until_over()
     assert (processor.came, processor.slots.running) == ([DONE], 1)
@@ -176,7 +202,9 @@ async def test_a_call_that_is_cancelled_before_it_begins_goes_back(processor: Po
     assert processor.came == [None, DONE]
 
 
-async def test_a_handler_that_cancels_its_own_task_takes_no_other_along(processor: PoolOwner) -> None:
+async def test_a_handler_that_cancels_its_own_task_takes_no_other_along(
+    processor: PoolOwner,
+) -> None:
     async def cancels_itself() -> Outcome:
         task = asyncio.current_task()
         assert task is not None
@@ -189,7 +217,9 @@ async def test_a_handler_that_cancels_its_own_task_takes_no_other_along(processo
     assert processor.came == [DONE, DONE]
 
 
-async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(processor: PoolOwner) -> None:
+async def test_what_a_handler_raises_is_an_outcome_and_its_slot_goes_on(
+    processor: PoolOwner,
+) -> None:
     async def fails() -> Outcome:
         raise ValueError("broken")
 
@@ -211,7 +241,9 @@ async def test_a_cancelled_message_goes_back_and_its_slot_ends(processor: PoolOw
     assert not processor.slots.are_full
 
 
-async def test_cancelling_a_call_that_is_over_leaves_the_slots_next_message_alone(processor: PoolOwner) -> None:
+async def test_cancelling_a_call_that_is_over_leaves_the_slots_next_message_alone(
+    processor: PoolOwner,
+) -> None:
     processor.waiting = [quick]
     first = processor.put(quick)
     await first.wait_until_over()
@@ -221,7 +253,9 @@ async def test_cancelling_a_call_that_is_over_leaves_the_slots_next_message_alon
 
 
 @pytest.mark.parametrize("swallows", [False, True])
-async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(swallows: bool) -> None:
+async def test_a_message_that_took_too_long_leaves_its_slot_fit_for_the_next(
+    swallows: bool,
+) -> None:
     async def hangs() -> Outcome:
         try:
             await asyncio.Event().wait()
@@ -253,7 +287,9 @@ async def cancel_itself() -> Outcome:
     return DONE
 
 
-async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(processor: PoolOwner) -> None:
+async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_see(
+    processor: PoolOwner,
+) -> None:
     seen: list[str] = []
 
     async def careless() -> Outcome:
@@ -269,7 +305,9 @@ async def test_what_a_handler_leaves_in_its_context_the_next_message_does_not_se
     assert len(set(processor.by)) == 3
 
 
-async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(processor: PoolOwner) -> None:
+async def test_a_slot_that_was_cancelled_begins_nothing_even_if_its_handler_did_not_mind(
+    processor: PoolOwner,
+) -> None:
     async def does_not_mind() -> Outcome:
         try:
             await asyncio.Event().wait()

@@ -1,4 +1,6 @@
-"""When requests count as not stored: by what is heard, what was delivered, and what the server tells of the stream."""
+"""When requests count as not stored: by what is heard, what was delivered, and what the server
+tells of the stream.
+"""
 
 from typing import Any
 
@@ -17,7 +19,11 @@ class Trial:
         self.heard = 0
         self.changes: list[str | None] = []
         self.watch = UnstoredRequests(
-            STREAM, window_s, find_stored_at=lambda: self.delivered_at, on_change=self.changes.append, clock=lambda: self.now
+            STREAM,
+            window_s,
+            find_stored_at=lambda: self.delivered_at,
+            on_change=self.changes.append,
+            clock=lambda: self.now,
         )
 
     def hear(self) -> None:

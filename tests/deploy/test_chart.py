@@ -1,4 +1,6 @@
-"""The Helm chart: rendered with each file of deploy/helm/values, and strictly what Kubernetes knows. No cluster has run it."""
+"""The Helm chart: rendered with each file of deploy/helm/values, and strictly what Kubernetes
+knows. No cluster has run it.
+"""
 
 import functools
 import json
@@ -20,21 +22,57 @@ from tests.support.helm import CHART, VALUES, render_chart, run_helm
 
 KUBERNETES = DEPLOY / "kubernetes"
 FILES = sorted(file.stem for file in VALUES.glob("*.yaml"))
-# Of the resources that other operators define, which fields of `spec` are theirs; their schemas are in no package.
+# Of the resources that other operators define, which fields of `spec` are theirs; their schemas are
+# in no package.
 CUSTOM: dict[tuple[str, str], set[str]] = {
     ("monitoring.coreos.com/v1", "ServiceMonitor"): {"selector", "endpoints"},
     ("monitoring.coreos.com/v1", "PrometheusRule"): {"groups"},
-    ("keda.sh/v1alpha1", "ScaledObject"): {"scaleTargetRef", "minReplicaCount", "maxReplicaCount", "cooldownPeriod", "triggers"},
+    ("keda.sh/v1alpha1", "ScaledObject"): {
+        "scaleTargetRef",
+        "minReplicaCount",
+        "maxReplicaCount",
+        "cooldownPeriod",
+        "triggers",
+    },
     ("sparkoperator.k8s.io/v1beta2", "SparkApplication"): {
-        *("type", "pythonVersion", "mode", "image", "sparkVersion", "mainApplicationFile", "arguments", "restartPolicy"),
+        *(
+            "type",
+            "pythonVersion",
+            "mode",
+            "image",
+            "sparkVersion",
+            "mainApplicationFile",
+            "arguments",
+            "restartPolicy",
+        ),
         *("sparkConf", "driver", "executor"),
     },
     ("jetstream.nats.io/v1beta2", "Stream"): {
-        *("account", "name", "subjects", "maxAge", "maxBytes", "maxMsgs", "discard", "duplicateWindow", "retention", "replicas"),
+        *(
+            "account",
+            "name",
+            "subjects",
+            "maxAge",
+            "maxBytes",
+            "maxMsgs",
+            "discard",
+            "duplicateWindow",
+            "retention",
+            "replicas",
+        ),
         *("noAck", "allowDirect", "maxMsgsPerSubject", "allowRollup", "storage"),
     },
     ("jetstream.nats.io/v1beta2", "Consumer"): {
-        *("account", "streamName", "durableName", "ackPolicy", "deliverPolicy", "replayPolicy", "ackWait", "maxAckPending"),
+        *(
+            "account",
+            "streamName",
+            "durableName",
+            "ackPolicy",
+            "deliverPolicy",
+            "replayPolicy",
+            "ackWait",
+            "maxAckPending",
+        ),
         *("maxDeliver", "maxWaiting", "filterSubject", "metadata"),
     },
 }
@@ -52,12 +90,14 @@ def find_kinds(name: str) -> dict[tuple[str, str], dict[str, Any]]:
 def find_pods(documents: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for one in documents:
         spec = one.get("spec", {})
-        template = spec.get("template") or spec.get("jobTemplate", {}).get("spec", {}).get("template")
+        template = spec.get("template") or spec.get("jobTemplate", {}).get("spec", {}).get(
+            "template"
+        )
         if template is not None:
             yield template["spec"]
 
 
-# -- with helm -----------------------------------------------------------------------------------------------------
+# -- with helm -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -85,7 +125,11 @@ def test_every_pod_is_harmless_and_its_variables_are_settings(name: str) -> None
         assert {"requests", "limits"} == set(container["resources"])
         given = [one["name"] for one in container["env"]]
         assert len(given) == len(set(given))
-        ours = [one.removeprefix("ROUTER_") for one in given if one.startswith("ROUTER_") and one != "ROUTER_CONFIG_FILE"]
+        ours = [
+            one.removeprefix("ROUTER_")
+            for one in given
+            if one.startswith("ROUTER_") and one != "ROUTER_CONFIG_FILE"
+        ]
         assert [one for one in ours if NAMES.find(one) is None] == []
         mounted = {one["name"] for one in container["volumeMounts"]}
         assert mounted <= {one["name"] for one in pod["volumes"]} | {"store"}
@@ -93,7 +137,11 @@ def test_every_pod_is_harmless_and_its_variables_are_settings(name: str) -> None
 
 def test_the_default_is_the_manifest() -> None:
     """All but the labels that say what made it, and the order of variables."""
-    wanted = [one for file in ("router.yaml", "network.yaml") for one in yaml.safe_load_all((KUBERNETES / file).read_text())]
+    wanted = [
+        one
+        for file in ("router.yaml", "network.yaml")
+        for one in yaml.safe_load_all((KUBERNETES / file).read_text())
+    ]
     rendered = find_kinds("defaults")
     assert set(rendered) == {(one["kind"], one["metadata"]["name"]) for one in wanted}
     for one in wanted:
@@ -116,28 +164,43 @@ def test_a_login_is_the_one_that_is_named() -> None:
 
 
 def test_partitions_have_routers_of_their_own_that_stand_by() -> None:
-    deployments = {name: one for (kind, name), one in find_kinds("partitions").items() if kind == "Deployment"}
+    deployments = {
+        name: one for (kind, name), one in find_kinds("partitions").items() if kind == "Deployment"
+    }
     assert set(deployments) == {"router-p0", "router-p1", "router-p2"}
-    given = {one["name"]: one.get("value") for one in deployments["router-p1"]["spec"]["template"]["spec"]["containers"][0]["env"]}
+    given = {
+        one["name"]: one.get("value")
+        for one in deployments["router-p1"]["spec"]["template"]["spec"]["containers"][0]["env"]
+    }
     assert (given["ROUTER_DECIDE__PARTITION"], given["ROUTER_DECIDE__STANDBY"]) == ("1", "0,2")
 
 
 def test_nats_outside_is_reached_by_its_addresses_alone() -> None:
     policies = [one for one in read_documents("external-nats") if one["kind"] == "NetworkPolicy"]
     assert [one["metadata"]["name"] for one in policies] == ["router"]
-    assert policies[0]["spec"]["egress"][0]["to"] == [{"ipBlock": {"cidr": "192.0.2.0/28"}}, {"ipBlock": {"cidr": "2001:db8::/64"}}]
+    assert policies[0]["spec"]["egress"][0]["to"] == [
+        {"ipBlock": {"cidr": "192.0.2.0/28"}},
+        {"ipBlock": {"cidr": "2001:db8::/64"}},
+    ]
 
 
 def test_the_console_may_read_what_the_routers_count_and_no_page_is_open_to_all() -> None:
     kinds = find_kinds("console")
     (ingress,) = kinds["NetworkPolicy", "router"]["spec"]["ingress"]
-    assert {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "router-console"}}} in ingress["from"]
+    assert {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "router-console"}}
+    } in ingress["from"]
     (ingress,) = kinds["NetworkPolicy", "router-console"]["spec"]["ingress"]
-    assert ingress["from"] == [{"podSelector": {"matchLabels": {"beamline/console-client": "true"}}}]
+    assert ingress["from"] == [
+        {"podSelector": {"matchLabels": {"beamline/console-client": "true"}}}
+    ]
 
 
 def test_what_scales_leaves_the_number_of_replicas_alone_and_asks_our_metric() -> None:
-    scaler, target = find_kinds("autoscaling")["HorizontalPodAutoscaler", "router"], find_kinds("autoscaling")["Deployment", "router"]
+    scaler, target = (
+        find_kinds("autoscaling")["HorizontalPodAutoscaler", "router"],
+        find_kinds("autoscaling")["Deployment", "router"],
+    )
     assert "replicas" not in target["spec"]
     assert scaler["spec"]["metrics"][0]["object"]["metric"]["name"] == "router_delivery_pending"
     (trigger,) = find_kinds("everything")["ScaledObject", "router-pa"]["spec"]["triggers"]
@@ -147,8 +210,15 @@ def test_what_scales_leaves_the_number_of_replicas_alone_and_asks_our_metric() -
 def test_rules_and_dashboards_are_those_of_deploy() -> None:
     everything = find_kinds("everything")
     for file in (DEPLOY / "prometheus" / "rules").glob("*.yml"):
-        assert everything["PrometheusRule", f"router-{file.stem}"]["spec"] == yaml.safe_load(file.read_text())
-    shown = {name: text for one in read_documents("everything") if one["kind"] == "ConfigMap" for name, text in one["data"].items()}
+        assert everything["PrometheusRule", f"router-{file.stem}"]["spec"] == yaml.safe_load(
+            file.read_text()
+        )
+    shown = {
+        name: text
+        for one in read_documents("everything")
+        if one["kind"] == "ConfigMap"
+        for name, text in one["data"].items()
+    }
     for file in (DEPLOY / "grafana" / "dashboards").glob("*.json"):
         assert shown[file.name] == file.read_text()
 
@@ -169,26 +239,47 @@ def test_helm_refuses_a_wrong_value_by_its_name(given: str, named: str) -> None:
     assert named in ended.stderr.replace(".", "/")
 
 
-# -- without -------------------------------------------------------------------------------------------------------
+# -- without ---------------------------------------------------------------------------------------
 
 
 def merge_values(name: str) -> Any:
     def merge(below: Any, above: Any) -> Any:
         if isinstance(below, dict) and isinstance(above, dict):
-            merged = {**below, **{key: merge(below.get(key), value) for key, value in above.items()}}
+            merged = {
+                **below,
+                **{key: merge(below.get(key), value) for key, value in above.items()},
+            }
             return {key: value for key, value in merged.items() if value is not None}
         return above
 
-    return merge(yaml.safe_load((CHART / "values.yaml").read_text()), yaml.safe_load((VALUES / f"{name}.yaml").read_text()))
+    return merge(
+        yaml.safe_load((CHART / "values.yaml").read_text()),
+        yaml.safe_load((VALUES / f"{name}.yaml").read_text()),
+    )
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_values_are_legal(name: str) -> None:
-    jsonschema_rs.validator_for(json.loads((CHART / "values.schema.json").read_text())).validate(merge_values(name))
+    jsonschema_rs.validator_for(json.loads((CHART / "values.schema.json").read_text())).validate(
+        merge_values(name)
+    )
 
 
 def test_twelve_files_of_values_are_there() -> None:
-    assert {*("defaults", "tls", "nkeys", "external-nats", "partitions", "workers", "console", "relay", "inbox", "lake")} < set(FILES)
+    assert {
+        *(
+            "defaults",
+            "tls",
+            "nkeys",
+            "external-nats",
+            "partitions",
+            "workers",
+            "console",
+            "relay",
+            "inbox",
+            "lake",
+        )
+    } < set(FILES)
     assert {"autoscaling", "everything"} < set(FILES)
     assert len(FILES) == 12
 
@@ -199,11 +290,19 @@ def test_versions_and_settings_are_those_of_the_package() -> None:
     assert (CHART / "files" / "router.toml").resolve() == TOML.resolve()
     python = re.search(r"^ARG PYTHON=(\d+\.\d+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     assert python is not None
-    assert f"/opt/router/lib/python{python[1]}/site-packages/" in (CHART / "templates" / "lake.yaml").read_text()
+    assert (
+        f"/opt/router/lib/python{python[1]}/site-packages/"
+        in (CHART / "templates" / "lake.yaml").read_text()
+    )
 
 
 def test_the_resources_of_nack_are_the_declared_topology() -> None:
-    made = subprocess.run([sys.executable, str(DEPLOY / "helm" / "nack.py")], capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [sys.executable, str(DEPLOY / "helm" / "nack.py")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert made.stdout == (CHART / "files" / "nack.yaml").read_text(), (
         "run `python deploy/helm/nack.py > deploy/helm/router/files/nack.yaml`"
     )

@@ -1,4 +1,6 @@
-"""The package as it is built: what it holds, what it does not, and that its generated parts are fresh. `make dist` tries it besides."""
+"""The package as it is built: what it holds, what it does not, and that its generated parts are
+fresh. `make dist` tries it besides.
+"""
 
 import json
 import os
@@ -42,7 +44,9 @@ def test_what_is_wrong_with_a_wheel_is_found(built: tuple[Path, Path], tmp_path:
     with zipfile.ZipFile(built[1]) as whole, zipfile.ZipFile(damaged, "w") as archive:
         for name in whole.namelist():
             if not name.endswith(("py.typed", "LICENSE")):
-                archive.writestr(name, whole.read(name).replace(b"router.cli:main", b"router.cli:other"))
+                archive.writestr(
+                    name, whole.read(name).replace(b"router.cli:main", b"router.cli:other")
+                )
         archive.writestr("tests/test_one.py", "")
         archive.writestr("router/core/clock.pyc", "")
     found = read_script("contents.py")["check_wheel"](damaged)
@@ -64,7 +68,9 @@ def test_the_same_files_make_the_same_wheel_also_into_a_relative_path(
     assert again.read_bytes() == built[1].read_bytes()
 
 
-def test_the_man_page_names_every_command_and_groff_finds_nothing_wrong(built: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_man_page_names_every_command_and_groff_finds_nothing_wrong(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
     with zipfile.ZipFile(built[1]) as archive:
         name = next(one for one in archive.namelist() if one.endswith("share/man/man1/router.1"))
         page = archive.read(name).decode()
@@ -78,28 +84,52 @@ def test_the_man_page_names_every_command_and_groff_finds_nothing_wrong(built: t
         assert subprocess.run(command, capture_output=True, text=True, check=True).stderr == ""
 
 
-@pytest.mark.parametrize(("shell", "file"), [("bash", "router.bash"), ("zsh", "_router"), ("fish", "router.fish")])
+@pytest.mark.parametrize(
+    ("shell", "file"), [("bash", "router.bash"), ("zsh", "_router"), ("fish", "router.fish")]
+)
 def test_the_completions_are_those_that_the_command_prints(shell: str, file: str) -> None:
     program = "from router.cli.app import app; app(prog_name='router')"
     environ = clean_environment({"_ROUTER_COMPLETE": f"source_{shell}"})
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, check=True, cwd=ROOT)
-    assert shown.stdout == (PACKAGING / "completions" / file).read_text(), f"run `_ROUTER_COMPLETE=source_{shell} router` and keep it"
+    shown = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=True,
+        cwd=ROOT,
+    )
+    assert shown.stdout == (PACKAGING / "completions" / file).read_text(), (
+        f"run `_ROUTER_COMPLETE=source_{shell} router` and keep it"
+    )
 
 
 def test_a_completion_completes() -> None:
-    environ = clean_environment({"_ROUTER_COMPLETE": "complete_bash", "COMP_WORDS": "router dl", "COMP_CWORD": "1"})
+    environ = clean_environment(
+        {"_ROUTER_COMPLETE": "complete_bash", "COMP_WORDS": "router dl", "COMP_CWORD": "1"}
+    )
     program = "from router.cli.app import app; app(prog_name='router')"
-    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environ, check=True, cwd=ROOT)
+    shown = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env=environ,
+        check=True,
+        cwd=ROOT,
+    )
     assert shown.stdout.split() == ["dlq"]
 
 
 def test_the_bill_of_materials_is_fresh_and_names_what_is_installed() -> None:
     kept = json.loads((PACKAGING / "sbom.cdx.json").read_text())
-    assert read_script("sbom.py")["build_sbom"]() == kept, "run `python deploy/packaging/sbom.py > deploy/packaging/sbom.cdx.json`"
+    assert read_script("sbom.py")["build_sbom"]() == kept, (
+        "run `python deploy/packaging/sbom.py > deploy/packaging/sbom.cdx.json`"
+    )
     names = {one["name"] for one in kept["components"]}
     assert {"nats-py", "msgspec", "psycopg", "pyspark", "jinja2", "opentelemetry-sdk"} <= names
     assert names.isdisjoint({"moto", "ruff", "mypy", "duckdb", "faststream"})
-    assert {one["ref"] for one in kept["dependencies"]} == {one["purl"] for one in (*kept["components"], kept["metadata"]["component"])}
+    assert {one["ref"] for one in kept["dependencies"]} == {
+        one["purl"] for one in (*kept["components"], kept["metadata"]["component"])
+    }
 
 
 def test_a_source_distribution_holds_no_secret_that_lies_in_the_repository(tmp_path: Path) -> None:
@@ -113,9 +143,20 @@ def test_a_source_distribution_holds_no_secret_that_lies_in_the_repository(tmp_p
     for name in ("deploy/secrets/router.nk", "deploy/.env", "tests/test_one.py", "notes.txt"):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         (copy / name).write_text("SUAM")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path / "out")]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "sdist",
+        "--directory",
+        str(tmp_path / "out"),
+    ]
     subprocess.run(command, cwd=copy, check=True, capture_output=True, env=dict(os.environ))
     (sdist,) = (tmp_path / "out").glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
-    assert held.isdisjoint({"deploy/secrets/router.nk", "deploy/.env", "tests/test_one.py", "notes.txt"})
+    assert held.isdisjoint(
+        {"deploy/secrets/router.nk", "deploy/.env", "tests/test_one.py", "notes.txt"}
+    )

@@ -1,4 +1,6 @@
-"""What is shipped to run the router elsewhere says nothing that the router does not know, and waits as long as it drains."""
+"""What is shipped to run the router elsewhere says nothing that the router does not know, and waits
+as long as it drains.
+"""
 
 import re
 import shutil
@@ -45,7 +47,7 @@ def seconds(text: str) -> float:
     return float(text.removesuffix("s"))
 
 
-# -- settings ------------------------------------------------------------------------------------------------------
+# -- settings --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("file", RUNNABLE, ids=lambda file: file.name)
@@ -53,7 +55,9 @@ def test_every_variable_that_is_given_is_a_setting(file: Path) -> None:
     lines = [line for line in file.read_text().splitlines() if not line.lstrip().startswith("#")]
     given = set(re.findall(r"\bROUTER_\w+", "\n".join(lines))) - {"ROUTER_CONFIG_FILE"}
     assert given
-    assert [name for name in sorted(given) if NAMES.find(name.removeprefix("ROUTER_")) is None] == []
+    assert [
+        name for name in sorted(given) if NAMES.find(name.removeprefix("ROUTER_")) is None
+    ] == []
 
 
 def test_the_file_of_settings_is_legal_and_asks_for_the_least() -> None:
@@ -65,26 +69,40 @@ def test_the_file_of_settings_is_legal_and_asks_for_the_least() -> None:
 def test_every_role_s_inbox_may_be_answered() -> None:
     """A role whose inboxes the router does not answer would wait for ever."""
     accounts = (DEPLOY / "nats" / "accounts.conf").read_text()
-    asked = set(re.findall(r"_INBOX_\w+\.", accounts)) - {"_INBOX_lake.", "_INBOX_mirror."}  # they ask nothing of a router
+    # they ask nothing of a router
+    asked = set(re.findall(r"_INBOX_\w+\.", accounts)) - {"_INBOX_lake.", "_INBOX_mirror."}
     assert asked == set(load(TOML, {}, {}).settings.reply.prefixes)
 
 
-# -- a supervisor that stops a router waits for its drain ----------------------------------------------------------
+# -- a supervisor that stops a router waits for its drain ------------------------------------------
 
 
 def test_no_supervisor_kills_before_the_drain_is_over() -> None:
     pod = documents()["Deployment"]["spec"]["template"]["spec"]
-    unit = dict(line.split("=", 1) for line in UNIT.read_text().splitlines() if "=" in line and not line.startswith("#"))
-    graces = [seconds(service["stop_grace_period"]) for name, service in services().items() if "build" in service]
+    unit = dict(
+        line.split("=", 1)
+        for line in UNIT.read_text().splitlines()
+        if "=" in line and not line.startswith("#")
+    )
+    graces = [
+        seconds(service["stop_grace_period"])
+        for name, service in services().items()
+        if "build" in service
+    ]
     assert len(graces) == 3
-    assert min([*graces, pod["terminationGracePeriodSeconds"], float(unit["TimeoutStopSec"])]) > HARD_S + 5
+    assert (
+        min([*graces, pod["terminationGracePeriodSeconds"], float(unit["TimeoutStopSec"])])
+        > HARD_S + 5
+    )
     assert (unit["KillSignal"], unit["ExecReload"]) == ("SIGTERM", "/bin/kill -HUP $MAINPID")
     assert "STOPSIGNAL SIGTERM" in DOCKERFILE.read_text()
 
 
 def test_what_is_probed_is_what_is_served() -> None:
     asked = container()
-    assert {asked[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe")} == {"/healthz"}
+    assert {asked[probe]["httpGet"]["path"] for probe in ("startupProbe", "livenessProbe")} == {
+        "/healthz"
+    }
     assert asked["readinessProbe"]["httpGet"]["path"] == "/readyz"
     ports = {asked["ports"][0]["containerPort"], documents()["Service"]["spec"]["ports"][0]["port"]}
     ports |= {int(port.rpartition(":")[2]) for port in services()["router"]["ports"]}
@@ -93,17 +111,20 @@ def test_what_is_probed_is_what_is_served() -> None:
     assert f"EXPOSE {PORT}" in DOCKERFILE.read_text()
 
 
-# -- the image -----------------------------------------------------------------------------------------------------
+# -- the image -------------------------------------------------------------------------------------
 
 
 def test_the_image_runs_without_privileges_and_installs_exact_versions() -> None:
     first, last = DOCKERFILE.read_text().split("FROM python:${PYTHON}")[1:]
     assert "PIP_CONSTRAINT=/src/constraints.txt" in first
-    assert re.findall(r"^USER (\S+)$", last, re.MULTILINE) == ["10001:10001", "root", "10001:10001"]  # as root Java is installed
+    # as root Java is installed
+    assert re.findall(r"^USER (\S+)$", last, re.MULTILINE) == ["10001:10001", "root", "10001:10001"]
     assert last.rstrip().endswith("\nFROM runtime")  # what is built without --target
     assert "pip install" not in last
     assert "org.opencontainers.image.version" in last
-    pinned = {line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()}
+    pinned = {
+        line.split("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().splitlines()
+    }
     assert {"hatchling", "trove-classifiers"} <= pinned  # the builder too
 
 
@@ -112,10 +133,18 @@ def test_the_image_is_of_this_version_and_takes_nothing_that_is_not_named() -> N
     assert version is not None
     assert f"ARG VERSION={version[1]}\n" in DOCKERFILE.read_text()
     assert container()["image"] == f"beamline-router:{version[1]}"
-    ignored = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    ignored = [
+        line
+        for line in (ROOT / ".dockerignore").read_text().splitlines()
+        if not line.startswith("#")
+    ]
     assert ignored[0] == "*"
     taken = {line.removeprefix("!") for line in ignored if line.startswith("!")}
-    copied = {name for line in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE) for name in line.split()}
+    copied = {
+        name
+        for line in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE.read_text(), re.MULTILINE)
+        for name in line.split()
+    }
     assert copied == taken
     assert all((ROOT / name).exists() for name in copied)
 
@@ -123,16 +152,27 @@ def test_the_image_is_of_this_version_and_takes_nothing_that_is_not_named() -> N
 def test_what_the_image_takes_is_enough_to_build_the_package(tmp_path: Path) -> None:
     source = tmp_path / "src"
     source.mkdir()
-    for names, place in re.findall(r"^COPY (?!--from)(.+) (\S+)$", DOCKERFILE.read_text(), re.MULTILINE):
+    for names, place in re.findall(
+        r"^COPY (?!--from)(.+) (\S+)$", DOCKERFILE.read_text(), re.MULTILINE
+    ):
         for name in names.split():
             copy = source / place / ("" if (ROOT / name).is_dir() else name)
             (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, copy)
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path / "dist")]
+    command = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        str(tmp_path / "dist"),
+    ]
     subprocess.run(command, cwd=source, check=True, capture_output=True)
     assert [file.suffix for file in (tmp_path / "dist").iterdir()] == [".whl"]
 
 
-# -- compose -------------------------------------------------------------------------------------------------------
+# -- compose ---------------------------------------------------------------------------------------
 
 
 def test_nothing_of_compose_is_published_to_the_world() -> None:
@@ -142,17 +182,28 @@ def test_nothing_of_compose_is_published_to_the_world() -> None:
 
 
 def test_what_compose_mounts_is_shipped() -> None:
-    mounted = {volume.split(":")[0] for service in services().values() for volume in service.get("volumes", ()) if volume.startswith("./")}
+    mounted = {
+        volume.split(":")[0]
+        for service in services().values()
+        for volume in service.get("volumes", ())
+        if volume.startswith("./")
+    }
     made_by_the_operator = {name for name in mounted if name.startswith(("./secrets/", "./data/"))}
     assert all((DEPLOY / name).exists() for name in mounted - made_by_the_operator)
-    assert {Path(name).stem for name in made_by_the_operator if name.endswith(".nk")} == {"operator", "router", "worker"}
+    assert {Path(name).stem for name in made_by_the_operator if name.endswith(".nk")} == {
+        "operator",
+        "router",
+        "worker",
+    }
 
 
 def test_compose_gives_each_role_its_own_key_and_inbox() -> None:
     for role in ("operator", "router", "worker"):
         service = services()[role]
         assert service["environment"]["ROUTER_NATS__INBOX_PREFIX"] == inbox_of(role)
-        assert [volume for volume in service["volumes"] if ".nk:" in volume] == [f"./secrets/{role}.nk:/run/secrets/nkey:ro"]
+        assert [volume for volume in service["volumes"] if ".nk:" in volume] == [
+            f"./secrets/{role}.nk:/run/secrets/nkey:ro"
+        ]
 
 
 def test_compose_runs_the_server_that_the_tests_run() -> None:
@@ -163,7 +214,7 @@ def test_compose_runs_the_server_that_the_tests_run() -> None:
     assert "sync_interval: always" in (DEPLOY / "nats" / "nats-server.conf").read_text()
 
 
-# -- Kubernetes ----------------------------------------------------------------------------------------------------
+# -- Kubernetes ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Service", "PodDisruptionBudget", "Deployment"])
@@ -180,31 +231,49 @@ def test_the_pod_may_do_nothing_and_is_told_of_no_service() -> None:
     pod = documents()["Deployment"]["spec"]["template"]["spec"]
     own = container()["securityContext"]
     assert (pod["enableServiceLinks"], pod["automountServiceAccountToken"]) == (False, False)
-    assert (pod["securityContext"]["runAsNonRoot"], pod["securityContext"]["seccompProfile"]["type"]) == (True, "RuntimeDefault")
-    assert (own["allowPrivilegeEscalation"], own["readOnlyRootFilesystem"], own["capabilities"]) == (False, True, {"drop": ["ALL"]})
+    assert (
+        pod["securityContext"]["runAsNonRoot"],
+        pod["securityContext"]["seccompProfile"]["type"],
+    ) == (True, "RuntimeDefault")
+    assert (
+        own["allowPrivilegeEscalation"],
+        own["readOnlyRootFilesystem"],
+        own["capabilities"],
+    ) == (False, True, {"drop": ["ALL"]})
     assert f"USER {pod['securityContext']['runAsUser']}:" in DOCKERFILE.read_text()
 
 
-# -- systemd -------------------------------------------------------------------------------------------------------
+# -- systemd ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def unit(tmp_path: Path) -> Path:
     """The unit as systemd would see it where the router is installed."""
     here = tmp_path / "router.service"
-    here.write_text(UNIT.read_text().replace("/opt/router/bin/router", str(Path(sys.executable).with_name("router"))))
+    here.write_text(
+        UNIT.read_text().replace(
+            "/opt/router/bin/router", str(Path(sys.executable).with_name("router"))
+        )
+    )
     return here
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
 def test_systemd_finds_nothing_wrong(unit: Path) -> None:
-    found = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False
+    )
     assert (found.returncode, found.stderr) == (0, "")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed"
+)
 def test_systemd_calls_the_unit_s_exposure_ok(unit: Path) -> None:
-    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)]  # of 100
+    # of 100
+    command = ["systemd-analyze", "security", "--offline=true", "--threshold=20", str(unit)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout + found.stderr
 

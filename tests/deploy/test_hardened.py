@@ -1,4 +1,6 @@
-"""What is shipped to run may do no more than it needs: no root, no writing, no well-known password, no open port."""
+"""What is shipped to run may do no more than it needs: no root, no writing, no well-known password,
+no open port.
+"""
 
 import re
 from typing import Any
@@ -37,7 +39,9 @@ def test_a_service_of_compose_has_limits(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FOREIGN)
-def test_an_image_of_others_is_pinned_by_its_exact_version_and_has_a_place_for_its_digest(name: str) -> None:
+def test_an_image_of_others_is_pinned_by_its_exact_version_and_has_a_place_for_its_digest(
+    name: str,
+) -> None:
     assert EXACT.fullmatch(services()[name]["image"]), services()[name]["image"]
 
 
@@ -51,8 +55,15 @@ def test_no_password_is_a_published_default() -> None:
     """Grafana's own default is admin; a variable that is missing stops the start."""
     given = services()["grafana"]["environment"]
     assert given["GF_SECURITY_ADMIN_PASSWORD"].startswith("${GRAFANA_PASSWORD:?")
-    assert (given["GF_AUTH_ANONYMOUS_ENABLED"], given["GF_USERS_ALLOW_SIGN_UP"]) == ("false", "false")
-    assert not re.search(r"(?i)(password|token|secret)[A-Z_]*: *[\"']?[a-z0-9]+[\"']?$", COMPOSE.read_text(), re.MULTILINE)
+    assert (given["GF_AUTH_ANONYMOUS_ENABLED"], given["GF_USERS_ALLOW_SIGN_UP"]) == (
+        "false",
+        "false",
+    )
+    assert not re.search(
+        r"(?i)(password|token|secret)[A-Z_]*: *[\"']?[a-z0-9]+[\"']?$",
+        COMPOSE.read_text(),
+        re.MULTILINE,
+    )
 
 
 def test_what_a_service_writes_lies_in_a_directory_of_the_owner() -> None:
@@ -65,7 +76,7 @@ def test_what_a_service_writes_lies_in_a_directory_of_the_owner() -> None:
     assert all(f"deploy/data/{name}" in readme for name in FOREIGN)
 
 
-# -- Kubernetes ------------------------------------------------------------------------------------------------------------------
+# -- Kubernetes ------------------------------------------------------------------------------------
 
 
 def test_the_network_policies_are_legal() -> None:
@@ -89,14 +100,28 @@ def test_the_router_reaches_nats_and_names_and_nothing_else() -> None:
 
 
 def test_nats_is_reached_by_those_that_are_marked() -> None:
-    clients = [rule for rule in policies()["nats"]["ingress"] if {"port": 4222, "protocol": "TCP"} in rule["ports"]]
+    clients = [
+        rule
+        for rule in policies()["nats"]["ingress"]
+        if {"port": 4222, "protocol": "TCP"} in rule["ports"]
+    ]
     (allowed,) = clients
-    assert [source["podSelector"]["matchLabels"] for source in allowed["from"]] == [{"beamline/nats-client": "true"}]
-    assert documents()["Deployment"]["spec"]["template"]["metadata"]["labels"]["beamline/nats-client"] == "true"
-    assert 8222 not in {port["port"] for rule in policies()["nats"]["ingress"] for port in rule["ports"]}
+    assert [source["podSelector"]["matchLabels"] for source in allowed["from"]] == [
+        {"beamline/nats-client": "true"}
+    ]
+    assert (
+        documents()["Deployment"]["spec"]["template"]["metadata"]["labels"]["beamline/nats-client"]
+        == "true"
+    )
+    assert 8222 not in {
+        port["port"] for rule in policies()["nats"]["ingress"] for port in rule["ports"]
+    }
 
 
 def test_the_pod_has_limits_and_runs_as_a_user_of_its_own() -> None:
     assert container()["resources"]["limits"]["memory"]
     assert container()["resources"]["limits"]["ephemeral-storage"]
-    assert documents()["Deployment"]["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert (
+        documents()["Deployment"]["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"]
+        is True
+    )

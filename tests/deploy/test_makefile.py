@@ -1,4 +1,5 @@
-"""`make` finds a Python that fits, says what is missing where there is none, and does not keep an environment of a wrong one.
+"""`make` finds a Python that fits, says what is missing where there is none, and does not keep an
+environment of a wrong one.
 
 The Pythons here are shell scripts that answer what make asks of one, so none has to be installed.
 """
@@ -35,7 +36,9 @@ class Clone:
             shutil.copy(ROOT / name, home)
 
     def has(self, name: str, version: str) -> str:
-        """A Python of this version, by this name; `-c` of a wrong one fails, as a shim of pyenv does."""
+        """A Python of this version, by this name; `-c` of a wrong one fails, as a shim of pyenv
+        does.
+        """
         fits = version >= "3.11"
         answer = f"echo {version}" if fits else "exit 1"
         python = self.path / name
@@ -45,7 +48,15 @@ class Clone:
 
     def make(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         environ = {"PATH": str(self.path), "HOME": str(self.home)}
-        return subprocess.run(["make", *arguments], cwd=self.home, env=environ, capture_output=True, text=True, timeout=120, check=False)
+        return subprocess.run(
+            ["make", *arguments],
+            cwd=self.home,
+            env=environ,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
 
 
 @pytest.fixture
@@ -78,7 +89,9 @@ def test_an_environment_of_a_wrong_python_is_made_anew(clone: Clone, is_gone: bo
     wrong.parent.mkdir(parents=True)
     (clone.home / ".venv" / ".demo").touch()  # and make believes that it is complete
     os.utime(clone.home / ".venv" / ".demo", (4e9, 4e9))
-    wrong.symlink_to("/gone/python3") if is_gone else shutil.copy(clone.has("python3", "3.10"), wrong)
+    wrong.symlink_to("/gone/python3") if is_gone else shutil.copy(
+        clone.has("python3", "3.10"), wrong
+    )
     clone.has("python3.13", "3.13")
     made = clone.make("demo")
     assert made.returncode == 0, made.stderr

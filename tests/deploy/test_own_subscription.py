@@ -1,4 +1,6 @@
-"""One spec and one handler are a subscription: everything else of the router follows, on a server with the shipped permissions."""
+"""One spec and one handler are a subscription: everything else of the router follows, on a server
+with the shipped permissions.
+"""
 
 import asyncio
 import runpy
@@ -32,7 +34,9 @@ from tests.support.waiting import until
 
 NOTICES = SubscriptionSpec(
     name="notices",
-    section=OptionalConsumerConfig(subject="caf.notice.v1", durable="router-notices", deliver_group="router-notices-group"),
+    section=OptionalConsumerConfig(
+        subject="caf.notice.v1", durable="router-notices", deliver_group="router-notices-group"
+    ),
     stream=declare_stream("ROUTER_NOTICES", days=1, mib=16, window_ms=1_000),
     sender="worker",
 )
@@ -42,7 +46,11 @@ HEADERS = {"tenant_id": "acme", "Nats-Msg-Id": "n-1"}
 
 def handle_notice(message: Message) -> Outcome:
     body = orjson.loads(message.data)
-    return Done() if "text" in body else Dead(Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: text", "text"))
+    return (
+        Done()
+        if "text" in body
+        else Dead(Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: text", "text"))
+    )
 
 
 def join_notices(_: AppContext) -> SubscriptionHandler:
@@ -56,7 +64,10 @@ JOINED_HERE = (*JOINED, JoinedSubscription(NOTICES, join_notices, RESULT))
 def names() -> SettingNames:
     """As if NOTICES stood in SUBSCRIPTIONS."""
     streams = add_fields({"notices": NOTICES.stream})(StreamsConfig)
-    sections: dict[str, Any] = {"notices": (OptionalConsumerConfig, NOTICES.section), "streams": (streams, streams())}
+    sections: dict[str, Any] = {
+        "notices": (OptionalConsumerConfig, NOTICES.section),
+        "streams": (streams, streams()),
+    }
     return SettingNames(create_model("OwnSettings", __base__=Settings, **sections)())
 
 
@@ -71,13 +82,24 @@ def deployed(names: SettingNames) -> Iterator[Deployed]:
 
 
 def settings_of(names: SettingNames, overrides: dict[str, object]) -> Settings:
-    return load(TOML, overrides, {"ROUTER_NOTICES__ENABLED": "true", "ROUTER_NOTICES_MAX_ATTEMPTS": "2"}, names).settings
+    return load(
+        TOML,
+        overrides,
+        {"ROUTER_NOTICES__ENABLED": "true", "ROUTER_NOTICES_MAX_ATTEMPTS": "2"},
+        names,
+    ).settings
 
 
 def test_its_settings_have_their_names_defaults_and_rules(names: SettingNames) -> None:
-    settings = load(None, {}, {"ROUTER_NOTICES__ENABLED": "true", "NATS_MAX_DELIVER": "7"}, names).settings
+    settings = load(
+        None, {}, {"ROUTER_NOTICES__ENABLED": "true", "NATS_MAX_DELIVER": "7"}, names
+    ).settings
     rows = {row.name: row.value for row in describe(settings, {})}
-    assert (rows["notices.enabled"], rows["notices.max_attempts"], rows["streams.notices.name"]) == ("true", "7", "ROUTER_NOTICES")
+    assert (
+        rows["notices.enabled"],
+        rows["notices.max_attempts"],
+        rows["streams.notices.name"],
+    ) == ("true", "7", "ROUTER_NOTICES")
     assert NOTICES.read_section(settings).subject == "caf.notice.v1"
     with pytest.raises(Misconfigured, match=r"notices\.subject"):
         load(None, {"notices.subject": "caf.exec.result.v1"}, {}, names)
@@ -97,11 +119,17 @@ async def test_a_message_is_handled_and_a_poisoned_one_is_a_dead_letter_and_noth
         http = running.ready.http
         await until(lambda: _is_settled(http))
         _, ready = await read_page(http, "/readyz")
-        dead = await read_metric(http, "router_dlq_total", subject="caf.notice.v1", reason="validation_failed")
+        dead = await read_metric(
+            http, "router_dlq_total", subject="caf.notice.v1", reason="validation_failed"
+        )
     (letter,) = await read_dead_letters(operator, settings)
     assert deployed.violations() == []
     assert (dead, "router-notices" in ready) == (1, True)
-    assert (letter["original_subject"], letter["tenant_id"], letter["validation_error"]["field"]) == ("caf.notice.v1", "acme", "text")
+    assert (
+        letter["original_subject"],
+        letter["tenant_id"],
+        letter["validation_error"]["field"],
+    ) == ("caf.notice.v1", "acme", "text")
     for client in (operator, worker):
         await client.close()
 

@@ -20,13 +20,20 @@ def verdicts(deployed: Deployed) -> Verdicts:
 
 
 @pytest.mark.parametrize("action", CLIENT_ACTIONS, ids=lambda action: action.says.replace(" ", "-"))
-def test_a_role_may_do_its_work_and_is_refused_the_rest(action: ClientAction, verdicts: Verdicts) -> None:
-    assert {role: verdicts[action.says, role] for role in ROLES} == {role: list_expected()[action.says, role] for role in ROLES}
+def test_a_role_may_do_its_work_and_is_refused_the_rest(
+    action: ClientAction, verdicts: Verdicts
+) -> None:
+    assert {role: verdicts[action.says, role] for role in ROLES} == {
+        role: list_expected()[action.says, role] for role in ROLES
+    }
 
 
 def test_every_role_may_do_something_and_is_refused_something() -> None:
     for role in ROLES:
-        assert {verdict for (_, who), verdict in list_expected().items() if who == role} == {"allowed", "refused"}
+        assert {verdict for (_, who), verdict in list_expected().items() if who == role} == {
+            "allowed",
+            "refused",
+        }
 
 
 def test_the_page_is_what_was_measured(verdicts: Verdicts) -> None:
@@ -52,5 +59,9 @@ def test_what_follows_from_the_subscriptions_is_written_as_they_are_declared() -
 
 def test_no_key_lies_in_the_repository() -> None:
     seed = re.compile(r"\bSU[A-Z2-7]{56}\b")
-    assert [file.name for file in DEPLOY.rglob("*") if file.is_file() and seed.search(file.read_text(errors="replace"))] == []
+    assert [
+        file.name
+        for file in DEPLOY.rglob("*")
+        if file.is_file() and seed.search(file.read_text(errors="replace"))
+    ] == []
     assert list(DEPLOY.rglob("*.nk")) == []

@@ -1,4 +1,6 @@
-"""A place is mirrored and promoted with the operator's key of deploy/nats/accounts.conf, which may ask the other place what it needs."""
+"""A place is mirrored and promoted with the operator's key of deploy/nats/accounts.conf, which may
+ask the other place what it needs.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -28,13 +30,19 @@ def start() -> Iterator[Callable[..., Deployed]]:
         one.remove()
 
 
-async def test_the_operator_promotes_the_mirrors_of_a_place_that_is_silent(start: Callable[..., Deployed]) -> None:
+async def test_the_operator_promotes_the_mirrors_of_a_place_that_is_silent(
+    start: Callable[..., Deployed],
+) -> None:
     place = start()
     await _mirror(place)
     promoted = await _promote(place)
     assert promoted.status == 0, promoted.err
     assert {one["state"] for one in promoted.lines} == {"promoted"}
-    assert {one["name"] for one in promoted.lines} >= {"ROUTER_DECIDE_P0", "KV_ROUTER_PARTITIONS", "KV_ROUTER_DLQ_REPLAYS"}
+    assert {one["name"] for one in promoted.lines} >= {
+        "ROUTER_DECIDE_P0",
+        "KV_ROUTER_PARTITIONS",
+        "KV_ROUTER_DLQ_REPLAYS",
+    }
     assert place.violations() == []
 
 
@@ -57,7 +65,9 @@ async def test_the_operator_is_refused_while_the_mirrored_place_answers(
     assert "is not lost" in refused.err
 
 
-async def test_without_the_right_to_ask_the_operator_hears_which_one_is_missing(start: Callable[..., Deployed]) -> None:
+async def test_without_the_right_to_ask_the_operator_hears_which_one_is_missing(
+    start: Callable[..., Deployed],
+) -> None:
     place = start(change=lambda accounts: accounts.replace(MAY_ASK, ""))
     await _mirror(place)
     refused = await _promote(place)
@@ -66,7 +76,9 @@ async def test_without_the_right_to_ask_the_operator_hears_which_one_is_missing(
     assert ASKED in refused.err
 
 
-async def test_without_the_right_to_look_the_operator_hears_which_one_is_missing(start: Callable[..., Deployed]) -> None:
+async def test_without_the_right_to_look_the_operator_hears_which_one_is_missing(
+    start: Callable[..., Deployed],
+) -> None:
     """And nothing is mirrored."""
     place = start(change=lambda accounts: accounts.replace(MAY_LOOK, ""))
     refused = await _type_mirror(place)
@@ -78,7 +90,9 @@ async def test_without_the_right_to_look_the_operator_hears_which_one_is_missing
 
 
 async def _mirror(place: Deployed) -> None:
-    """Of a domain that has a partition and the journal of a replay, and is gone before it sends a message: the mirrors are empty."""
+    """Of a domain that has a partition and the journal of a replay, and is gone before it sends a
+    message: the mirrors are empty.
+    """
     hub = await place.connect(WITNESS)
 
     async def answer(message: Msg) -> None:
@@ -92,8 +106,12 @@ async def _mirror(place: Deployed) -> None:
 
 
 async def _type_mirror(place: Deployed) -> CommandResult:
-    return await call_command_async("topology", "mirror", "--domain", "hub", environ=place.environ("operator"))
+    return await call_command_async(
+        "topology", "mirror", "--domain", "hub", environ=place.environ("operator")
+    )
 
 
 async def _promote(place: Deployed) -> CommandResult:
-    return await call_command_async("topology", "promote", "--worker", "caf-worker", "--json", environ=place.environ("operator"))
+    return await call_command_async(
+        "topology", "promote", "--worker", "caf-worker", "--json", environ=place.environ("operator")
+    )

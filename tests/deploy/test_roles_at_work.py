@@ -1,4 +1,6 @@
-"""Each role does its whole work with its own key: the programs as they are, on a server that allows each no more than that."""
+"""Each role does its whole work with its own key: the programs as they are, on a server that allows
+each no more than that.
+"""
 
 import asyncio
 import json
@@ -28,14 +30,22 @@ from tests.support.waiting import until
 from tests.support.workers import NOW_MS
 from tests.support.workers import a_body as a_result_body
 
-POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}], "validators": [{"id": "pii_guard"}]}
+POLICY = {
+    "version": "1.0",
+    "providers": [{"name": "first", "weight": 1}],
+    "validators": [{"id": "pii_guard"}],
+}
 SECRET = "my card is 4111 1111 1111 1111"
 
 
 async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_path: Path) -> None:
-    """Asked by a gateway, judged by an author's extension, decided by a router, done by a worker, read by the lake."""
+    """Asked by a gateway, judged by an author's extension, decided by a router, done by a worker,
+    read by the lake.
+    """
     worker = deployed.settings("worker")
-    done = Worker(worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", topology=make_places(worker))
+    done = Worker(
+        worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-1", topology=make_places(worker)
+    )
     author = deployed.settings("author")
     router = deployed.settings("router", http__port=0, acks__enabled=True)
     async with (
@@ -46,26 +56,43 @@ async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_p
         assert await is_ready(running.ready.http)
         await _operate(deployed, tmp_path)
         async with Client(deployed.settings("gateway").nats) as client:
-            asked: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "policy_id": "guarded", "timeout": 60.0}
+            asked: dict[str, Any] = {
+                "tenant_id": "acme",
+                "message_type": "chat",
+                "policy_id": "guarded",
+                "timeout": 60.0,
+            }
             answer = await client.decide(**asked, payload="hello", push=True, request_id="r-1")
             blocked = await client.decide(**asked, payload=SECRET)
         rows = await until_usage(deployed)
         await until(lambda: _is_settled(deployed), within_s=20, what="the budget counts it")
-        letters = await call_command_async("dlq", "list", "--json", environ=deployed.environ("operator"))
+        letters = await call_command_async(
+            "dlq", "list", "--json", environ=deployed.environ("operator")
+        )
     assert answer.decision is not None
     assert blocked.error is not None
     assert (answer.decision.provider_id, blocked.error.code) == ("first", "validator_blocked")
-    assert [(row["tenant_id"], row["provider_id"], row["cost"]) for row in rows] == [("acme", "first", 0.5)]
+    assert [(row["tenant_id"], row["provider_id"], row["cost"]) for row in rows] == [
+        ("acme", "first", 0.5)
+    ]
     assert letters.status == 0, letters.err
     assert deployed.violations() == []
 
 
-async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_refused(deployed: Deployed) -> None:
-    """The paths of bad days: attempts recorded by router and worker, dead letters, an operator who looks, replays and discards."""
+async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_refused(
+    deployed: Deployed,
+) -> None:
+    """The paths of bad days: attempts recorded by router and worker, dead letters, an operator who
+    looks, replays and discards.
+    """
     refusals = iter([None, "not today"])
     worker = deployed.settings("worker")
     done = Worker(
-        worker.nats, lambda _: StepResult(cost=0.5), worker_id="w-2", accepts=lambda _: next(refusals, None), topology=make_places(worker)
+        worker.nats,
+        lambda _: StepResult(cost=0.5),
+        worker_id="w-2",
+        accepts=lambda _: next(refusals, None),
+        topology=make_places(worker),
     )
     quick = {"results__backoff_ms": "10", "results__max_attempts": 2, "tenants_allowed": "acme"}
     router = deployed.settings("router", http__port=0, acks__enabled=True, **quick)
@@ -74,12 +101,19 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
     metered = await _stored(witness, "ROUTER_USAGE")
     async with a_router(router), run_workers(done):
         async with Client(deployed.settings("gateway").nats) as client:
-            asked = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "push": True, "timeout": 60.0}
+            asked = {
+                "tenant_id": "acme",
+                "message_type": "chat",
+                "payload": "hello",
+                "push": True,
+                "timeout": 60.0,
+            }
             answers = [await client.decide(**asked, request_id=f"again-{n}") for n in range(3)]
             await client.decide(**{**asked, "tenant_id": "evil"}, request_id="refused")
         reporter = await deployed.connect("worker")
         await reporter.jetstream(timeout=60).publish(
-            "caf.exec.result.v1", json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode()
+            "caf.exec.result.v1",
+            json.dumps(a_result_body(tenant_id="evil", timestamp=NOW_MS)).encode(),
         )
         await reporter.close()
         await _until_stored(witness, "ROUTER_DLQ", 2)
@@ -94,21 +128,45 @@ async def test_what_fails_is_tried_again_kept_and_thrown_away_and_nothing_is_ref
     assert deployed.violations() == before
 
 
-async def test_a_router_that_takes_the_settlement_over_goes_on_and_nothing_is_refused(deployed: Deployed) -> None:
-    """It looks at the last settled event: whether the usage stream is still the one that was settled."""
+async def test_a_router_that_takes_the_settlement_over_goes_on_and_nothing_is_refused(
+    deployed: Deployed,
+) -> None:
+    """It looks at the last settled event: whether the usage stream is still the one that was
+    settled.
+    """
     worker = deployed.settings("worker")
-    done = Worker(worker.nats, lambda _: StepResult(cost=0.25), worker_id="w-3", topology=make_places(worker))
+    done = Worker(
+        worker.nats, lambda _: StepResult(cost=0.25), worker_id="w-3", topology=make_places(worker)
+    )
     router = deployed.settings("router", http__port=0)
     before = deployed.violations()
-    put = await call_command_async("budget", "put", "heir", "--amount", "10", "--window", "month", environ=deployed.environ("operator"))
+    put = await call_command_async(
+        "budget",
+        "put",
+        "heir",
+        "--amount",
+        "10",
+        "--window",
+        "month",
+        environ=deployed.environ("operator"),
+    )
     assert put.status == 0, put.err
     async with run_workers(done):
         for number, settled in ((1, "0.25"), (2, "0.5")):
             async with a_router(router), Client(deployed.settings("gateway").nats) as client:
                 await client.decide(
-                    tenant_id="heir", message_type="chat", payload="hello", push=True, request_id=f"heir-{number}", timeout=60.0
+                    tenant_id="heir",
+                    message_type="chat",
+                    payload="hello",
+                    push=True,
+                    request_id=f"heir-{number}",
+                    timeout=60.0,
                 )
-                await until(lambda settled=settled: _is_settled(deployed, "heir", settled), within_s=20, what="the budget counts it")
+                await until(
+                    lambda settled=settled: _is_settled(deployed, "heir", settled),
+                    within_s=20,
+                    what="the budget counts it",
+                )
     assert deployed.violations() == before
 
 
@@ -136,7 +194,9 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
 
 
 async def _is_settled(deployed: Deployed, tenant_id: str = "acme", settled: str = "0.5") -> bool:
-    shown = await call_command_async("budget", "show", tenant_id, "month", "--json", environ=deployed.environ("operator"))
+    shown = await call_command_async(
+        "budget", "show", tenant_id, "month", "--json", environ=deployed.environ("operator")
+    )
     assert shown.status == 0, shown.err
     return bool(json.loads(shown.out)["settled"] == settled)
 
@@ -144,15 +204,28 @@ async def _is_settled(deployed: Deployed, tenant_id: str = "acme", settled: str 
 def _usage(deployed: Deployed) -> list[dict[str, Any]]:
     options = read_source_options(deployed.settings("lake").nats, "ROUTER_USAGE")
     facts = read_facts(options)
-    batches = read_record_batches(options, SequenceRange(1, facts.head, facts.created), to_arrow_schema(MESSAGE_SCHEMA, timezone="UTC"))
-    return [json.loads(row["data"]) for batch in batches for row in pa.Table.from_batches([batch]).to_pylist()]
+    batches = read_record_batches(
+        options,
+        SequenceRange(1, facts.head, facts.created),
+        to_arrow_schema(MESSAGE_SCHEMA, timezone="UTC"),
+    )
+    return [
+        json.loads(row["data"])
+        for batch in batches
+        for row in pa.Table.from_batches([batch]).to_pylist()
+    ]
 
 
 async def _operate(deployed: Deployed, tmp_path: Path) -> None:
     """What an operator does from the command line."""
     policy = tmp_path / "guarded.json"
     policy.write_text(json.dumps(POLICY))
-    entry = {"id": "pii_guard", "type": "validator", "subject": pii_guard.subject, "timeout_ms": 20_000}
+    entry = {
+        "id": "pii_guard",
+        "type": "validator",
+        "subject": pii_guard.subject,
+        "timeout_ms": 20_000,
+    }
     registered = tmp_path / "pii_guard.json"
     registered.write_text(json.dumps(entry))
     prices = tmp_path / "prices.json"

@@ -1,4 +1,6 @@
-"""What Kubernetes puts into a container's environment for a Service called router: the error says what to do."""
+"""What Kubernetes puts into a container's environment for a Service called router: the error says
+what to do.
+"""
 
 import pytest
 
@@ -14,7 +16,8 @@ LINKS = {
     "ROUTER_PORT_9001_TCP_PORT": "9001",
     "ROUTER_PORT_9001_TCP_ADDR": "10.0.0.1",
     "ROUTER_NATS_PORT": "tcp://10.0.0.2:4222",  # a Service called router-nats
-    "ROUTER_HTTP_PORT": "tcp://10.0.0.3:80",  # a Service called router-http: there is a setting of that name
+    # a Service called router-http: there is a setting of that name
+    "ROUTER_HTTP_PORT": "tcp://10.0.0.3:80",
 }
 
 

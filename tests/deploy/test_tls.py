@@ -1,4 +1,6 @@
-"""TLS with client certificates, as deploy/nats/nats-server.conf asks for: who is let in, and who is not."""
+"""TLS with client certificates, as deploy/nats/nats-server.conf asks for: who is let in, and who is
+not.
+"""
 
 import shutil
 from collections.abc import Iterator
@@ -20,7 +22,10 @@ from tests.support.service import a_router
 from tests.support.waiting import until
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed: certificates cannot be made"),
+    pytest.mark.skipif(
+        shutil.which("openssl") is None,
+        reason="openssl is not installed: certificates cannot be made",
+    ),
 ]
 
 
@@ -41,7 +46,10 @@ def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def account(settings: Settings) -> object:
     """A question to the server, by the one way in of every program of ours; it is tried once."""
-    connection = await connect({**options_of(settings.nats), "allow_reconnect": False, "connect_timeout": 60}, timeout_s=120.0)
+    connection = await connect(
+        {**options_of(settings.nats), "allow_reconnect": False, "connect_timeout": 60},
+        timeout_s=120.0,
+    )
     try:
         return await JetStream(connection).account()
     finally:
@@ -64,28 +72,43 @@ async def test_a_router_a_gateway_and_an_operator_work_over_tls(shipped: Shipped
         assert await topology.create(JetStream(connection), declare_topology(operator)) == []
     finally:
         await connection.close()
-    async with a_router(shipped.settings("router")), Client(shipped.settings("gateway").nats) as client:
-        answer = await client.decide(tenant_id="acme", message_type="chat", payload="hello", policy_id="fast", timeout=60.0)
+    async with (
+        a_router(shipped.settings("router")),
+        Client(shipped.settings("gateway").nats) as client,
+    ):
+        answer = await client.decide(
+            tenant_id="acme", message_type="chat", payload="hello", policy_id="fast", timeout=60.0
+        )
     assert answer.decision is not None
 
 
 async def test_a_client_without_a_certificate_is_refused(shipped: ShippedDeployment) -> None:
-    assert "client didn't provide a certificate" in await refusal(shipped, nats__tls_cert=None, nats__tls_key=None)
+    assert "client didn't provide a certificate" in await refusal(
+        shipped, nats__tls_cert=None, nats__tls_key=None
+    )
 
 
-async def test_a_certificate_of_another_authority_is_refused(shipped: ShippedDeployment, elsewhere: Path) -> None:
+async def test_a_certificate_of_another_authority_is_refused(
+    shipped: ShippedDeployment, elsewhere: Path
+) -> None:
     theirs = {"nats__tls_cert": elsewhere / "client.pem", "nats__tls_key": elsewhere / "client.key"}
     assert "certificate signed by unknown authority" in await refusal(shipped, **theirs)
 
 
-async def test_a_server_of_another_authority_is_not_believed(shipped: ShippedDeployment, elsewhere: Path) -> None:
+async def test_a_server_of_another_authority_is_not_believed(
+    shipped: ShippedDeployment, elsewhere: Path
+) -> None:
     told = await refusal(shipped, nats__tls_ca=elsewhere / "ca.pem")
     assert "certificate verify failed" in told
     assert told.startswith("TLS failed with the server at tls://")
 
 
-async def test_a_certificate_of_another_host_is_not_believed_unless_its_name_is_given(shipped: ShippedDeployment) -> None:
-    """The certificate says localhost, 127.0.0.1 and nats; `tls_hostname` is for an address that is none of them."""
+async def test_a_certificate_of_another_host_is_not_believed_unless_its_name_is_given(
+    shipped: ShippedDeployment,
+) -> None:
+    """The certificate says localhost, 127.0.0.1 and nats; `tls_hostname` is for an address that is
+    none of them.
+    """
     assert "Hostname mismatch" in await refusal(shipped, nats__tls_hostname="somewhere.else")
     assert await account(shipped.settings("operator", nats__tls_hostname="nats"))
 
@@ -94,17 +117,28 @@ async def test_a_certificate_alone_is_no_login(shipped: ShippedDeployment) -> No
     assert "authentication error" in await refusal(shipped, nats__nkey_file=None)
 
 
-async def test_a_key_that_the_server_does_not_know_is_refused(shipped: ShippedDeployment, tmp_path: Path) -> None:
+async def test_a_key_that_the_server_does_not_know_is_refused(
+    shipped: ShippedDeployment, tmp_path: Path
+) -> None:
     write_keys(tmp_path)
-    assert "authentication error" in await refusal(shipped, nats__nkey_file=tmp_path / "operator.nk")
+    assert "authentication error" in await refusal(
+        shipped, nats__nkey_file=tmp_path / "operator.nk"
+    )
 
 
 async def test_a_plain_connection_is_refused(shipped: ShippedDeployment) -> None:
-    plain = {"nats__url": f"nats://127.0.0.1:{shipped.port}", "nats__tls_ca": None, "nats__tls_cert": None, "nats__tls_key": None}
+    plain = {
+        "nats__url": f"nats://127.0.0.1:{shipped.port}",
+        "nats__tls_ca": None,
+        "nats__tls_cert": None,
+        "nats__tls_key": None,
+    }
     assert "TLS" in await refusal(shipped, **plain)
 
 
-def test_certificates_that_are_there_stay_and_a_missing_one_is_made_by_the_same_authority(tmp_path: Path) -> None:
+def test_certificates_that_are_there_stay_and_a_missing_one_is_made_by_the_same_authority(
+    tmp_path: Path,
+) -> None:
     certificates(tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     (tmp_path / "server.pem").unlink()

@@ -1,8 +1,10 @@
 """The project's pages, their anchors, and what points at them.
 
     [text](../how-to/runbook.md#routerdown)        a link of a page: relative to the page
-    docs/reference/contracts.md#replies                  a pointer of code, data or prose: from the top of the repository
-    SR-12, X5, T7, POL-047-006                 an id: an anchor of docs/reference/requirements.md or docs/explanation/crash-tests.md
+    docs/reference/contracts.md#replies                  a pointer of code, data or prose: from the
+                                                         top of the repository
+    SR-12, X5, T7, POL-047-006                 an id: an anchor of docs/reference/requirements.md or
+                                               docs/explanation/crash-tests.md
 
 An anchor is an `<a id="…">` or the slug of a heading.
 """
@@ -14,20 +16,44 @@ from pathlib import Path
 
 TOP = Path(__file__).parents[2]
 ROOMS = ("router", "docs", "deploy", "bench", "proto", "clients", "samples", "tests")
-KINDS = frozenset({".py", ".ts", ".mjs", ".toml", ".proto", ".sql", ".md", ".yaml", ".yml", ".conf", ".sh", ".json", ".service"})
+KINDS = frozenset(
+    {
+        ".py",
+        ".ts",
+        ".mjs",
+        ".toml",
+        ".proto",
+        ".sql",
+        ".md",
+        ".yaml",
+        ".yml",
+        ".conf",
+        ".sh",
+        ".json",
+        ".service",
+    }
+)
 # Generated or installed, or made of wrong pointers on purpose.
 NODE = {f"clients/typescript/{name}" for name in ("node_modules", "dist", "build")}
-LEFT_OUT = frozenset({"router/contracts/pb", "bench/results", "deploy/grafana/dashboards", "tests/docs", *NODE})
-OLD = (chr(167), "policy reference", "open points")  # sections and pages that are not in the repository
+LEFT_OUT = frozenset(
+    {"router/contracts/pb", "bench/results", "deploy/grafana/dashboards", "tests/docs", *NODE}
+)
+# sections and pages that are not in the repository
+OLD = (chr(167), "policy reference", "open points")
 
 _FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"`[^`\n]*`")
 _LINK = re.compile(r"\]\(([^()\s]+)\)")
 _ID = re.compile(r'<a (?:id|name)="([^"]+)">')
 _HEADING = re.compile(r"^#{1,6} +(.+?)\s*$", re.MULTILINE)
-_POINTER = re.compile(rf"(?<![\w./-])((?:{'|'.join(ROOMS)})/[\w./-]*\w\.md)(?:#([\w-]+(?:\.[\w-]+)*))?")
-_NUMBERED = re.compile(r"\b(?:(?:SR|SD|MF|UL)-\d+|(?:POL|EVT|PORT)-047-\d{3}|(?:CMD|QRY|REQ)-05\d)\b")
-_SETTLED = re.compile(r"\b[XT]\d{1,2}b?\b(?=[;:,.) ])")  # in docstrings alone: a variable may be called so
+_POINTER = re.compile(
+    rf"(?<![\w./-])((?:{'|'.join(ROOMS)})/[\w./-]*\w\.md)(?:#([\w-]+(?:\.[\w-]+)*))?"
+)
+_NUMBERED = re.compile(
+    r"\b(?:(?:SR|SD|MF|UL)-\d+|(?:POL|EVT|PORT)-047-\d{3}|(?:CMD|QRY|REQ)-05\d)\b"
+)
+# in docstrings alone: a variable may be called so
+_SETTLED = re.compile(r"\b[XT]\d{1,2}b?\b(?=[;:,.) ])")
 _DOCSTRING = re.compile(r'^ *""".*?"""', re.MULTILINE | re.DOTALL)
 
 
@@ -38,14 +64,20 @@ def read_texts() -> dict[str, str]:
     for room in ROOMS:
         for directory, subdirectories, names in os.walk(TOP / room):
             here = Path(directory)
-            subdirectories[:] = [name for name in subdirectories if relative_name(here / name) not in LEFT_OUT]
+            subdirectories[:] = [
+                name for name in subdirectories if relative_name(here / name) not in LEFT_OUT
+            ]
             files += [here / name for name in names if os.path.splitext(name)[1] in KINDS]
     return {relative_name(file): file.read_text() for file in files}
 
 
 def find_pages(directory: Path = TOP) -> list[Path]:
     """Every page in a directory and below it."""
-    return sorted(page for name in read_texts() if name.endswith(".md") and (page := TOP / name).is_relative_to(directory))
+    return sorted(
+        page
+        for name in read_texts()
+        if name.endswith(".md") and (page := TOP / name).is_relative_to(directory)
+    )
 
 
 def relative_name(file: Path) -> str:
@@ -66,19 +98,32 @@ def read_explicit_anchors(page: Path) -> list[str]:
 def find_dead_links(page: Path) -> list[str]:
     """Links of a page that lead to no file, or to an anchor that its page does not have."""
     text = _CODE.sub("", _FENCE.sub("", page.read_text()))
-    return [link for link in _LINK.findall(text) if "://" not in link and not link.startswith("mailto:") and not _leads(page, link)]
+    return [
+        link
+        for link in _LINK.findall(text)
+        if "://" not in link and not link.startswith("mailto:") and not _leads(page, link)
+    ]
 
 
 def find_dead_pointers(text: str) -> list[str]:
     """Pages and anchors that a text names, and that are not there."""
     found = _POINTER.findall(text) if ".md" in text else ()
-    return [f"{path}#{anchor}" if anchor else path for path, anchor in found if not _is_there(TOP / path, anchor)]
+    return [
+        f"{path}#{anchor}" if anchor else path
+        for path, anchor in found
+        if not _is_there(TOP / path, anchor)
+    ]
 
 
 def find_unlisted_ids(text: str) -> set[str]:
     """Ids of the specifications, of settled points and of crash tests that no list has."""
-    named = {*_NUMBERED.findall(text), *(one for docstring in _DOCSTRING.findall(text) for one in _SETTLED.findall(docstring))}
-    listed = read_anchors(TOP / "docs" / "reference" / "requirements.md") | read_anchors(TOP / "docs" / "explanation" / "crash-tests.md")
+    named = {
+        *_NUMBERED.findall(text),
+        *(one for docstring in _DOCSTRING.findall(text) for one in _SETTLED.findall(docstring)),
+    }
+    listed = read_anchors(TOP / "docs" / "reference" / "requirements.md") | read_anchors(
+        TOP / "docs" / "explanation" / "crash-tests.md"
+    )
     return {one for one in named if one.lower() not in listed}
 
 
@@ -94,7 +139,9 @@ def _leads(page: Path, link: str) -> bool:
 
 
 def _is_there(target: Path, anchor: str) -> bool:
-    return target.exists() and (not anchor or (target.suffix == ".md" and anchor in read_anchors(target)))
+    return target.exists() and (
+        not anchor or (target.suffix == ".md" and anchor in read_anchors(target))
+    )
 
 
 def _slug(heading: str) -> str:

@@ -1,4 +1,6 @@
-"""The page for authors in any language: each message on it is one of the contract, on a subject that carries it."""
+"""The page for authors in any language: each message on it is one of the contract, on a subject
+that carries it.
+"""
 
 import json
 import re
@@ -36,7 +38,9 @@ class ShownMessage(Struct, frozen=True):
 def read_block(name: str, text: str) -> ShownMessage:
     head, _, body = text.partition("\n\n")
     subject, *lines = head.splitlines()
-    return ShownMessage(name, subject, dict(line.split(": ", 1) for line in lines), json.loads(body))
+    return ShownMessage(
+        name, subject, dict(line.split(": ", 1) for line in lines), json.loads(body)
+    )
 
 
 BLOCKS = [read_block(*block) for block in re.findall(r"```([a-z-]+)\n(.*?)```", PAGE, re.DOTALL)]
@@ -58,12 +62,20 @@ def test_each_message_is_on_a_subject_that_carries_it(block: ShownMessage) -> No
     if block.subject.startswith(INBOX):
         assert block.name in CHANNELS["inbox"]["messages"]
         return
-    carrying = [channel for channel in CHANNELS.values() if channel["address"] and _is_of(channel["address"], block.subject)]
+    carrying = [
+        channel
+        for channel in CHANNELS.values()
+        if channel["address"] and _is_of(channel["address"], block.subject)
+    ]
     exact = [channel for channel in carrying if channel["address"] == block.subject]
     assert [block.name in channel["messages"] for channel in exact or carrying] == [True]
 
 
-@pytest.mark.parametrize("block", [block for block in MESSAGES if SHAPES[block.name].direction == RECEIVED], ids=lambda block: block.name)
+@pytest.mark.parametrize(
+    "block",
+    [block for block in MESSAGES if SHAPES[block.name].direction == RECEIVED],
+    ids=lambda block: block.name,
+)
 def test_no_message_to_the_router_breaks_a_rule_of_its_headers(block: ShownMessage) -> None:
     tenant = block.body.get("tenant_id") or block.body.get("message", {}).get("tenant_id")
     assert list(violations(block.headers, tenant)) == []
@@ -72,7 +84,16 @@ def test_no_message_to_the_router_breaks_a_rule_of_its_headers(block: ShownMessa
 
 
 def test_the_page_shows_every_message_of_a_worker_an_extension_and_a_provider() -> None:
-    elsewhere = {"usage", "alert", "violation", "audit", "dead-letter", "ingress", "ingress-ack", "envelope"}
+    elsewhere = {
+        "usage",
+        "alert",
+        "violation",
+        "audit",
+        "dead-letter",
+        "ingress",
+        "ingress-ack",
+        "envelope",
+    }
     assert {block.name for block in MESSAGES} == set(SHAPES) - elsewhere
 
 

@@ -15,7 +15,9 @@ def test_every_block_is_run_or_marked(page: Path) -> None:
     assert [fault for block in read_blocks(page) if (fault := block.find_fault())] == []
 
 
-def test_a_block_without_a_mark_is_found_and_so_is_a_mark_that_is_not_true(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_block_without_a_mark_is_found_and_so_is_a_mark_that_is_not_true(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr("tests.docs.blocks.TOP", tmp_path)
     monkeypatch.setattr("tests.docs.blocks.relative_name", lambda page: page.name)
     page = tmp_path / "page.md"

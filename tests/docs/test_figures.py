@@ -30,12 +30,19 @@ def read_rows(page: str, anchor: str) -> dict[str, tuple[str, ...]]:
     text = (REFERENCE / page).read_text().partition(f'<a id="{anchor}"></a>')[2]
     table = re.search(r"(?:^\|.*\n)+", text, re.MULTILINE)
     assert table is not None
-    lines = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in table[0].splitlines()[2:]]
+    lines = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]
+        for line in table[0].splitlines()[2:]
+    ]
     return {re.sub(r"<a id=.*?</a>|`", "", first): tuple(rest) for first, *rest in lines}
 
 
 def list_metrics() -> set[str]:
-    return {family.name for made in (Metrics(), ParentMetrics(), BusMetrics()) for family in made.registry.snapshot()}
+    return {
+        family.name
+        for made in (Metrics(), ParentMetrics(), BusMetrics())
+        for family in made.registry.snapshot()
+    }
 
 
 @pytest.mark.parametrize("page", find_pages(DOCS), ids=relative_name)
@@ -50,7 +57,11 @@ def test_a_setting_or_a_metric_that_a_page_names_exists(page: Path) -> None:
 
 
 def test_the_names_of_the_specifications_set_something() -> None:
-    names = [name for cell in read_rows("contracts.md", "setting-names") for name in re.findall(r"[\w{}]+_[\w{}]+", cell)]
+    names = [
+        name
+        for cell in read_rows("contracts.md", "setting-names")
+        for name in re.findall(r"[\w{}]+_[\w{}]+", cell)
+    ]
     spelled = [name.removeprefix("ROUTER_").replace("{consumer}", "acks") for name in names]
     assert [name for name in spelled if NAMES.find(name) is None] == []
 
@@ -95,26 +106,54 @@ def test_the_policy_reference_has_every_key_of_a_section(anchor: str) -> None:
 def test_a_default_of_the_policy_reference_is_the_parsers(anchor: str) -> None:
     parsed = getattr(parse_policy(LEAST, "acme", "default").policy, SECTIONS[anchor][1])
     section = parsed[0] if isinstance(parsed, tuple) else parsed
-    figures = {key: cells[1] for key, cells in read_rows("policies.md", anchor).items() if re.fullmatch(r"[0-9. ]+", cells[1])}
-    assert figures == {key: value for key, value in figures.items() if float(value.replace(" ", "")) == getattr(section, key)}
+    figures = {
+        key: cells[1]
+        for key, cells in read_rows("policies.md", anchor).items()
+        if re.fullmatch(r"[0-9. ]+", cells[1])
+    }
+    assert figures == {
+        key: value
+        for key, value in figures.items()
+        if float(value.replace(" ", "")) == getattr(section, key)
+    }
 
 
 def test_the_policy_reference_has_every_key_of_the_document() -> None:
     with pytest.raises(PolicyError) as told:
         parse_policy({**LEAST, "zzz": 1}, "acme", "default")
-    named = {name for cell in read_rows("policies.md", "document") for name in re.findall(r"[a-z_]+", re.sub(r"\(#.*?\)", "", cell))}
+    named = {
+        name
+        for cell in read_rows("policies.md", "document")
+        for name in re.findall(r"[a-z_]+", re.sub(r"\(#.*?\)", "", cell))
+    }
     assert named == set(str(told.value).partition("legal are ")[2].split(", "))
 
 
 def test_the_registry_table_has_every_key_and_its_default() -> None:
     rows = read_rows("extensions.md", "registry")
-    assert {"id", "type", "subject", "timeout_ms", "retry", "enabled", "config, metadata", "versions[]", "instances[]"} <= set(rows)
-    assert rows["timeout_ms"][1] == f"{entry.TIMEOUT_MS:,}; providers {entry.PROVIDER_TIMEOUT_MS:,}".replace(",", " ")
+    assert {
+        "id",
+        "type",
+        "subject",
+        "timeout_ms",
+        "retry",
+        "enabled",
+        "config, metadata",
+        "versions[]",
+        "instances[]",
+    } <= set(rows)
+    assert rows["timeout_ms"][
+        1
+    ] == f"{entry.TIMEOUT_MS:,}; providers {entry.PROVIDER_TIMEOUT_MS:,}".replace(",", " ")
 
 
 @pytest.mark.parametrize("kind", ["streams", "buckets"])
 def test_streams_and_buckets_are_those_of_the_settings(kind: str) -> None:
-    named = {name for cell in read_rows("contracts.md", kind) for name in re.findall(r"ROUTER_[A-Z_]+", cell)}
+    named = {
+        name
+        for cell in read_rows("contracts.md", kind)
+        for name in re.findall(r"ROUTER_[A-Z_]+", cell)
+    }
     assert named == {value.name for _, value in getattr(Settings(), kind)}
 
 

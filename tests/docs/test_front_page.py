@@ -25,17 +25,29 @@ def test_what_it_tells_to_type_is_answered(tmp_path: Path) -> None:
     (command,) = re.findall(r"^router decide .*$", PAGE, re.MULTILINE)
     plain, ours = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     head, _, body = ours.partition("\n\n")
-    wrapped = f"import asyncio\n{head}\n\nasync def main():\n{indent(body, '    ')}\nasyncio.run(main())\n"
+    wrapped = (
+        f"import asyncio\n{head}\n\nasync def main():\n{indent(body, '    ')}\n"
+        "asyncio.run(main())\n"
+    )
     with serve_router(*SERVE, cwd=tmp_path) as served:
         url = served.ready["nats_url"]
         asked = call_command(*shlex.split(command)[1:], environ={"NATS_URL": url})
         assert asked.status == 0, asked.err
         for text in (plain, wrapped):
-            assert run_program(tmp_path / "program.py", text.replace(URL, url)) in ("openai\n", "anthropic\n")
+            assert run_program(tmp_path / "program.py", text.replace(URL, url)) in (
+                "openai\n",
+                "anthropic\n",
+            )
 
 
 def run_program(file: Path, text: str) -> str:
     file.write_text(text)
-    done = subprocess.run((sys.executable, str(file)), env=clean_environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        (sys.executable, str(file)),
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout

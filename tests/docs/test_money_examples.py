@@ -1,4 +1,6 @@
-"""The worked examples of the page on money are what the code makes of the same words: prices, bounds, corrections."""
+"""The worked examples of the page on money are what the code makes of the same words: prices,
+bounds, corrections.
+"""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -15,7 +17,14 @@ from router.work.model.invocation_events import make_unfinished_event
 from router.work.model.invocation_record import InvocationRecord
 from tests.docs.test_money_page import EQUATIONS, LABEL_END, compute
 
-PRICE = {"provider": "openai", "currency": "USD", "input": "2.50", "cached_input": "1.25", "output": "10.00", "per_request": "0.001"}
+PRICE = {
+    "provider": "openai",
+    "currency": "USD",
+    "input": "2.50",
+    "cached_input": "1.25",
+    "output": "10.00",
+    "per_request": "0.001",
+}
 BOUND = CostBound()
 PROMPT_OF_400 = "你" * 500  # by the documented count
 
@@ -36,23 +45,38 @@ def expect(prompt: str) -> PricedUsage:
 def a_pricing() -> Pricing:
     table = PriceTable()
     table.replace([PriceList((parse_price(PRICE),))])
-    return Pricing(table, max_cost=1e9, unpriced=BOUND.find_of(0.01), factor=BOUND.factor, floor=BOUND.floor)
+    return Pricing(
+        table, max_cost=1e9, unpriced=BOUND.find_of(0.01), factor=BOUND.factor, floor=BOUND.floor
+    )
 
 
 def a_request(prompt: str) -> ProviderRequest:
-    return ProviderRequest(tenant_id="acme", provider_id="openai", request_id="r", trace_id="t", body=prompt)
+    return ProviderRequest(
+        tenant_id="acme", provider_id="openai", request_id="r", trace_id="t", body=prompt
+    )
 
 
 def an_outcome(status: str, told: float, expected_cost: float = 0.02) -> UsageEvent:
     """As a result that is booked at its bound where it says more."""
     bound = BOUND.find_of(expected_cost)
-    given = {"tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "latency_ms": 1, "timestamp": 1, "assignment_id": "a"}
-    return UsageEvent(**given, status=status, cost=min(told, bound), told_cost=told if told > bound else None)  # type: ignore[arg-type]
+    given = {
+        "tenant_id": "acme",
+        "provider_id": "openai",
+        "event_type": "chat",
+        "latency_ms": 1,
+        "timestamp": 1,
+        "assignment_id": "a",
+    }
+    return UsageEvent(
+        **given, status=status, cost=min(told, bound), told_cost=told if told > bound else None
+    )  # type: ignore[arg-type]
 
 
 def correct(first: float, later: float) -> UsageEvent:
     """A timeout, and then a success."""
-    made = make_correction(MeteredEvent(an_outcome("timeout", first), 0), an_outcome("success", later), 0, 1)
+    made = make_correction(
+        MeteredEvent(an_outcome("timeout", first), 0), an_outcome("success", later), 0, 1
+    )
     assert made is not None
     return made
 
@@ -77,7 +101,10 @@ EXAMPLES: Mapping[str, Callable[[], float]] = {
     "a2, adjustment": lambda: correct(0.004, 0.018).cost,
     "a3, bound": lambda: an_outcome("success", 350).cost,
     "a3, held": lambda: make_held_adjustment(an_outcome("success", 350), None).cost,
-    "a3, set to 0.05": lambda: an_outcome("success", 350).cost + make_held_adjustment(an_outcome("success", 350), 0.05).cost,
+    "a3, set to 0.05": lambda: (
+        an_outcome("success", 350).cost
+        + make_held_adjustment(an_outcome("success", 350), 0.05).cost
+    ),
     "a4, bound": lambda: an_outcome("success", 350, 0.00002).cost,
     "a5, bound": lambda: correct(0.5, 350).cost,
     "a5, set by -0.40": lambda: make_held_adjustment(correct(0.5, 350), -0.4).cost,

@@ -1,4 +1,6 @@
-"""The worked examples of the page on money add up: each `a + b = c` of its blocks, and its table of sums."""
+"""The worked examples of the page on money add up: each `a + b = c` of its blocks, and its table of
+sums.
+"""
 
 import ast
 import re
@@ -60,4 +62,6 @@ def read_sums() -> Iterator[tuple[str, list[Fraction]]]:
 def test_the_table_of_sums_adds_up() -> None:
     *rows, (name, together) = read_sums()
     assert name == "together"
-    assert [sum(column) for column in zip(*(numbers for _, numbers in rows), strict=True)] == together
+    assert [
+        sum(column) for column in zip(*(numbers for _, numbers in rows), strict=True)
+    ] == together

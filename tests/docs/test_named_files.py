@@ -17,7 +17,10 @@ import pytest
 from tests.docs.pages import TOP
 
 ROUTER = TOP / "router"
-PAGES = (ROUTER / "ARCHITECTURE.md", *(TOP / "docs" / "explanation" / name for name in ("house.md", "threats.md")))
+PAGES = (
+    ROUTER / "ARCHITECTURE.md",
+    *(TOP / "docs" / "explanation" / name for name in ("house.md", "threats.md")),
+)
 FOREIGN_CLASSES = {"BaseSettings"}  # of pydantic
 
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -39,7 +42,9 @@ def test_a_missing_file_class_and_function_are_found() -> None:
     rooms = "| room | what |\n|---|---|\n| `delivery`, `yyy` | |\n"
     assert find_missing_names(table) == ["delivery/zzz"]
     assert find_missing_names(rooms) == ["yyy"]
-    assert find_missing_names("`decide/model/handler` `decide/xxx` `tests/docs` `Settler` `Zettler` `read_ids_()`") == [
+    assert find_missing_names(
+        "`decide/model/handler` `decide/xxx` `tests/docs` `Settler` `Zettler` `read_ids_()`"
+    ) == [
         "decide/xxx",
         "Zettler",
         "read_ids_()",
@@ -47,10 +52,19 @@ def test_a_missing_file_class_and_function_are_found() -> None:
 
 
 def test_each_file_of_delivery_stands_in_its_table() -> None:
-    """The page names every file of the room where most mistakes would lose a message; eight had been forgotten."""
-    listed = {path for _, path in list_table_files((TOP / "docs" / "explanation" / "house.md").read_text())}
+    """The page names every file of the room where most mistakes would lose a message; eight had
+    been forgotten.
+    """
+    listed = {
+        path
+        for _, path in list_table_files((TOP / "docs" / "explanation" / "house.md").read_text())
+    }
     parts = ("wire", "publish", "consume", "replies")
-    files = {f"delivery/{part}/{file.stem}" for part in parts for file in (ROUTER / "delivery" / part).glob("[a-z]*.py")}
+    files = {
+        f"delivery/{part}/{file.stem}"
+        for part in parts
+        for file in (ROUTER / "delivery" / part).glob("[a-z]*.py")
+    }
     assert sorted(files - listed) == []
 
 
@@ -72,12 +86,16 @@ def find_missing_names(page: str) -> list[str]:
 
 
 def list_table_files(text: str) -> Iterator[tuple[str, str]]:
-    """The names in the first column of the tables of files and of rooms, each with its path in router/."""
+    """The names in the first column of the tables of files and of rooms, each with its path in
+    router/.
+    """
     for table in _TABLE.findall(text):
         heading, _, *rows = table.splitlines()
         if (found := _HEADING.match(heading)) is not None:
             room = f"{found[1]}/" if found[1] else ""
-            yield from ((name, room + name) for row in rows for name in _NAME.findall(row.split("|")[1]))
+            yield from (
+                (name, room + name) for row in rows for name in _NAME.findall(row.split("|")[1])
+            )
 
 
 def is_file(name: str) -> bool:
@@ -87,5 +105,11 @@ def is_file(name: str) -> bool:
 @cache
 def list_definitions() -> frozenset[str]:
     """Every class and function of router/."""
-    nodes = (node for file in ROUTER.rglob("*.py") for node in ast.walk(ast.parse(file.read_text())))
-    return frozenset(node.name for node in nodes if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef))
+    nodes = (
+        node for file in ROUTER.rglob("*.py") for node in ast.walk(ast.parse(file.read_text()))
+    )
+    return frozenset(
+        node.name
+        for node in nodes
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+    )

@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).parents[2]
-MADE = {"codes.md": "codes_page.py", "metrics.md": "metrics_page.py", "python.md": "api_page.py", "policies.md": "policies_page.py"}
+MADE = {
+    "codes.md": "codes_page.py",
+    "metrics.md": "metrics_page.py",
+    "python.md": "api_page.py",
+    "policies.md": "policies_page.py",
+}
 
 TO = {"policies.md": ""}  # it keeps its text, so it is written by its script
 

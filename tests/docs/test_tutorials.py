@@ -1,4 +1,6 @@
-"""Each tutorial works as it stands: first-decision.md, first-extension.md, first-worker.md, usage-report.md, shop.md."""
+"""Each tutorial works as it stands: first-decision.md, first-extension.md, first-worker.md,
+usage-report.md, shop.md.
+"""
 
 import ast
 import json
@@ -48,5 +50,7 @@ def test_what_a_page_shows_is_compared_with_what_was_printed() -> None:
 
 def test_a_block_that_is_marked_as_not_run_is_left_out(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("<!-- not run: it needs the index -->\n```sh\npip install\n```\n\n```sh\ntrue\n```\n")
+    page.write_text(
+        "<!-- not run: it needs the index -->\n```sh\npip install\n```\n\n```sh\ntrue\n```\n"
+    )
     assert Tutorial.read(page).blocks == [("sh", "", "true\n")]

@@ -1,12 +1,17 @@
-"""A tutorial, followed word for word: its files are written, its commands typed into bash, in an empty directory with an empty home.
+"""A tutorial, followed word for word: its files are written, its commands typed into bash, in an
+empty directory with an empty home.
 
 ```json mine.json          a file of that name
-```sh                      typed into one shell, block after block; the first command that fails ends it
-```sh, of the commands TERMINALS    a terminal of its own: it runs until the end, and is waited for until it says `.ready`
+```sh                      typed into one shell, block after block; the first command that fails
+                           ends it
+```sh, of the commands TERMINALS    a terminal of its own: it runs until the end, and is waited for
+                                    until it says `.ready`
 <!-- not run: … -->        above a block: it is left out
-```text                    what the block before it printed; … is anything, and JSON is compared as a person's terminal shows it
+```text                    what the block before it printed; … is anything, and JSON is compared as
+                           a person's terminal shows it
 
-Ports of the page (`PORTS`) and of `router serve` are other ones here, free ones, so that nothing that runs is in the way.
+Ports of the page (`PORTS`) and of `router serve` are other ones here, free ones, so that nothing
+that runs is in the way.
 """
 
 import json
@@ -22,12 +27,21 @@ from pathlib import Path
 
 from tests.support.ports import free_port
 
-TERMINALS = ("router serve ", "router extension serve", "router worker", "router outbox relay", "router inbox consume", "python stand_in")
+TERMINALS = (
+    "router serve ",
+    "router extension serve",
+    "router worker",
+    "router outbox relay",
+    "router inbox consume",
+    "python stand_in",
+)
 PORTS = ("8090",)
 WITHIN_S = 900  # it hangs
 SERVE = "router serve --embedded"
 OWN = " --nats-port {port} --http-port 0"
-_BLOCK = re.compile(r"(<!-- not run: .*? -->\n)?^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(
+    r"(<!-- not run: .*? -->\n)?^```(\w+)(?: (\S+))?\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
 
 
 @dataclass
@@ -42,7 +56,13 @@ class Tutorial:
         text = page.read_text()
         for port in PORTS:
             text = text.replace(port, str(free_port()))
-        return cls([(language, name, block) for is_left, language, name, block in _BLOCK.findall(text) if not is_left])
+        return cls(
+            [
+                (language, name, block)
+                for is_left, language, name, block in _BLOCK.findall(text)
+                if not is_left
+            ]
+        )
 
     @property
     def files(self) -> Mapping[str, str]:
@@ -53,10 +73,19 @@ class Tutorial:
         for name, text in self.files.items():
             (home / name).write_text(text)
         typed = [text for language, _, text in self.blocks if language == "sh"]
-        script = "set -eu -o pipefail\n" + "".join(_type(text, number, free_port()) for number, text in enumerate(typed))
+        script = "set -eu -o pipefail\n" + "".join(
+            _type(text, number, free_port()) for number, text in enumerate(typed)
+        )
         status, said = _run(script, home)
-        self.printed = [(home / f"out.{number}").read_text() if (home / f"out.{number}").exists() else "" for number in range(len(typed))]
-        failed = [] if status == 0 else [f"exit status {status}: {said}\n{''.join(self.printed[-2:])}{_read_last(home)}"]
+        self.printed = [
+            (home / f"out.{number}").read_text() if (home / f"out.{number}").exists() else ""
+            for number in range(len(typed))
+        ]
+        failed = (
+            []
+            if status == 0
+            else [f"exit status {status}: {said}\n{''.join(self.printed[-2:])}{_read_last(home)}"]
+        )
         return [*failed, *self._compare()]
 
     def _compare(self) -> Iterator[str]:
@@ -68,8 +97,13 @@ class Tutorial:
 
 
 def is_shown(shown: str, printed: str) -> bool:
-    """Whether what a page shows was printed; … stands for anything. Part after part is looked for: one pattern of all may take for ever."""
-    first, *others = [re.escape(part.strip()).replace(r"\ ", r"\s*").replace("\\\n", r"\s*") for part in shown.split("…")]
+    """Whether what a page shows was printed; … stands for anything. Part after part is looked for:
+    one pattern of all may take for ever.
+    """
+    first, *others = [
+        re.escape(part.strip()).replace(r"\ ", r"\s*").replace("\\\n", r"\s*")
+        for part in shown.split("…")
+    ]
     text, place = _indent_json(printed), 0
     last = others.pop() if others else None
     for pattern in (rf"\A\s*{first}", *others):
@@ -77,11 +111,18 @@ def is_shown(shown: str, printed: str) -> bool:
         if found is None:
             return False
         place = found.end()
-    return not text[place:].strip() if last is None else re.compile(rf"{last}\s*\Z").search(text, place) is not None
+    return (
+        not text[place:].strip()
+        if last is None
+        else re.compile(rf"{last}\s*\Z").search(text, place) is not None
+    )
 
 
 def _indent_json(text: str) -> str:
-    return "\n".join(json.dumps(json.loads(line), indent=2) if line.startswith("{") else line for line in text.splitlines())
+    return "\n".join(
+        json.dumps(json.loads(line), indent=2) if line.startswith("{") else line
+        for line in text.splitlines()
+    )
 
 
 def _type(text: str, number: int, port: int) -> str:
@@ -91,13 +132,21 @@ def _type(text: str, number: int, port: int) -> str:
     if last.startswith(SERVE):
         last += OWN.format(port=port)
     waits = f"until grep -q '\\.ready\"' out.{number}; do kill -0 $!; sleep 0.1; done\n"
-    tells = f"""export NATS_URL="$(sed -n 's/.*"nats_url":"\\([^"]*\\)".*/\\1/p' out.{number})"\n""" if last.startswith(SERVE) else ""
+    tells = (
+        f"""export NATS_URL="$(sed -n 's/.*"nats_url":"\\([^"]*\\)".*/\\1/p' out.{number})"\n"""
+        if last.startswith(SERVE)
+        else ""
+    )
     return "\n".join([*before, f"{last} > out.{number} 2> err.{number} &", waits + tells])
 
 
 def _run(script: str, home: Path) -> tuple[int, str]:
     """In a group of processes of its own, which ends with it."""
-    environ = {"HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "LANG": "C.UTF-8"}
+    environ = {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "LANG": "C.UTF-8",
+    }
     environ |= {name: os.environ[name] for name in ("JAVA_HOME", "TMPDIR") if name in os.environ}
     process = subprocess.Popen(
         ["bash", "-c", script], cwd=home, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -125,10 +174,14 @@ def _end_group(group: int) -> None:
 
 
 def _end_database(lock: Path) -> None:
-    """A server that a page started and, because it failed before its end, did not stop: it is in no group of ours."""
+    """A server that a page started and, because it failed before its end, did not stop: it is in no
+    group of ours.
+    """
     if lock.is_file():
         os.kill(int(lock.read_text().splitlines()[0]), signal.SIGINT)
 
 
 def _read_last(home: Path) -> str:
-    return "".join(f"{file.name}: {file.read_text()[-600:]}\n" for file in sorted(home.glob("err.*")))
+    return "".join(
+        f"{file.name}: {file.read_text()[-600:]}\n" for file in sorted(home.glob("err.*"))
+    )

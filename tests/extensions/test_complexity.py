@@ -20,14 +20,17 @@ SAMPLES = [
 
 def of(pre: int = 0, validators: int = 0, post: int = 0, **medians: float) -> Complexity:
     sections = {
-        kind: [{"id": f"{kind}-{n}"} for n in range(count)] for kind, count in (("pre", pre), ("validators", validators), ("post", post))
+        kind: [{"id": f"{kind}-{n}"} for n in range(count)]
+        for kind, count in (("pre", pre), ("validators", validators), ("post", post))
     }
     known = {name.replace("_", "-"): median for name, median in medians.items()}
     return measure_complexity(a_policy(**sections).pipeline, known.get)
 
 
 @pytest.mark.parametrize(("pre", "validators", "post", "score", "level"), SAMPLES)
-def test_the_score_is_the_references(pre: int, validators: int, post: int, score: int, level: str) -> None:
+def test_the_score_is_the_references(
+    pre: int, validators: int, post: int, score: int, level: str
+) -> None:
     found = of(pre, validators, post)
     assert (found.complexity_score, found.complexity_level) == (score, level)
     assert (found.total_extensions, found.pre_count, found.validators_count, found.post_count) == (
@@ -44,9 +47,17 @@ def test_an_extension_that_was_measured_counts_its_median_and_the_others_thirty(
 
 
 def test_what_is_recommended_is_told_and_what_is_above_it_warned_of() -> None:
-    assert of(2, 1, 1).recommended_limits == {"max_total": 4, "max_pre": 2, "max_validators": 2, "max_post": 2}
+    assert of(2, 1, 1).recommended_limits == {
+        "max_total": 4,
+        "max_pre": 2,
+        "max_validators": 2,
+        "max_post": 2,
+    }
     assert of(2, 1, 1).warnings == ()
-    assert of(3, 1, 1).warnings == ("5 extensions where 4 are recommended", "3 in pre where 2 are recommended")
+    assert of(3, 1, 1).warnings == (
+        "5 extensions where 4 are recommended",
+        "3 in pre where 2 are recommended",
+    )
 
 
 def test_a_pipeline_that_no_request_can_pass_is_warned_of() -> None:
@@ -55,5 +66,7 @@ def test_a_pipeline_that_no_request_can_pass_is_warned_of() -> None:
 
 
 def test_the_slowest_is_named() -> None:
-    assert of(2, 0, 0, pre_0=31.0, pre_1=400.0).recommendations == ("look at pre-1 first: its median is 400 ms",)
+    assert of(2, 0, 0, pre_0=31.0, pre_1=400.0).recommendations == (
+        "look at pre-1 first: its median is 400 ms",
+    )
     assert of(1, 0, 0, pre_0=29.0).recommendations == ()

@@ -1,4 +1,6 @@
-"""First answers: the same request, and only that, gets the same; each tenant has its share of the memory."""
+"""First answers: the same request, and only that, gets the same; each tenant has its share of the
+memory.
+"""
 
 import pytest
 
@@ -17,7 +19,13 @@ class Memory:
 
 
 def asked(name: str = "r-1", tenant: str = "acme", **fields: object) -> ProviderRequest:
-    given: dict[str, object] = {"provider_id": "echo", "tenant_id": tenant, "request_id": name, "trace_id": "t-1", "body": "hello"}
+    given: dict[str, object] = {
+        "provider_id": "echo",
+        "tenant_id": tenant,
+        "request_id": name,
+        "trace_id": "t-1",
+        "body": "hello",
+    }
     return ProviderRequest(**{**given, **fields})  # type: ignore[arg-type]
 
 
@@ -32,7 +40,13 @@ def test_the_same_request_gets_its_answer_until_it_is_forgotten() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"body": "other"}, {"body": b"\xff"}, {"provider_id": "other"}, {"parameters": {"max_tokens": 1}}, {"metadata": {"user": "u"}}],
+    [
+        {"body": "other"},
+        {"body": b"\xff"},
+        {"provider_id": "other"},
+        {"parameters": {"max_tokens": 1}},
+        {"metadata": {"user": "u"}},
+    ],
 )
 def test_other_content_under_an_id_is_a_conflict(fields: dict[str, object]) -> None:
     memory = Memory()
@@ -43,14 +57,21 @@ def test_other_content_under_an_id_is_a_conflict(fields: dict[str, object]) -> N
 
 def test_order_of_keys_and_trace_fields_make_no_other_content() -> None:
     one = asked(metadata={"a": 1, "b": 2}, parameters={"x": 1, "y": {"p": 1, "q": 2}})
-    other = asked(metadata={"b": 2, "traceparent": "00-1", "a": 1}, parameters={"y": {"q": 2, "p": 1}, "x": 1})
+    other = asked(
+        metadata={"b": 2, "traceparent": "00-1", "a": 1}, parameters={"y": {"q": 2, "p": 1}, "x": 1}
+    )
     assert one.digest() == other.digest()
 
 
 def test_the_same_id_of_another_tenant_is_another_request() -> None:
     memory = Memory()
     memory.kept.keep(asked(), asked().digest(), ANSWER, 100)
-    assert memory.kept.find(asked(tenant="globex", body="other"), asked(tenant="globex", body="other").digest()) is None
+    assert (
+        memory.kept.find(
+            asked(tenant="globex", body="other"), asked(tenant="globex", body="other").digest()
+        )
+        is None
+    )
 
 
 def test_an_answer_above_the_bound_is_not_kept() -> None:
@@ -65,6 +86,8 @@ def test_a_tenant_that_fills_the_memory_takes_no_answer_of_others() -> None:
     memory.kept.keep(quiet, quiet.digest(), ANSWER, 100)
     for number in range(5_000):
         flood = asked(f"r-{number}", "hog")
-        memory.kept.keep(flood, flood.digest(), ANSWER, 100 * KILOBYTE if number % 100 == 0 else 100)
+        memory.kept.keep(
+            flood, flood.digest(), ANSWER, 100 * KILOBYTE if number % 100 == 0 else 100
+        )
     assert len(memory.kept) <= 1024
     assert memory.kept.find(quiet, quiet.digest()) is ANSWER

@@ -25,7 +25,13 @@ class InForce(FollowedExtensions):
     def __init__(self, seed: Path | None = None, bucket: Bucket | None = None) -> None:
         jetstream = bucket.jetstream if bucket is not None else JetStream(Connection())
         self.health = HealthTracker()
-        super().__init__(jetstream, bucket.name if bucket is not None else "NONE", ExtensionRegistry(), self.health.keep, seed)
+        super().__init__(
+            jetstream,
+            bucket.name if bucket is not None else "NONE",
+            ExtensionRegistry(),
+            self.health.keep,
+            seed,
+        )
 
     def told(self, **values: bytes) -> None:
         self.on_change({key: Held(key, value, 1, 0) for key, value in values.items()})
@@ -62,8 +68,20 @@ def test_what_stands_in_the_bucket_is_in_force() -> None:
 DEEP = json.dumps(an_entry()).encode()[:-1] + b',"config":{"a":' + b"[" * 400 + b"]" * 400 + b"}}"
 
 
-@pytest.mark.parametrize("rubbish", [b"", b"rubbish", DEEP, b'{"document":"\xff"}', written(an_entry("other")), written(an_entry(retry=9))])
-def test_what_another_client_wrote_leaves_the_last_good_entry_and_is_told_once(rubbish: bytes) -> None:
+@pytest.mark.parametrize(
+    "rubbish",
+    [
+        b"",
+        b"rubbish",
+        DEEP,
+        b'{"document":"\xff"}',
+        written(an_entry("other")),
+        written(an_entry(retry=9)),
+    ],
+)
+def test_what_another_client_wrote_leaves_the_last_good_entry_and_is_told_once(
+    rubbish: bytes,
+) -> None:
     in_force = InForce()
     in_force.told(guard=written(an_entry(retry=1)))
     with capture_log("error") as lines:
@@ -97,7 +115,9 @@ def test_what_was_removed_loses_what_was_remembered_of_it() -> None:
     assert in_force.health.get_all() == {}
 
 
-async def test_a_seed_registers_what_is_missing_and_touches_nothing_else(bucket: Bucket, tmp_path: Path) -> None:
+async def test_a_seed_registers_what_is_missing_and_touches_nothing_else(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     store = ExtensionStore(bucket.documents)
     await store.put(an_entry("known", retry=3), author="ann")
     for name, document in (("a.json", an_entry("known")), ("b.json", an_entry("fresh"))):
@@ -107,13 +127,17 @@ async def test_a_seed_registers_what_is_missing_and_touches_nothing_else(bucket:
         await in_force.load()
         assert (in_force.ids, in_force.retry_of("known")) == ({"known", "fresh"}, 3)
         assert in_force.check.ok
-    assert [(one.entry.id, one.record.version, one.record.author) for one in await store.list()] == [
+    assert [
+        (one.entry.id, one.record.version, one.record.author) for one in await store.list()
+    ] == [
         ("fresh", 1, "seed"),
         ("known", 1, "ann"),
     ]
 
 
-async def test_what_was_removed_on_purpose_does_not_come_back_with_the_seed(bucket: Bucket, tmp_path: Path) -> None:
+async def test_what_was_removed_on_purpose_does_not_come_back_with_the_seed(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     (tmp_path / "a.json").write_text(json.dumps(an_entry("known")))
     await InForce(tmp_path, bucket).load()
     await ExtensionStore(bucket.documents).delete("known")
@@ -122,7 +146,9 @@ async def test_what_was_removed_on_purpose_does_not_come_back_with_the_seed(buck
     assert again.ids == set()
 
 
-async def test_a_seed_that_is_wrong_is_told_by_its_file_and_the_others_count(bucket: Bucket, tmp_path: Path) -> None:
+async def test_a_seed_that_is_wrong_is_told_by_its_file_and_the_others_count(
+    bucket: Bucket, tmp_path: Path
+) -> None:
     (tmp_path / "a.json").write_text(json.dumps(an_entry("bad", retry=9)))
     (tmp_path / "b.json").write_text("{")
     (tmp_path / "c.json").write_text(json.dumps(an_entry("good")))

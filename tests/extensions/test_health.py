@@ -37,7 +37,15 @@ def test_without_calls_it_is_healthy_and_says_that_it_knows_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failures", "status"), [(0, "healthy"), (5, "healthy"), (6, "degraded"), (20, "degraded"), (21, "unhealthy"), (100, "unhealthy")]
+    ("failures", "status"),
+    [
+        (0, "healthy"),
+        (5, "healthy"),
+        (6, "degraded"),
+        (20, "degraded"),
+        (21, "unhealthy"),
+        (100, "unhealthy"),
+    ],
 )
 def test_the_success_rate_is_the_status(failures: int, status: str) -> None:
     health = Watching()
@@ -52,15 +60,27 @@ def test_percentiles_are_calls_that_were_made() -> None:
     health = Watching()
     health.calls(*reversed([float(n) for n in range(1, 201)]))
     figures = health.figures("guard")
-    assert (figures.p50_latency_ms, figures.p95_latency_ms, figures.p99_latency_ms) == (100.0, 190.0, 198.0)
-    assert (figures.avg_latency_ms, figures.last_latency_ms, figures.latency_samples) == (100.5, 1.0, 200)
+    assert (figures.p50_latency_ms, figures.p95_latency_ms, figures.p99_latency_ms) == (
+        100.0,
+        190.0,
+        198.0,
+    )
+    assert (figures.avg_latency_ms, figures.last_latency_ms, figures.latency_samples) == (
+        100.5,
+        1.0,
+        200,
+    )
 
 
 def test_one_call_is_every_percentile() -> None:
     health = Watching()
     health.calls(7.0)
     figures = health.figures("guard")
-    assert (figures.p50_latency_ms, figures.p95_latency_ms, figures.p99_latency_ms) == (7.0, 7.0, 7.0)
+    assert (figures.p50_latency_ms, figures.p95_latency_ms, figures.p99_latency_ms) == (
+        7.0,
+        7.0,
+        7.0,
+    )
 
 
 def test_what_is_older_than_five_minutes_does_not_count_but_the_last_times_are_remembered() -> None:
@@ -71,7 +91,11 @@ def test_what_is_older_than_five_minutes_does_not_count_but_the_last_times_are_r
     health.hand.now += 200
     figures = health.figures("guard")
     assert (figures.success_count, figures.failure_count, figures.status) == (1, 0, "healthy")
-    assert (figures.last_failure, figures.last_success, figures.updated_at) == (1_000_000, 1_100_000, 1_100_000)
+    assert (figures.last_failure, figures.last_success, figures.updated_at) == (
+        1_000_000,
+        1_100_000,
+        1_100_000,
+    )
 
 
 def test_a_busy_extension_is_judged_by_its_newest_calls_in_bounded_memory() -> None:

@@ -1,4 +1,6 @@
-"""One extension called: what is tried again and when, what its breaker and its health are told, what an answer may be."""
+"""One extension called: what is tried again and when, what its breaker and its health are told,
+what an answer may be.
+"""
 
 import asyncio
 
@@ -6,7 +8,18 @@ import pytest
 
 from router.core.errors import BrokerUnavailable, ConnectionLost, NoResponders, Poison
 from router.extensions.model.failure import is_sent
-from tests.support.pipelines import Answers, FakeExtensions, FakeReply, decision, in_turn, late, ok, piped_policy, refusal, statuses
+from tests.support.pipelines import (
+    Answers,
+    FakeExtensions,
+    FakeReply,
+    decision,
+    in_turn,
+    late,
+    ok,
+    piped_policy,
+    refusal,
+    statuses,
+)
 from tests.support.waiting import until
 
 BIG = "x" * (1024 * 1024)
@@ -17,7 +30,10 @@ def guarded(answer: Answers, **fields: object) -> tuple[FakeExtensions, object]:
     return world, piped_policy(validators=[{"id": "guard", **fields}])
 
 
-@pytest.mark.parametrize("failure", [late, NoResponders("no service"), FakeReply(b"", 503, "busy"), BrokerUnavailable("away")])
+@pytest.mark.parametrize(
+    "failure",
+    [late, NoResponders("no service"), FakeReply(b"", 503, "busy"), BrokerUnavailable("away")],
+)
 async def test_what_may_pass_is_tried_again_after_100_200_and_400_ms(failure: object) -> None:
     world, policy = guarded(in_turn(failure, failure, failure, ok), retry=3, timeout_ms=100)
     assert decision(await world.run(policy))

@@ -5,13 +5,25 @@ from typing import Any
 
 import pytest
 
-from router.extensions.model import EntryError, ExtensionInstance, VersionRules, load_entry, parse_entry
+from router.extensions.model import (
+    EntryError,
+    ExtensionInstance,
+    VersionRules,
+    load_entry,
+    parse_entry,
+)
 from tests.support.registry import a_version, an_entry, find_mistake_paths, find_mistakes
 
 
 def test_what_is_not_said_has_its_default() -> None:
     entry = parse_entry(an_entry())
-    assert (entry.timeout_ms, entry.retry, entry.enabled, entry.config, entry.metadata) == (1500, 0, True, {}, {})
+    assert (entry.timeout_ms, entry.retry, entry.enabled, entry.config, entry.metadata) == (
+        1500,
+        0,
+        True,
+        {},
+        {},
+    )
     assert parse_entry(an_entry(kind="provider")).timeout_ms == 5000
     (version,) = entry.list_versions()
     assert (version.version, version.subject) == ("v1", "beamline.ext.validate.guard.v1")
@@ -77,19 +89,46 @@ def test_a_subject_that_does_not_agree_with_kind_and_id_is_refused(subject: obje
         ({"owner": "me"}, "owner"),
         ({"versions": [a_version(timeout_ms=5)]}, "versions[0].timeout_ms"),
         ({"versions": [a_version("v1"), a_version("v1")]}, "versions[1].version"),
-        ({"versions": [a_version("v1", default=True), a_version("v2", default=True)]}, "versions[1].default"),
-        ({"versions": [{**a_version("v1"), "subject": "beamline.ext.validate.guard.v2"}]}, "versions[0].subject"),
+        (
+            {"versions": [a_version("v1", default=True), a_version("v2", default=True)]},
+            "versions[1].default",
+        ),
+        (
+            {"versions": [{**a_version("v1"), "subject": "beamline.ext.validate.guard.v2"}]},
+            "versions[0].subject",
+        ),
         ({"versions": [{"version": "v1"}]}, "versions[0].subject"),
         ({"versions": [a_version(rules={"tenant_id": "acme"})]}, "versions[0].rules.tenant_id"),
         ({"versions": [a_version(rules={"tenant_id": []})]}, "versions[0].rules.tenant_id"),
-        ({"versions": [a_version(rules={"policy_id": ["a", "b c"]})]}, "versions[0].rules.policy_id[1]"),
-        ({"versions": [a_version(rules={"region": ["eu"]})]}, "versions[0].rules.region"),
-        ({"versions": [a_version(instances=[{"id": "a", "weight": 0}])]}, "versions[0].instances[0].weight"),
-        ({"versions": [a_version(instances=[{"id": "a", "weight": 101}])]}, "versions[0].instances[0].weight"),
-        ({"versions": [a_version(instances=[{"id": "a"}, {"id": "a"}])]}, "versions[0].instances[1].id"),
-        ({"versions": [a_version(instances=[{"id": "a", "subject": "elsewhere.a"}])]}, "versions[0].instances[0].subject"),
         (
-            {"versions": [a_version(instances=[{"id": "a", "subject": "beamline.ext.validate.guard.v1.>"}])]},
+            {"versions": [a_version(rules={"policy_id": ["a", "b c"]})]},
+            "versions[0].rules.policy_id[1]",
+        ),
+        ({"versions": [a_version(rules={"region": ["eu"]})]}, "versions[0].rules.region"),
+        (
+            {"versions": [a_version(instances=[{"id": "a", "weight": 0}])]},
+            "versions[0].instances[0].weight",
+        ),
+        (
+            {"versions": [a_version(instances=[{"id": "a", "weight": 101}])]},
+            "versions[0].instances[0].weight",
+        ),
+        (
+            {"versions": [a_version(instances=[{"id": "a"}, {"id": "a"}])]},
+            "versions[0].instances[1].id",
+        ),
+        (
+            {"versions": [a_version(instances=[{"id": "a", "subject": "elsewhere.a"}])]},
+            "versions[0].instances[0].subject",
+        ),
+        (
+            {
+                "versions": [
+                    a_version(
+                        instances=[{"id": "a", "subject": "beamline.ext.validate.guard.v1.>"}]
+                    )
+                ]
+            },
             "versions[0].instances[0].subject",
         ),
         ({"versions": [a_version()], "instances": [{"id": "a"}]}, "instances"),
@@ -102,7 +141,9 @@ def test_a_mistake_is_told_with_its_place(fields: dict[str, Any], path: str) -> 
 
 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
-    assert find_mistake_paths({"id": "guard", "type": "pre", "timeout_ms": 1, "retry": 9, "x": 1}) == [
+    assert find_mistake_paths(
+        {"id": "guard", "type": "pre", "timeout_ms": 1, "retry": 9, "x": 1}
+    ) == [
         "subject",
         "timeout_ms",
         "retry",
@@ -129,9 +170,16 @@ def test_the_provider_that_the_specifications_own_is_taken() -> None:
 
 def test_rules_and_instances_are_read() -> None:
     rules = {"tenant_id": ["acme"], "environment": ["prod"], "policy_id": ["a", "b"]}
-    instances = [{"id": "blue", "weight": 3}, {"id": "green", "subject": "beamline.ext.validate.guard.v1.eu.green", "enabled": False}]
-    (version,) = parse_entry(an_entry(versions=[a_version(rules=rules, instances=instances)])).versions
-    assert version.rules == VersionRules(frozenset({"acme"}), frozenset({"prod"}), frozenset({"a", "b"}))
+    instances = [
+        {"id": "blue", "weight": 3},
+        {"id": "green", "subject": "beamline.ext.validate.guard.v1.eu.green", "enabled": False},
+    ]
+    (version,) = parse_entry(
+        an_entry(versions=[a_version(rules=rules, instances=instances)])
+    ).versions
+    assert version.rules == VersionRules(
+        frozenset({"acme"}), frozenset({"prod"}), frozenset({"a", "b"})
+    )
     assert version.instances == (
         ExtensionInstance("blue", "beamline.ext.validate.guard.v1.blue", 3),
         ExtensionInstance("green", "beamline.ext.validate.guard.v1.eu.green", 100, enabled=False),
@@ -140,7 +188,16 @@ def test_rules_and_instances_are_read() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[]", b"\xff", b"null", b"[" * 200_000, b'{"id": "guard", "x": "' + b"y" * 300_000 + b'"}', b'{"config":' * 900 + b"1"],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b"null",
+        b"[" * 200_000,
+        b'{"id": "guard", "x": "' + b"y" * 300_000 + b'"}',
+        b'{"config":' * 900 + b"1",
+    ],
 )
 def test_bytes_that_are_no_entry_are_refused(data: bytes) -> None:
     with pytest.raises(EntryError):
@@ -154,7 +211,14 @@ def test_a_document_that_is_too_large_is_not_even_read() -> None:
 
 @pytest.mark.parametrize("key", ["config", "type", "anything"])
 def test_a_document_that_nests_too_deep_is_refused(key: str) -> None:
-    deep = json.dumps(an_entry()).encode()[:-1] + b', "%b": ' % key.encode() + b'{"a":' * 500 + b"1" + b"}" * 500 + b"}"
+    deep = (
+        json.dumps(an_entry()).encode()[:-1]
+        + b', "%b": ' % key.encode()
+        + b'{"a":' * 500
+        + b"1"
+        + b"}" * 500
+        + b"}"
+    )
     with pytest.raises(EntryError, match="entry: is nested deeper than 64"):
         load_entry(deep)
 

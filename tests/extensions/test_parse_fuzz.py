@@ -1,4 +1,6 @@
-"""Any bytes in the registry parse as an entry that can be called, or raise an EntryError; nothing else."""
+"""Any bytes in the registry parse as an entry that can be called, or raise an EntryError; nothing
+else.
+"""
 
 import contextlib
 from typing import Any
@@ -8,11 +10,41 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core import ids
-from router.extensions.model import EntryError, ExtensionEntry, ExtensionRegistry, load_entry, parse_entry
+from router.extensions.model import (
+    EntryError,
+    ExtensionEntry,
+    ExtensionRegistry,
+    load_entry,
+    parse_entry,
+)
 from tests.support.registry import a_version, an_entry
 
-KEYS = ["id", "type", "subject", "timeout_ms", "retry", "enabled", "config", "metadata", "versions", "instances"]
-INNER = ["version", "subject", "enabled", "rules", "default", "instances", "id", "weight", "tenant_id", "environment", "policy_id", "x"]
+KEYS = [
+    "id",
+    "type",
+    "subject",
+    "timeout_ms",
+    "retry",
+    "enabled",
+    "config",
+    "metadata",
+    "versions",
+    "instances",
+]
+INNER = [
+    "version",
+    "subject",
+    "enabled",
+    "rules",
+    "default",
+    "instances",
+    "id",
+    "weight",
+    "tenant_id",
+    "environment",
+    "policy_id",
+    "x",
+]
 LEAVES = st.one_of(
     st.none(),
     st.booleans(),
@@ -20,11 +52,24 @@ LEAVES = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=5),
     st.sampled_from(
-        ["guard", "validator", "provider", "v1", "beamline.ext.validate.guard.v1", "beamline.ext.validate.guard.v1.a", "elsewhere", "acme"]
+        [
+            "guard",
+            "validator",
+            "provider",
+            "v1",
+            "beamline.ext.validate.guard.v1",
+            "beamline.ext.validate.guard.v1.a",
+            "elsewhere",
+            "acme",
+        ]
     ),
 )
 ANYTHING = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(INNER) | st.text(max_size=3), inner, max_size=4)
+    LEAVES,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(INNER) | st.text(max_size=3), inner, max_size=4)
+    ),
 )
 
 
@@ -34,9 +79,22 @@ def test_any_object_is_an_entry_or_refused(document: dict[str, Any]) -> None:
     _read(document)
 
 
-@given(st.dictionaries(st.sampled_from(INNER), ANYTHING), st.dictionaries(st.sampled_from(INNER), ANYTHING))
-def test_any_version_and_instance_is_read_or_refused(version: dict[str, Any], instance: dict[str, Any]) -> None:
-    _read(an_entry(versions=[a_version(**{name: value for name, value in version.items() if name not in ("version",)})]))
+@given(
+    st.dictionaries(st.sampled_from(INNER), ANYTHING),
+    st.dictionaries(st.sampled_from(INNER), ANYTHING),
+)
+def test_any_version_and_instance_is_read_or_refused(
+    version: dict[str, Any], instance: dict[str, Any]
+) -> None:
+    _read(
+        an_entry(
+            versions=[
+                a_version(
+                    **{name: value for name, value in version.items() if name not in ("version",)}
+                )
+            ]
+        )
+    )
     _read(an_entry(versions=[a_version(instances=[{"id": "a", **instance}])]))
 
 
@@ -65,5 +123,9 @@ def _check_calls(entry: ExtensionEntry) -> None:
     """Wherever a call goes, it goes to a literal subject of the extension's own."""
     registry = ExtensionRegistry([entry])
     for tenant in ("acme", "other"):
-        route = registry.find(entry.id, kind=entry.kind, tenant_id=tenant, policy_id="default", key="k")
-        assert route is None or (ids.is_literal_subject(route.subject) and f".{entry.id}." in route.subject)
+        route = registry.find(
+            entry.id, kind=entry.kind, tenant_id=tenant, policy_id="default", key="k"
+        )
+        assert route is None or (
+            ids.is_literal_subject(route.subject) and f".{entry.id}." in route.subject
+        )

@@ -1,4 +1,6 @@
-"""Each attempt of an invocation is told to its ledger: before its call, and at its end, with whether it may have reached the provider."""
+"""Each attempt of an invocation is told to its ledger: before its call, and at its end, with
+whether it may have reached the provider.
+"""
 
 from collections.abc import Callable
 
@@ -15,7 +17,13 @@ from tests.support.ledgers import KeptLedger
 from tests.support.providers import NoLimits
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
-ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "retry": 2, "config": {"model": "small"}}
+ENTRY = {
+    "id": "echo",
+    "type": "provider",
+    "subject": "beamline.provider.echo.v1",
+    "retry": 2,
+    "config": {"model": "small"},
+}
 
 
 class Reply:
@@ -69,7 +77,9 @@ async def test_the_attempt_that_is_answered_is_left_open_with_what_came() -> Non
         (NoResponders("none listens"), ("error", False)),
     ],
 )
-async def test_each_attempt_that_fails_is_ended_by_itself(failure: RouterError, end: tuple[str, bool]) -> None:
+async def test_each_attempt_that_fails_is_ended_by_itself(
+    failure: RouterError, end: tuple[str, bool]
+) -> None:
     ledger, caller = KeptLedger(), Caller(failure)
     assert not (await providers_of(caller).invoke(REQUEST, ledger)).ok
     assert caller.calls == len(ledger.begun) == 3
@@ -77,7 +87,10 @@ async def test_each_attempt_that_fails_is_ended_by_itself(failure: RouterError, 
 
 
 async def test_where_an_attempt_cannot_be_recorded_no_provider_is_asked() -> None:
-    caller, refusal = Caller(Reply()), InvocationRefused("budget_exceeded", "no room", {"left": "0"})
+    caller, refusal = (
+        Caller(Reply()),
+        InvocationRefused("budget_exceeded", "no room", {"left": "0"}),
+    )
     response = await providers_of(caller).invoke(REQUEST, KeptLedger(refuses=refusal))
     assert (response.error_code, response.metadata) == ("budget_exceeded", {"left": "0"})
     assert caller.calls == 0

@@ -1,4 +1,6 @@
-"""A provider's stream that fails when the time of its asker is over: the asker's choice, and no fault of the provider's."""
+"""A provider's stream that fails when the time of its asker is over: the asker's choice, and no
+fault of the provider's.
+"""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,7 +19,12 @@ from tests.support.ledgers import KeptLedger
 from tests.support.providers import NoLimits
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
-ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}
+ENTRY = {
+    "id": "echo",
+    "type": "provider",
+    "subject": "beamline.provider.echo.v1",
+    "timeout_ms": 5_000,
+}
 GIVEN_S = 2.0
 CALLS = 12  # above the failures in a row, and above the window's calls, that open a breaker
 BROKEN = b'{"done": true, "metadata": {"status": "error", "error_code": "deadline_exceeded"}}'
@@ -29,7 +36,9 @@ class Piece(Struct):
 
 
 class Asked:
-    """Providers of a registry with one entry; each stream is one piece, which comes after `takes_s`."""
+    """Providers of a registry with one entry; each stream is one piece, which comes after
+    `takes_s`.
+    """
 
     def __init__(self, piece: Piece, takes_s: float) -> None:
         self.now = 0.0
@@ -56,7 +65,12 @@ class Asked:
 
     @asynccontextmanager
     async def _stream(
-        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float, on_unread: object
+        self,
+        subject: str,
+        data: bytes,
+        headers: Mapping[str, str],
+        silence_s: float,
+        on_unread: object,
     ) -> AsyncIterator[AsyncIterator[Piece]]:
         assert int(headers[DEADLINE]) == GIVEN_S * 1000
         yield self._pieces()

@@ -1,4 +1,6 @@
-"""Which service answers a call: the first version that fits, else the default, else none; and of its instances the drawn one."""
+"""Which service answers a call: the first version that fits, else the default, else none; and of
+its instances the drawn one.
+"""
 
 from collections import Counter
 
@@ -12,7 +14,12 @@ V1, V2, V3 = (f"beamline.ext.validate.guard.{version}" for version in ("v1", "v2
 def test_an_entry_without_versions_is_found_for_every_tenant() -> None:
     route = find_route(a_registry(an_entry(timeout_ms=70, retry=2, config={"a": 1})))
     assert route is not None
-    assert (route.extension_id, route.kind, route.version, route.subject) == ("guard", "validator", "v1", V1)
+    assert (route.extension_id, route.kind, route.version, route.subject) == (
+        "guard",
+        "validator",
+        "v1",
+        V1,
+    )
     assert (route.timeout_ms, route.retry, route.config) == (70, 2, {"a": 1})
 
 
@@ -38,19 +45,35 @@ def test_the_first_version_that_fits_is_taken_in_their_order() -> None:
 
 
 def test_the_default_is_for_those_whom_no_version_fits_wherever_it_stands() -> None:
-    registry = a_registry(an_entry(versions=[a_version("v1", default=True), a_version("v2", rules={"tenant_id": ["acme"]})]))
+    registry = a_registry(
+        an_entry(
+            versions=[a_version("v1", default=True), a_version("v2", rules={"tenant_id": ["acme"]})]
+        )
+    )
     assert find_subject(registry, tenant="acme") == V2
     assert find_subject(registry, tenant="other") == V1
 
 
 def test_a_default_with_rules_is_also_a_version_in_its_place() -> None:
     first = a_version("v1", default=True, rules={"tenant_id": ["acme"]})
-    registry = a_registry(an_entry(versions=[first, a_version("v2", rules={"tenant_id": ["acme", "other"]})]))
-    assert [find_subject(registry, tenant=tenant) for tenant in ("acme", "other", "third")] == [V1, V2, V1]
+    registry = a_registry(
+        an_entry(versions=[first, a_version("v2", rules={"tenant_id": ["acme", "other"]})])
+    )
+    assert [find_subject(registry, tenant=tenant) for tenant in ("acme", "other", "third")] == [
+        V1,
+        V2,
+        V1,
+    ]
 
 
 def test_without_a_version_that_fits_and_without_a_default_nothing_is_found() -> None:
-    assert find_route(a_registry(an_entry(versions=[a_version("v2", rules={"tenant_id": ["acme"]})])), tenant="other") is None
+    assert (
+        find_route(
+            a_registry(an_entry(versions=[a_version("v2", rules={"tenant_id": ["acme"]})])),
+            tenant="other",
+        )
+        is None
+    )
 
 
 def test_a_version_that_is_switched_off_is_passed_over_even_as_the_default() -> None:
@@ -60,14 +83,25 @@ def test_a_version_that_is_switched_off_is_passed_over_even_as_the_default() -> 
 
 
 def test_an_environment_is_asked_for_by_name() -> None:
-    registry = a_registry(an_entry(versions=[a_version("v2", rules={"environment": ["staging"]}), a_version("v1", default=True)]))
+    registry = a_registry(
+        an_entry(
+            versions=[
+                a_version("v2", rules={"environment": ["staging"]}),
+                a_version("v1", default=True),
+            ]
+        )
+    )
     assert find_subject(registry, environment="staging") == V2
     assert find_subject(registry, environment="prod") == V1
     assert find_subject(registry) == V1
 
 
 def test_instances_are_drawn_by_weight_and_the_same_key_draws_the_same() -> None:
-    registry = a_registry(an_entry(versions=[a_version(instances=[{"id": "a", "weight": 30}, {"id": "b", "weight": 10}])]))
+    registry = a_registry(
+        an_entry(
+            versions=[a_version(instances=[{"id": "a", "weight": 30}, {"id": "b", "weight": 10}])]
+        )
+    )
     drawn = [find_subject(registry, key=f"r-{n}") for n in range(4000)]
     assert drawn == [find_subject(registry, key=f"r-{n}") for n in range(4000)]
     counts = Counter(drawn)

@@ -7,7 +7,15 @@ from msgspec import Struct
 
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
-from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison, RouterError, StreamOverrun
+from router.core.errors import (
+    BrokerUnavailable,
+    CallTimeout,
+    ConnectionLost,
+    NoResponders,
+    Poison,
+    RouterError,
+    StreamOverrun,
+)
 from router.extensions.model.failure import ExtensionFailure, InvocationRefused
 from router.extensions.model.provider_failure import make_too_large
 from router.extensions.model.relay import StreamRelay
@@ -33,15 +41,27 @@ async def relayed(
 ) -> tuple[list[StreamChunk], ExtensionFailure | None]:
     chunks: list[StreamChunk] = []
     times = iter([10.0, 10.25])
-    failure = await StreamRelay(REQUEST, chunks.append, ledger or KeptLedger(), lambda: next(times)).run(heard(*pieces))
+    failure = await StreamRelay(
+        REQUEST, chunks.append, ledger or KeptLedger(), lambda: next(times)
+    ).run(heard(*pieces))
     return chunks, failure
 
 
 async def test_chunks_have_the_requests_id_and_the_last_one_tells_how_many_there_were() -> None:
-    chunks, failure = await relayed(b'{"data": "a", "done": false}', b'{"data": "b", "done": true, "metadata": {"cost": 1}}')
+    chunks, failure = await relayed(
+        b'{"data": "a", "done": false}', b'{"data": "b", "done": true, "metadata": {"cost": 1}}'
+    )
     assert failure is None
-    assert [(chunk.request_id, chunk.data, chunk.done) for chunk in chunks] == [("r-1", "a", False), ("r-1", "b", True)]
-    assert chunks[1].metadata == {"status": "success", "cost": "1", "latency_ms": "250", "chunks": "2"}
+    assert [(chunk.request_id, chunk.data, chunk.done) for chunk in chunks] == [
+        ("r-1", "a", False),
+        ("r-1", "b", True),
+    ]
+    assert chunks[1].metadata == {
+        "status": "success",
+        "cost": "1",
+        "latency_ms": "250",
+        "chunks": "2",
+    }
 
 
 async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
@@ -52,18 +72,25 @@ async def test_what_comes_after_the_last_chunk_is_not_passed_on() -> None:
 @pytest.mark.parametrize(
     ("read", "counted"),
     [
-        ([b'{"data": "a", "done": false}'], ["a", "b", "c"]),  # cut: the last one may still tell what it used
+        # cut: the last one may still tell what it used
+        ([b'{"data": "a", "done": false}'], ["a", "b", "c"]),
         ([b'{"data": "a", "done": true}'], ["a"]),
         ([b'{"data": "a", "done": false}', Piece(b"", {"Nats-Service-Error-Code": "503"})], ["a"]),
         ([b"garbage"], []),
     ],
 )
-async def test_what_was_not_passed_on_counts_up_to_its_providers_last_word(read: list[bytes | Piece], counted: list[str]) -> None:
+async def test_what_was_not_passed_on_counts_up_to_its_providers_last_word(
+    read: list[bytes | Piece], counted: list[str]
+) -> None:
     ledger, chunks = KeptLedger(), list[StreamChunk]()
     relay = StreamRelay(REQUEST, chunks.append, ledger)
     await relay.run(heard(*read))
     count = len(chunks)
-    for piece in (b'{"data": "b", "done": false}', b'{"data": "c", "done": true}', b'{"data": "d", "done": false}'):
+    for piece in (
+        b'{"data": "b", "done": false}',
+        b'{"data": "c", "done": true}',
+        b'{"data": "d", "done": false}',
+    ):
         relay.count_unread(Piece(piece))
     assert (ledger.taken, len(chunks)) == (counted, count)
 
@@ -74,19 +101,49 @@ async def test_what_was_not_passed_on_counts_up_to_its_providers_last_word(read:
         (CallTimeout("silent"), ("timeout", "extension_timeout", None, True)),
         (NoResponders("no service"), ("error", "extension_unavailable", None, True)),
         (BrokerUnavailable("lost"), ("error", "extension_unavailable", None, False)),
-        (Poison("a request too large for the server"), ("error", "extension_error", "request", False)),
+        (
+            Poison("a request too large for the server"),
+            ("error", "extension_error", "request", False),
+        ),
         (b"garbage", ("error", "extension_error", "answer", True)),
         (b'{"output": "x", "provider_id": "other"}', ("error", "extension_error", "answer", True)),
-        (Piece(b"", {"Nats-Service-Error-Code": "422"}), ("error", "extension_error", "request", False)),
-        (Piece(b"", {"Nats-Service-Error-Code": "404"}), ("error", "extension_error", "service", True)),
-        (Piece(b"", {"Nats-Service-Error-Code": "404", "Router-Fault": "request"}), ("error", "extension_error", "request", False)),
-        (Piece(b"", {"Nats-Service-Error-Code": "429"}), ("error", "extension_error", "rate_limit", False)),
-        (b'{"done": true, "metadata": {"status": "error", "fault": "rate_limit"}}', ("error", "extension_error", "rate_limit", False)),
-        (Piece(b"", {"Nats-Service-Error-Code": "503"}), ("error", "extension_error", "service", True)),
-        (Piece(b"", {"Nats-Service-Error": "no number"}), ("error", "extension_error", "service", True)),
-        (b'{"done": true, "metadata": {"status": "error", "error_code": "boom"}}', ("error", "extension_error", "service", True)),
+        (
+            Piece(b"", {"Nats-Service-Error-Code": "422"}),
+            ("error", "extension_error", "request", False),
+        ),
+        (
+            Piece(b"", {"Nats-Service-Error-Code": "404"}),
+            ("error", "extension_error", "service", True),
+        ),
+        (
+            Piece(b"", {"Nats-Service-Error-Code": "404", "Router-Fault": "request"}),
+            ("error", "extension_error", "request", False),
+        ),
+        (
+            Piece(b"", {"Nats-Service-Error-Code": "429"}),
+            ("error", "extension_error", "rate_limit", False),
+        ),
+        (
+            b'{"done": true, "metadata": {"status": "error", "fault": "rate_limit"}}',
+            ("error", "extension_error", "rate_limit", False),
+        ),
+        (
+            Piece(b"", {"Nats-Service-Error-Code": "503"}),
+            ("error", "extension_error", "service", True),
+        ),
+        (
+            Piece(b"", {"Nats-Service-Error": "no number"}),
+            ("error", "extension_error", "service", True),
+        ),
+        (
+            b'{"done": true, "metadata": {"status": "error", "error_code": "boom"}}',
+            ("error", "extension_error", "service", True),
+        ),
         (StreamOverrun("8 MiB behind"), ("error", "stream_overrun", None, False)),
-        (b'{"done": true, "metadata": {"status": "error", "fault": "request"}}', ("error", "extension_error", "request", False)),
+        (
+            b'{"done": true, "metadata": {"status": "error", "fault": "request"}}',
+            ("error", "extension_error", "request", False),
+        ),
     ],
 )
 async def test_a_stream_that_fails_ends_with_a_chunk_that_says_whose_fault_it_was(
@@ -96,7 +153,12 @@ async def test_a_stream_that_fails_ends_with_a_chunk_that_says_whose_fault_it_wa
     last = chunks[-1]
     assert failure is not None
     assert (last.done, last.metadata["chunks"]) == (True, "2")
-    assert (last.metadata["status"], last.metadata["error_code"], last.metadata.get("fault"), failure.is_callees) == told
+    assert (
+        last.metadata["status"],
+        last.metadata["error_code"],
+        last.metadata.get("fault"),
+        failure.is_callees,
+    ) == told
 
 
 @pytest.mark.parametrize("done", [b"false", b"true"])
@@ -113,7 +175,11 @@ async def test_a_piece_that_cannot_be_sent_ends_the_stream_and_is_not_counted(do
     )
     assert failure is not None
     assert [(chunk.data, chunk.done) for chunk in chunks] == [("a", False), ("", True)]
-    assert (chunks[-1].metadata["error_code"], chunks[-1].metadata["chunks"], failure.is_callees) == ("extension_error", "2", False)
+    assert (
+        chunks[-1].metadata["error_code"],
+        chunks[-1].metadata["chunks"],
+        failure.is_callees,
+    ) == ("extension_error", "2", False)
 
 
 @pytest.mark.parametrize(
@@ -136,13 +202,28 @@ async def test_a_stream_that_fails_before_its_first_piece_says_whether_it_was_as
     assert failure.was_sent == is_sent
 
 
-async def test_a_stream_whose_budget_is_spent_ends_with_a_chunk_that_says_so_and_what_was_passed_on_is_counted() -> None:
-    spent = InvocationRefused("budget_exceeded", "no room", {"budget": "month", "left": "0"}, was_sent=True)
+async def test_a_stream_whose_budget_is_spent_ends_with_a_chunk_that_says_so_and_what_was_passed_on_is_counted() -> (
+    None
+):
+    spent = InvocationRefused(
+        "budget_exceeded", "no room", {"budget": "month", "left": "0"}, was_sent=True
+    )
     ledger = KeptLedger(most=1, spent=spent)
-    chunks, failure = await relayed(*[b'{"data": "%d", "done": false}' % number for number in range(5)], ledger=ledger)
-    assert [(chunk.data, chunk.done) for chunk in chunks] == [("0", False), ("1", False), ("", True)]
+    chunks, failure = await relayed(
+        *[b'{"data": "%d", "done": false}' % number for number in range(5)], ledger=ledger
+    )
+    assert [(chunk.data, chunk.done) for chunk in chunks] == [
+        ("0", False),
+        ("1", False),
+        ("", True),
+    ]
     assert ledger.taken == ["0", "1"]
     last = chunks[-1].metadata
-    assert (last["status"], last["error_code"], last["budget"], last["left"]) == ("error", "budget_exceeded", "month", "0")
+    assert (last["status"], last["error_code"], last["budget"], last["left"]) == (
+        "error",
+        "budget_exceeded",
+        "month",
+        "0",
+    )
     assert failure is not None
     assert (failure.is_callees, failure.is_answer, failure.was_sent) == (False, False, True)

@@ -1,4 +1,6 @@
-"""Slots of pipelines: which share a tenant gets, in which order waiting requests are served, and what a cancelled one leaves behind."""
+"""Slots of pipelines: which share a tenant gets, in which order waiting requests are served, and
+what a cancelled one leaves behind.
+"""
 
 import asyncio
 
@@ -9,7 +11,9 @@ def taken(slots: PipelineSlots, tenant: str, most: int = 1000) -> int:
     return sum(slots.try_acquire(tenant) for _ in range(most))
 
 
-async def waiting(slots: PipelineSlots, tenant: str, count: int = 1, size: int = 0) -> list[asyncio.Task[None]]:
+async def waiting(
+    slots: PipelineSlots, tenant: str, count: int = 1, size: int = 0
+) -> list[asyncio.Task[None]]:
     turns = [slots.enqueue(tenant, size) for _ in range(count)]
     tasks = [asyncio.create_task(slots.wait(tenant, turn)) for turn in turns if turn is not None]
     await asyncio.sleep(0)
@@ -32,7 +36,11 @@ async def test_free_slots_go_to_waiting_tenants_one_by_one_not_to_the_one_that_w
     slots = PipelineSlots(4)
     assert (taken(slots, "a"), taken(slots, "b")) == (2, 1)  # one stays free for the next tenant
     many, few = await waiting(slots, "a", 3), await waiting(slots, "b", 1)
-    for served in ([True, False, False, False], [True, False, False, True], [True, True, False, True]):
+    for served in (
+        [True, False, False, False],
+        [True, False, False, True],
+        [True, True, False, True],
+    ):
         slots.release("a")
         await asyncio.sleep(0)
         assert [task.done() for task in (*many, *few)] == served
@@ -57,7 +65,9 @@ async def test_the_queue_is_shared_by_places_and_by_bytes() -> None:
     assert slots.enqueue("b", 60) is not None
 
 
-async def test_what_goes_first_waits_in_the_place_of_the_newest_other_of_its_tenant_and_gets_the_next_slot() -> None:
+async def test_what_goes_first_waits_in_the_place_of_the_newest_other_of_its_tenant_and_gets_the_next_slot() -> (
+    None
+):
     slots = PipelineSlots(2, 8)
     assert slots.try_acquire("a")
     others = await waiting(slots, "a", 4)

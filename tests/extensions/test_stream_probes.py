@@ -1,4 +1,6 @@
-"""Streams of a provider whose breaker is half open: the first good piece is what a probe waits for, not the end of the stream."""
+"""Streams of a provider whose breaker is half open: the first good piece is what a probe waits for,
+not the end of the stream.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -18,7 +20,12 @@ from tests.support.providers import NoLimits
 from tests.support.waiting import until
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")
-ENTRY = {"id": "echo", "type": "provider", "subject": "beamline.provider.echo.v1", "timeout_ms": 5_000}
+ENTRY = {
+    "id": "echo",
+    "type": "provider",
+    "subject": "beamline.provider.echo.v1",
+    "timeout_ms": 5_000,
+}
 PIECE, LAST = b'{"data": "1", "done": false}', b'{"data": "2", "done": true}'
 FAILED = b'{"done": true, "metadata": {"status": "error", "error_code": "boom"}}'
 FAILURES, OPEN_S, PROBES = 5, 60.0, 3  # of an extension's breaker
@@ -96,7 +103,12 @@ class Streams:
 
     @asynccontextmanager
     async def _open(
-        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float, on_unread: object
+        self,
+        subject: str,
+        data: bytes,
+        headers: Mapping[str, str],
+        silence_s: float,
+        on_unread: object,
     ) -> AsyncIterator[AsyncIterator[Piece]]:
         one = self._opening.pop()
         one.is_open = True
@@ -122,7 +134,9 @@ async def test_long_streams_that_begin_well_open_their_provider_to_all(streams: 
     assert [one.task.done() for one in long] == [False] * PROBES
 
 
-async def test_one_probe_after_the_other_takes_a_place_until_its_first_piece(streams: Streams) -> None:
+async def test_one_probe_after_the_other_takes_a_place_until_its_first_piece(
+    streams: Streams,
+) -> None:
     await streams.become_half_open()
     silent = [await streams.begin() for _ in range(PROBES)]
     assert (await streams.begin()).code == "extension_unavailable"
@@ -131,7 +145,9 @@ async def test_one_probe_after_the_other_takes_a_place_until_its_first_piece(str
     assert (streams.state, (await streams.begin()).code) == ("half_open", None)
 
 
-async def test_a_probe_that_hears_nothing_holds_its_place_for_the_time_of_a_piece(streams: Streams) -> None:
+async def test_a_probe_that_hears_nothing_holds_its_place_for_the_time_of_a_piece(
+    streams: Streams,
+) -> None:
     await streams.become_half_open()
     for _ in range(PROBES):
         await streams.begin()
@@ -139,7 +155,9 @@ async def test_a_probe_that_hears_nothing_holds_its_place_for_the_time_of_a_piec
     assert (await streams.begin()).code is None
 
 
-async def test_a_stream_that_begins_well_and_fails_opens_a_half_open_breaker_again(streams: Streams) -> None:
+async def test_a_stream_that_begins_well_and_fails_opens_a_half_open_breaker_again(
+    streams: Streams,
+) -> None:
     await streams.become_half_open()
     one = await streams.begin(PIECE)
     assert streams.state == "half_open"
@@ -153,7 +171,9 @@ async def test_streams_that_begin_well_and_fail_open_a_closed_breaker(streams: S
     assert streams.state == "open"
 
 
-async def test_a_failure_of_a_probe_that_began_before_another_opening_is_not_counted(streams: Streams) -> None:
+async def test_a_failure_of_a_probe_that_began_before_another_opening_is_not_counted(
+    streams: Streams,
+) -> None:
     await streams.become_half_open()
     first, second = await streams.begin(PIECE), await streams.begin()
     streams.now += 1
@@ -168,10 +188,15 @@ async def test_a_failure_of_a_probe_that_began_before_another_opening_is_not_cou
 
 
 @pytest.mark.parametrize(("last", "counts"), [(LAST, (1, 0)), (FAILED, (0, 1))])
-async def test_health_counts_a_probe_once_at_its_end(streams: Streams, last: bytes, counts: tuple[int, int]) -> None:
+async def test_health_counts_a_probe_once_at_its_end(
+    streams: Streams, last: bytes, counts: tuple[int, int]
+) -> None:
     await streams.become_half_open()
     one = await streams.begin(PIECE)
     before = streams.health.figures("echo")
     await streams.send(one, last)
     after = streams.health.figures("echo")
-    assert (after.success_count - before.success_count, after.failure_count - before.failure_count) == counts
+    assert (
+        after.success_count - before.success_count,
+        after.failure_count - before.failure_count,
+    ) == counts

@@ -1,4 +1,5 @@
-"""`python -m tests.faults`: the circle under faults for some minutes, then the ledger. `make faults` runs it.
+"""`python -m tests.faults`: the circle under faults for some minutes, then the ledger. `make
+faults` runs it.
 
 With `--cluster 3` it is another command: `cluster/command`.
 
@@ -31,7 +32,8 @@ from tests.faults.report import Report, page
 from tests.faults.stage import REAL, Cast, Stage, on_stage
 
 HASTY = "tests.faults.hasty_router"
-BYTES_A_REQUEST = 8_000  # of all streams and buckets; the store's limit leaves room for twice as much
+# of all streams and buckets; the store's limit leaves room for twice as much
+BYTES_A_REQUEST = 8_000
 
 
 class Given(Struct, frozen=True):
@@ -52,12 +54,16 @@ async def run(given: Given) -> Report:
     limit = int(64 * 1024 * 1024 + 2 * given.minutes * 60 * given.rate * BYTES_A_REQUEST)
     async with on_stage(replace(given.cast, store_limit=limit), Stage) as stage:
         client = await stage.client()
-        load = Load(Clients([client]), stage.settings, rate=given.rate, seed=given.seed, policy=given.policy)
+        load = Load(
+            Clients([client]), stage.settings, rate=given.rate, seed=given.seed, policy=given.policy
+        )
         try:
             await load.begin()
             await asyncio.sleep(given.lead_s)
             plan = Plan(given.seed, given.kinds, given.calm_s)
-            happened = await inject(stage, client, plan, seconds=given.minutes * 60, told=_Progress(load))
+            happened = await inject(
+                stage, client, plan, seconds=given.minutes * 60, told=_Progress(load)
+            )
             await asyncio.sleep(given.lead_s)
             load.end_asking()
             print("quiescing", file=sys.stderr, flush=True)
@@ -70,7 +76,18 @@ async def run(given: Given) -> Report:
     found = recovery.lines(happened, load.asked, load.metered_at, balance)
     deaths = {child.name: child.deaths for child in stage.children}
     starts = sorted(seconds for child in stage.children for seconds in child.starts_s)
-    return Report(given.seed, given.minutes, given.rate, is_quiet, happened, each, found, balance, deaths, starts)
+    return Report(
+        given.seed,
+        given.minutes,
+        given.rate,
+        is_quiet,
+        happened,
+        each,
+        found,
+        balance,
+        deaths,
+        starts,
+    )
 
 
 class _Progress:
@@ -82,9 +99,15 @@ class _Progress:
 
     def __call__(self, fault: Happened) -> None:
         load = self._load
-        told = f"asked {len(load.asked)}, waiting {len(load.waiting)}, metered {len(load.metered_at)}"
+        told = (
+            f"asked {len(load.asked)}, waiting {len(load.waiting)}, metered {len(load.metered_at)}"
+        )
         lasted = f"{fault.kind} for {fault.ended - fault.began:.1f} s"
-        print(f"[{time.monotonic() - self._began:4.0f} s] {lasted:34} {told}", file=sys.stderr, flush=True)
+        print(
+            f"[{time.monotonic() - self._began:4.0f} s] {lasted:34} {told}",
+            file=sys.stderr,
+            flush=True,
+        )
 
 
 def main() -> int:
@@ -92,7 +115,9 @@ def main() -> int:
         return cluster.main(sys.argv[1:])
     told = _arguments()
     kinds = tuple(kind for kind in KINDS if not told.only or kind.name in told.only)
-    given = Given(told.minutes, told.seed, told.rate, kinds, Cast(router=HASTY if told.hasty else REAL))
+    given = Given(
+        told.minutes, told.seed, told.rate, kinds, Cast(router=HASTY if told.hasty else REAL)
+    )
     report = run_until_told(run(given))
     if report is None:
         return INTERRUPTED
@@ -107,16 +132,45 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults",
-        description=__doc__.partition("\n")[0],
-        epilog="example:  python -m tests.faults --minutes 1 --seed 7 --only 'server killed' --only 'store full'",
+        description=__doc__.partition("\n\n")[0],
+        epilog=(
+            "example:  python -m tests.faults --minutes 1 --seed 7 --only 'server killed' "
+            "--only 'store full'"
+        ),
     )
-    parser.add_argument("--minutes", type=float, default=5.0, help="of faults (default 5: each kind two or three times)")
-    parser.add_argument("--seed", type=int, default=7, help="of the plan and the load: the same seed, the same faults in the same order")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=5.0,
+        help="of faults (default 5: each kind two or three times)",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=7,
+        help="of the plan and the load: the same seed, the same faults in the same order",
+    )
     parser.add_argument("--rate", type=float, default=40.0, help="requests a second (default 40)")
-    parser.add_argument("--only", action="append", choices=[kind.name for kind in KINDS], metavar="FAULT", help="of these kinds alone")
-    parser.add_argument("--cluster", metavar="3", help="three servers and their faults; --cluster 3 --help tells its options")
-    parser.add_argument("--hasty", action="store_true", help="the control: routers that acknowledge before they store; must not be clean")
-    parser.add_argument("--json", action="store_true", help="the whole report as JSON on standard output")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[kind.name for kind in KINDS],
+        metavar="FAULT",
+        help="of these kinds alone",
+    )
+    parser.add_argument(
+        "--cluster",
+        metavar="3",
+        help="three servers and their faults; --cluster 3 --help tells its options",
+    )
+    parser.add_argument(
+        "--hasty",
+        action="store_true",
+        help="the control: routers that acknowledge before they store; must not be clean",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="the whole report as JSON on standard output"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the tables in this file")
     return parser.parse_args()
 

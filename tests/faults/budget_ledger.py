@@ -1,4 +1,6 @@
-"""What a run of budgets must balance: settled is the sum of the usage events, little is overspent, and nothing stays reserved."""
+"""What a run of budgets must balance: settled is the sum of the usage events, little is overspent,
+and nothing stays reserved.
+"""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -35,12 +37,39 @@ class BudgetRow(Struct, frozen=True):
         return is_exact and self.reserved == 0 and self.overspent <= self.bound
 
     def cells(self) -> tuple[str, ...]:
-        money = (self.amount, self.settled, self.settled - self.events_cost, self.overspent, self.bound, self.reserved)
+        money = (
+            self.amount,
+            self.settled,
+            self.settled - self.events_cost,
+            self.overspent,
+            self.bound,
+            self.reserved,
+        )
         amount, settled, difference, overspent, bound, reserved = map(format_nanos, money)
-        return (self.budget, amount, settled, str(self.settled_events), str(self.events), difference, overspent, bound, reserved)
+        return (
+            self.budget,
+            amount,
+            settled,
+            str(self.settled_events),
+            str(self.events),
+            difference,
+            overspent,
+            bound,
+            reserved,
+        )
 
 
-COLUMNS = ("budget", "amount", "settled", "events settled", "events stored", "difference", "overspent", "a slice each", "reserved")
+COLUMNS = (
+    "budget",
+    "amount",
+    "settled",
+    "events settled",
+    "events stored",
+    "difference",
+    "overspent",
+    "a slice each",
+    "reserved",
+)
 
 
 class _Booked(Struct, frozen=True):
@@ -54,10 +83,15 @@ class _Booked(Struct, frozen=True):
     def is_of(self, one: Shown) -> bool:
         if self.budget is not None:
             return self.budget == one["budget"]
-        return one.get("provider") in (None, self.provider_id) and one.get("policy") in (None, self.policy_id)
+        return one.get("provider") in (None, self.provider_id) and one.get("policy") in (
+            None,
+            self.policy_id,
+        )
 
 
-def balance_budgets(shown: Sequence[Shown], stored: Sequence[Event], instances: int, slice_percent: Decimal) -> list[BudgetRow]:
+def balance_budgets(
+    shown: Sequence[Shown], stored: Sequence[Event], instances: int, slice_percent: Decimal
+) -> list[BudgetRow]:
     """A row for each budget of one tenant, whose events all are in its present window."""
     booked: dict[str, _Booked] = {}
     for data, headers in stored:
@@ -65,13 +99,19 @@ def balance_budgets(shown: Sequence[Shown], stored: Sequence[Event], instances: 
         assert cost is not None
         assert cost.is_correlated, "every result of the run has its assignment"
         policy_id = reservation.policy_id if reservation is not None else None
-        booked.setdefault(cost.event_id, _Booked(cost.provider_id, policy_id, cost.nanos, cost.budget))
+        booked.setdefault(
+            cost.event_id, _Booked(cost.provider_id, policy_id, cost.nanos, cost.budget)
+        )
     return [_balance(one, list(booked.values()), instances, slice_percent) for one in shown]
 
 
-def _balance(one: Shown, booked: Sequence[_Booked], instances: int, slice_percent: Decimal) -> BudgetRow:
+def _balance(
+    one: Shown, booked: Sequence[_Booked], instances: int, slice_percent: Decimal
+) -> BudgetRow:
     mine = [event.nanos for event in booked if event.is_of(one)]
-    amount, settled, reserved = (int(Decimal(str(one[name])) * NANOS) for name in ("amount", "settled", "reserved"))
+    amount, settled, reserved = (
+        int(Decimal(str(one[name])) * NANOS) for name in ("amount", "settled", "reserved")
+    )
     return BudgetRow(
         budget=str(one["budget"]),
         amount=amount,

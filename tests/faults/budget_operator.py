@@ -1,4 +1,6 @@
-"""An operator who books credits by commands that are killed, and runs each again with its --id until it says that it is booked."""
+"""An operator who books credits by commands that are killed, and runs each again with its --id
+until it says that it is booked.
+"""
 
 import asyncio
 import json
@@ -69,10 +71,15 @@ class BudgetOperator:
             state = (await client.jsm().stream_info(self._stage.settings.streams.usage.name)).state
             if state.messages < LEAST_EVENTS:
                 return []
-            stored = [await client.jsm().get_msg(self._stage.settings.streams.usage.name, n) for n in range(1, LEAST_EVENTS + 1)]
+            stored = [
+                await client.jsm().get_msg(self._stage.settings.streams.usage.name, n)
+                for n in range(1, LEAST_EVENTS + 1)
+            ]
         finally:
             await client.close()
-        return [event for one in stored if "adjustment" not in (event := json.loads(one.data or b"{}"))]
+        return [
+            event for one in stored if "adjustment" not in (event := json.loads(one.data or b"{}"))
+        ]
 
     def _choose(self, events: Sequence[dict[str, Any]], number: int) -> Credit:
         """In turn: one bill, a period's bills, a budget alone."""
@@ -83,10 +90,18 @@ class BudgetOperator:
         event = self._dice.choice(events)
         if number % 3 == 1:
             day = f"{datetime.now(UTC):%Y-%m-%d}"
-            where = ("--period", day, "--provider", event["provider_id"], "--policy", self._dice.choice(("default", "cheap")))
+            where = (
+                "--period",
+                day,
+                "--provider",
+                event["provider_id"],
+                "--policy",
+                self._dice.choice(("default", "cheap")),
+            )
         else:
             where = ("--assignment", event["assignment_id"])
-            shared = ("--amount", "-0.000001", *shared[2:])  # one bill may be credited often, and stays above 0
+            # one bill may be credited often, and stays above 0
+            shared = ("--amount", "-0.000001", *shared[2:])
         return Credit(("usage", "adjust", "--tenant", "acme", *where, *shared), f"credit-{number}")
 
     async def _book(self, credit: Credit) -> int:
@@ -102,10 +117,15 @@ class BudgetOperator:
         """Killed after the event is stored, or at some time; or not, at the last run."""
         at_event = not is_last and self._dice.random() < 0.5
         environ = clean_environment({"CRASHPOINT": "adjustment_stored"} if at_event else None)
-        words = ("nice", *COMMAND, *credit.words, "--json", "--nats-url", self._stage.url)  # results come before credits
-        process = await asyncio.create_subprocess_exec(*words, env=environ, stdout=DEVNULL, stderr=PIPE)
+        # results come before credits
+        words = ("nice", *COMMAND, *credit.words, "--json", "--nats-url", self._stage.url)
+        process = await asyncio.create_subprocess_exec(
+            *words, env=environ, stdout=DEVNULL, stderr=PIPE
+        )
         try:
-            async with asyncio.timeout(None if is_last or at_event else self._dice.uniform(*KILLED_WITHIN_S)):
+            async with asyncio.timeout(
+                None if is_last or at_event else self._dice.uniform(*KILLED_WITHIN_S)
+            ):
                 _, said = await process.communicate()
         except TimeoutError:
             with suppress(ProcessLookupError):  # it ended meanwhile
@@ -118,9 +138,18 @@ class BudgetOperator:
 async def audit_credits(stage: Stage, credits_: Sequence[Credit]) -> bool:
     """Whether each of them has left one event in the stream, and one audit event."""
     client = await stage.client()
-    stored = [orjson.loads(data) for _, data, _ in await read_stream(client, stage.settings.streams.usage.name)]
+    stored = [
+        orjson.loads(data)
+        for _, data, _ in await read_stream(client, stage.settings.streams.usage.name)
+    ]
     await client.close()
     booked = [event["event_id"] for event in stored if "adjustment" in event]
-    audited = (await asyncio.to_thread(call_command, "audit", "--what", "adjust", "--json", "--nats-url", stage.url)).lines
+    audited = (
+        await asyncio.to_thread(
+            call_command, "audit", "--what", "adjust", "--json", "--nats-url", stage.url
+        )
+    ).lines
     names = Counter(one["after"]["id"] for one in audited)
-    return len(booked) == len(set(booked)) == len(credits_) and names == Counter(one.command_id for one in credits_)
+    return len(booked) == len(set(booked)) == len(credits_) and names == Counter(
+        one.command_id for one in credits_
+    )

@@ -1,5 +1,5 @@
-"""`python -m tests.faults.budget_run > bench/results/budgets.md`: four routers share budgets and are killed, and so are the
-commands that adjust bills and budgets; the ledger.
+"""`python -m tests.faults.budget_run > bench/results/budgets.md`: four routers share budgets and
+are killed, and so are the commands that adjust bills and budgets; the ledger.
 
 Exit status: 0 clean, 1 not.
 """
@@ -61,8 +61,12 @@ async def run(given: BudgetRun) -> BudgetReport:
         whole = Decimal(given.requests) / 100
         await stage.command("put", "acme", "--amount", str(whole * 8 / 10), "--window", "month")
         downgrade = ("--policy", "default", "--then", "downgrade:cheap")
-        await stage.command("put", "acme", "--amount", str(whole * 4 / 10), "--window", "month", *downgrade)
-        await stage.command("put", "acme", "--amount", str(whole * 2), "--window", "month", "--provider", "b")
+        await stage.command(
+            "put", "acme", "--amount", str(whole * 4 / 10), "--window", "month", *downgrade
+        )
+        await stage.command(
+            "put", "acme", "--amount", str(whole * 2), "--window", "month", "--provider", "b"
+        )
         client, faults, began = await stage.client(), Counter[str](), time.monotonic()
         operator = BudgetOperator(stage, Random(given.seed + 1))
         killing = asyncio.create_task(kill_often(stage, Random(given.seed), given.pause_s, faults))
@@ -74,11 +78,22 @@ async def run(given: BudgetRun) -> BudgetReport:
             await operator.finish()
         seconds = time.monotonic() - began
         shown = await _wait_until_quiet(stage, operator)
-        events = [(data, headers) for _, data, headers in await read_stream(client, stage.settings.streams.usage.name)]
+        events = [
+            (data, headers)
+            for _, data, headers in await read_stream(client, stage.settings.streams.usage.name)
+        ]
         await client.close()
         rows = balance_budgets(shown, events, given.instances, SLICE_PERCENT)
         is_audited = await audit_credits(stage, operator.credits)
-        return BudgetReport(answers, faults, rows, seconds, await compare_with_silver(stage), len(operator.credits), is_audited)
+        return BudgetReport(
+            answers,
+            faults,
+            rows,
+            seconds,
+            await compare_with_silver(stage),
+            len(operator.credits),
+            is_audited,
+        )
 
 
 async def _wait_until_quiet(stage: BudgetStage, operator: BudgetOperator) -> list[Json]:
@@ -87,7 +102,9 @@ async def _wait_until_quiet(stage: BudgetStage, operator: BudgetOperator) -> lis
 
     async def is_quiet() -> bool:
         shown[:] = await stage.command("list")
-        return await _is_metered(stage, shown, operator) and all(one["reserved"] == "0" for one in shown)
+        return await _is_metered(stage, shown, operator) and all(
+            one["reserved"] == "0" for one in shown
+        )
 
     await until(is_quiet, within_s=SETTLED_S, what="nothing is reserved")
     return shown
@@ -96,9 +113,13 @@ async def _wait_until_quiet(stage: BudgetStage, operator: BudgetOperator) -> lis
 async def _is_metered(stage: BudgetStage, shown: list[Json], operator: BudgetOperator) -> bool:
     client = await stage.client()
     streams = stage.settings.streams
-    assigned, used = [(await client.jsm().stream_info(one.name)).state.messages for one in (streams.assignments, streams.usage)]
+    assigned, used = [
+        (await client.jsm().stream_info(one.name)).state.messages
+        for one in (streams.assignments, streams.usage)
+    ]
     await client.close()
-    settled = max(int(one["events"]) for one in shown)  # of the budget of all: not those that name another budget
+    # of the budget of all: not those that name another budget
+    settled = max(int(one["events"]) for one in shown)
     return used == assigned + len(operator.credits) == settled + operator.count_of_a_budget()
 
 

@@ -1,4 +1,6 @@
-"""The usage stream of a run, taken into a lake on this disk, and `router usage reconcile` over both: settled = silver."""
+"""The usage stream of a run, taken into a lake on this disk, and `router usage reconcile` over
+both: settled = silver.
+"""
 
 import asyncio
 from pathlib import Path
@@ -23,21 +25,36 @@ class SilverReport(Struct, frozen=True):
 
     def is_right(self, budgets: int) -> bool:
         """Every budget was compared, and neither these nor the rest differ."""
-        is_compared = (self.checks.get(BUDGETS_CHECK), self.budgets, self.left_out) == ("ok", budgets, 0)
+        is_compared = (self.checks.get(BUDGETS_CHECK), self.budgets, self.left_out) == (
+            "ok",
+            budgets,
+            0,
+        )
         return is_compared and "differs" not in self.checks.values()
 
 
 async def compare_with_silver(stage: Stage) -> SilverReport:
     """Spark runs as it does for a user: `router usage ingest`, then `router usage reconcile`."""
-    options = ("--warehouse", str(stage.home / "warehouse"), "--nats-url", stage.url, "--master", MASTER)
+    options = (
+        "--warehouse",
+        str(stage.home / "warehouse"),
+        "--nats-url",
+        stage.url,
+        "--master",
+        MASTER,
+    )
     return await asyncio.to_thread(_compare, stage.home, options)
 
 
 def _compare(home: Path, options: tuple[str, ...]) -> SilverReport:
-    ingested = router("usage", "ingest", *options, "--checkpoint", str(home / "checkpoint"), within_s=WITHIN_S)
+    ingested = router(
+        "usage", "ingest", *options, "--checkpoint", str(home / "checkpoint"), within_s=WITHIN_S
+    )
     assert ingested.status == 0, ingested.err
     found = router("usage", "reconcile", *options, "--json", within_s=WITHIN_S)
     checks = {one["name"]: one for one in found.json["checks"]}
     settled = checks[BUDGETS_CHECK]
     verdicts = {name: one["verdict"] for name, one in checks.items()}
-    return SilverReport(verdicts, settled.get("budgets", 0), settled.get("left_out", 0), settled["says"])
+    return SilverReport(
+        verdicts, settled.get("budgets", 0), settled.get("left_out", 0), settled["says"]
+    )

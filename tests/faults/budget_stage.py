@@ -1,4 +1,6 @@
-"""Routers with budgets and wrong clocks that are killed, requests, and a provider in this process with costs by request id."""
+"""Routers with budgets and wrong clocks that are killed, requests, and a provider in this process
+with costs by request id.
+"""
 
 import asyncio
 import json
@@ -15,7 +17,8 @@ from tests.support.budgets import serve_assignments, write_policies
 from tests.support.cli import call_command
 from tests.support.stories import Json, a_request, ask
 
-RESERVATION_MS = 20_000  # longer than results take on a busy machine: what comes later may be overspent
+# longer than results take on a busy machine: what comes later may be overspent
+RESERVATION_MS = 20_000
 IN_FLIGHT = 48
 PATIENCE_S = 8.0  # then it is asked again, as a client does: an answer may die with its router
 TRIES = 20
@@ -24,17 +27,26 @@ TRIES = 20
 class BudgetStage(Stage):
     """Policies by two providers, short reservations."""
 
-    async def _child(self, name: str, command: tuple[str, ...], announces: str, **more: object) -> Child:
+    async def _child(
+        self, name: str, command: tuple[str, ...], announces: str, **more: object
+    ) -> Child:
         policies = self.home / "policies"
         if not policies.exists():
             policies.mkdir()
             write_policies(policies)
-        own = {"policies.dir": policies, "budgets.reservation_ms": RESERVATION_MS, "decide.max_attempts": 20, "results.max_attempts": 20}
+        own = {
+            "policies.dir": policies,
+            "budgets.reservation_ms": RESERVATION_MS,
+            "decide.max_attempts": 20,
+            "results.max_attempts": 20,
+        }
         return await super()._child(name, command, announces, **own, **more)
 
     async def command(self, *words: str) -> list[Json]:
         """What `router budget …` prints."""
-        ended = await asyncio.to_thread(call_command, "budget", *words, "--json", "--nats-url", self.url)
+        ended = await asyncio.to_thread(
+            call_command, "budget", *words, "--json", "--nats-url", self.url
+        )
         assert ended.status == 0, ended.err
         return [json.loads(line) for line in ended.out.splitlines()]
 
@@ -44,7 +56,9 @@ def cost_of(assignment: Json) -> float:
     return (5 + crc32(assignment["request_id"].encode()) % 11) / 1000
 
 
-async def ask_all(stage: Stage, client: Client, requests: int, faults: Counter[str]) -> Counter[str]:
+async def ask_all(
+    stage: Stage, client: Client, requests: int, faults: Counter[str]
+) -> Counter[str]:
     """How many were decided, downgraded, denied, or answered otherwise."""
     answers: Counter[str] = Counter()
     await serve_assignments(client, stage.settings, cost_of)
@@ -74,8 +88,12 @@ def _kind_of(answer: Json) -> str:
     return "downgraded" if "downgraded_by" in answer["decision"]["metadata"] else "decided"
 
 
-async def kill_often(stage: Stage, dice: Random, pause_s: tuple[float, float], done: Counter[str]) -> None:
-    """Until cancelled: kill -9 of one router, which starts again; a clock that is five minutes off, or right again."""
+async def kill_often(
+    stage: Stage, dice: Random, pause_s: tuple[float, float], done: Counter[str]
+) -> None:
+    """Until cancelled: kill -9 of one router, which starts again; a clock that is five minutes off,
+    or right again.
+    """
     while True:
         await asyncio.sleep(dice.uniform(*pause_s))
         router = dice.choice(stage.routers)

@@ -1,4 +1,6 @@
-"""One part of the stage as a child process: started, killed, paused, started again; what it says is kept in a file."""
+"""One part of the stage as a child process: started, killed, paused, started again; what it says is
+kept in a file.
+"""
 
 import asyncio
 import contextlib
@@ -19,9 +21,18 @@ STEP = {float(seconds): number for number, seconds in OFFSETS_S.items()}
 
 
 class Child:
-    """`python -m MODULE ARGUMENTS`, ready when it prints the line `announces`; if that is empty, a line without an event."""
+    """`python -m MODULE ARGUMENTS`, ready when it prints the line `announces`; if that is empty, a
+    line without an event.
+    """
 
-    def __init__(self, name: str, command: tuple[str, ...], announces: str, environ: Mapping[str, str], home: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: tuple[str, ...],
+        announces: str,
+        environ: Mapping[str, str],
+        home: Path,
+    ) -> None:
         self.name = name
         self._command = command
         self._announces = announces
@@ -46,7 +57,9 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def revive(self) -> str | None:
-        """Start it again if it ended by itself, as its supervisor would; the last that it said, None if it had not."""
+        """Start it again if it ended by itself, as its supervisor would; the last that it said,
+        None if it had not.
+        """
         if not self._should_run or self.is_running:
             return None
         words = self.last_words()
@@ -61,7 +74,11 @@ class Child:
         self._from = self._said.stat().st_size if self._said.exists() else 0
         with self._said.open("ab") as said, self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", *self._command], env=self._environ, stdout=said, stderr=log, start_new_session=True
+                [sys.executable, "-m", *self._command],
+                env=self._environ,
+                stdout=said,
+                stderr=log,
+                start_new_session=True,
             )
 
     async def ready(self) -> dict[str, Any]:
@@ -111,7 +128,10 @@ class Child:
             self._process.send_signal(number)
 
     def _announcement(self) -> dict[str, Any] | None:
-        return next((line for line in self._lines(self._from) if line.get("event", "") == self._announces), None)
+        return next(
+            (line for line in self._lines(self._from) if line.get("event", "") == self._announces),
+            None,
+        )
 
     def _lines(self, start: int) -> Iterator[dict[str, Any]]:
         if not self._said.exists():

@@ -1,7 +1,9 @@
-"""The suite's own connections: one to each server. One to a healthy server publishes, all of them subscribe.
+"""The suite's own connections: one to each server. One to a healthy server publishes, all of them
+subscribe.
 
-A connection of the suite to a server that a fault stops would delay the load, and the run would measure nats-py.
-So `current` takes the healthy servers in turn, and an answer reaches the suite through any of them.
+A connection of the suite to a server that a fault stops would delay the load, and the run would
+measure nats-py. So `current` takes the healthy servers in turn, and an answer reaches the suite
+through any of them.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +21,9 @@ def _is_healthy(number: int) -> bool:
 class Clients:
     """`is_healthy`: whether the server with this number is free of faults."""
 
-    def __init__(self, each: Sequence[Client], is_healthy: Callable[[int], bool] = _is_healthy) -> None:
+    def __init__(
+        self, each: Sequence[Client], is_healthy: Callable[[int], bool] = _is_healthy
+    ) -> None:
         self._each = each
         self._is_healthy = is_healthy
         self._turn = 0
@@ -31,7 +35,11 @@ class Clients:
     def current(self) -> Client:
         """The next connection to a healthy server; if there is none, the next of all."""
         self._turn += 1
-        usable = [client for number, client in enumerate(self._each) if client.is_connected and self._is_healthy(number)]
+        usable = [
+            client
+            for number, client in enumerate(self._each)
+            if client.is_connected and self._is_healthy(number)
+        ]
         one_of = usable or self._each
         return one_of[self._turn % len(one_of)]
 

@@ -1,6 +1,8 @@
-"""The control, a router that does lose: it acknowledges and answers at once, and stores what came of it half a second later.
+"""The control, a router that does lose: it acknowledges and answers at once, and stores what came
+of it half a second later.
 
-`python -m tests.faults.hasty_router serve`, settings from the environment; all else is the real router.
+`python -m tests.faults.hasty_router serve`, settings from the environment; all else is the real
+router.
 """
 
 import asyncio
@@ -18,7 +20,9 @@ if __name__ == "__main__":
     def settle(self: Settler, pending: PendingSettlement) -> None:
         self._on_stored(pending, ())
         if effects := pending.settlement.effects:
-            asyncio.get_running_loop().call_later(LATER_S, self._publisher.publish, effects, lambda _: None)
+            asyncio.get_running_loop().call_later(
+                LATER_S, self._publisher.publish, effects, lambda _: None
+            )
 
     Settler.settle = settle  # type: ignore[method-assign]
     main()

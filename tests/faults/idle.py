@@ -1,8 +1,9 @@
 """What idle routers cost a server: python -m tests.faults.idle --instances 50 --seconds 60
 
-Processor time of the server, messages, and calls of its API, a second. All instances run in one process with a connection each for every
-role, as in processes of their own; none has a policy or a request. On a busy machine the server takes less, because it handles together
-what comes together: 3.7 % of a core at a load of 5, 1.8 % at one of 20, for the same fifty instances.
+Processor time of the server, messages, and calls of its API, a second. All instances run in one
+process with a connection each for every role, as in processes of their own; none has a policy or a
+request. On a busy machine the server takes less, because it handles together what comes together:
+3.7 % of a core at a load of 5, 1.8 % at one of 20, for the same fifty instances.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from tests.support.broker import Broker
 from tests.support.service import settings_for
 
 CALLS = "calls of the API"
-SETTLE_S = 45.0  # the first pulls have ended without a message, so that their successors are those of idle consumers
+# the first pulls have ended without a message, so that their successors are those of idle consumers
+SETTLE_S = 45.0
 
 
 class Usage(Struct, frozen=True):
@@ -67,7 +69,13 @@ async def measure(instances: int, seconds: float) -> Idle:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         broker.remove()
-    return Idle(instances, before, after, {kind: count / seconds for kind, count in counted.most_common()}, os.getloadavg())
+    return Idle(
+        instances,
+        before,
+        after,
+        {kind: count / seconds for kind, count in counted.most_common()},
+        os.getloadavg(),
+    )
 
 
 async def _start(broker: Broker) -> "asyncio.Task[None]":
@@ -90,10 +98,14 @@ def _read_usage(broker: Broker) -> Usage:
 def describe(idle: Idle) -> str:
     before, after = idle.before, idle.after
     seconds = after.at - before.at
-    received, sent = (after.received - before.received) / seconds, (after.sent - before.sent) / seconds
+    received, sent = (
+        (after.received - before.received) / seconds,
+        (after.sent - before.sent) / seconds,
+    )
     cpu = 100 * (after.cpu_s - before.cpu_s) / seconds
     return (
-        f"server {cpu:.2f} % of a core, received {received:.1f} and sent {sent:.1f} messages a second, "
+        f"server {cpu:.2f} % of a core, received {received:.1f} and sent {sent:.1f} "
+        "messages a second, "
         f"API calls {idle.calls:.2f} a second, load of the machine {idle.load[0]:.1f}"
     )
 
@@ -102,7 +114,10 @@ def render_page(idle: Idle, machine: dict[str, str]) -> str:
     lines = [
         "# What idle routers cost a server",
         "",
-        f"{idle.instances} routers without a policy and without a request, on one server. `{machine['command']}` wrote this.",
+        (
+            f"{idle.instances} routers without a policy and without a request, on one server. "
+            f"`{machine['command']}` wrote this."
+        ),
         "",
         *(f"* {name}: {value}" for name, value in machine.items() if name != "command"),
         "",
@@ -112,7 +127,10 @@ def render_page(idle: Idle, machine: dict[str, str]) -> str:
         "|---|---:|",
         *(f"| {kind} | {rate:.2f} |" for kind, rate in idle.kinds.items()),
         "",
-        "What each instance hears is counted once. Heartbeats are those of the watchers of buckets and of waiting pulls.",
+        (
+            "What each instance hears is counted once. Heartbeats are those of the watchers of "
+            "buckets and of waiting pulls."
+        ),
     ]
     return "\n".join(lines) + "\n"
 
@@ -143,12 +161,16 @@ def name_kind(subject: str, headers: dict[str, str]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.idle", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.idle", description=__doc__.partition("\n\n")[0]
+    )
     parser.add_argument("--instances", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     options = parser.parse_args()
-    command = f"python -m tests.faults.idle --instances {options.instances} --seconds {options.seconds:g}"
+    command = (
+        f"python -m tests.faults.idle --instances {options.instances} --seconds {options.seconds:g}"
+    )
     idle = asyncio.run(measure(options.instances, options.seconds))
     print(describe(idle))
     if options.write is not None:

@@ -1,4 +1,6 @@
-"""Faults in a seeded order: every kind once a round, a calm between two; what came when is written down."""
+"""Faults in a seeded order: every kind once a round, a calm between two; what came when is written
+down.
+"""
 
 import asyncio
 import math
@@ -31,13 +33,20 @@ class Planned(Struct, frozen=True):
     kind: Kind
     calm_s: float
     hold_s: float
-    is_patient: bool  # every process is ready again before it begins; else it may meet one that still starts
+    # every process is ready again before it begins; else it may meet one that still starts
+    is_patient: bool
 
 
 class Plan:
     """An endless row of faults; the same seed gives the same."""
 
-    def __init__(self, seed: int, kinds: Sequence[Kind] = KINDS, calm_s: tuple[float, float] = CALM_S, patient: float = PATIENT) -> None:
+    def __init__(
+        self,
+        seed: int,
+        kinds: Sequence[Kind] = KINDS,
+        calm_s: tuple[float, float] = CALM_S,
+        patient: float = PATIENT,
+    ) -> None:
         self.dice = Random(seed)
         self._patient = patient
         self._kinds = kinds
@@ -49,7 +58,12 @@ class Plan:
             self._round = self.dice.sample(self._kinds, len(self._kinds))
         kind = self._round.pop()
         is_patient = self.dice.random() < self._patient
-        return Planned(kind, self.dice.uniform(*self._calm_s), self.dice.uniform(kind.least_s, kind.most_s), is_patient)
+        return Planned(
+            kind,
+            self.dice.uniform(*self._calm_s),
+            self.dice.uniform(kind.least_s, kind.most_s),
+            is_patient,
+        )
 
 
 async def inject(

@@ -1,4 +1,6 @@
-"""What can go wrong, each from its beginning to its end: after it, all is as it was, but for what broke."""
+"""What can go wrong, each from its beginning to its end: after it, all is as it was, but for what
+broke.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -50,7 +52,8 @@ class Kind(NamedTuple):
 async def hold(scope: FaultScope, mend: Callable[[], None]) -> None:
     """It lasts, and is mended even when the run is cut off."""
     try:
-        await asyncio.sleep(scope.hold_s)  # the length of a fault is what the run varies: there is no condition to wait for
+        # the length of a fault is what the run varies: there is no condition to wait for
+        await asyncio.sleep(scope.hold_s)
     finally:
         mend()
 
@@ -92,7 +95,9 @@ def paused(of: Callable[[Stage], Sequence[Child]]) -> Act:
 
 
 async def clocks_off(scope: FaultScope) -> None:
-    """One router five minutes ahead, the other five behind, or the other way round; and the workers."""
+    """One router five minutes ahead, the other five behind, or the other way round; and the
+    workers.
+    """
     stage = scope.stage
     children_of_all = [*stage.routers, *stage.workers]
     for child in children_of_all:
@@ -109,7 +114,9 @@ async def network_cut(scope: FaultScope) -> None:
 
 
 async def network_silent(scope: FaultScope) -> None:
-    """Half open, one way or both, for all of ours; then what was held back arrives after all, or the connections are reset."""
+    """Half open, one way or both, for all of ours; then what was held back arrives after all, or
+    the connections are reset.
+    """
     ways = scope.dice.choice((BOTH, (TO_SERVER,), (FROM_SERVER,)))
     is_forgotten = scope.dice.random() < 0.5
     _each(scope.network, lambda proxy: proxy.silence(*ways))
@@ -139,7 +146,9 @@ async def network_torn(scope: FaultScope) -> None:
 
 
 async def slow_consumer(scope: FaultScope) -> None:
-    """A router does not read, and is shouted at, until the server drops it. RuntimeError when it never does: then this is no fault."""
+    """A router does not read, and is shouted at, until the server drops it. RuntimeError when it
+    never does: then this is no fault.
+    """
     broker, router = scope.stage.broker, scope.dice.choice(scope.stage.routers)
     await router.ready()
     (proxy,) = scope.stage.proxies_of([router])
@@ -148,7 +157,10 @@ async def slow_consumer(scope: FaultScope) -> None:
     try:
         while broker.logged(DROPPED) == before:  # buffers on the way hold some megabytes
             if asyncio.get_running_loop().time() > deadline:
-                raise RuntimeError(f"the server did not drop {router.name}, which does not read, within {PATIENCE_S} s")
+                raise RuntimeError(
+                    f"the server did not drop {router.name}, which does not read, within "
+                    f"{PATIENCE_S} s"
+                )
             for _ in range(6):
                 await scope.client.publish(HEARTBEATS, SHOUT)
             await scope.client.flush()

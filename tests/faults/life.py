@@ -1,4 +1,6 @@
-"""One run from its start to its end: neither its own end nor Ctrl-C or SIGTERM leaves a process or a file behind."""
+"""One run from its start to its end: neither its own end nor Ctrl-C or SIGTERM leaves a process or
+a file behind.
+"""
 
 import asyncio
 import signal
@@ -27,7 +29,9 @@ def run_until_told(work: Coroutine[Any, Any, T]) -> T | None:
 
 @contextmanager
 def first_interrupt(what: str) -> Iterator[Callable[[], bool]]:
-    """Yields whether Ctrl-C came once; it is answered with `what`. The second one ends the run at once, as without this."""
+    """Yields whether Ctrl-C came once; it is answered with `what`. The second one ends the run at
+    once, as without this.
+    """
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
 
     def note() -> None:

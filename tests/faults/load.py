@@ -1,11 +1,13 @@
-"""The clients: requests are asked at a steady rate, and asked again, the same bytes, until they are answered.
+"""The clients: requests are asked at a steady rate, and asked again, the same bytes, until they are
+answered.
 
 Rule: docs/reference/contracts.md#one-answer.
 
-Each has an inbox of its own, named in `Reply-To`, so that every answer is counted where it belongs: the second one too.
-Of the requests some cannot be read, some ask for a job that no worker can do; beside them results are told that are none.
-On a cluster some are single plain requests: they push nothing and are asked once only.
-`overloaded` says "ask again" (docs/reference/contracts.md#overloaded), so it is no answer to a request that is asked again.
+Each has an inbox of its own, named in `Reply-To`, so that every answer is counted where it belongs:
+the second one too. Of the requests some cannot be read, some ask for a job that no worker can do;
+beside them results are told that are none. On a cluster some are single plain requests: they push
+nothing and are asked once only. `overloaded` says "ask again"
+(docs/reference/contracts.md#overloaded), so it is no answer to a request that is asked again.
 """
 
 import asyncio
@@ -89,7 +91,9 @@ class Load:
         in_flight: int | None = None,
         patience_s: float = ASK_AGAIN_S,
     ) -> None:
-        """`rate`: requests a second; `in_flight` instead: so many unanswered at once. `patience_s`: until one is asked again."""
+        """`rate`: requests a second; `in_flight` instead: so many unanswered at once. `patience_s`:
+        until one is asked again.
+        """
         self._clients = clients
         self._settings = settings
         self._rate = rate
@@ -102,7 +106,8 @@ class Load:
         self.waiting: dict[str, Asked] = {}
         self.poisons: dict[str, bytes] = {}  # results by message id, once they are stored
         self.metered_at: list[float] = []
-        self.metered: set[str] = set()  # assignments, on a cluster; a copy may be heard that no leader has stored
+        # assignments, on a cluster; a copy may be heard that no leader has stored
+        self.metered: set[str] = set()
         self._answers_by_connection: Counter[tuple[int, str]] = Counter()
         self._telling: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
@@ -129,7 +134,9 @@ class Load:
         return all(now - one.sent_at <= within_s for one in self.waiting.values())
 
     def list_decided(self, before_s: float) -> list[str]:
-        """The assignments of healthy jobs that were decided so long ago: each has a usage event by now."""
+        """The assignments of healthy jobs that were decided so long ago: each has a usage event by
+        now.
+        """
         until = time.monotonic() - before_s
         decided = [one for one in self.asked.values() if one.kind == HEALTHY and one.is_decided]
         return [one.assignment_id for one in decided if one.answers[0].at <= until]
@@ -161,7 +168,11 @@ class Load:
 
     def _kind(self, draw: float) -> str:
         """By the shares of the mix; `draw` is from 0 to 1."""
-        for kind, share in ((POISONED, self._mix.poisoned), (HOPELESS, self._mix.hopeless), (SINGLE, self._mix.single)):
+        for kind, share in (
+            (POISONED, self._mix.poisoned),
+            (HOPELESS, self._mix.hopeless),
+            (SINGLE, self._mix.single),
+        ):
             if draw < share:
                 return kind
             draw -= share
@@ -169,10 +180,17 @@ class Load:
 
     def _body(self, number: int, kind: str, tenant: str) -> bytes:
         if kind == POISONED:
-            return self._dice.choice((b"not a request %d" % number, b'{"message":{"message_type":"chat","payload":%d}}' % number))
+            return self._dice.choice(
+                (
+                    b"not a request %d" % number,
+                    b'{"message":{"message_type":"chat","payload":%d}}' % number,
+                )
+            )
         task = {"type": HEALTHY if kind == SINGLE else kind, "payload": f"  number {number} "}
         push = {} if kind == SINGLE else {"push_assignment": True}
-        return orjson.dumps({"tenant_id": tenant, "request_id": f"f-{number}", "task": task, **push, **self._policy})
+        return orjson.dumps(
+            {"tenant_id": tenant, "request_id": f"f-{number}", "task": task, **push, **self._policy}
+        )
 
     async def _send(self, asked: Asked) -> None:
         self.asked[asked.name] = asked
@@ -184,25 +202,47 @@ class Load:
         while True:
             await asyncio.sleep(ASK_AGAIN_S / 4)
             now = time.monotonic()
-            for asked in [one for one in self.waiting.values() if now - one.asked_at >= self._patience_s]:
+            for asked in [
+                one for one in self.waiting.values() if now - one.asked_at >= self._patience_s
+            ]:
                 asked.asked_at, asked.times = now, asked.times + 1
                 await self._publish(asked)
 
     async def _publish(self, asked: Asked) -> None:
         inbox = f"{INBOX}.{asked.name}"
-        with contextlib.suppress(nats.errors.Error):  # its buffer is full while the server is away: asked again
+        # its buffer is full while the server is away: asked again
+        with contextlib.suppress(nats.errors.Error):
             headers = {"Nats-Msg-Id": asked.name, "Reply-To": inbox}
-            await self._clients.current.publish(self._settings.decide.subject, asked.body, reply=inbox, headers=headers)
+            await self._clients.current.publish(
+                self._settings.decide.subject, asked.body, reply=inbox, headers=headers
+            )
 
     # -- results that are none
 
     def _poison(self, number: int) -> bytes:
-        choices = [b"not a result %d" % number, orjson.dumps({"assignment_id": f"a-{number}", "cost": 1})]
-        done = [asked for asked in list(self.asked.values())[-200:-100] if asked.is_decided and asked.kind != SINGLE]
+        choices = [
+            b"not a result %d" % number,
+            orjson.dumps({"assignment_id": f"a-{number}", "cost": 1}),
+        ]
+        done = [
+            asked
+            for asked in list(self.asked.values())[-200:-100]
+            if asked.is_decided and asked.kind != SINGLE
+        ]
         if done:  # forged: it names an assignment of another tenant
             known = self._dice.choice(done)
-            told = {"status": "success", "provider_id": "openai", "job": {"type": "chat"}, "latency_ms": 1, "cost": 1}
-            choices.append(orjson.dumps({"assignment_id": known.assignment_id, "tenant_id": "evil", "n": number, **told}))
+            told = {
+                "status": "success",
+                "provider_id": "openai",
+                "job": {"type": "chat"},
+                "latency_ms": 1,
+                "cost": 1,
+            }
+            choices.append(
+                orjson.dumps(
+                    {"assignment_id": known.assignment_id, "tenant_id": "evil", "n": number, **told}
+                )
+            )
         return self._dice.choice(choices)
 
     def _tell(self, body: bytes, name: str) -> None:
@@ -214,7 +254,12 @@ class Load:
         while name not in self.poisons:
             with contextlib.suppress(nats.errors.Error):
                 js = self._clients.current.jetstream()
-                await js.publish(self._settings.results.subject, body, headers={"Nats-Msg-Id": name}, timeout=ASK_AGAIN_S)
+                await js.publish(
+                    self._settings.results.subject,
+                    body,
+                    headers={"Nats-Msg-Id": name},
+                    timeout=ASK_AGAIN_S,
+                )
                 self.poisons[name] = body
                 return
             await asyncio.sleep(ASK_AGAIN_S / 4)
@@ -224,11 +269,14 @@ class Load:
     async def _hear(self, connection: int, message: Msg) -> None:
         name = message.subject.rpartition(".")[2]
         asked, answer = self.asked[name], _heard(orjson.loads(message.data))
-        if (answer.code == OVERLOADED and asked.kind != SINGLE) or self._is_copy(connection, asked, answer):
+        if (answer.code == OVERLOADED and asked.kind != SINGLE) or self._is_copy(
+            connection, asked, answer
+        ):
             return
         asked.answers.append(answer)
         if self.waiting.pop(name, None) is not None and asked.kind != POISONED:
-            asked.body = b""  # the body is not sent again, and bodies of so many requests would fill the memory
+            # the body is not sent again, and bodies of so many requests would fill the memory
+            asked.body = b""
 
     def _is_copy(self, connection: int, asked: Asked, answer: Heard) -> bool:
         """Whether another connection brought this answer before: an answer comes once through each."""
@@ -251,5 +299,10 @@ def _heard(answer: dict[str, Any]) -> Heard:
         return Heard(now, False, code, code, False)
     decision = answer["decision"]
     ran = orjson.loads(decision["metadata"].get("executed_extensions", "[]"))
-    said = f"{decision['provider_id']} by {decision['metadata']['policy_id']} {decision['metadata']['policy_version']}"
-    return Heard(now, True, "", sys.intern(said), bool(ran) and all(one["status"] == "ok" for one in ran))
+    said = (
+        f"{decision['provider_id']} by {decision['metadata']['policy_id']} "
+        f"{decision['metadata']['policy_version']}"
+    )
+    return Heard(
+        now, True, "", sys.intern(said), bool(ran) and all(one["status"] == "ok" for one in ran)
+    )

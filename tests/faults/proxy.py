@@ -1,4 +1,6 @@
-"""A TCP proxy on the way to the server, in which a network can go wrong: cut, silent, slow, or torn off in the middle of a frame."""
+"""A TCP proxy on the way to the server, in which a network can go wrong: cut, silent, slow, or torn
+off in the middle of a frame.
+"""
 
 import asyncio
 import contextlib
@@ -11,7 +13,8 @@ TO_SERVER = "to server"
 FROM_SERVER = "from server"
 BOTH = (TO_SERVER, FROM_SERVER)
 
-_RESET_NOT_FIN = struct.pack("ii", 1, 0)  # SO_LINGER: what is buffered is thrown away, and RST is sent
+# SO_LINGER: what is buffered is thrown away, and RST is sent
+_RESET_NOT_FIN = struct.pack("ii", 1, 0)
 
 
 class Proxy:
@@ -24,7 +27,8 @@ class Proxy:
         self._is_cut = False
         self._open = {way: asyncio.Event() for way in BOTH}
         self._delay_s = 0.0
-        self._left: int | None = None  # bytes that still come from the server, before the connection ends; None: all
+        # bytes that still come from the server, before the connection ends; None: all
+        self._left: int | None = None
         self.torn = asyncio.Event()
 
     async def start(self) -> "Proxy":
@@ -44,7 +48,9 @@ class Proxy:
         self.reset()
 
     def silence(self, *ways: str) -> None:
-        """Connections stay, and nothing passes these ways (see BOTH): half open, as behind a firewall that forgot them."""
+        """Connections stay, and nothing passes these ways (see BOTH): half open, as behind a
+        firewall that forgot them.
+        """
         for way in ways:
             self._open[way].clear()
 
@@ -53,7 +59,9 @@ class Proxy:
         self._delay_s = seconds
 
     def tear(self, after: int) -> None:
-        """After so many more bytes from the server its connection ends, wherever in a frame that is; `torn` is set then."""
+        """After so many more bytes from the server its connection ends, wherever in a frame that
+        is; `torn` is set then.
+        """
         self._left = after
         self.torn.clear()
 
@@ -79,19 +87,28 @@ class Proxy:
             _reset(writer)
             return
         try:
-            upstream, to_server = await asyncio.open_connection("127.0.0.1", self._target, limit=CHUNK)
+            upstream, to_server = await asyncio.open_connection(
+                "127.0.0.1", self._target, limit=CHUNK
+            )
         except OSError:
             _reset(writer)
             return
         link = _Link(writer, to_server)
         self._links.add(link)
         try:
-            await link.run(self._pump(reader, to_server, TO_SERVER, link), self._pump(upstream, writer, FROM_SERVER, link))
+            await link.run(
+                self._pump(reader, to_server, TO_SERVER, link),
+                self._pump(upstream, writer, FROM_SERVER, link),
+            )
         finally:
             self._links.discard(link)
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str, link: "_Link") -> None:
-        """Chunks wait their turn in `line`, so that a delay holds back each of them and not the one after it twice."""
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, way: str, link: "_Link"
+    ) -> None:
+        """Chunks wait their turn in `line`, so that a delay holds back each of them and not the one
+        after it twice.
+        """
         line: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(maxsize=4)
         forwarding = asyncio.create_task(self._forward(line, writer, way, link))
         try:
@@ -102,7 +119,13 @@ class Proxy:
         finally:
             forwarding.cancel()
 
-    async def _forward(self, line: asyncio.Queue[tuple[float, bytes]], writer: asyncio.StreamWriter, way: str, link: "_Link") -> None:
+    async def _forward(
+        self,
+        line: asyncio.Queue[tuple[float, bytes]],
+        writer: asyncio.StreamWriter,
+        way: str,
+        link: "_Link",
+    ) -> None:
         loop = asyncio.get_running_loop()
         while True:
             came, chunk = await line.get()

@@ -1,4 +1,6 @@
-"""When everything is over: all asked, answered, done, metered and settled, or too long after the last fault."""
+"""When everything is over: all asked, answered, done, metered and settled, or too long after the
+last fault.
+"""
 
 import asyncio
 
@@ -13,7 +15,9 @@ WORKERS = "caf-worker"
 
 
 async def quiesce(stage: Stage, client: Client, load: Load, *, within_s: float) -> bool:
-    """Whether nothing is left to do, twice in a row: between two consumers a message is in neither's hands."""
+    """Whether nothing is left to do, twice in a row: between two consumers a message is in
+    neither's hands.
+    """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + within_s
     times = 0

@@ -1,4 +1,5 @@
-"""`python -m tests.faults.rate_run > bench/results/rate_limits.md`: one limit over four routers, several times its load, one is killed.
+"""`python -m tests.faults.rate_run > bench/results/rate_limits.md`: one limit over four routers,
+several times its load, one is killed.
 
 Exit status: 0 as promised, 1 not.
 """
@@ -28,7 +29,9 @@ ALLOWED, REFUSED, SILENT = "allowed", "rate_limit_exceeded", "no answer"
 
 
 class RateRun(Struct, frozen=True):
-    """What a run is to be. `rate`: requests a second that are allowed; `load`: how many times that is asked; `stretch_s`: of a row."""
+    """What a run is to be. `rate`: requests a second that are allowed; `load`: how many times that
+    is asked; `stretch_s`: of a row.
+    """
 
     rate: int = 40
     burst: int = 40
@@ -47,7 +50,9 @@ class RateRun(Struct, frozen=True):
 
 
 class RateReport(Struct, frozen=True):
-    """What it was. `allowed_s`: when each allowed request was answered, seconds from the first request; `seconds`: to the last answer."""
+    """What it was. `allowed_s`: when each allowed request was answered, seconds from the first
+    request; `seconds`: to the last answer.
+    """
 
     allowed_s: list[float]
     answers: Counter[str]
@@ -69,7 +74,9 @@ class RateReport(Struct, frozen=True):
 
     def is_kept(self, given: RateRun) -> bool:
         is_answered = not self.answers.keys() - {ALLOWED, REFUSED}
-        return is_answered and self.find_least(given) <= len(self.allowed_s) <= self.find_most(given)
+        return is_answered and self.find_least(given) <= len(self.allowed_s) <= self.find_most(
+            given
+        )
 
 
 class OpenLoad:
@@ -94,7 +101,9 @@ class OpenLoad:
 
     async def _ask(self, number: int) -> None:
         try:
-            answer = await ask(self._client, self._settings, a_request(number), timeout_s=PATIENCE_S)
+            answer = await ask(
+                self._client, self._settings, a_request(number), timeout_s=PATIENCE_S
+            )
         except NoAnswer:
             self.answers[SILENT] += 1
             return
@@ -106,7 +115,9 @@ class OpenLoad:
 async def run(given: RateRun) -> RateReport:
     """Everything, from the first process to the last answer."""
     cast = Cast(routers=given.instances, workers=0, extensions=0, is_proxied=False, ack_wait_s=1.0)
-    async with on_stage(cast, lambda cast, home: RateStage(cast, home, given.rate, given.burst)) as stage:
+    async with on_stage(
+        cast, lambda cast, home: RateStage(cast, home, given.rate, given.burst)
+    ) as stage:
         client = await stage.client()
         load = OpenLoad(client, stage.settings)
         killing = asyncio.create_task(_kill_in_the_middle(stage, given.seconds))
@@ -118,7 +129,9 @@ async def run(given: RateRun) -> RateReport:
 
 
 async def _kill_in_the_middle(stage: RateStage, seconds: float) -> tuple[int, int]:
-    """kill -9 of one router, which starts again later, and another one's clock five minutes ahead. How many of each."""
+    """kill -9 of one router, which starts again later, and another one's clock five minutes ahead.
+    How many of each.
+    """
     await asyncio.sleep(seconds / 3)
     steps = wrong_clock(stage)
     await asyncio.sleep(seconds / 6)
@@ -130,7 +143,11 @@ async def _kill_in_the_middle(stage: RateStage, seconds: float) -> tuple[int, in
 
 def render(given: RateRun, report: RateReport, machine: Mapping[str, str]) -> str:
     """The page."""
-    known = "".join(f"* {name}: {machine[name]}\n" for name in ("date", "CPU", "system", "Python", "nats-server") if name in machine)
+    known = "".join(
+        f"* {name}: {machine[name]}\n"
+        for name in ("date", "CPU", "system", "Python", "nats-server")
+        if name in machine
+    )
     allowed, least, most = len(report.allowed_s), report.find_least(given), report.find_most(given)
     answers = ", ".join(f"{count:,} {kind}" for kind, count in sorted(report.answers.items()))
     verdict = "As promised." if report.is_kept(given) else "**Not as promised.**"
@@ -168,7 +185,9 @@ def _write_course(given: RateRun, report: RateReport) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--rate", type=int, default=40, help="requests a second that are allowed, and the burst")
+    parser.add_argument(
+        "--rate", type=int, default=40, help="requests a second that are allowed, and the burst"
+    )
     options = parser.parse_args()
     given = RateRun(rate=options.rate, burst=options.rate, seconds=options.seconds)
     report = asyncio.run(run(given))

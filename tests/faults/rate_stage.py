@@ -18,10 +18,16 @@ class RateStage(Stage):
         self._policies = home / "policies"
         (self._policies / "acme").mkdir(parents=True)
         limit = {"requests_per_second": rate, "burst": burst}
-        (self._policies / "acme" / "default.json").write_text(json.dumps(a_document(a_provider("a"), rate_limit=limit)))
+        (self._policies / "acme" / "default.json").write_text(
+            json.dumps(a_document(a_provider("a"), rate_limit=limit))
+        )
 
-    async def _child(self, name: str, command: tuple[str, ...], announces: str, **more: object) -> Child:
-        return await super()._child(name, command, announces, **{"policies.dir": self._policies}, **more)
+    async def _child(
+        self, name: str, command: tuple[str, ...], announces: str, **more: object
+    ) -> Child:
+        return await super()._child(
+            name, command, announces, **{"policies.dir": self._policies}, **more
+        )
 
 
 def wrong_clock(stage: RateStage) -> int:

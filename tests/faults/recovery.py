@@ -14,7 +14,9 @@ BEFORE_S = 1.0  # a request that was sent so shortly before a fault was in fligh
 
 
 class Recovered(Struct, frozen=True):
-    """After one fault, seconds: to the first decision, to the first usage event; the longest wait of a request."""
+    """After one fault, seconds: to the first decision, to the first usage event; the longest wait
+    of a request.
+    """
 
     kind: str
     answer_s: float | None
@@ -35,7 +37,9 @@ class Line(Struct, frozen=True):
     longest_s: float
 
 
-def recovered(happened: Sequence[Happened], asked: Iterable[Asked], metered_at: Sequence[float]) -> list[Recovered]:
+def recovered(
+    happened: Sequence[Happened], asked: Iterable[Asked], metered_at: Sequence[float]
+) -> list[Recovered]:
     """For each fault. An extension's is over when one is answered for which it ran."""
     every = list(asked)
     decisions = sorted(heard.at for one in every for heard in one.answers if heard.is_decision)
@@ -56,7 +60,12 @@ def recovered(happened: Sequence[Happened], asked: Iterable[Asked], metered_at: 
     ]
 
 
-def lines(happened: Sequence[Happened], asked: dict[str, Asked], metered_at: Sequence[float], ledger: Ledger) -> list[Line]:
+def lines(
+    happened: Sequence[Happened],
+    asked: dict[str, Asked],
+    metered_at: Sequence[float],
+    ledger: Ledger,
+) -> list[Line]:
     """By kind, in the order of their names."""
     found = recovered(happened, asked.values(), metered_at)
     sent = Counter(_blamed(happened, one) for one in asked.values())
@@ -64,23 +73,59 @@ def lines(happened: Sequence[Happened], asked: dict[str, Asked], metered_at: Seq
     double = Counter(_blamed(happened, asked[name]) for name in ledger.double if name in asked)
     told = []
     for kind in sorted({fault.kind for fault in happened}):
-        told.append(line(kind, [one for one in found if one.kind == kind], sent[kind], lost[kind], double[kind]))
+        told.append(
+            line(
+                kind,
+                [one for one in found if one.kind == kind],
+                sent[kind],
+                lost[kind],
+                double[kind],
+            )
+        )
     return told
 
 
 def line(kind: str, found: Sequence[Recovered], sent: int, lost: int, double: int) -> Line:
     """The line of one kind, from each of its faults."""
-    answers, usages = _quantiles([one.answer_s for one in found]), _quantiles([one.usage_s for one in found])
-    return Line(kind, len(found), sent, lost, double, answers, usages, max(one.longest_s for one in found))
+    answers, usages = (
+        _quantiles([one.answer_s for one in found]),
+        _quantiles([one.usage_s for one in found]),
+    )
+    return Line(
+        kind, len(found), sent, lost, double, answers, usages, max(one.longest_s for one in found)
+    )
 
 
 def table(rows: Sequence[Line]) -> str:
     """As Markdown."""
-    heads = ["fault", "times", "requests", "lost", "double", "decided again p50", "p99", "metered again p50", "p99", "longest wait"]
+    heads = [
+        "fault",
+        "times",
+        "requests",
+        "lost",
+        "double",
+        "decided again p50",
+        "p99",
+        "metered again p50",
+        "p99",
+        "longest wait",
+    ]
     text = [f"| {' | '.join(heads)} |", f"| --- |{' ---: |' * (len(heads) - 1)}"]
     for row in rows:
-        figures = [f"{value:.2f}" for pair in (row.answer_s, row.usage_s) for value in pair or (float("nan"),) * 2]
-        cells = [row.kind, row.times, row.sent, row.lost, row.double, *figures, f"{row.longest_s:.2f}"]
+        figures = [
+            f"{value:.2f}"
+            for pair in (row.answer_s, row.usage_s)
+            for value in pair or (float("nan"),) * 2
+        ]
+        cells = [
+            row.kind,
+            row.times,
+            row.sent,
+            row.lost,
+            row.double,
+            *figures,
+            f"{row.longest_s:.2f}",
+        ]
         text.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return "\n".join(text) + "\n"
 

@@ -1,4 +1,6 @@
-"""What a run found, as tables; and several runs as one page: `python -m tests.faults.report RUN.json … [--control RUN.json]`."""
+"""What a run found, as tables; and several runs as one page: `python -m tests.faults.report
+RUN.json … [--control RUN.json]`.
+"""
 
 from __future__ import annotations
 
@@ -39,15 +41,32 @@ class Report(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        found = "clean" if self.is_clean else "NOT CLEAN" if self.is_quiet else "NOT CLEAN: something was never settled"
-        return f"Seed {self.seed}, {self.minutes:g} minutes of faults at {self.rate:g} requests a second: {found}."
+        found = (
+            "clean"
+            if self.is_clean
+            else "NOT CLEAN"
+            if self.is_quiet
+            else "NOT CLEAN: something was never settled"
+        )
+        return (
+            f"Seed {self.seed}, {self.minutes:g} minutes of faults at {self.rate:g} requests a "
+            f"second: {found}."
+        )
 
 
 def tables(reports: Sequence[Report]) -> str:
     """All runs as if they were one."""
-    rows = [add_rows([report.balance.rows[place] for report in reports]) for place in range(len(reports[0].balance.rows))]
+    rows = [
+        add_rows([report.balance.rows[place] for report in reports])
+        for place in range(len(reports[0].balance.rows))
+    ]
     refused = sum((Counter(report.balance.refused) for report in reports), Counter[str]())
-    times, different = (sum(counts) for counts in zip(*((r.balance.asked_times, len(r.balance.different)) for r in reports), strict=True))
+    times, different = (
+        sum(counts)
+        for counts in zip(
+            *((r.balance.asked_times, len(r.balance.different)) for r in reports), strict=True
+        )
+    )
     ledger = as_table(rows, times, different, refused)
     return f"{recovery.table(_lines(reports))}\n{ledger}{_deaths(reports)}{_starts(reports)}"
 
@@ -55,7 +74,14 @@ def tables(reports: Sequence[Report]) -> str:
 def page(reports: Sequence[Report], control: Report | None = None, note: str = "") -> str:
     """For readers, in the bench's results."""
     verdicts = "\n".join(f"- {report.verdict}" for report in reports)
-    against = f"\n## The control: routers that acknowledge first\n\n{control.verdict}\n\n{tables([control])}" if control is not None else ""
+    against = (
+        (
+            f"\n## The control: routers that acknowledge first\n\n{control.verdict}\n\n"
+            f"{tables([control])}"
+        )
+        if control is not None
+        else ""
+    )
     return f"""# The whole circle under faults
 
 {verdicts}
@@ -80,12 +106,18 @@ def _lines(reports: Sequence[Report]) -> list[recovery.Line]:
     sums: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for line in (line for report in reports for line in report.lines):
         sums[line.kind].append((line.sent, line.lost, line.double))
-    return [recovery.line(kind, each[kind], *map(sum, zip(*sums[kind], strict=True))) for kind in sorted(each)]
+    return [
+        recovery.line(kind, each[kind], *map(sum, zip(*sums[kind], strict=True)))
+        for kind in sorted(each)
+    ]
 
 
 def _deaths(reports: Iterable[Report]) -> str:
     deaths = sum((Counter(report.deaths) for report in reports), Counter[str]())
-    told = ", ".join(f"{name} {times} times" for name, times in sorted(deaths.items()) if times) or "none"
+    told = (
+        ", ".join(f"{name} {times} times" for name, times in sorted(deaths.items()) if times)
+        or "none"
+    )
     return f"\nProcesses that ended by themselves: {told}."
 
 
@@ -93,17 +125,24 @@ def _starts(reports: Iterable[Report]) -> str:
     starts = sorted(seconds for report in reports for seconds in report.starts_s)
     if not starts:
         return "\n"
-    return f" {len(starts)} starts of a process took {recovery.quantile(starts, 0.5):.1f} s (p50), {starts[-1]:.1f} s the longest.\n"
+    return (
+        f" {len(starts)} starts of a process took {recovery.quantile(starts, 0.5):.1f} s "
+        f"(p50), {starts[-1]:.1f} s the longest.\n"
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.report", description="Several runs (--json) as one page.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.report", description="Several runs (--json) as one page."
+    )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN.json")
     parser.add_argument("--control", type=Path, metavar="RUN.json")
     parser.add_argument("--note", default="", help="under which circumstances it was measured")
     told = parser.parse_args()
     reports = [_read(path) for path in told.runs]
-    print(page(reports, _read(told.control) if told.control is not None else None, told.note), end="")
+    print(
+        page(reports, _read(told.control) if told.control is not None else None, told.note), end=""
+    )
     return 0
 
 

@@ -1,8 +1,9 @@
-"""The soak: `python -m tests.faults.soak --minutes 30 --rate 200`. The circle without faults; does anything grow?
+"""The soak: `python -m tests.faults.soak --minutes 30 --rate 200`. The circle without faults; does
+anything grow?
 
-Requests are decided and pushed, a worker does them, results are metered. Every five seconds a sample of the router and of the
-server; in the end a line through each series after the warm-up (`slope`). Exit status: 0 everything of the router is
-flat and the ledger clean, 1 not, 130 Ctrl-C.
+Requests are decided and pushed, a worker does them, results are metered. Every five seconds a
+sample of the router and of the server; in the end a line through each series after the warm-up
+(`slope`). Exit status: 0 everything of the router is flat and the ledger clean, 1 not, 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -32,8 +33,10 @@ from tests.faults.stage import Cast, Stage, on_stage
 from tests.faults.vitals import ALLOWED, BESIDE, LEVEL, Sample, looked
 
 EVERY_S = 5.0
-WARM_UP = 0.5  # of the time: memories, the server's windows and the interpreter's tables take their size
-LEAST_MINUTES = 12  # of the warm-up, for what is remembered is remembered ten minutes; and of the samples after it
+# of the time: memories, the server's windows and the interpreter's tables take their size
+WARM_UP = 0.5
+# of the warm-up, for what is remembered is remembered ten minutes; and of the samples after it
+LEAST_MINUTES = 12
 PROBE_IN_FLIGHT = 64
 PROBE_S = 15.0
 PATIENCE_S = 30.0  # where nothing breaks, who asks again soon only makes a busy machine busier
@@ -45,7 +48,9 @@ async def soak(minutes: float, rate: float | None) -> tuple[list[Sample], dict[s
     """The samples, what was done, and the ledger."""
     capacity = await _capacity() if rate is None else None
     async with _a_circle() as (client, stage):
-        return await _soaked(client, stage, minutes, (rate or 0) if capacity is None else capacity / 2, capacity)
+        return await _soaked(
+            client, stage, minutes, (rate or 0) if capacity is None else capacity / 2, capacity
+        )
 
 
 @contextlib.asynccontextmanager
@@ -61,7 +66,15 @@ async def _a_circle() -> AsyncIterator[tuple[Client, Stage]]:
 async def _soaked(
     client: Client, stage: Stage, minutes: float, rate: float, capacity: float | None
 ) -> tuple[list[Sample], dict[str, Any], Ledger]:
-    load = Load(Clients([client]), stage.settings, rate=rate, seed=1, mix=HEALTHY_ALL, policy="plain", patience_s=PATIENCE_S)
+    load = Load(
+        Clients([client]),
+        stage.settings,
+        rate=rate,
+        seed=1,
+        mix=HEALTHY_ALL,
+        policy="plain",
+        patience_s=PATIENCE_S,
+    )
     http = (await stage.routers[0].ready())["http"]
     samples: list[Sample] = []
     await load.begin()
@@ -95,9 +108,19 @@ def _quantile(values: list[float], share: float) -> float:
 
 
 async def _capacity() -> float:
-    """Requests a second that come all the way to a usage event, with so many in flight: a short, rough look."""
+    """Requests a second that come all the way to a usage event, with so many in flight: a short,
+    rough look.
+    """
     async with _a_circle() as (client, stage):
-        load = Load(Clients([client]), stage.settings, rate=0.0, seed=0, mix=HEALTHY_ALL, policy="plain", in_flight=PROBE_IN_FLIGHT)
+        load = Load(
+            Clients([client]),
+            stage.settings,
+            rate=0.0,
+            seed=0,
+            mix=HEALTHY_ALL,
+            policy="plain",
+            in_flight=PROBE_IN_FLIGHT,
+        )
         await load.begin()
         await asyncio.sleep(PROBE_S)
         await load.close()
@@ -111,7 +134,10 @@ async def _capacity() -> float:
 def lines_of(samples: list[Sample]) -> dict[str, Line]:
     """A line through each series, after the warm-up."""
     late = [sample for sample in samples if sample.at >= samples[-1].at * WARM_UP]
-    return {name: fitted([(sample.at, sample.values[name]) for sample in late], LEVEL.get(name, fmean)) for name in (*ALLOWED, *BESIDE)}
+    return {
+        name: fitted([(sample.at, sample.values[name]) for sample in late], LEVEL.get(name, fmean))
+        for name in (*ALLOWED, *BESIDE)
+    }
 
 
 def is_flat(lines: dict[str, Line]) -> bool:
@@ -126,15 +152,23 @@ def table(samples: list[Sample], lines: dict[str, Line]) -> str:
     ]
     for name, line in lines.items():
         allowed = ALLOWED.get(name)
-        verdict, limit = (line.verdict(allowed), f"{allowed:g}") if allowed is not None else ("", "")
+        verdict, limit = (
+            (line.verdict(allowed), f"{allowed:g}") if allowed is not None else ("", "")
+        )
         ends = f"{samples[0].values[name]:.1f} | {line.first:.1f} | {line.last:.1f}"
-        rows.append(f"| {name} | {ends} | {line.slope:+.2f} ± {line.margin:.2f} | {limit} | {verdict} |")
+        rows.append(
+            f"| {name} | {ends} | {line.slope:+.2f} ± {line.margin:.2f} | {limit} | {verdict} |"
+        )
     return "\n".join(rows) + "\n"
 
 
-def page_of(done: dict[str, Any], samples: list[Sample], lines: dict[str, Line], balance: Ledger) -> str:
+def page_of(
+    done: dict[str, Any], samples: list[Sample], lines: dict[str, Line], balance: Ledger
+) -> str:
     """All of it, for readers."""
-    rate = f"{done['rate']:.0f} requests a second" + (f", half of {done['capacity']:.0f}" if done["capacity"] else "")
+    rate = f"{done['rate']:.0f} requests a second" + (
+        f", half of {done['capacity']:.0f}" if done["capacity"] else ""
+    )
     answers = f"answered in {done['answer_p50_ms']} ms (median), {done['answer_p99_ms']} ms (p99)"
     return f"""# Does anything grow?
 
@@ -153,26 +187,47 @@ and no limit is set for it here.
 
 
 def _progress(now: float, of: float, load: Load, sample: Sample) -> None:
-    told = "  ".join(f"{name.replace(', MiB', '')} {value:.0f}" for name, value in sample.values.items() if name in ALLOWED)
-    print(f"[{now:5.0f} of {of:.0f} s] asked {len(load.asked)}, waiting {len(load.waiting)}  {told}", file=sys.stderr, flush=True)
+    told = "  ".join(
+        f"{name.replace(', MiB', '')} {value:.0f}"
+        for name, value in sample.values.items()
+        if name in ALLOWED
+    )
+    print(
+        f"[{now:5.0f} of {of:.0f} s] asked {len(load.asked)}, waiting {len(load.waiting)}  {told}",
+        file=sys.stderr,
+        flush=True,
+    )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.soak", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.soak", description=__doc__.partition("\n\n")[0]
+    )
     parser.add_argument("--minutes", type=float, default=30.0)
-    parser.add_argument("--rate", type=float, help="requests a second; default: half of what a short probe finds")
-    parser.add_argument("--json", action="store_true", help="the samples and lines as JSON on standard output")
+    parser.add_argument(
+        "--rate", type=float, help="requests a second; default: half of what a short probe finds"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="the samples and lines as JSON on standard output"
+    )
     parser.add_argument("--write", type=Path, help="keep the table in this file")
     told = parser.parse_args()
     if told.minutes * min(WARM_UP, 1 - WARM_UP) < LEAST_MINUTES:
-        parser.error(f"--minutes {told.minutes:g}: a slope needs {LEAST_MINUTES / min(WARM_UP, 1 - WARM_UP):g} or more")
+        parser.error(
+            f"--minutes {told.minutes:g}: a slope needs "
+            f"{LEAST_MINUTES / min(WARM_UP, 1 - WARM_UP):g} or more"
+        )
     found = run_until_told(soak(told.minutes, told.rate))
     if found is None:
         return INTERRUPTED
     samples, done, balance = found
     lines = lines_of(samples)
     text = page_of(done, samples, lines, balance)
-    print(json.dumps({"done": done, "lines": to_builtins(lines), "samples": to_builtins(samples)}) if told.json else text)
+    print(
+        json.dumps({"done": done, "lines": to_builtins(lines), "samples": to_builtins(samples)})
+        if told.json
+        else text
+    )
     if told.write is not None:
         told.write.write_text(text)
     return 0 if is_flat(lines) and balance.is_clean else 1

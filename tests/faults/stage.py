@@ -1,4 +1,5 @@
-"""Everything that plays: a nats-server, routers, workers, an extension; each of our processes behind a proxy of its own.
+"""Everything that plays: a nats-server, routers, workers, an extension; each of our processes
+behind a proxy of its own.
 
 client ──────────────────────────┐
 router-1, router-2 ─── proxies ──┤
@@ -32,9 +33,11 @@ AnyStage = TypeVar("AnyStage", bound="Stage")
 
 
 class Cast(Struct, frozen=True):
-    """Who plays. `router`: the module that is run as one; `store_limit`: bytes on disk of all streams together.
+    """Who plays. `router`: the module that is run as one; `store_limit`: bytes on disk of all
+    streams together.
 
-    `ack_wait_s` is shorter than the longest pause: what a paused process holds is given to others, and then it wakes up.
+    `ack_wait_s` is shorter than the longest pause: what a paused process holds is given to others,
+    and then it wakes up.
     """
 
     routers: int = 2
@@ -75,7 +78,9 @@ class Stage:
         return load(None, _given(self.url, self._cast), {}).settings
 
     async def client(self) -> Client:
-        """The clients' own way to the server: no proxy, back at once when it comes back, and no word of every failed try."""
+        """The clients' own way to the server: no proxy, back at once when it comes back, and no
+        word of every failed try.
+        """
         return await connect(self.broker.url)
 
     def proxies_of(self, children: Iterable[Child]) -> list[Proxy]:
@@ -85,19 +90,31 @@ class Stage:
         """Returns when all of them are ready."""
         await self.start_servers()
         cast = self._cast
-        self.routers = [await self._child(f"router-{n}", _serving(n, cast), "router.ready") for n in range(1, cast.routers + 1)]
+        self.routers = [
+            await self._child(f"router-{n}", _serving(n, cast), "router.ready")
+            for n in range(1, cast.routers + 1)
+        ]
         self.extensions = [
-            await self._child(f"extension-{n}", (REAL, "extension", "serve", "tests.faults.job"), "extensions.ready")
+            await self._child(
+                f"extension-{n}",
+                (REAL, "extension", "serve", "tests.faults.job"),
+                "extensions.ready",
+            )
             for n in range(1, cast.extensions + 1)
         ]
-        self.workers = [await self._child(f"worker-{n}", _working(n, cast), "worker.ready") for n in range(1, cast.workers + 1)]
+        self.workers = [
+            await self._child(f"worker-{n}", _working(n, cast), "worker.ready")
+            for n in range(1, cast.workers + 1)
+        ]
         for child in self.children:
             child.spawn()  # who needs what another one makes waits for it
         for child in self.children:
             await child.ready()
 
     async def start_servers(self) -> None:
-        self.broker = Broker(f'write_deadline: "{WRITE_DEADLINE_S}s"', store_limit=self._cast.store_limit)
+        self.broker = Broker(
+            f'write_deadline: "{WRITE_DEADLINE_S}s"', store_limit=self._cast.store_limit
+        )
         await asyncio.to_thread(self.broker.start)
 
     async def end_servers(self) -> None:
@@ -135,19 +152,28 @@ class Stage:
             await proxy.close()
         await self.end_servers()
 
-    async def _child(self, name: str, command: tuple[str, ...], announces: str, **more: object) -> Child:
+    async def _child(
+        self, name: str, command: tuple[str, ...], announces: str, **more: object
+    ) -> Child:
         """`more`: settings of its own, by dotted name."""
         settings = {**_given(await self.url_of(name), self._cast), **more}
-        environ = {f"ROUTER_{key.upper().replace('.', '__')}": str(value) for key, value in settings.items()}
+        environ = {
+            f"ROUTER_{key.upper().replace('.', '__')}": str(value)
+            for key, value in settings.items()
+        }
         return Child(name, command, announces, environ, self.home)
 
 
 async def connect(url: str, **options: str) -> Client:
-    """A connection of the suite itself: back at once when its server is, and no word of every failed try."""
+    """A connection of the suite itself: back at once when its server is, and no word of every
+    failed try.
+    """
 
     async def unheard(_: Exception) -> None: ...
 
-    return await nats.connect(url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=unheard, **options)
+    return await nats.connect(
+        url, reconnect_time_wait=0.05, max_reconnect_attempts=-1, error_cb=unheard, **options
+    )
 
 
 @contextlib.asynccontextmanager
@@ -168,9 +194,21 @@ async def on_stage(cast: Cast, kind: Callable[[Cast, Path], AnyStage]) -> AsyncI
 
 
 def _given(url: str, cast: Cast) -> dict[str, object]:
-    """The settings: the defaults, but for what makes faults bite sooner. Streams reserve nothing of the store, and the ledger
-    reads every assignment and letter, so none leaves its stream, and the few tenants of the load have no shares."""
-    streams = ("decide", "results", "acks", "assignments", "usage", "held", "dlq", "audit", "advisories")
+    """The settings: the defaults, but for what makes faults bite sooner. Streams reserve nothing of
+    the store, and the ledger reads every assignment and letter, so none leaves its stream, and the
+    few tenants of the load have no shares.
+    """
+    streams = (
+        "decide",
+        "results",
+        "acks",
+        "assignments",
+        "usage",
+        "held",
+        "dlq",
+        "audit",
+        "advisories",
+    )
     return {
         "nats.url": url,
         "nats.connect_timeout_ms": cast.connect_timeout_ms,

@@ -1,4 +1,6 @@
-"""A whole stream read by nats-py's own ordered consumer: the suite does not count with the code that it is about."""
+"""A whole stream read by nats-py's own ordered consumer: the suite does not count with the code
+that it is about.
+"""
 
 import asyncio
 
@@ -27,18 +29,23 @@ async def standing(client: Client, stream: str) -> list[Standing]:
         return found
     is_whole = asyncio.Event()
 
-    async def hear(message: Msg) -> None:  # half of what waiting for each message takes: a soak leaves ten million
+    # half of what waiting for each message takes: a soak leaves ten million
+    async def hear(message: Msg) -> None:
         found.append(_read(message))
         if len(found) >= count:
             is_whole.set()
 
-    subscription = await client.jetstream().subscribe("", stream=stream, ordered_consumer=True, cb=hear)
+    subscription = await client.jetstream().subscribe(
+        "", stream=stream, ordered_consumer=True, cb=hear
+    )
     try:
         while not is_whole.is_set():
             before = len(found)
             await asyncio.wait({asyncio.create_task(is_whole.wait())}, timeout=SILENCE_S)
             if len(found) == before:
-                raise TimeoutError(f"{stream}: {before} of {count} messages, and nothing for {SILENCE_S:g} s")
+                raise TimeoutError(
+                    f"{stream}: {before} of {count} messages, and nothing for {SILENCE_S:g} s"
+                )
     finally:
         await subscription.unsubscribe()
     return found
@@ -47,4 +54,10 @@ async def standing(client: Client, stream: str) -> list[Standing]:
 def _read(message: Msg) -> Standing:
     headers = message.headers or {}
     at = message.metadata.timestamp.timestamp()
-    return Standing(message.subject, message.metadata.sequence.stream, headers.get("Nats-Msg-Id", ""), message.data, at)
+    return Standing(
+        message.subject,
+        message.metadata.sequence.stream,
+        headers.get("Nats-Msg-Id", ""),
+        message.data,
+        at,
+    )

@@ -14,7 +14,8 @@ from nats.js.errors import APIError
 
 BALLAST = "BALLAST"
 SIZES = (1_000_000, 50_000, 2_000)  # what is laid in, until not even the smallest fits
-MARGIN = 20_000  # bytes that still fit into a stream, so that nothing is dropped while its limit is set
+# bytes that still fit into a stream, so that nothing is dropped while its limit is set
+MARGIN = 20_000
 
 
 @asynccontextmanager
@@ -38,15 +39,25 @@ async def full_stream(client: Client, name: str) -> AsyncIterator[None]:
     info = await _api(client, f"STREAM.INFO.{name}", {})
     config, limit = info["config"], info["config"]["max_bytes"]
     try:
-        await _api(client, f"STREAM.UPDATE.{name}", {**config, "max_bytes": info["state"]["bytes"] + MARGIN})
+        await _api(
+            client,
+            f"STREAM.UPDATE.{name}",
+            {**config, "max_bytes": info["state"]["bytes"] + MARGIN},
+        )
         yield
     finally:
-        await _insisting(lambda: _api(client, f"STREAM.UPDATE.{name}", {**config, "max_bytes": limit}))
+        await _insisting(
+            lambda: _api(client, f"STREAM.UPDATE.{name}", {**config, "max_bytes": limit})
+        )
 
 
 async def _api(client: Client, verb: str, body: dict[str, Any]) -> dict[str, Any]:
-    """As JSON, for nats-py's own types leave out what they do not know, and an update takes that for a change."""
-    answer = json.loads((await client.request(f"$JS.API.{verb}", json.dumps(body).encode(), timeout=5)).data)
+    """As JSON, for nats-py's own types leave out what they do not know, and an update takes that
+    for a change.
+    """
+    answer = json.loads(
+        (await client.request(f"$JS.API.{verb}", json.dumps(body).encode(), timeout=5)).data
+    )
     if "error" in answer:
         raise RuntimeError(f"{verb}: {answer['error']['description']}")
     found: dict[str, Any] = answer

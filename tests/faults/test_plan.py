@@ -14,5 +14,7 @@ def test_every_kind_comes_once_a_round_within_its_bounds() -> None:
     plan = Plan(3)
     first_round = [plan.next() for _ in KINDS]
     assert {planned.kind.name for planned in first_round} == {kind.name for kind in KINDS}
-    assert all(planned.kind.least_s <= planned.hold_s <= planned.kind.most_s for planned in first_round)
+    assert all(
+        planned.kind.least_s <= planned.hold_s <= planned.kind.most_s for planned in first_round
+    )
     assert all(CALM_S[0] <= planned.calm_s <= CALM_S[1] for planned in first_round)

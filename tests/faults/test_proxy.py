@@ -53,7 +53,9 @@ async def test_what_is_cut_is_reset_and_stays_so_until_it_is_mended() -> None:
 
 
 @pytest.mark.parametrize("ways", [BOTH, (FROM_SERVER,)])
-async def test_a_half_open_connection_stays_and_what_was_held_back_arrives_once_it_is_mended(ways: tuple[str, ...]) -> None:
+async def test_a_half_open_connection_stays_and_what_was_held_back_arrives_once_it_is_mended(
+    ways: tuple[str, ...],
+) -> None:
     async with a_way() as (proxy, port):
         ends = await _opened(port)
         proxy.silence(*ways)

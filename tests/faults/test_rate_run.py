@@ -1,4 +1,6 @@
-"""One limit over four routers of which one is killed, shortly; and what is too much or too little is seen."""
+"""One limit over four routers of which one is killed, shortly; and what is too much or too little
+is seen.
+"""
 
 from collections import Counter
 
@@ -10,7 +12,8 @@ GIVEN = RateRun(rate=20, burst=20, seconds=10)
 
 
 @pytest.mark.matrix  # four processes start, and one of them again
-@pytest.mark.timeout(400)  # on a machine that is busy a start takes long, and nothing here depends on how long
+# on a machine that is busy a start takes long, and nothing here depends on how long
+@pytest.mark.timeout(400)
 async def test_four_routers_let_through_what_one_may_while_one_is_killed() -> None:
     given = RateRun(rate=20, burst=20, seconds=6.0, stretch_s=2.0)
     report = await run(given)

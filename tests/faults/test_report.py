@@ -6,7 +6,9 @@ from tests.faults.recovery import Recovered, line
 from tests.faults.report import Report, page, tables
 
 
-def a_report(seed: int, lost: tuple[str, ...] = (), *, is_quiet: bool = True, deaths: int = 0) -> Report:
+def a_report(
+    seed: int, lost: tuple[str, ...] = (), *, is_quiet: bool = True, deaths: int = 0
+) -> Report:
     recovered = [Recovered("store full", 0.5 * seed, 1.0, 3.0)]
     return Report(
         seed=seed,
@@ -43,4 +45,7 @@ def test_a_page_tells_every_verdict_and_the_control() -> None:
     told = page([a_report(1), a_report(2)], control=a_report(9, lost=("f-1",)))
     assert "Seed 1, 5 minutes of faults at 40 requests a second: clean." in told
     assert "Seed 2, 5 minutes of faults at 40 requests a second: clean." in told
-    assert "Seed 9, 5 minutes of faults at 40 requests a second: NOT CLEAN." in told.partition("## The control")[2]
+    assert (
+        "Seed 9, 5 minutes of faults at 40 requests a second: NOT CLEAN."
+        in told.partition("## The control")[2]
+    )

@@ -14,7 +14,9 @@ def samples(an_hour: float, noise: float = 0.5) -> list[tuple[float, float]]:
     return [(float(at), 100 + an_hour * at / 3600 + dice.gauss(0, noise)) for at in HALF_AN_HOUR]
 
 
-@pytest.mark.parametrize(("an_hour", "verdict"), [(0.0, FLAT), (-20.0, FLAT), (20.0, GROWING), (5.0, GROWING)])
+@pytest.mark.parametrize(
+    ("an_hour", "verdict"), [(0.0, FLAT), (-20.0, FLAT), (20.0, GROWING), (5.0, GROWING)]
+)
 def test_a_slope_is_told_with_its_confidence(an_hour: float, verdict: str) -> None:
     line = fitted(samples(an_hour))
     assert abs(line.slope - an_hour) <= 2 * line.margin

@@ -1,4 +1,6 @@
-"""What a soak looks at: memory, descriptors, tasks and threads of the router, from outside and by its own metrics; of the server, too."""
+"""What a soak looks at: memory, descriptors, tasks and threads of the router, from outside and by
+its own metrics; of the server, too.
+"""
 
 import os
 from pathlib import Path
@@ -18,9 +20,11 @@ ALLOWED = {
     "router tasks": 2.0,
     "router threads": 2.0,
 }
-# Tasks come and go with messages in flight, a descriptor with each scrape; a leak lifts the least of each minute. Else the mean counts.
+# Tasks come and go with messages in flight, a descriptor with each scrape; a leak lifts the least
+# of each minute. Else the mean counts.
 LEVEL = {"router tasks": min, "router descriptors": min}
-# What is told besides. The server keeps an entry for each key of a bucket and each remembered id, so it grows with what it stores.
+# What is told besides. The server keeps an entry for each key of a bucket and each remembered id,
+# so it grows with what it stores.
 BESIDE = ("server resident, MiB", "server descriptors", "collections, oldest generation")
 
 

@@ -1,4 +1,6 @@
-"""`python -m tests.fuzz --inputs 1000000 [--seed 1] [--jobs 2] [--only decide]`: every decoder in turn, and a table of what came of it."""
+"""`python -m tests.fuzz --inputs 1000000 [--seed 1] [--jobs 2] [--only decide]`: every decoder in
+turn, and a table of what came of it.
+"""
 
 import argparse
 import sys
@@ -9,7 +11,10 @@ from functools import partial
 from tests.fuzz.decoders import DECODERS
 from tests.fuzz.feeding import Broken, Tally, feed
 
-HEAD = "| decoder | inputs | refused | accepted | slowest ms | inputs/s |\n| --- | ---: | ---: | ---: | ---: | ---: |"
+HEAD = (
+    "| decoder | inputs | refused | accepted | slowest ms | inputs/s |\n"
+    "| --- | ---: | ---: | ---: | ---: | ---: |"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,7 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     each, broken, total = -(-asked.inputs // max(1, len(chosen))), 0, 0
     print(HEAD, flush=True)
     with ProcessPoolExecutor(asked.jobs) as pool:
-        for name, tally in zip(chosen, pool.map(partial(_fed, inputs=each, seed=asked.seed), chosen), strict=True):
+        for name, tally in zip(
+            chosen, pool.map(partial(_fed, inputs=each, seed=asked.seed), chosen), strict=True
+        ):
             if isinstance(tally, str):
                 broken += 1
                 print(tally, file=sys.stderr, flush=True)
@@ -38,7 +45,10 @@ def _fed(name: str, inputs: int, seed: int) -> Tally | str:
 
 def _row(name: str, tally: Tally) -> str:
     rate = tally.inputs / tally.seconds
-    return f"| {name} | {tally.inputs} | {tally.refused} | {tally.accepted} | {tally.slowest_ms:.1f} | {rate:.0f} |"
+    return (
+        f"| {name} | {tally.inputs} | {tally.refused} | {tally.accepted} | "
+        f"{tally.slowest_ms:.1f} | {rate:.0f} |"
+    )
 
 
 def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -1,7 +1,9 @@
-"""The handlers of every contract, joined as the app joins them, without a broker: called with bytes and headers, whether they said no.
+"""The handlers of every contract, joined as the app joins them, without a broker: called with bytes
+and headers, whether they said no.
 
-What a handler answers, stores and leaves as a dead letter is written and read back. What it raises beyond what its reader declares
-breaks it, and so does a usage event that the lake would not take. A factory makes each anew, in the process that feeds it.
+What a handler answers, stores and leaves as a dead letter is written and read back. What it raises
+beyond what its reader declares breaks it, and so does a usage event that the lake would not take. A
+factory makes each anew, in the process that feeds it.
 """
 
 import asyncio
@@ -39,7 +41,14 @@ from router.extensions.model import ExtensionRegistry, Invoker, PipelineRunner, 
 from router.extensions.model.ports import NULL_METER
 from router.lake.tables.body import read_event
 from router.operate.alerts import Alerts
-from router.policies.model import Policy, PolicyError, PolicyTable, evaluate, load_policy, read_session
+from router.policies.model import (
+    Policy,
+    PolicyError,
+    PolicyTable,
+    evaluate,
+    load_policy,
+    read_session,
+)
 from router.process.observability import Metrics, render
 from router.serve.app_context import AppContext
 from router.serve.decide_subscription import build_decide_handler, build_decide_rules
@@ -51,12 +60,21 @@ from tests.fuzz.decoders import DECODERS, POLICY
 from tests.support.pipelines import FakeReply, an_entry, piped_policy
 from tests.support.policy import a_policy, a_provider, a_request, a_rule
 from tests.support.requests import GOOD_HEADERS, a_message, every_form
-from tests.support.workers import ACKS, ASSIGNED, NOW_MS, RESULTS, an_ack, an_assignment, in_every_form
+from tests.support.workers import (
+    ACKS,
+    ASSIGNED,
+    NOW_MS,
+    RESULTS,
+    an_ack,
+    an_assignment,
+    in_every_form,
+)
 
 Headers = Mapping[str, str]
 Serve = Callable[[bytes, Headers], bool]  # whether it was refused
 
-SMALL = {"idempotency": {"entries": 1_000}, "policies": {"sessions_entries": 1_000}, "recorder": {}}  # so that what grows is seen soon
+# so that what grows is seen soon
+SMALL = {"idempotency": {"entries": 1_000}, "policies": {"sessions_entries": 1_000}, "recorder": {}}
 LARGEST_PAGE = 2 * 1024 * 1024
 LONGEST_ERROR = 100_000
 REQUIRED = {
@@ -100,7 +118,11 @@ class Instance:
         alerts.attach(self.connection)
         jetstream = JetStream(self.connection)
         self.context = AppContext(
-            self.settings, self.metrics, alerts, PolicyTable({("acme", name): RICH for name in ("default", "gold")}), jetstream
+            self.settings,
+            self.metrics,
+            alerts,
+            PolicyTable({("acme", name): RICH for name in ("default", "gold")}),
+            jetstream,
         )
         self.context.assignments = AssignmentCache(_not_there)
         for known in (an_assignment(), _followed()):
@@ -143,24 +165,39 @@ class Caller:
 
 def _decide() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
-    return _serve(build_decide_handler(instance.context), None, "beamline.router.v1.decide", "ROUTER_DECIDE"), instance.check
+    return _serve(
+        build_decide_handler(instance.context), None, "beamline.router.v1.decide", "ROUTER_DECIDE"
+    ), instance.check
 
 
 def _results() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
-    return _serve(build_results_handler(instance.context), result.RESULT, RESULTS, "ROUTER_RESULTS"), instance.check
+    return _serve(
+        build_results_handler(instance.context), result.RESULT, RESULTS, "ROUTER_RESULTS"
+    ), instance.check
 
 
 def _acks() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
-    return _serve(build_acks_handler(instance.context), ack.EXEC_ASSIGNMENT_ACK, ACKS, "ROUTER_ACKS"), instance.check
+    return _serve(
+        build_acks_handler(instance.context), ack.EXEC_ASSIGNMENT_ACK, ACKS, "ROUTER_ACKS"
+    ), instance.check
 
 
-def _serve(handler: Callable[[Message], Any], kind: MessageType | None, subject: str, stream: str) -> Serve:
+def _serve(
+    handler: Callable[[Message], Any], kind: MessageType | None, subject: str, stream: str
+) -> Serve:
     loop, sequences = asyncio.new_event_loop(), itertools.count(1)
 
     def serve(data: bytes, headers: Headers) -> bool:
-        message = a_message(data, headers, subject=subject, stream=stream, sequence=next(sequences), stored_ns=time.time_ns())
+        message = a_message(
+            data,
+            headers,
+            subject=subject,
+            stream=stream,
+            sequence=next(sequences),
+            stored_ns=time.time_ns(),
+        )
         assert len(extract_ids(message, kind).get("tenant_id", "")) <= 128
         outcome = handler(message)
         if isinstance(outcome, Deferred | Awaitable):
@@ -178,7 +215,13 @@ def _look_at(message: Message, outcome: Any, kind: MessageType | None) -> bool:
     """All that would be sent can be read; whether it was refused."""
     if isinstance(outcome, Dead):
         letter = build_dead_letter(
-            message, outcome.reason, outcome.fault, node_id="n", now_ms=1, max_bytes=1 << 20, seen=extract_ids(message, kind)
+            message,
+            outcome.reason,
+            outcome.fault,
+            node_id="n",
+            now_ms=1,
+            max_bytes=1 << 20,
+            seen=extract_ids(message, kind),
         )
         orjson.loads(letter.data)
         return True
@@ -216,7 +259,9 @@ def _ingress() -> tuple[Serve, Callable[[], None]]:
         stored[:] = [a_message(data, headers)]
         return 1
 
-    handler = IngressHandler(build_decide_rules(instance.settings), "beamline.router.v1.decide", store)
+    handler = IngressHandler(
+        build_decide_rules(instance.settings), "beamline.router.v1.decide", store
+    )
 
     def serve(data: bytes, headers: Headers) -> bool:
         ack = loop.run_until_complete(handler.handle(data, headers))
@@ -232,14 +277,21 @@ def _extension(kind: str) -> Callable[[], tuple[Serve, Callable[[], None]]]:
     def make() -> tuple[Serve, Callable[[], None]]:
         registry, caller, loop = ExtensionRegistry(), Caller(), asyncio.new_event_loop()
         registry.replace([parse_entry(an_entry("one", kind))])
-        extensions = PipelineRunner(registry, Invoker(caller, None, None, NULL_METER), meter=NULL_METER)  # type: ignore[arg-type]  # without a breaker: each answer is read
+        extensions = PipelineRunner(
+            registry, Invoker(caller, None, None, NULL_METER), meter=NULL_METER
+        )  # type: ignore[arg-type]  # without a breaker: each answer is read
         stage = {"pre": "pre", "validator": "validators", "post": "post"}[kind]
         policy, request = piped_policy(**{stage: [REQUIRED[kind]]}), a_request(user="u-1")  # type: ignore[arg-type]
 
         def serve(data: bytes, _: Headers) -> bool:
             caller.answer = data
             piped = loop.run_until_complete(
-                extensions.run(policy, request, lambda changed: evaluate(policy, changed, now=0.0), deadline=loop.time() + 30)
+                extensions.run(
+                    policy,
+                    request,
+                    lambda changed: evaluate(policy, changed, now=0.0),
+                    deadline=loop.time() + 30,
+                )
             )
             orjson.loads(reply_to(request, piped.answer).data)
             return not isinstance(piped.answer, Decision)
@@ -266,7 +318,13 @@ def _policies() -> tuple[Serve, Callable[[], None]]:
                 orjson.loads(
                     record_bytes(
                         build_record(
-                            ASSIGNED, request, answer, subject="caf.exec.assign.v1", traceparent=None, content=None, requested_at_ms=0
+                            ASSIGNED,
+                            request,
+                            answer,
+                            subject="caf.exec.assign.v1",
+                            traceparent=None,
+                            content=None,
+                            requested_at_ms=0,
                         )
                     )
                 )
@@ -320,8 +378,17 @@ def _not_there(_: str) -> Deferred[bytes | None]:
 
 def _followed() -> Any:
     """An assignment whose post-processor wrote a number that no handler bears."""
-    decision = Decision("openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1", "attempts": "9" * 5000})
-    return an_assignment(assignment_id=assignment_id_of("acme", "r-0"), request_id="r-0", decision=decision)
+    decision = Decision(
+        "openai",
+        "weighted",
+        50,
+        800,
+        0.01,
+        {"policy_id": "default", "policy_version": "1", "attempts": "9" * 5000},
+    )
+    return an_assignment(
+        assignment_id=assignment_id_of("acme", "r-0"), request_id="r-0", decision=decision
+    )
 
 
 RICH = a_policy(
@@ -333,7 +400,9 @@ RICH = a_policy(
 )
 PROTOBUF = {"Accept": "application/x-protobuf"}
 FLOW = flow_pb2.RouteRequest(
-    message=flow_pb2.Message(tenant_id="acme", message_type="chat", payload=b"hello", metadata={"a": "b"}),
+    message=flow_pb2.Message(
+        tenant_id="acme", message_type="chat", payload=b"hello", metadata={"a": "b"}
+    ),
     context={"user_id": "u-1"},
 )
 RESULT = result_pb2.ExecResult(
@@ -346,17 +415,30 @@ INVOCATION = provider_pb2.ProviderRequest(provider_id="mine", tenant_id="acme", 
 
 
 def _json(*bodies: Any, headers: Headers = NO_HEADERS) -> tuple[Sent, ...]:
-    return tuple(Sent(one if isinstance(one, bytes) else orjson.dumps(one), headers) for one in bodies)
+    return tuple(
+        Sent(one if isinstance(one, bytes) else orjson.dumps(one), headers) for one in bodies
+    )
 
 
 def _decide_seeds(form: str) -> tuple[Sent, ...]:
-    """Most without an id of their own: each is a request by itself, and not the one before with other bytes."""
+    """Most without an id of their own: each is a request by itself, and not the one before with
+    other bytes.
+    """
     pushed = orjson.loads(every_form()[form].data)
-    asked = {name: value for name, value in pushed.items() if name not in ("request_id", "message_id", "push_assignment")}
+    asked = {
+        name: value
+        for name, value in pushed.items()
+        if name not in ("request_id", "message_id", "push_assignment")
+    }
     if "message" in asked:
-        asked["message"] = {name: value for name, value in asked["message"].items() if name != "message_id"}
+        asked["message"] = {
+            name: value for name, value in asked["message"].items() if name != "message_id"
+        }
     follows = {**asked, "context": {"previous_request_id": "r-0", "status": "timeout"}}
-    limits = {**asked, "constraints": {"max_latency_ms": 1000, "max_cost": 0.5, "provider_id": "openai"}}
+    limits = {
+        **asked,
+        "constraints": {"max_latency_ms": 1000, "max_cost": 0.5, "provider_id": "openai"},
+    }
     headers = {name: value for name, value in GOOD_HEADERS.items() if name != "Nats-Msg-Id"}
     return (
         *_json(pushed, limits | {"idempotency_key": "k-1"}, headers=GOOD_HEADERS),
@@ -367,30 +449,76 @@ def _decide_seeds(form: str) -> tuple[Sent, ...]:
 
 
 def _decoded(*names: str) -> dict[str, Contract]:
-    return {name: Contract(tuple(Sent(seed.data, seed.headers) for seed in DECODERS[name].seeds), _decoder(name)) for name in names}
+    return {
+        name: Contract(
+            tuple(Sent(seed.data, seed.headers) for seed in DECODERS[name].seeds), _decoder(name)
+        )
+        for name in names
+    }
 
 
 CONTRACTS: dict[str, Contract] = {
     **{f"decide, form {form}": Contract(_decide_seeds(form), _decide) for form in "abcd"},
-    "decide, protobuf": Contract((Sent(FLOW), Sent(FLOW, PROTOBUF), Sent(FLOW, {"push_assignment": "true", "request_id": "r-1"})), _decide),
+    "decide, protobuf": Contract(
+        (
+            Sent(FLOW),
+            Sent(FLOW, PROTOBUF),
+            Sent(FLOW, {"push_assignment": "true", "request_id": "r-1"}),
+        ),
+        _decide,
+    ),
     "result, JSON": Contract(
-        _json(*(in_every_form(timestamp=NOW_MS)[form].data for form in ("json", "envelope")), headers=GOOD_HEADERS), _results
+        _json(
+            *(in_every_form(timestamp=NOW_MS)[form].data for form in ("json", "envelope")),
+            headers=GOOD_HEADERS,
+        ),
+        _results,
     ),
     "result, protobuf": Contract((Sent(RESULT, GOOD_HEADERS), Sent(RESULT)), _results),
-    "ack, JSON": Contract(_json(an_ack(tenant_id="acme", acknowledged_at=1).data, headers=GOOD_HEADERS), _acks),
+    "ack, JSON": Contract(
+        _json(an_ack(tenant_id="acme", acknowledged_at=1).data, headers=GOOD_HEADERS), _acks
+    ),
     "ack, protobuf": Contract((Sent(ACK), Sent(ACK, GOOD_HEADERS)), _acks),
-    "heartbeat": Contract(_json(decoders.BEAT, {"version": "1", "kind": "heartbeat", "data": decoders.BEAT}), _heartbeats),
+    "heartbeat": Contract(
+        _json(decoders.BEAT, {"version": "1", "kind": "heartbeat", "data": decoders.BEAT}),
+        _heartbeats,
+    ),
     "ingress, JSON": Contract(_json(decoders.INGRESS, headers=GOOD_HEADERS), _ingress),
     "ingress, protobuf": Contract((Sent(INGRESS), Sent(INGRESS, GOOD_HEADERS)), _ingress),
     "extension, pre-processor's answer": Contract(_json(decoders.CHANGED), _extension("pre")),
-    "extension, validator's answer": Contract(_json(decoders.JUDGED, {"status": "ok"}, {"valid": True}), _extension("validator")),
+    "extension, validator's answer": Contract(
+        _json(decoders.JUDGED, {"status": "ok"}, {"valid": True}), _extension("validator")
+    ),
     "extension, post-processor's answer": Contract(_json(decoders.CHANGED), _extension("post")),
     "policy": Contract(_json(POLICY, decoders.OLD_POLICY), _policies),
-    "provider, invocation in protobuf": Contract((Sent(INVOCATION), Sent(INVOCATION, GOOD_HEADERS)), _invocations),
+    "provider, invocation in protobuf": Contract(
+        (Sent(INVOCATION), Sent(INVOCATION, GOOD_HEADERS)), _invocations
+    ),
     **_decoded(
-        *("policy document, as it is put", "extension entry", "extension record in its bucket", "provider: invocation", "provider: answer"),
-        *("provider: stream piece", "provider: chunk, as a client reads it", "provider: response, as a client reads it", "admin request"),
-        *("assignment, as a worker reads it", "assignment record in its bucket", "extension: request, as its author reads it"),
-        *("bus envelope", "agent envelope", "inbox event", "dead letter", "decision, as a client reads it"),
+        *(
+            "policy document, as it is put",
+            "extension entry",
+            "extension record in its bucket",
+            "provider: invocation",
+            "provider: answer",
+        ),
+        *(
+            "provider: stream piece",
+            "provider: chunk, as a client reads it",
+            "provider: response, as a client reads it",
+            "admin request",
+        ),
+        *(
+            "assignment, as a worker reads it",
+            "assignment record in its bucket",
+            "extension: request, as its author reads it",
+        ),
+        *(
+            "bus envelope",
+            "agent envelope",
+            "inbox event",
+            "dead letter",
+            "decision, as a client reads it",
+        ),
     ),
 }

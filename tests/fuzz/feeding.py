@@ -1,4 +1,6 @@
-"""One decoder and many inputs: each is accepted or refused in the decoder's own words, soon, or the feeding stops and shows it."""
+"""One decoder and many inputs: each is accepted or refused in the decoder's own words, soon, or the
+feeding stops and shows it.
+"""
 
 import random
 from collections.abc import Callable, Mapping
@@ -18,7 +20,9 @@ class Seed(NamedTuple):
 
 
 class Decoder(NamedTuple):
-    """`read` returns a value or raises one of `refuses`; `is_refusal`: which values are a refusal too."""
+    """`read` returns a value or raises one of `refuses`; `is_refusal`: which values are a refusal
+    too.
+    """
 
     seeds: tuple[Seed, ...]
     read: Callable[[bytes, Mapping[str, str]], Any]
@@ -38,7 +42,9 @@ class Broken(AssertionError):
     """The input that a decoder could not bear; it can be read again from this text."""
 
 
-def feed(name: str, decoder: Decoder, inputs: int, seed: int, slowest_s: float = SLOWEST_S) -> Tally:
+def feed(
+    name: str, decoder: Decoder, inputs: int, seed: int, slowest_s: float = SLOWEST_S
+) -> Tally:
     """The same seed gives the same inputs. Raises Broken."""
     rng = random.Random(f"{name}:{seed}")
     refused, slowest, began = 0, 0.0, perf_counter()
@@ -48,9 +54,13 @@ def feed(name: str, decoder: Decoder, inputs: int, seed: int, slowest_s: float =
         is_refused, took = one(name, decoder, data, headers)
         refused += is_refused
         if took > slowest_s:
-            took = min(took, one(name, decoder, data, headers)[1])  # a machine that was busy elsewhere is no slow decoder
+            # a machine that was busy elsewhere is no slow decoder
+            took = min(took, one(name, decoder, data, headers)[1])
         if took > slowest_s:
-            raise Broken(f"{name}: {took * 1000:.0f} ms for data={data[:300]!r}… ({len(data)} bytes), headers={headers!r}")
+            raise Broken(
+                f"{name}: {took * 1000:.0f} ms for data={data[:300]!r}… ({len(data)} "
+                f"bytes), headers={headers!r}"
+            )
         slowest = max(slowest, took)
     return Tally(inputs, refused, inputs - refused, slowest * 1000, perf_counter() - began)
 
@@ -63,5 +73,8 @@ def one(name: str, decoder: Decoder, data: bytes, headers: Mapping[str, str]) ->
     except decoder.refuses:
         is_refused = True
     except BaseException as exc:
-        raise Broken(f"{name}: {type(exc).__name__}: {str(exc)[:200]} for data={data[:2000]!r}, headers={headers!r}") from exc
+        raise Broken(
+            f"{name}: {type(exc).__name__}: {str(exc)[:200]} for data={data[:2000]!r}, "
+            f"headers={headers!r}"
+        ) from exc
     return is_refused, thread_time() - began

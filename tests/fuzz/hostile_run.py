@@ -2,8 +2,9 @@
 
     python -m tests.fuzz.hostile_run --inputs 1000000 --write FILE
 
-A contract fails when its handler raises what it does not declare, takes longer than `SLOWEST_S` twice, or when the memory of its
-process grows by more than `GROWN_MIB` after a warm-up; the lake fails when an ingest stops, or its tables do not add up.
+A contract fails when its handler raises what it does not declare, takes longer than `SLOWEST_S`
+twice, or when the memory of its process grows by more than `GROWN_MIB` after a warm-up; the lake
+fails when an ingest stops, or its tables do not add up.
 """
 
 import argparse
@@ -29,7 +30,10 @@ SLOWEST_S = 0.25  # of the thread's own processor time
 GROWN_MIB = 64.0
 WARM = 0.25  # of the inputs: until then, memories fill
 MEASURED = 200  # inputs: below, memory tells nothing, and to look at it costs more than they do
-HEAD = "| contract | inputs | refused | taken | slowest ms | grew by MiB | inputs/s |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+HEAD = (
+    "| contract | inputs | refused | taken | slowest ms | grew by MiB | inputs/s |\n"
+    "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+)
 
 
 class Row(NamedTuple):
@@ -42,7 +46,10 @@ class Row(NamedTuple):
 
     def __str__(self) -> str:
         taken, rate = self.inputs - self.refused, self.inputs / self.seconds
-        return f"| {self.name} | {self.inputs} | {self.refused} | {taken} | {self.slowest_ms:.1f} | {self.grown_mib:.1f} | {rate:.0f} |"
+        return (
+            f"| {self.name} | {self.inputs} | {self.refused} | {taken} | {self.slowest_ms:.1f} "
+            f"| {self.grown_mib:.1f} | {rate:.0f} |"
+        )
 
 
 def feed_contract(name: str, inputs: int, seed: int) -> Row:
@@ -67,14 +74,27 @@ def feed(name: str, contract: Contract, inputs: int, seed: int) -> Row:
                 serve(data, headers)
                 took = min(took, thread_time() - started)
         except Exception as exc:
-            raise Broken(f"{name}: {type(exc).__name__}: {str(exc)[:200]} for data={data[:2000]!r}, headers={headers!r}"[:6000]) from exc
+            raise Broken(
+                (
+                    f"{name}: {type(exc).__name__}: {str(exc)[:200]} for data={data[:2000]!r}, "
+                    f"headers={headers!r}"
+                )[:6000]
+            ) from exc
         if took > SLOWEST_S:
-            raise Broken(f"{name}: {took * 1000:.0f} ms for data={data[:300]!r}… ({len(data)} bytes), headers={headers!r}"[:6000])
+            raise Broken(
+                (
+                    f"{name}: {took * 1000:.0f} ms for data={data[:300]!r}… ({len(data)} "
+                    f"bytes), headers={headers!r}"
+                )[:6000]
+            )
         slowest = max(slowest, took)
     check()
     grown = resident_mib() - warm_mib if inputs >= MEASURED else 0.0
     if grown > GROWN_MIB:
-        raise Broken(f"{name}: memory grew by {grown:.0f} MiB between input {int(inputs * WARM)} and {inputs}")
+        raise Broken(
+            f"{name}: memory grew by {grown:.0f} MiB between input {int(inputs * WARM)} "
+            f"and {inputs}"
+        )
     return Row(name, inputs, refused, slowest * 1000, grown, perf_counter() - began)
 
 
@@ -86,7 +106,11 @@ def resident_mib() -> float:
 
 def _input(contract: Contract, rng: random.Random) -> Sent:
     sent = rng.choice(contract.seeds)
-    body = hostile_protobuf(sent.body, rng) if isinstance(sent.body, Protobuf) else hostile_json(sent.body, rng)
+    body = (
+        hostile_protobuf(sent.body, rng)
+        if isinstance(sent.body, Protobuf)
+        else hostile_json(sent.body, rng)
+    )
     return Sent(body, hostile_headers(sent.headers, rng))
 
 
@@ -97,7 +121,14 @@ def _fed(name: str, inputs: int, seed: int) -> Row | str:
             told = take_hostile_events(inputs, seed)
             if told.grown_mib > GROWN_MIB:
                 return f"{name}: memory grew by {told.grown_mib:.0f} MiB"
-            return Row(name, inputs, told.quarantined, told.slowest_ms, told.grown_mib, perf_counter() - began)
+            return Row(
+                name,
+                inputs,
+                told.quarantined,
+                told.slowest_ms,
+                told.grown_mib,
+                perf_counter() - began,
+            )
         return feed_contract(name, inputs, seed)
     except Exception as exc:
         return f"{name}: {type(exc).__name__}: {exc}"[:6000]
@@ -106,7 +137,8 @@ def _fed(name: str, inputs: int, seed: int) -> Row | str:
 def main(arguments: Sequence[str] | None = None) -> int:
     asked = _asked(arguments)
     names = [name for name in (*CONTRACTS, LAKE) if asked.only in name]
-    share = -(-asked.inputs // max(1, len(names) + 4 * (LAKE in names)))  # the lake is fed five shares: its batches are large
+    # the lake is fed five shares: its batches are large
+    share = -(-asked.inputs // max(1, len(names) + 4 * (LAKE in names)))
     inputs = {name: share * (5 if name == LAKE else 1) for name in names}
     lines, total, broken = [HEAD], 0, 0
     print(HEAD, flush=True)
@@ -133,7 +165,9 @@ def _rows(inputs: Mapping[str, int], seed: int, jobs: int) -> Iterator[Row | str
 
 
 def _as_served() -> None:
-    """The allocator as `router serve` has it; and what is warned of each input would be most of the work."""
+    """The allocator as `router serve` has it; and what is warned of each input would be most of the
+    work.
+    """
     give_large_blocks_back()
     configure("error")
 
@@ -164,7 +198,9 @@ def _asked(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz.hostile_run", description=__doc__)
     parser.add_argument("--inputs", type=int, default=100_000, help="in all")
     parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same inputs")
-    parser.add_argument("--jobs", type=int, default=2, help="contracts at once; 0 = none beside this process")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="contracts at once; 0 = none beside this process"
+    )
     parser.add_argument("--only", default="", help="contracts with this in their name")
     parser.add_argument("--write", type=Path, help="the table's file, written when nothing broke")
     return parser.parse_args(arguments)

@@ -1,6 +1,8 @@
-"""Hostile usage events through the tables, a micro-batch at a time, as an ingest would take them; no JVM.
+"""Hostile usage events through the tables, a micro-batch at a time, as an ingest would take them;
+no JVM.
 
-Whatever a message is, its batch is committed, and the message is in exactly one of silver, duplicates, conflicts and quarantine.
+Whatever a message is, its batch is committed, and the message is in exactly one of silver,
+duplicates, conflicts and quarantine.
 """
 
 import gc
@@ -57,13 +59,39 @@ FIELDS = (
     "correlated",
 )
 LATENCIES = (0, 1, 2, 30 * DAY_MS - 1, 30 * DAY_MS)
-COSTS = ("0.0", "0", "1e9", "1000000000.0", "0.0000000005", "5.0e-324", "1E+2", "-0.0", "0." + "9" * 60, "1e-41", "0.30000000000000004")
+COSTS = (
+    "0.0",
+    "0",
+    "1e9",
+    "1000000000.0",
+    "0.0000000005",
+    "5.0e-324",
+    "1E+2",
+    "-0.0",
+    "0." + "9" * 60,
+    "1e-41",
+    "0.30000000000000004",
+)
 TENANTS = ("acme", "zed", "t" * 128, "\U0001f600" * 128, "=1+1", "\x1b[2J\u202e")
-BEYOND = (30 * DAY_MS + 1, 2**53 + 1, 10**9 + 1, 10**15, orjson.Fragment("1000000000.000000001"), orjson.Fragment('"1.5"'))
+BEYOND = (
+    30 * DAY_MS + 1,
+    2**53 + 1,
+    10**9 + 1,
+    10**15,
+    orjson.Fragment("1000000000.000000001"),
+    orjson.Fragment('"1.5"'),
+)
 KINDS: tuple[dict[str, Any], ...] = (
     {},
     {"correlated": False},
-    {"estimated": True, "input_tokens": 10**12, "cached_tokens": 0, "output_tokens": 1, "model": "m" * 256, "price": "p#1"},
+    {
+        "estimated": True,
+        "input_tokens": 10**12,
+        "cached_tokens": 0,
+        "output_tokens": 1,
+        "model": "m" * 256,
+        "price": "p#1",
+    },
     {"told_cost": 1e9, "told_provider_id": "p" * 256},
     {"adjustment": "held", "adjusts": "usage:" + "0" * 32},
     {"adjustment": "budget", "budget": "m" * 256},
@@ -107,11 +135,16 @@ def take_hostile_events(inputs: int, seed: int, batch: int = BATCH) -> Taken:
 def an_event(rng: Rng, number: int) -> bytes:
     """One in two at the edges of what is legal, so that it counts; else anything like one."""
     if rng.random() < 0.02 and number:
-        return an_event(random.Random(rng.randrange(number)), 0)  # the same again, or the same identity with other content
+        # the same again, or the same identity with other content
+        return an_event(random.Random(rng.randrange(number)), 0)
     noon = int(NOON.timestamp() * 1000)
     near = noon + rng.choice((0, 0, 0, 0, -60_000, -DAY_MS, DAY_MS, -rng.randrange(77 * DAY_MS)))
     told: dict[str, Any] = orjson.loads(a_body(f"r-{number}"))
-    told |= {"latency_ms": rng.choice(LATENCIES), "cost": orjson.Fragment(rng.choice(COSTS)), "timestamp": near}
+    told |= {
+        "latency_ms": rng.choice(LATENCIES),
+        "cost": orjson.Fragment(rng.choice(COSTS)),
+        "timestamp": near,
+    }
     told |= {"tenant_id": rng.choice(TENANTS), "provider_id": rng.choice(PROVIDERS)}
     told |= _make_kind(rng, number)
     if rng.random() < 0.5:
@@ -119,45 +152,75 @@ def an_event(rng: Rng, number: int) -> bytes:
     if rng.random() < 0.5:
         return hostile_json(orjson.dumps(told | {"cost": 0.5}), rng)
     field = rng.choice(FIELDS)
-    return written(told | {field: rng.choice((*NUMBERS, *BEYOND)) if type(told.get(field)) is int or field == "cost" else name(rng)})
+    return written(
+        told
+        | {
+            field: rng.choice((*NUMBERS, *BEYOND))
+            if type(told.get(field)) is int or field == "cost"
+            else name(rng)
+        }
+    )
 
 
 def _make_kind(rng: Rng, number: int) -> dict[str, Any]:
     """What makes an event marked, held, estimated, or an adjustment, whose cost may be below 0."""
     told = rng.choice(KINDS)
-    own = {"event_id": derive_identity("fuzz", str(number))} if "adjustment" in told or rng.random() < 0.5 else {}
+    own = (
+        {"event_id": derive_identity("fuzz", str(number))}
+        if "adjustment" in told or rng.random() < 0.5
+        else {}
+    )
     if "adjustment" not in told:
         return {**told, **own}
-    return {**told, **own, "event_type": ADJUSTMENT_TYPE, "cost": orjson.Fragment(rng.choice((*SIGNED, *COSTS)))}
+    return {
+        **told,
+        **own,
+        "event_type": ADJUSTMENT_TYPE,
+        "cost": orjson.Fragment(rng.choice((*SIGNED, *COSTS))),
+    }
 
 
 def _check_batch(lake: Lake, messages: int) -> None:
     (cut,) = lake.told
     counts = cut.counts
     assert counts["read"] == messages
-    assert counts["accepted"] + counts["quarantined"] + counts["duplicates"] + counts["conflicts"] == messages, counts
+    assert (
+        counts["accepted"] + counts["quarantined"] + counts["duplicates"] + counts["conflicts"]
+        == messages
+    ), counts
 
 
 def _count_events(line: ReportLine) -> int:
-    return sum(int(line.figures[name] or 0) for name in ("count", "adjustment_count", "uncorrelated_count"))
+    return sum(
+        int(line.figures[name] or 0) for name in ("count", "adjustment_count", "uncorrelated_count")
+    )
 
 
 def _check_all(lake: Lake, messages: int) -> dict[str, int]:
     """Report, page, reconciliation, compaction, and the last days made again."""
     warehouse = lake.warehouse
     totals = {
-        name: sum(cut.counts.get(name, 0) for number in range(warehouse.head()) if (cut := warehouse.cut(number + 1)))
+        name: sum(
+            cut.counts.get(name, 0)
+            for number in range(warehouse.head())
+            if (cut := warehouse.cut(number + 1))
+        )
         for name in ("read", "accepted", "quarantined")
     }
     assert totals["read"] == messages
     compact(warehouse)
     report = read_report(warehouse, UsageQuery())
-    assert report.totals is None or sum(map(_count_events, [report.totals])) <= totals["accepted"]  # budgets' adjustments are in no sum
-    assert sum(map(_count_events, report.lines)) == sum(map(_count_events, [report.totals] if report.totals else []))
+    # budgets' adjustments are in no sum
+    assert report.totals is None or sum(map(_count_events, [report.totals])) <= totals["accepted"]
+    assert sum(map(_count_events, report.lines)) == sum(
+        map(_count_events, [report.totals] if report.totals else [])
+    )
     for line in report.lines:
         figures = {name: Decimal(value or 0) for name, value in line.figures.items()}
         assert figures["cost"] >= figures["adjustment_cost"], line
-        assert all(value >= 0 for name, value in figures.items() if name not in {"cost", "adjustment_cost"}), line
+        assert all(
+            value >= 0 for name, value in figures.items() if name not in {"cost", "adjustment_cost"}
+        ), line
     render_page(read_parts(warehouse, UsageQuery(by=PAGE_COLUMNS)), "all")
     account = reconcile(IN_PROCESS, warehouse)
     assert account.is_right, [check for check in account.checks if check.is_right is False]

@@ -1,4 +1,6 @@
-"""Good messages, damaged: blindly (bits, cuts, splices) and by their structure (types, names, numbers, depth, duplicate keys)."""
+"""Good messages, damaged: blindly (bits, cuts, splices) and by their structure (types, names,
+numbers, depth, duplicate keys).
+"""
 
 import json
 import random
@@ -12,7 +14,24 @@ Rng = random.Random
 NOTHING: Mapping[str, str] = {}
 
 ODD_VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, -1, 1, 2**31, 2**53 + 1, 2**63, -(2**63) - 1, 2**64, 10**30, 0.1, -0.0, 1e308, 1e-320),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        2**31,
+        2**53 + 1,
+        2**63,
+        -(2**63) - 1,
+        2**64,
+        10**30,
+        0.1,
+        -0.0,
+        1e308,
+        1e-320,
+    ),
     *(
         "",
         " ",
@@ -34,11 +53,41 @@ ODD_VALUES: tuple[Any, ...] = (
         "-1",
         "1e999",
     ),
-    *([], {}, [[]], {"": ""}, [None], {"a": {"b": [1, {"c": None}]}}, ["x"] * 70, {"var": "context.a"}),
+    *(
+        [],
+        {},
+        [[]],
+        {"": ""},
+        [None],
+        {"a": {"b": [1, {"c": None}]}},
+        ["x"] * 70,
+        {"var": "context.a"},
+    ),
 )
 ODD_TEXTS = (  # what no JSON library writes by itself
-    *(b"NaN", b"Infinity", b"-Infinity", b"1e999", b"-0", b"00", b"1" * 400, b"0." + b"1" * 400, b'"\\ud800"', b'"\\udc00\\ud800"'),
-    *(b'"\\u0000"', b'"\xff\xfe"', b"\xef\xbb\xbf{}", b"'a'", b"tru", b'{"a":1,"a":2}', b"[1,]", b"/**/1", b'"\xed\xa0\x80"'),
+    *(
+        b"NaN",
+        b"Infinity",
+        b"-Infinity",
+        b"1e999",
+        b"-0",
+        b"00",
+        b"1" * 400,
+        b"0." + b"1" * 400,
+        b'"\\ud800"',
+        b'"\\udc00\\ud800"',
+    ),
+    *(
+        b'"\\u0000"',
+        b'"\xff\xfe"',
+        b"\xef\xbb\xbf{}",
+        b"'a'",
+        b"tru",
+        b'{"a":1,"a":2}',
+        b"[1,]",
+        b"/**/1",
+        b'"\xed\xa0\x80"',
+    ),
 )
 ODD_HEADERS = (
     "",
@@ -109,7 +158,10 @@ def blind(data: bytes, rng: Rng) -> bytes:
 def _odd_text(data: bytes, rng: Rng) -> bytes:
     """In the place of a number, a text or a literal, wherever one ends."""
     begin = data.find(rng.choice((b":", b",", b"[")), rng.randrange(len(data) or 1)) + 1
-    end = min((found for byte in b",}]" if (found := data.find(bytes([byte]), begin)) >= 0), default=len(data))
+    end = min(
+        (found for byte in b",}]" if (found := data.find(bytes([byte]), begin)) >= 0),
+        default=len(data),
+    )
     return data[:begin] + rng.choice(ODD_TEXTS) + data[end:]
 
 
@@ -140,7 +192,14 @@ def _twice(data: bytes, rng: Rng) -> bytes:
     if not data.startswith(b"{") or len(data) < 3:
         return data
     name = rng.choice([*_names(data), "tenant_id", "payload"])
-    return b"{" + json.dumps(name).encode() + b":" + json.dumps(rng.choice(ODD_VALUES)).encode() + b"," + data[1:]
+    return (
+        b"{"
+        + json.dumps(name).encode()
+        + b":"
+        + json.dumps(rng.choice(ODD_VALUES)).encode()
+        + b","
+        + data[1:]
+    )
 
 
 def _renamed(data: bytes, rng: Rng) -> bytes:
@@ -153,7 +212,18 @@ def _renamed(data: bytes, rng: Rng) -> bytes:
 
 
 DAMAGES: tuple[Callable[[bytes, Rng], bytes], ...] = (
-    *(blind, blind, blind, _odd_text, _odd_text, _deep, _deep_inside, _other_type, _other_type, _other_type),
+    *(
+        blind,
+        blind,
+        blind,
+        _odd_text,
+        _odd_text,
+        _deep,
+        _deep_inside,
+        _other_type,
+        _other_type,
+        _other_type,
+    ),
     *(_without, _twice, _renamed),
 )
 
@@ -196,7 +266,13 @@ def _places(root: Any) -> "list[tuple[Any, Any]]":
     waiting = [root]
     while waiting and len(found) < 100:
         one = waiting.pop()
-        inside = list(one.items()) if isinstance(one, dict) else list(enumerate(one)) if isinstance(one, list) else []
+        inside = (
+            list(one.items())
+            if isinstance(one, dict)
+            else list(enumerate(one))
+            if isinstance(one, list)
+            else []
+        )
         for at, value in inside:
             found.append((one, at))
             waiting.append(value)

@@ -1,4 +1,6 @@
-"""Any bytes from any sender: every decoder returns a value or raises its own error, within its time."""
+"""Any bytes from any sender: every decoder returns a value or raises its own error, within its
+time.
+"""
 
 import json
 
@@ -12,10 +14,16 @@ from tests.fuzz.feeding import Broken, Decoder, Seed, feed, one
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3)
+    ),
     max_leaves=6,
 )
-HEADERS = st.dictionaries(st.sampled_from(["Nats-Msg-Id", "tenant_id", "version", "Event-Type"]), st.text(max_size=6), max_size=2)
+HEADERS = st.dictionaries(
+    st.sampled_from(["Nats-Msg-Id", "tenant_id", "version", "Event-Type"]),
+    st.text(max_size=6),
+    max_size=2,
+)
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -28,14 +36,18 @@ def test_good_messages_are_accepted(name: str) -> None:
 
 @pytest.mark.parametrize("name", DECODERS)
 def test_damaged_messages_end_in_the_decoders_own_words(name: str) -> None:
-    """`make fuzz` tries a million. Time is looked at there: a machine under test is busy with other things."""
+    """`make fuzz` tries a million. Time is looked at there: a machine under test is busy with other
+    things.
+    """
     tally = feed(name, DECODERS[name], 40, seed=2, slowest_s=1.0)
     assert tally.inputs == 40
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda value: json.dumps(value).encode()), HEADERS)
-def test_anything_at_all_ends_in_every_decoders_own_words(data: bytes, headers: dict[str, str]) -> None:
+def test_anything_at_all_ends_in_every_decoders_own_words(
+    data: bytes, headers: dict[str, str]
+) -> None:
     for name, decoder in DECODERS.items():
         one(name, decoder, data, headers)
 
@@ -53,7 +65,13 @@ def test_a_decoder_that_breaks_is_found_and_its_input_is_shown() -> None:
 
 def test_a_decoder_that_is_slow_is_found() -> None:
     with pytest.raises(Broken, match="ms for data"):
-        feed("slow", Decoder((Seed(b"{}"),), lambda *_: sum(range(20_000))), 5, seed=1, slowest_s=1e-6)
+        feed(
+            "slow",
+            Decoder((Seed(b"{}"),), lambda *_: sum(range(20_000))),
+            5,
+            seed=1,
+            slowest_s=1e-6,
+        )
 
 
 def test_the_command_prints_a_row_for_each_decoder(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,6 @@
-"""A few of the hostile messages that `make fuzz` sends by the million: nothing raises, no process grows, no ingest stops."""
+"""A few of the hostile messages that `make fuzz` sends by the million: nothing raises, no process
+grows, no ingest stops.
+"""
 
 import random
 
@@ -12,8 +14,11 @@ from tests.fuzz.lake import take_hostile_events
 
 
 @pytest.mark.parametrize("name", CONTRACTS)
-def test_hostile_messages_of_a_contract_are_refused_or_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hostile_run, "SLOWEST_S", 2.0)  # time is looked at by `make fuzz`: a machine under test is busy
+def test_hostile_messages_of_a_contract_are_refused_or_taken(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # time is looked at by `make fuzz`: a machine under test is busy
+    monkeypatch.setattr(hostile_run, "SLOWEST_S", 2.0)
     row = feed_contract(name, 60, seed=3)
     assert row.inputs == 60
     assert row.refused < 60
@@ -52,7 +57,9 @@ def test_a_handler_that_is_slow_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
         feed("slow", _one(lambda *_: sum(range(20_000))), 5, seed=1)
 
 
-def test_the_command_prints_a_row_for_each_contract_and_writes_its_page(capsys: pytest.CaptureFixture[str], tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_the_command_prints_a_row_for_each_contract_and_writes_its_page(
+    capsys: pytest.CaptureFixture[str], tmp_path
+) -> None:  # type: ignore[no-untyped-def]
     page = tmp_path / "page.md"
     assert main(["--inputs", "20", "--jobs", "0", "--only", "heartbeat", "--write", str(page)]) == 0
     assert "| heartbeat | 20 |" in capsys.readouterr().out

@@ -1,4 +1,6 @@
-"""Damaged messages on a real router: each of them is acked, and the next good one is served as if nothing had been."""
+"""Damaged messages on a real router: each of them is acked, and the next good one is served as if
+nothing had been.
+"""
 
 import random
 from collections.abc import Iterator
@@ -28,14 +30,18 @@ def broker() -> Iterator[Broker]:
     broker.remove()
 
 
-async def test_a_few_hundred_damaged_messages_leave_nothing_stuck(nc: Client, broker: Broker, prefix: str) -> None:
+async def test_a_few_hundred_damaged_messages_leave_nothing_stuck(
+    nc: Client, broker: Broker, prefix: str
+) -> None:
     await _fed(nc, broker, prefix, messages=300, seed=1)
 
 
 @pytest.mark.matrix
 @pytest.mark.slow  # ten thousand messages
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_ten_thousand_damaged_messages_leave_nothing_stuck(nc: Client, broker: Broker, prefix: str, seed: int) -> None:
+async def test_ten_thousand_damaged_messages_leave_nothing_stuck(
+    nc: Client, broker: Broker, prefix: str, seed: int
+) -> None:
     """Issue 9: no message stuck."""
     await _fed(nc, broker, prefix, messages=10_000, seed=seed)
 
@@ -52,14 +58,24 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
         await connection.flush()
         await connection.close()
         for consumer in CONSUMERS:
-            await until(lambda consumer=consumer: _is_settled(nc, settings, consumer), within_s=300, what=f"{consumer} settled")
+            await until(
+                lambda consumer=consumer: _is_settled(nc, settings, consumer),
+                within_s=300,
+                what=f"{consumer} settled",
+            )
         assert (await ask(nc, settings, a_request("next")))["ok"] is True
-        await until(lambda: all(check.ok for check in router.service.readiness().values()), what="a router that is ready")
-        await until(lambda: has_messages(nc, settings.streams.dlq.name, messages / 10))  # it was damage, and it was told
+        await until(
+            lambda: all(check.ok for check in router.service.readiness().values()),
+            what="a router that is ready",
+        )
+        # it was damage, and it was told
+        await until(lambda: has_messages(nc, settings.streams.dlq.name, messages / 10))
 
 
 def _send(connection: Connection, settings: Settings, rng: random.Random) -> None:
-    """One message for one of the consumers, its header block damaged now and then beyond what a header is."""
+    """One message for one of the consumers, its header block damaged now and then beyond what a
+    header is.
+    """
     subject, seeds = rng.choice(
         [
             (settings.decide.subject, list(every_form().values())),
@@ -68,13 +84,21 @@ def _send(connection: Connection, settings: Settings, rng: random.Random) -> Non
         ]
     )
     seed = rng.choice(seeds)
-    headers = {**GOOD_HEADERS, "Nats-Msg-Id": f"m-{rng.random()}", **seed.headers} if rng.random() < 0.7 else dict(seed.headers)
+    headers = (
+        {**GOOD_HEADERS, "Nats-Msg-Id": f"m-{rng.random()}", **seed.headers}
+        if rng.random() < 0.7
+        else dict(seed.headers)
+    )
     head = head_of(odd_headers(headers, rng))
     if head and rng.random() < 0.2:
         head = blind(head, rng)
     data = mutant(seed.data, rng)
-    connection.publish_nowait(subject, data, rng.choice(["", "_INBOX.fuzz.1", "_INBOX.fuzz.1", "fuzz.elsewhere"]), head)
+    connection.publish_nowait(
+        subject, data, rng.choice(["", "_INBOX.fuzz.1", "_INBOX.fuzz.1", "fuzz.elsewhere"]), head
+    )
 
 
 async def _is_settled(nc: Client, settings: Settings, consumer: str) -> bool:
-    return await has_acked_all(nc, getattr(settings.streams, consumer).name, getattr(settings, consumer).durable)
+    return await has_acked_all(
+        nc, getattr(settings.streams, consumer).name, getattr(settings, consumer).durable
+    )

@@ -31,7 +31,10 @@ def main(arguments: Sequence[str]) -> int:
 
 def print_counts(found: dict[str, Places]) -> None:
     """A line for each room, a column for each rule: in how many places it is broken."""
-    counts = {rule: Counter(room_of(file) for files in places.values() for file in files) for rule, places in found.items()}
+    counts = {
+        rule: Counter(room_of(file) for files in places.values() for file in files)
+        for rule, places in found.items()
+    }
     print(f"{'room':28}" + "".join(f"{rule:>20}" for rule in found))
     for room in sorted(set().union(*counts.values())):
         print(f"{room:28}" + "".join(f"{counts[rule][room]:20}" for rule in found))
@@ -43,12 +46,16 @@ def print_room(room: str, found: dict[str, Places]) -> None:
     for rule, places in found.items():
         print(f"{rule}:")
         for name, files in sorted(places.items()):
-            if here := sorted({str(file.relative_to(REPOSITORY)) for file in files if room_of(file) == room}):
+            if here := sorted(
+                {str(file.relative_to(REPOSITORY)) for file in files if room_of(file) == room}
+            ):
                 print(f"  {name}" + ("" if here == [name] else f"    {', '.join(here)}"))
 
 
 def room_of(file: Path) -> str:
-    """`delivery` for router/delivery/consume/pull.py, `core` for router/core/clock.py, `tests/serve` for tests/serve/test_x.py."""
+    """`delivery` for router/delivery/consume/pull.py, `core` for router/core/clock.py,
+    `tests/serve` for tests/serve/test_x.py.
+    """
     folder, *rest = file.relative_to(REPOSITORY).parts
     within = rest[0] if len(rest) > 1 else ""
     return (within or folder) if folder == "router" else f"{folder}/{within}".rstrip("/")

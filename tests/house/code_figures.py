@@ -34,7 +34,9 @@ class SourceFacts(NamedTuple):
 def average_rooms(root: Path = REPOSITORY) -> float:
     """In how many rooms the files of a feature stand, on average."""
     features = read_features().values()
-    return sum(len(list_rooms(list_files_of(patterns, root))) for patterns in features) / len(features)
+    return sum(len(list_rooms(list_files_of(patterns, root))) for patterns in features) / len(
+        features
+    )
 
 
 def count_files(root: Path = REPOSITORY) -> int:
@@ -47,13 +49,19 @@ def count_router_lines(root: Path = REPOSITORY) -> int:
 
 def count_test_lines(root: Path = REPOSITORY) -> int:
     folders = (root / "tests", root / "rigs")
-    return sum(len(file.read_text().splitlines()) for folder in folders for file in folder.rglob("*.py"))
+    return sum(
+        len(file.read_text().splitlines()) for folder in folders for file in folder.rglob("*.py")
+    )
 
 
 def measure_imports(root: Path = REPOSITORY) -> float:
     """The share of imports in the code lines, percent."""
     facts = [read_facts(file) for file in list_sources(root)]
-    return 100 * sum(len(one.import_lines) for one in facts) / sum(len(one.code_lines) for one in facts)
+    return (
+        100
+        * sum(len(one.import_lines) for one in facts)
+        / sum(len(one.code_lines) for one in facts)
+    )
 
 
 def measure_wide_lines(root: Path = REPOSITORY) -> float:
@@ -89,9 +97,19 @@ def list_rooms(files: list[Path]) -> list[str]:
 
 
 def find_slips(root: Path = REPOSITORY) -> list[Path]:
-    importers = ((file, importing) for file, importing in find_importers(root).items() if file.name not in WITHOUT_CODE)
-    small = ((file, importing) for file, importing in importers if len(read_facts(file).lines) <= SMALL)
-    return [file for file, importing in small if len(importing) == 1 and {one.parent for one in importing} == {file.parent}]
+    importers = (
+        (file, importing)
+        for file, importing in find_importers(root).items()
+        if file.name not in WITHOUT_CODE
+    )
+    small = (
+        (file, importing) for file, importing in importers if len(read_facts(file).lines) <= SMALL
+    )
+    return [
+        file
+        for file, importing in small
+        if len(importing) == 1 and {one.parent for one in importing} == {file.parent}
+    ]
 
 
 def find_importers(root: Path = REPOSITORY) -> dict[Path, set[Path]]:
@@ -105,7 +123,11 @@ def find_importers(root: Path = REPOSITORY) -> dict[Path, set[Path]]:
 
 
 def list_constructors(root: Path = REPOSITORY) -> dict[str, int]:
-    return {name: count for file in list_sources(root) for name, count in read_facts(file).constructors.items()}
+    return {
+        name: count
+        for file in list_sources(root)
+        for name, count in read_facts(file).constructors.items()
+    }
 
 
 def name_module(file: Path, root: Path = REPOSITORY) -> str:
@@ -121,19 +143,28 @@ def list_sources(root: Path = REPOSITORY) -> list[Path]:
 def read_facts(file: Path) -> SourceFacts:
     """One walk through a file: nine hundred of them cost seconds."""
     lines = file.read_text().splitlines()
-    code = {number for number, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")}
+    code = {
+        number
+        for number, line in enumerate(lines, 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    }
     imports: list[Import] = []
     constructors: dict[str, int] = {}
     for node in ast.walk(ast.parse("\n".join(lines))):
         if isinstance(node, Import):
             imports.append(node)
-        elif isinstance(node, Function | ast.ClassDef | ast.Module) and ast.get_docstring(node, clean=False) is not None:
+        elif (
+            isinstance(node, Function | ast.ClassDef | ast.Module)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
             code -= set(_list_lines(node.body[0]))
         if isinstance(node, ast.ClassDef):
             constructors |= _count_constructor(node)
     import_lines = {number for node in imports for number in _list_lines(node)} & code
     modules = {module for node in imports for module in _list_modules(node)}
-    return SourceFacts(lines, frozenset(code), frozenset(import_lines), frozenset(modules), constructors)
+    return SourceFacts(
+        lines, frozenset(code), frozenset(import_lines), frozenset(modules), constructors
+    )
 
 
 def _list_lines(node: ast.stmt) -> range:
@@ -151,7 +182,11 @@ def _list_modules(node: Import) -> Iterator[str]:
 
 
 def _count_constructor(node: ast.ClassDef) -> dict[str, int]:
-    methods = [method for method in node.body if isinstance(method, ast.FunctionDef) and method.name == "__init__"]
+    methods = [
+        method
+        for method in node.body
+        if isinstance(method, ast.FunctionDef) and method.name == "__init__"
+    ]
     return {node.name: _count_arguments(methods[-1].args)} if methods else {}
 
 

@@ -34,7 +34,11 @@ ROUTER = f"{REPOSITORY}/router/"
 def find_files() -> list[str]:
     """Below router/, sorted: `delivery/consume/processor.py`."""
     counts = asyncio.run(count_requests())
-    return sorted(file.removeprefix(ROUTER) for file, count in counts.items() if count >= NEARLY_EVERY * REQUESTS)
+    return sorted(
+        file.removeprefix(ROUTER)
+        for file, count in counts.items()
+        if count >= NEARLY_EVERY * REQUESTS
+    )
 
 
 def list_transport(files: list[str]) -> list[str]:

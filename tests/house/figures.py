@@ -34,7 +34,10 @@ from tests.house.long_sentences import count_long_sentences, find_long_sentences
 from tests.house.measure import HERE, REPOSITORY
 
 CEILINGS = HERE / "ceilings.toml"
-HEAD = "# What the figures of the house may be at most. `python -m tests.house.figures --set` writes today's.\n"
+HEAD = (
+    "# What the figures of the house may be at most. `python -m tests.house.figures --set` "
+    "writes today's.\n"
+)
 WORTH_LOWERING = 0.02
 
 
@@ -47,17 +50,25 @@ class HouseFigure(NamedTuple):
 
 
 FIGURES = {
-    "rooms_of_a_feature": HouseFigure("rooms that a feature's files stand in (mean of 15)", average_rooms, 2),
+    "rooms_of_a_feature": HouseFigure(
+        "rooms that a feature's files stand in (mean of 15)", average_rooms, 2
+    ),
     "files": HouseFigure("files of router/ (generated aside)", count_files, 520),
     "imports_percent": HouseFigure("imports, share of code lines, percent", measure_imports, 11),
     "router_lines": HouseFigure("lines of router/ (generated aside)", count_router_lines, 74_000),
     "wide_lines_percent": HouseFigure("lines above 100 columns, percent", measure_wide_lines, 1),
     "slips": HouseFigure("small files with one importer, beside them", count_slips, None),
     "constructor_arguments": HouseFigure("arguments of the widest constructor", count_arguments, 8),
-    "long_sentences": HouseFigure("sentences above 40 words (README, docs, ARCHITECTURE)", count_long_sentences, 0),
+    "long_sentences": HouseFigure(
+        "sentences above 40 words (README, docs, ARCHITECTURE)", count_long_sentences, 0
+    ),
     "test_lines": HouseFigure("lines of tests and rigs", count_test_lines, 76_000),
-    "request_files": HouseFigure("files of a decide request, socket to ack", lambda: len(find_files()), 16),
-    "transport_files": HouseFigure("of them transport (delivery/)", lambda: len(list_transport(find_files())), 6),
+    "request_files": HouseFigure(
+        "files of a decide request, socket to ack", lambda: len(find_files()), 16
+    ),
+    "transport_files": HouseFigure(
+        "of them transport (delivery/)", lambda: len(list_transport(find_files())), 6
+    ),
 }
 
 
@@ -104,10 +115,16 @@ def print_raised(figures: dict[str, float], ceilings: dict[str, float]) -> None:
 
 
 def print_table(figures: dict[str, float], ceilings: dict[str, float]) -> None:
-    rows = [(FIGURES[name].title, value, ceilings[name], FIGURES[name].goal) for name, value in figures.items()]
+    rows = [
+        (FIGURES[name].title, value, ceilings[name], FIGURES[name].goal)
+        for name, value in figures.items()
+    ]
     print(f"{'figure':56} {'today':>8} {'ceiling':>8} {'goal':>8}")
     for title, value, ceiling, goal in rows:
-        print(f"{title:56} {value:>8} {ceiling:>8} {'' if goal is None else goal:>8}{'  ABOVE' if value > ceiling else ''}")
+        print(
+            f"{title:56} {value:>8} {ceiling:>8} "
+            f"{'' if goal is None else goal:>8}{'  ABOVE' if value > ceiling else ''}"
+        )
 
 
 def print_features() -> None:

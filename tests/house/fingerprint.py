@@ -2,10 +2,13 @@
 
     (no option)            compare with the kept file, tests/house/fingerprint.txt
     --write [FILE]         write it: the kept file, after a change that is meant to be seen
-    --full                 with --write FILE: also the lines of large sections, for --compare to show
+    --full                 with --write FILE: also the lines of large sections, for --compare to
+                           show
     --compare FILE         compare with a file that was written before
-    --functions [TREE]     digests of all functions and statements of TREE/router, without names of modules:
-                           equal before and after files move; with --write or --compare, which of them
+    --functions [TREE]     digests of all functions and statements of TREE/router, without names of
+                           modules:
+                           equal before and after files move; with --write or --compare, which of
+                           them
 
 Exit status: 0 equal, 1 different. `tests.house.public_face` says what the sections are.
 """
@@ -62,7 +65,9 @@ def compare(file: Path, sections: Sections) -> int:
 
 def read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m tests.house.fingerprint", description=__doc__, formatter_class=form)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.house.fingerprint", description=__doc__, formatter_class=form
+    )
     parser.add_argument("--write", type=Path, nargs="?", const=KEPT, metavar="FILE")
     parser.add_argument("--compare", type=Path, metavar="FILE")
     parser.add_argument("--functions", type=Path, nargs="?", const=REPOSITORY, metavar="TREE")
@@ -106,7 +111,8 @@ def list_differences(before: dict[str, KeptSection], now: Sections) -> Iterator[
 def _list_lines(name: str, before: KeptSection, now: Sequence[str]) -> Iterator[str]:
     if len(before.lines) != before.count:
         yield (
-            f"[{name}] differs: {before.count} lines before, {len(now)} now. The file has no lines of it: "
+            f"[{name}] differs: {before.count} lines before, {len(now)} now. The file has "
+            "no lines of it: "
             "write one with `--write FILE --full` at the commit before, then `--compare FILE`"
         )
         return

@@ -1,13 +1,20 @@
 """The offenders that are known, a file for each rule, one name a line: the lists only shrink.
 
-A name that offends and is not listed is new: it is given another name. A name that is listed and offends no more is taken
-off the list, by `python -m tests.house --write`, which never adds one.
+A name that offends and is not listed is new: it is given another name. A name that is listed and
+offends no more is taken off the list, by `python -m tests.house --write`, which never adds one.
 """
 
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.house.measure import HERE, Places, find_duplicate_classes, find_fragment_functions, find_old_words, find_vague_prose
+from tests.house.measure import (
+    HERE,
+    Places,
+    find_duplicate_classes,
+    find_fragment_functions,
+    find_old_words,
+    find_vague_prose,
+)
 
 RULES: dict[str, Callable[[], Places]] = {
     "duplicate_classes": find_duplicate_classes,

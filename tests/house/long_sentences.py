@@ -26,14 +26,20 @@ def count_long_sentences(root: Path = REPOSITORY) -> int:
 
 
 def list_pages(root: Path = REPOSITORY) -> list[Path]:
-    pages = (page for page in (root / "docs").rglob("*.md") if "reference" not in page.relative_to(root).parts)
+    pages = (
+        page
+        for page in (root / "docs").rglob("*.md")
+        if "reference" not in page.relative_to(root).parts
+    )
     return [root / "README.md", root / "router" / "ARCHITECTURE.md", *sorted(pages)]
 
 
 def find_long_sentences(text: str) -> Iterator[str]:
     for passage in list_passages(BLOCK.sub("\n\n", text)):
         plain = TAG.sub("", LINK.sub(r"\1", INLINE_CODE.sub("code", passage)))
-        yield from (sentence for sentence in SENTENCE_END.split(plain) if len(WORD.findall(sentence)) > LONG)
+        yield from (
+            sentence for sentence in SENTENCE_END.split(plain) if len(WORD.findall(sentence)) > LONG
+        )
 
 
 def list_passages(text: str) -> Iterator[str]:

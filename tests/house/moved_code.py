@@ -1,8 +1,8 @@
 """The functions and statements of router/ without names of modules: equal before and after a move.
 
 A function is `ast.dump` of its definition, by digest, beside its name. Left out is what a move
-rewrites: imports, docstrings, and in strings the name of a module (`router.delivery.consume.settle` in a
-string becomes `router.*`). Where two functions are equal, both are counted.
+rewrites: imports, docstrings, and in strings the name of a module (`router.delivery.consume.settle`
+in a string becomes `router.*`). Where two functions are equal, both are counted.
 
     functions     each `def` and `async def`, of a module, of a class, and inside a function
     statements    what a module does when it is loaded: classes, values, calls
@@ -26,7 +26,11 @@ def list_definitions(tree: Path) -> dict[str, list[str]]:
     for file in sorted((tree / "router").rglob("*.py")):
         if "pb" not in file.parts:
             module = NeutralModules().visit(ast.parse(file.read_text()))
-            functions += (f"{_digest(node)} {node.name}" for node in ast.walk(module) if isinstance(node, Function))
+            functions += (
+                f"{_digest(node)} {node.name}"
+                for node in ast.walk(module)
+                if isinstance(node, Function)
+            )
             statements += (f"{_digest(node)} {_name(node)}" for node in _list_statements(module))
     return {"functions": sorted(functions), "statements": sorted(statements)}
 
@@ -41,7 +45,11 @@ class NeutralModules(ast.NodeTransformer):
         return None
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        return ast.Constant(MODULE_NAME.sub("router.*", node.value)) if isinstance(node.value, str) else node
+        return (
+            ast.Constant(MODULE_NAME.sub("router.*", node.value))
+            if isinstance(node.value, str)
+            else node
+        )
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
         is_docstring = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

@@ -8,8 +8,10 @@
     modules in pages       the modules and names that prose names            docs/ and README.md
     permissions            what each role may do on the server               deploy/nats
     schemas/NAME           the schema of a message, a .proto file            router contract schemas
-    asyncapi/PART          a channel, an operation, a component              router contract asyncapi
-    pages/NAME             a page that a script writes                       the table in ARCHITECTURE.md
+    asyncapi/PART          a channel, an operation, a component              router contract
+                           asyncapi
+    pages/NAME             a page that a script writes                       the table in
+                           ARCHITECTURE.md
 
 A section whose name has a slash is large: the kept file has its digest, and no lines.
 """
@@ -76,7 +78,11 @@ def collect_sections() -> Sections:
 @contextmanager
 def hide_machine() -> Iterator[None]:
     """Without settings of this machine: in an empty folder, without variables that set any."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ROUTER_", "NATS_"))
+    }
     with (
         tempfile.TemporaryDirectory(prefix="fingerprint-") as folder,
         chdir(folder),
@@ -99,7 +105,12 @@ def run_router(*arguments: str) -> list[str]:
 
 def list_settings() -> list[str]:
     settings = [json.loads(line) for line in run_router("config", "--json")]
-    return [f"{row['name']} = {'host and process' if row['name'] == 'node_id' else row['default']}".rstrip() for row in settings]
+    return [
+        (
+            f"{row['name']} = {'host and process' if row['name'] == 'node_id' else row['default']}"
+        ).rstrip()
+        for row in settings
+    ]
 
 
 def make_schemas() -> Sections:
@@ -116,10 +127,15 @@ def make_asyncapi() -> Sections:
         if name in {"channels", "operations"}:
             parts |= {f"{name}/{entry}": value[entry] for entry in value}
         elif name == "components":
-            parts |= {f"{kind}/{entry}": value[kind][entry] for kind in value for entry in value[kind]}
+            parts |= {
+                f"{kind}/{entry}": value[kind][entry] for kind in value for entry in value[kind]
+            }
         else:
             parts[name] = value
-    return {name: json.dumps(value, indent=1, sort_keys=True).splitlines() for name, value in parts.items()}
+    return {
+        name: json.dumps(value, indent=1, sort_keys=True).splitlines()
+        for name, value in parts.items()
+    }
 
 
 def make_pages() -> Sections:

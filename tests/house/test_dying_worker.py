@@ -25,7 +25,10 @@ def test_one_test_fails_and_all_others_run(tmp_path: Path, dying: int, workers: 
     for number in range(8):
         (tmp_path / f"test_{number}.py").write_text(DIES if number == dying else PASSES)
     command = [sys.executable, "-m", "pytest", *OPTIONS, "-n", str(workers), "."]
-    environ = {"PYTHONPATH": str(REPOSITORY), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # what it does not need takes seconds
-    ended = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=170, check=False)
+    # what it does not need takes seconds
+    environ = {"PYTHONPATH": str(REPOSITORY), "PATH": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    ended = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=170, check=False
+    )
     assert f"crashed while running 'test_{dying}.py::test_dies'" in ended.stdout
     assert "1 failed, 9 passed" in ended.stdout

@@ -34,7 +34,10 @@ def test_no_figure_is_above_its_ceiling(name: str) -> None:
     assert value <= ceiling, f"{FIGURES[name].title}: {value}, and at most {ceiling} is allowed"
     if is_worth_lowering(value, ceiling):
         warnings.warn(
-            f"{FIGURES[name].title}: {value} of {ceiling}; run `python -m tests.house.figures --set`",
+            (
+                f"{FIGURES[name].title}: {value} of {ceiling}; run `python -m "
+                "tests.house.figures --set`"
+            ),
             stacklevel=1,
         )
 
@@ -56,7 +59,9 @@ def test_a_ceiling_is_worth_lowering_from_two_percent_on() -> None:
 
 def test_every_feature_has_files_and_no_pattern_is_in_vain() -> None:
     for name, patterns in code_figures.read_features().items():
-        assert [pattern for pattern in patterns if not code_figures.list_files_of([pattern])] == [], name
+        assert [
+            pattern for pattern in patterns if not code_figures.list_files_of([pattern])
+        ] == [], name
 
 
 def test_a_feature_in_two_rooms_stands_in_two(tmp_path: Path) -> None:
@@ -101,7 +106,10 @@ def test_the_widest_constructor_is_counted_without_self(tmp_path: Path) -> None:
     write(
         tmp_path,
         "core/wide.py",
-        "class A:\n    def __init__(self, a, *b, c=1, **d): ...\n\nclass B:\n    def __init__(self): ...\n",
+        (
+            "class A:\n    def __init__(self, a, *b, c=1, **d): ...\n\nclass B:\n"
+            "    def __init__(self): ...\n"
+        ),
     )
     assert code_figures.list_constructors(tmp_path) == {"A": 4, "B": 0}
 
@@ -110,7 +118,9 @@ def test_the_widest_constructor_is_counted_without_self(tmp_path: Path) -> None:
 def test_a_sentence_is_long_above_forty_words(before: str) -> None:
     words = "word " * (LONG - 2)
     assert list(find_long_sentences(f"{before}{words}`code of more words` end.\n")) == []
-    assert len(list(find_long_sentences(f"{before}{words}[two words](address of a link) end.\n"))) == 1
+    assert (
+        len(list(find_long_sentences(f"{before}{words}[two words](address of a link) end.\n"))) == 1
+    )
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,17 @@ def test_a_large_section_is_kept_as_a_digest_and_its_lines_are_in_a_full_file() 
     now = BEFORE | {"schemas/decide.json": ["[", "}"]}
     [told] = list_differences(read_sections(format_sections(BEFORE)), now)
     assert told.startswith("[schemas/decide.json] differs: 2 lines before, 2 now.")
-    assert list(list_differences(read_sections(format_sections(BEFORE, is_full=True)), now))[1:] == ["  -{", "  +["]
+    assert list(list_differences(read_sections(format_sections(BEFORE, is_full=True)), now))[
+        1:
+    ] == ["  -{", "  +["]
 
 
 def test_a_section_that_is_new_or_gone_is_named() -> None:
-    differences = list(list_differences(read_sections(format_sections(BEFORE)), {"settings": BEFORE["settings"], "tree": []}))
+    differences = list(
+        list_differences(
+            read_sections(format_sections(BEFORE)), {"settings": BEFORE["settings"], "tree": []}
+        )
+    )
     assert differences == ["[schemas/decide.json] is gone", "[tree] is new"]
 
 
@@ -61,10 +67,14 @@ def test_code_that_moved_is_the_same_and_code_that_changed_is_not(tmp_path: Path
         "consume",
         CODE.replace("router.delivery.settle", "router.delivery.consume.settle"),
     )
-    changed = write_tree(tmp_path / "changed", "settling", CODE.replace("clock.now()", "clock.steady()"))
+    changed = write_tree(
+        tmp_path / "changed", "settling", CODE.replace("clock.now()", "clock.steady()")
+    )
     assert list_definitions(before) == list_definitions(moved)
     assert list_definitions(before)["functions"] != list_definitions(changed)["functions"]
-    assert [line.split(maxsplit=1)[1] for line in list_definitions(before)["statements"]] == ["LOG = 'router.*'"]
+    assert [line.split(maxsplit=1)[1] for line in list_definitions(before)["statements"]] == [
+        "LOG = 'router.*'"
+    ]
 
 
 def write_tree(tree: Path, name: str, code: str) -> Path:

@@ -1,9 +1,13 @@
-"""What a file of router/ may import follows from its name: the laws that import-linter cannot say, or says by a detour.
+"""What a file of router/ may import follows from its name: the laws that import-linter cannot say,
+or says by a detour.
 
-model/                   decides: it imports core, contracts and what decides, and nothing else of ours
+model/                   decides: it imports core, contracts and what decides, and nothing else of
+                         ours
 settings, *_settings     imports core, contracts and other settings
-commands                 every function with `@command` stands in a file or folder of that name, or in `cli`
-page, pages/, mend       every function that the navigation shows, and every one that writes, stands in one
+commands                 every function with `@command` stands in a file or folder of that name, or
+                         in `cli`
+page, pages/, mend       every function that the navigation shows, and every one that writes, stands
+                         in one
 """
 
 import re
@@ -17,7 +21,11 @@ from tests.house.measure import REPOSITORY
 SETTINGS = re.compile(r"\.(\w+_)?settings$")
 COMMAND = re.compile(r"^@command\(", re.MULTILINE)
 # They join all settings, or load them.
-JOINS_SETTINGS = {"router.config.settings", "router.shell.load_settings", "router.bus.build_settings"}
+JOINS_SETTINGS = {
+    "router.config.settings",
+    "router.shell.load_settings",
+    "router.bus.build_settings",
+}
 
 
 def test_what_decides_imports_core_contracts_and_what_decides_alone() -> None:
@@ -32,7 +40,9 @@ def test_what_decides_imports_core_contracts_and_what_decides_alone() -> None:
 
 
 def test_settings_import_core_contracts_and_settings_alone() -> None:
-    settings = [module for module in list_ours() if SETTINGS.search(module) and module not in JOINS_SETTINGS]
+    settings = [
+        module for module in list_ours() if SETTINGS.search(module) and module not in JOINS_SETTINGS
+    ]
     assert len(settings) >= 6
     wrong = [
         (module, imported)
@@ -44,13 +54,21 @@ def test_settings_import_core_contracts_and_settings_alone() -> None:
 
 
 def test_a_command_stands_in_what_is_named_commands_or_in_cli() -> None:
-    places = {file.relative_to(REPOSITORY / "router").with_suffix("") for file in list_files() if COMMAND.search(file.read_text())}
-    assert [str(place) for place in places if "commands" not in place.parts and place.parts[0] != "cli"] == []
+    places = {
+        file.relative_to(REPOSITORY / "router").with_suffix("")
+        for file in list_files()
+        if COMMAND.search(file.read_text())
+    }
+    assert [
+        str(place) for place in places if "commands" not in place.parts and place.parts[0] != "cli"
+    ] == []
 
 
 def test_a_page_of_the_navigation_stands_in_a_file_or_folder_of_that_name() -> None:
     shown = list_imported("router.shell.pages") - {"router.shell.page_data"}
-    assert [module for module in sorted(shown) if not re.search(r"\.(\w+_)?pages?(\.\w+)?$", module)] == []
+    assert [
+        module for module in sorted(shown) if not re.search(r"\.(\w+_)?pages?(\.\w+)?$", module)
+    ] == []
 
 
 def decides(module: str) -> bool:

@@ -1,4 +1,6 @@
-"""A module that a docstring or a comment names with its room is there: `delivery.wire.api`, `work.model.results.ResultsHandler`."""
+"""A module that a docstring or a comment names with its room is there: `delivery.wire.api`,
+`work.model.results.ResultsHandler`.
+"""
 
 import re
 from functools import cache
@@ -13,7 +15,11 @@ OF_BEFORE = {"app", "operations", "routing", "runtime", "services"}  # rooms tha
 
 def test_each_module_that_the_code_names_is_there() -> None:
     rooms = {folder.name for folder in ROUTER.iterdir() if folder.is_dir()} | OF_BEFORE
-    settings = set(re.findall(r"^\| `([\w.]+)`", (REPOSITORY / "docs/reference/settings.md").read_text(), re.MULTILINE))
+    settings = set(
+        re.findall(
+            r"^\| `([\w.]+)`", (REPOSITORY / "docs/reference/settings.md").read_text(), re.MULTILINE
+        )
+    )
     missing = [
         (str(file.relative_to(REPOSITORY)), name)
         for file in sorted(ROUTER.rglob("*.py"))
@@ -24,13 +30,20 @@ def test_each_module_that_the_code_names_is_there() -> None:
 
 
 def test_a_module_and_a_name_of_one_are_found_and_what_is_gone_is_not() -> None:
-    assert [is_there(name) for name in ("delivery.wire.api", "delivery.wire.api.JetStream", "config.load")] == [True] * 3
-    assert [is_there(name) for name in ("delivery.api", "services.alerts", "delivery.wire.api.Jets")] == [False] * 3
+    assert [
+        is_there(name)
+        for name in ("delivery.wire.api", "delivery.wire.api.JetStream", "config.load")
+    ] == [True] * 3
+    assert [
+        is_there(name) for name in ("delivery.api", "services.alerts", "delivery.wire.api.Jets")
+    ] == [False] * 3
 
 
 def is_there(name: str) -> bool:
     path = ROUTER.joinpath(*name.split("."))
-    return _is_module(path) or (_is_module(path.parent) and re.search(rf"\b{path.name}\b", _read(path.parent)) is not None)
+    return _is_module(path) or (
+        _is_module(path.parent) and re.search(rf"\b{path.name}\b", _read(path.parent)) is not None
+    )
 
 
 def _is_module(path: Path) -> bool:

@@ -4,18 +4,54 @@ from tests.house.measure import REPOSITORY
 
 FILES = {"ARCHITECTURE.md", "__init__.py", "__main__.py", "py.typed"}
 ROOMS = {
-    *("core", "contracts", "delivery", "process", "config", "shell", "serve", "sdk", "cli", "console"),
-    *("decide", "policies", "extensions", "budgets", "work", "bus", "mailbox", "agents", "lake", "operate"),
+    *(
+        "core",
+        "contracts",
+        "delivery",
+        "process",
+        "config",
+        "shell",
+        "serve",
+        "sdk",
+        "cli",
+        "console",
+    ),
+    *(
+        "decide",
+        "policies",
+        "extensions",
+        "budgets",
+        "work",
+        "bus",
+        "mailbox",
+        "agents",
+        "lake",
+        "operate",
+    ),
 }
 # Tests of one room stand in a folder of its name; these are of all rooms, or of none.
 TESTS_OF_ALL = {
-    *("bench", "canaries", "clients", "conformance", "deploy", "docs", "faults", "fuzz", "house", "money", "neighbours"),
+    *(
+        "bench",
+        "canaries",
+        "clients",
+        "conformance",
+        "deploy",
+        "docs",
+        "faults",
+        "fuzz",
+        "house",
+        "money",
+        "neighbours",
+    ),
     *("refusals", "security", "stories", "strategies", "support"),
 }
 
 
 def test_router_has_these_twenty_rooms_and_no_other() -> None:
-    """A new feature is a room inside one of them: `router/ARCHITECTURE.md` draws them. A folder without a source file is a cache."""
+    """A new feature is a room inside one of them: `router/ARCHITECTURE.md` draws them. A folder
+    without a source file is a cache.
+    """
     assert {entry.name for entry in (REPOSITORY / "router").iterdir() if entry.is_file()} == FILES
     assert list_folders("router") == ROOMS
 
@@ -25,4 +61,8 @@ def test_tests_mirror_the_rooms() -> None:
 
 
 def list_folders(place: str) -> set[str]:
-    return {folder.name for folder in (REPOSITORY / place).iterdir() if folder.is_dir() and any(folder.rglob("*.py"))}
+    return {
+        folder.name
+        for folder in (REPOSITORY / place).iterdir()
+        if folder.is_dir() and any(folder.rglob("*.py"))
+    }

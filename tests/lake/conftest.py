@@ -1,4 +1,6 @@
-"""One Spark for all tests that need its own: a session costs more than they do. The jobs' rules need none."""
+"""One Spark for all tests that need its own: a session costs more than they do. The jobs' rules
+need none.
+"""
 
 import os
 from collections.abc import Iterator
@@ -16,15 +18,21 @@ from tests.support.lake_jobs import Lake
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests that need Spark are in one unit: one JVM, and what it has compiled is compiled for all of them."""
+    """All tests that need Spark are in one unit: one JVM, and what it has compiled is compiled for
+    all of them.
+    """
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and unit_of(item.nodeid) != "spark":
-            raise pytest.UsageError(f"{item.nodeid} needs Spark: tests/support/distribution.py must name its module in the unit `spark`")
+            raise pytest.UsageError(
+                f"{item.nodeid} needs Spark: tests/support/distribution.py must name its "
+                "module in the unit `spark`"
+            )
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # a JVM that ends before it has warmed up
+    # a JVM that ends before it has warmed up
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     made = create_session("local[2]")
     yield made
     made.stop()
@@ -32,7 +40,9 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def quiet_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
-    """For who makes queries fail: what Spark logs then is a page each. A query is started as often as a busy machine needs."""
+    """For who makes queries fail: what Spark logs then is a page each. A query is started as often
+    as a busy machine needs.
+    """
     monkeypatch.setattr(ingest, "MOST_STARTS", 20)
     spark.sparkContext.setLogLevel("OFF")
     yield spark

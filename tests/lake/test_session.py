@@ -1,4 +1,6 @@
-"""Where there can be no Spark the command says why; where spark-submit made the driver, what it was told holds."""
+"""Where there can be no Spark the command says why; where spark-submit made the driver, what it was
+told holds.
+"""
 
 import os
 from pathlib import Path
@@ -15,7 +17,15 @@ from tests.support.lake_gold import Use, a_warehouse
 def reported(home: Path, **environ: str) -> CommandResult:
     """A report that wants Spark."""
     a_warehouse(home / "warehouse", [Use()])
-    return router("usage", "report", "--engine", "spark", "--warehouse", str(home / "warehouse"), environ=environ)
+    return router(
+        "usage",
+        "report",
+        "--engine",
+        "spark",
+        "--warehouse",
+        str(home / "warehouse"),
+        environ=environ,
+    )
 
 
 def a_java(home: Path, version: str) -> Path:
@@ -28,7 +38,10 @@ def a_java(home: Path, version: str) -> Path:
 
 def test_no_java_is_told_with_what_to_do(tmp_path: Path) -> None:
     ended = reported(tmp_path, PATH=str(tmp_path), JAVA_HOME="")
-    assert (ended.status, ended.err) == (2, "router: java: none was found: install Java 17 or newer, or set JAVA_HOME\n")
+    assert (ended.status, ended.err) == (
+        2,
+        "router: java: none was found: install Java 17 or newer, or set JAVA_HOME\n",
+    )
 
 
 @pytest.mark.parametrize("version", ["1.8.0_402", "11.0.22"])
@@ -49,9 +62,15 @@ def test_a_missing_pyspark_is_told_with_its_extra(tmp_path: Path) -> None:
 
 @pytest.mark.slow  # the first test that needs Spark starts it
 @pytest.mark.timeout(120)
-def test_what_spark_submit_was_told_holds_but_for_the_time_zone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_spark_submit_was_told_holds_but_for_the_time_zone(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert SparkContext._jvm is not None
-    told = {"spark.master": "spark://cluster:7077", "spark.sql.shuffle.partitions": "7", "spark.sql.session.timeZone": "Asia/Tokyo"}
+    told = {
+        "spark.master": "spark://cluster:7077",
+        "spark.sql.shuffle.partitions": "7",
+        "spark.sql.session.timeZone": "Asia/Tokyo",
+    }
     properties = SparkContext._jvm.java.lang.System
     before = {name: properties.getProperty(name) for name in told}
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
@@ -63,4 +82,6 @@ def test_what_spark_submit_was_told_holds_but_for_the_time_zone(spark: SparkSess
         assert _make_settings("local[3]").get("spark.master") == "local[3]"
     finally:
         for name, value in before.items():
-            properties.setProperty(name, value) if value is not None else properties.clearProperty(name)
+            properties.setProperty(name, value) if value is not None else properties.clearProperty(
+                name
+            )

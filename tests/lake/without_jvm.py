@@ -1,7 +1,7 @@
 """As much of a SparkSession as the jobs ask for, in this process: tasks, and rows of one column.
 
-What travels between driver and executors is pickled and read again, as Spark does it, so a task that could not travel fails
-here, too. That Spark's own does the same is `jobs/test_on_spark`.
+What travels between driver and executors is pickled and read again, as Spark does it, so a task
+that could not travel fails here, too. That Spark's own does the same is `jobs/test_on_spark`.
 """
 
 from collections.abc import Callable, Iterable
@@ -43,7 +43,9 @@ class WithoutJvm:
 class Frame:
     """What a micro-batch is given."""
 
-    def __init__(self, session: WithoutJvm, rows: list[Row], partitions: list[list[Row]] | None = None) -> None:
+    def __init__(
+        self, session: WithoutJvm, rows: list[Row], partitions: list[list[Row]] | None = None
+    ) -> None:
         self.sparkSession = session
         self._rows = rows
         self._partitions = [rows] if partitions is None else partitions
@@ -53,7 +55,12 @@ class Frame:
 
     def repartitionById(self, count: int, column: str) -> "Frame":  # noqa: N802
         return Frame(
-            self.sparkSession, self._rows, [[row for row in self._rows if row[column] % count == number] for number in range(count)]
+            self.sparkSession,
+            self._rows,
+            [
+                [row for row in self._rows if row[column] % count == number]
+                for number in range(count)
+            ],
         )
 
     @property
@@ -61,11 +68,23 @@ class Frame:
         return self
 
     def mapPartitions(self, work: Callable[[Any], Any]) -> "Tasks":  # noqa: N802
-        return Tasks([result for rows in self._partitions for result in travelled(list(travelled(work)(iter(travelled(rows)))))])
+        return Tasks(
+            [
+                result
+                for rows in self._partitions
+                for result in travelled(list(travelled(work)(iter(travelled(rows)))))
+            ]
+        )
 
     def mapPartitionsWithIndex(self, work: Callable[[int, Any], Any]) -> "Tasks":  # noqa: N802
         parts = ((number, iter(travelled(rows))) for number, rows in enumerate(self._partitions))
-        return Tasks([result for number, rows in parts for result in travelled(list(travelled(work)(number, rows)))])
+        return Tasks(
+            [
+                result
+                for number, rows in parts
+                for result in travelled(list(travelled(work)(number, rows)))
+            ]
+        )
 
     def collect(self) -> list[Row]:
         return self._rows
@@ -81,13 +100,22 @@ class Tasks:
         return Tasks([travelled(travelled(work)(task)) for task in self._tasks])
 
     def flatMap(self, work: Callable[[Any], Iterable[Any]]) -> "Tasks":  # noqa: N802
-        return Tasks([row for task in self._tasks for row in travelled(list(travelled(work)(task)))])
+        return Tasks(
+            [row for task in self._tasks for row in travelled(list(travelled(work)(task)))]
+        )
 
     def union(self, other: "Tasks") -> "Tasks":
         return Tasks([*self._tasks, *other._tasks])
 
     def partitionBy(self, count: int, find: Callable[[Any], int]) -> "Frame":  # noqa: N802
-        return Frame(WithoutJvm(), [], [[row for row in self._tasks if find(row[0]) % count == number] for number in range(count)])
+        return Frame(
+            WithoutJvm(),
+            [],
+            [
+                [row for row in self._tasks if find(row[0]) % count == number]
+                for number in range(count)
+            ],
+        )
 
     def collect(self) -> list[Any]:
         return self._tasks

@@ -1,12 +1,15 @@
-"""T20: a relay and the inbox at the other end of its stream, at a steady rate for an hour: nothing grows that should not.
+"""T20: a relay and the inbox at the other end of its stream, at a steady rate for an hour: nothing
+grows that should not.
 
-    python -m tests.mailbox.soak --minutes 60             at half of the rate at which both empty a backlog, measured first
+    python -m tests.mailbox.soak --minutes 60             at half of the rate at which both empty a
+                                                          backlog, measured first
     python -m tests.mailbox.soak --minutes 15 --rate 100
 
-Everything that is kept has an end here: published rows, processed rows and the stream's events leave after three minutes, and what
-has not been handled by then is gone. So the sender holds its rows back while a minute of them is on the way, and says how long it did: a
-machine that others need too is no loss of ours. Every ten seconds both processes' resident memory, the tables' dead rows and sizes are
-written down; the table goes to bench/results.
+Everything that is kept has an end here: published rows, processed rows and the stream's events
+leave after three minutes, and what has not been handled by then is gone. So the sender holds its
+rows back while a minute of them is on the way, and says how long it did: a machine that others need
+too is no loss of ours. Every ten seconds both processes' resident memory, the tables' dead rows and
+sizes are written down; the table goes to bench/results.
 """
 
 import argparse
@@ -74,8 +77,19 @@ class Ground:
 
     def __init__(self, url: str, outbox: str, inbox: str) -> None:
         self.outbox, self.inbox, self.sent = outbox, inbox, 0
-        events = {"mailbox.events.max_age_ms": KEEP_MS, "mailbox.events.duplicate_window_ms": WINDOW_MS}
-        self._relay = Relay({**names_for(url, outbox), **events, "mailbox.relay.round": 8000, "mailbox.relay.keep_ms": KEEP_MS}, None)
+        events = {
+            "mailbox.events.max_age_ms": KEEP_MS,
+            "mailbox.events.duplicate_window_ms": WINDOW_MS,
+        }
+        self._relay = Relay(
+            {
+                **names_for(url, outbox),
+                **events,
+                "mailbox.relay.round": 8000,
+                "mailbox.relay.keep_ms": KEEP_MS,
+            },
+            None,
+        )
         of = {"mailbox.context": "vibespro", "inbox.source": "sea", "inbox.keep_ms": KEEP_MS}
         self._inbox = InboxProcess(url, inbox, HANDLER, ack_wait_ms=120_000, settings=of)
 
@@ -84,7 +98,9 @@ class Ground:
         for process in (self._relay, self._inbox):
             await asyncio.to_thread(process.start)
 
-    async def send(self, connection: psycopg.AsyncConnection[tuple[object, ...]], number: int) -> None:
+    async def send(
+        self, connection: psycopg.AsyncConnection[tuple[object, ...]], number: int
+    ) -> None:
         await connection.execute(INSERT, (number,))
         self.sent += number
 
@@ -103,7 +119,13 @@ class Ground:
         ((inbox_dead, inbox_bytes),) = await rows(self.inbox, FIGURES, list(TABLES))
         facts = (outbox_dead, outbox_bytes, inbox_dead, inbox_bytes)
         memory = (_resident(self._relay.pid), _resident(self._inbox.pid))
-        return Look(time.monotonic() - since, self.sent, await self.handled(), *memory, *(int(str(one)) for one in facts))
+        return Look(
+            time.monotonic() - since,
+            self.sent,
+            await self.handled(),
+            *memory,
+            *(int(str(one)) for one in facts),
+        )
 
     def remove(self) -> None:
         self._relay.remove()
@@ -112,7 +134,9 @@ class Ground:
 
 def _resident(pid: int) -> int:
     """Bytes."""
-    said = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        ["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True
+    )
     return int(said.stdout) * 1024
 
 
@@ -125,8 +149,12 @@ async def peak(ground: Ground) -> float:
     return BACKLOG / (time.monotonic() - since)
 
 
-async def steadily(ground: Ground, rate: float, minutes: float, most: float) -> tuple[list[Look], float]:
-    """The looks, while so many rows a second are committed; and how many seconds they were held back, for more than `most` were behind."""
+async def steadily(
+    ground: Ground, rate: float, minutes: float, most: float
+) -> tuple[list[Look], float]:
+    """The looks, while so many rows a second are committed; and how many seconds they were held
+    back, for more than `most` were behind.
+    """
     since, looks, paid, held = time.monotonic(), list[Look](), 0, 0.0
     async with await psycopg.AsyncConnection.connect(ground.outbox, autocommit=True) as connection:
         while (now := time.monotonic() - since) < minutes * 60:
@@ -142,11 +170,17 @@ async def steadily(ground: Ground, rate: float, minutes: float, most: float) -> 
 
 
 async def _held_back(ground: Ground, most: float) -> float:
-    """Seconds until no more rows than `most` are on their way, and half of that where there were more."""
+    """Seconds until no more rows than `most` are on their way, and half of that where there were
+    more.
+    """
     if await ground.has_at_most(most):
         return 0.0
     since = time.monotonic()
-    await until(lambda: ground.has_at_most(most / 2), within_s=600, what="half of what is on its way handled")
+    await until(
+        lambda: ground.has_at_most(most / 2),
+        within_s=600,
+        what="half of what is on its way handled",
+    )
     return time.monotonic() - since
 
 
@@ -172,12 +206,22 @@ def told(looks: Sequence[Look]) -> str:
         "its table, MiB",
     )
     last = len(looks) - 1
-    lines = [heads, ("---:",) * len(heads), *(_line(looks[round(last * part)]) for part in (WARM_UP, 0.5, 0.75, 1.0))]
+    lines = [
+        heads,
+        ("---:",) * len(heads),
+        *(_line(looks[round(last * part)]) for part in (WARM_UP, 0.5, 0.75, 1.0)),
+    ]
     after = looks[round(last * WARM_UP) :]
     lines.append(("most, after the warm-up", "", "", *_most(after)))
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    relay, inbox = (slope_of([(look.at, getattr(look, name) / MIB) for look in after]) for name in ("relay_rss", "inbox_rss"))
-    return f"{table}\n\nResident memory grows by {relay:+.1f} MiB/h (relay) and {inbox:+.1f} MiB/h (inbox), by least squares.\n"
+    relay, inbox = (
+        slope_of([(look.at, getattr(look, name) / MIB) for look in after])
+        for name in ("relay_rss", "inbox_rss")
+    )
+    return (
+        f"{table}\n\nResident memory grows by {relay:+.1f} MiB/h (relay) and {inbox:+.1f} "
+        "MiB/h (inbox), by least squares.\n"
+    )
 
 
 def _line(look: Look) -> tuple[str, ...]:
@@ -186,11 +230,19 @@ def _line(look: Look) -> tuple[str, ...]:
 
 def _figures(look: Look) -> tuple[str, ...]:
     memory = (f"{look.relay_rss / MIB:.1f}", f"{look.inbox_rss / MIB:.1f}")
-    return (*memory, str(look.outbox_dead), f"{look.outbox_bytes / MIB:.1f}", str(look.inbox_dead), f"{look.inbox_bytes / MIB:.1f}")
+    return (
+        *memory,
+        str(look.outbox_dead),
+        f"{look.outbox_bytes / MIB:.1f}",
+        str(look.inbox_dead),
+        f"{look.inbox_bytes / MIB:.1f}",
+    )
 
 
 def _most(looks: Sequence[Look]) -> tuple[str, ...]:
-    return _figures(Look(*(max(getattr(look, name) for look in looks) for name in Look.__struct_fields__)))
+    return _figures(
+        Look(*(max(getattr(look, name) for look in looks) for name in Look.__struct_fields__))
+    )
 
 
 async def soak(minutes: float, rate: float | None, note: str) -> None:
@@ -210,8 +262,10 @@ async def soak(minutes: float, rate: float | None, note: str) -> None:
         postgres.remove()
     text = told(looks)
     facts = (
-        f"{minutes:g} minutes at {steady:.0f} events/s, {steady / fastest:.0%} of the {fastest:.0f}/s at which both emptied a backlog of "
-        f"{BACKLOG} just before; the sender held back for {held:.0f} s. Of {ground.sent} events {handled} were handled. "
+        f"{minutes:g} minutes at {steady:.0f} events/s, {steady / fastest:.0%} of the "
+        f"{fastest:.0f}/s at which both emptied a backlog of "
+        f"{BACKLOG} just before; the sender held back for {held:.0f} s. Of {ground.sent} "
+        f"events {handled} were handled. "
         f"Rows and events are kept for {KEEP_MS // 1000} s. PostgreSQL 16, fsync on. {note}"
     )
     write_page("mailbox_soak", "A relay and an inbox at a steady rate", text, facts.strip())
@@ -220,9 +274,16 @@ async def soak(minutes: float, rate: float | None, note: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(prog="python -m tests.mailbox.soak", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mailbox.soak",
+        description=__doc__.partition("\n\n")[0] if __doc__ else None,
+    )
     parser.add_argument("--minutes", type=float, default=60.0)
-    parser.add_argument("--rate", type=float, help="events a second; default: half of what is measured")
-    parser.add_argument("--note", default="", help="what is to be known about the machine, for the table")
+    parser.add_argument(
+        "--rate", type=float, help="events a second; default: half of what is measured"
+    )
+    parser.add_argument(
+        "--note", default="", help="what is to be known about the machine, for the table"
+    )
     options = parser.parse_args()
     asyncio.run(soak(options.minutes, options.rate, options.note))

@@ -11,12 +11,18 @@ from tests.support.mailbox import a_relay, all_published, an_outbox_stream, fill
 from tests.support.pgbouncer import PROGRAM, a_pgbouncer
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="pgbouncer is not on PATH (Debian: apt-get install pgbouncer)")
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None, reason="pgbouncer is not on PATH (Debian: apt-get install pgbouncer)"
+)
 
 
 async def test_a_relay_publishes_every_event(broker: Broker, dsn: str) -> None:
     await fill_outbox(dsn, 200)
-    async with a_pgbouncer(dsn) as pooled, Database(DatabaseConfig(pooled)) as database, an_outbox_stream(broker) as stream:
+    async with (
+        a_pgbouncer(dsn) as pooled,
+        Database(DatabaseConfig(pooled)) as database,
+        an_outbox_stream(broker) as stream,
+    ):
         async with a_relay(database, stream):
             await all_published(dsn)
         assert sorted(await stream.numbers()) == list(range(1, 201))

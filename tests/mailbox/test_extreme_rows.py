@@ -1,4 +1,6 @@
-"""Every value that the tables allow, through everything that reads them: what cannot be told is parked, and holds nothing else back."""
+"""Every value that the tables allow, through everything that reads them: what cannot be told is
+parked, and holds nothing else back.
+"""
 
 import asyncio
 import contextlib
@@ -16,7 +18,16 @@ from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.relay_process import RelayService
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
-from tests.support.inbox import SUBJECT, an_id, an_inbox, count_unprocessed, effects, publish, read_dead_letters, record
+from tests.support.inbox import (
+    SUBJECT,
+    an_id,
+    an_inbox,
+    count_unprocessed,
+    effects,
+    publish,
+    read_dead_letters,
+    record,
+)
 from tests.support.mailbox import OutboxStream, all_published, an_outbox_stream
 from tests.support.observability import capture_log
 from tests.support.postgres import rows
@@ -58,13 +69,23 @@ EXTREMES: Final = (
     ("id", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", True),
     ("correlation_id", "'00000000-0000-0000-0000-000000000000'", True),
     ("causation_id", "'ffffffff-ffff-ffff-ffff-ffffffffffff'", True),
-    *(("payload", f"'{value}'", True) for value in ("null", '""', "{}", "[]", "true", "-0", "1e131071", '"\\u0001"')),
+    *(
+        ("payload", f"'{value}'", True)
+        for value in ("null", '""', "{}", "[]", "true", "-0", "1e131071", '"\\u0001"')
+    ),
     ("payload", "to_jsonb(repeat(E'\\x01', 1000000))", True),  # six bytes each as text
     ("payload", "to_jsonb(repeat(E'\\x01', 1500000))", False),
     ("payload", "to_jsonb(repeat('x', 20000000))", False),
     ("payload", "(repeat('[', 6000) || repeat(']', 6000))::jsonb", True),
 )
-HOPELESS: Final = ("occurred_at", "event_type", "aggregate_type", "aggregate_id", "publish_attempts", "publish_error")
+HOPELESS: Final = (
+    "occurred_at",
+    "event_type",
+    "aggregate_type",
+    "aggregate_id",
+    "publish_attempts",
+    "publish_error",
+)
 
 
 @pytest.fixture
@@ -82,11 +103,16 @@ def a_row(number: int, **values: str) -> str:
         "event_type": "'order_paid'",
         "payload": "'{}'",
     } | values
-    return f"INSERT INTO outbox_events ({', '.join(columns)}) VALUES ({', '.join(columns.values())}) RETURNING id::text"
+    return (
+        f"INSERT INTO outbox_events ({', '.join(columns)}) VALUES "
+        f"({', '.join(columns.values())}) RETURNING id::text"
+    )
 
 
 async def all_extremes(dsn: str) -> tuple[set[str], set[str]]:
-    """The ids of those that can be published, and of those that cannot: each value, and each beside an event that is hopeless anyway."""
+    """The ids of those that can be published, and of those that cannot: each value, and each beside
+    an event that is hopeless anyway.
+    """
     good, bad = set[str](), set[str]()
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
 
@@ -97,7 +123,8 @@ async def all_extremes(dsn: str) -> tuple[set[str], set[str]]:
         for number, (column, value, can_be_published) in enumerate(EXTREMES):
             await insert(number, good if can_be_published else bad, **{column: value})
             if column in HOPELESS:
-                another = {"aggregate_type": "'another'"} if column == "aggregate_id" else {}  # what is parked holds its aggregate
+                # what is parked holds its aggregate
+                another = {"aggregate_type": "'another'"} if column == "aggregate_id" else {}
                 await insert(1000 + number, bad, **{"event_version": "0", column: value}, **another)
     return good, bad
 
@@ -106,7 +133,11 @@ async def all_extremes(dsn: str) -> tuple[set[str], set[str]]:
 async def a_service(broker: Broker, dsn: str, **relay: object) -> AsyncIterator[str]:
     """The whole relay process, its helpers too; where its pages are."""
     mailbox = {"dsn": dsn, "events": {"max_bytes": -1}, "relay": {"poll_most_ms": 20, **relay}}
-    service = RelayService(Settings.model_validate({"nats": {"url": broker.url}, "http": {"port": 0}, "mailbox": mailbox}))
+    service = RelayService(
+        Settings.model_validate(
+            {"nats": {"url": broker.url}, "http": {"port": 0}, "mailbox": mailbox}
+        )
+    )
     bound = asyncio.get_running_loop().create_future()
     work = asyncio.create_task(service.run(bound.set_result))
     try:
@@ -120,15 +151,24 @@ async def a_service(broker: Broker, dsn: str, **relay: object) -> AsyncIterator[
 
 
 async def parked(dsn: str) -> set[str]:
-    return {str(one) for (one,) in await rows(dsn, "SELECT outbox_id FROM outbox_relay_state WHERE parked_at IS NOT NULL")}
+    return {
+        str(one)
+        for (one,) in await rows(
+            dsn, "SELECT outbox_id FROM outbox_relay_state WHERE parked_at IS NOT NULL"
+        )
+    }
 
 
-async def test_every_value_that_the_outbox_allows_is_published_or_parked(dsn: str, broker: Broker, place: OutboxStream) -> None:
+async def test_every_value_that_the_outbox_allows_is_published_or_parked(
+    dsn: str, broker: Broker, place: OutboxStream
+) -> None:
     good, bad = await all_extremes(dsn)
     async with a_service(broker, dsn) as pages:
 
         async def is_done() -> bool:
-            ((left,),) = await rows(dsn, "SELECT count(*) FROM outbox_events WHERE published_at IS NULL")
+            ((left,),) = await rows(
+                dsn, "SELECT count(*) FROM outbox_events WHERE published_at IS NULL"
+            )
             return left == len(bad) and await parked(dsn) == bad
 
         await until(is_done, within_s=20, what="each row published or parked")
@@ -136,7 +176,10 @@ async def test_every_value_that_the_outbox_allows_is_published_or_parked(dsn: st
 
         async def is_told() -> bool:
             text = (await read_page(pages, "/metrics"))[1]
-            return f'router_outbox_parked{{context="sea"}} {len(bad)}.0' in text and "router_outbox_backlog" in text
+            return (
+                f'router_outbox_parked{{context="sea"}} {len(bad)}.0' in text
+                and "router_outbox_backlog" in text
+            )
 
         await until(is_told, what="the gauges tell of it")
         environ = {"ROUTER_MAILBOX__DSN": dsn}
@@ -146,15 +189,26 @@ async def test_every_value_that_the_outbox_allows_is_published_or_parked(dsn: st
         assert {orjson.loads(line)["id"] for line in listed.out.splitlines()} == bad, listed.err
         assert len(listed.out) < 200_000
         assert (await call_command_async("outbox", "parked", environ=environ)).status == 1
-        assert (await call_command_async("outbox", "requeue", "--all", "--json", environ=environ)).json == {"requeued": len(bad)}
+        assert (
+            await call_command_async("outbox", "requeue", "--all", "--json", environ=environ)
+        ).json == {"requeued": len(bad)}
         await until(is_done, within_s=20, what="each row parked again")
 
 
-async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Broker, place: OutboxStream) -> None:
-    """Retention that the database refuses, and gauges: each used up the restarts of the whole process."""
-    refuse = "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no'; END $$"
+async def test_a_helper_that_fails_leaves_the_relay_alone(
+    dsn: str, broker: Broker, place: OutboxStream
+) -> None:
+    """Retention that the database refuses, and gauges: each used up the restarts of the whole
+    process.
+    """
+    refuse = (
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION "
+        "'no'; END $$"
+    )
     await rows(dsn, refuse)
-    await rows(dsn, "CREATE TRIGGER refuse BEFORE DELETE ON outbox_publish_acks EXECUTE FUNCTION refuse()")
+    await rows(
+        dsn, "CREATE TRIGGER refuse BEFORE DELETE ON outbox_publish_acks EXECUTE FUNCTION refuse()"
+    )
     await rows(dsn, "DROP FUNCTION outbox_unpublished()")
     with capture_log("info") as lines:
         async with a_service(broker, dsn) as pages:
@@ -162,18 +216,32 @@ async def test_a_helper_that_fails_leaves_the_relay_alone(dsn: str, broker: Brok
                 await until(lambda helper=helper: _is_failing(pages, helper))  # type: ignore[misc]
             await rows(dsn, a_row(1))
             await all_published(dsn)
-    ends = [line for line in lines.all() if line["event"] in ("child.crashed", "child.restarting", "supervisor.gave_up")]
+    ends = [
+        line
+        for line in lines.all()
+        if line["event"] in ("child.crashed", "child.restarting", "supervisor.gave_up")
+    ]
     assert ends == []
 
 
 async def _is_failing(pages: str, helper: str) -> bool:
-    return f'router_helper_failing{{helper="{helper}"}} 1.0' in (await read_page(pages, "/metrics"))[1]
+    return (
+        f'router_helper_failing{{helper="{helper}"}} 1.0' in (await read_page(pages, "/metrics"))[1]
+    )
 
 
-# -- the inbox -----------------------------------------------------------------------------------------------------
+# -- the inbox -------------------------------------------------------------------------------------
 
 INBOX_EXTREMES: Final = (
-    *(("received_at", value) for value in (*TOO_EARLY, "'infinity'", "'294276-12-31 23:59:59.999999+00'", "'10000-01-01 00:00:00+00'")),
+    *(
+        ("received_at", value)
+        for value in (
+            *TOO_EARLY,
+            "'infinity'",
+            "'294276-12-31 23:59:59.999999+00'",
+            "'10000-01-01 00:00:00+00'",
+        )
+    ),
     ("subject", "''"),
     ("subject", "'>'"),
     ("subject", "'a b'"),
@@ -192,31 +260,52 @@ async def all_inbox_extremes(dsn: str) -> int:
     """Rows that were received and never processed; how many."""
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         for number, (column, value) in enumerate(INBOX_EXTREMES):
-            columns = {"subject": f"'{SUBJECT}'", "received_at": "now() - interval '1 hour'", "attempts": "1", column: value}
+            columns = {
+                "subject": f"'{SUBJECT}'",
+                "received_at": "now() - interval '1 hour'",
+                "attempts": "1",
+                column: value,
+            }
             columns["message_id"] = f"'{an_id(number)}'"
-            query = f"INSERT INTO inbox_messages ({', '.join(columns)}) VALUES ({', '.join(columns.values())})"
+            query = (
+                f"INSERT INTO inbox_messages ({', '.join(columns)}) VALUES "
+                f"({', '.join(columns.values())})"
+            )
             await connection.execute(query)  # type: ignore[call-overload]
     return len(INBOX_EXTREMES)
 
 
-async def test_every_value_that_the_inbox_allows_is_told_and_swept(dsn: str, broker: Broker, nc: Client) -> None:
+async def test_every_value_that_the_inbox_allows_is_told_and_swept(
+    dsn: str, broker: Broker, nc: Client
+) -> None:
     count = await all_inbox_extremes(dsn)
     environ = {"ROUTER_MAILBOX__DSN": dsn}
     backlog = await call_command_async("inbox", "backlog", environ=environ)
     assert (backlog.status, f"{count} not processed" in backlog.out) == (0, True), backlog.err
-    assert (await call_command_async("inbox", "backlog", "--json", environ=environ)).json["count"] == count
+    assert (await call_command_async("inbox", "backlog", "--json", environ=environ)).json[
+        "count"
+    ] == count
     async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
 
         async def is_swept() -> bool:
             return await count_unprocessed(dsn) == 0
 
         await until(is_swept, what="each row has its letter")
-    assert sorted(str(letter["message_id"]) for letter in await read_dead_letters(nc)) == sorted(an_id(number) for number in range(count))
+    assert sorted(str(letter["message_id"]) for letter in await read_dead_letters(nc)) == sorted(
+        an_id(number) for number in range(count)
+    )
 
 
-async def test_a_row_that_was_begun_as_often_as_can_be_counted_stops_no_other(dsn: str, broker: Broker, nc: Client) -> None:
+async def test_a_row_that_was_begun_as_often_as_can_be_counted_stops_no_other(
+    dsn: str, broker: Broker, nc: Client
+) -> None:
     """One more attempt is no number of the column's: the inbox paused for it, and for all."""
-    await rows(dsn, "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, %s, 2147483647)", an_id(0), SUBJECT)
+    await rows(
+        dsn,
+        "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, %s, 2147483647)",
+        an_id(0),
+        SUBJECT,
+    )
     async with an_inbox(broker.url, dsn, record):
         await publish(nc, [0, 1])
 

@@ -1,4 +1,6 @@
-"""What a handler said of its failure is kept where an operator looks for it: with the row, and with the dead letter."""
+"""What a handler said of its failure is kept where an operator looks for it: with the row, and with
+the dead letter.
+"""
 
 import psycopg
 import pytest
@@ -33,7 +35,11 @@ def raising(exc: Exception) -> Handler:
         (Poison("order 17 has no customer"), "processing_error", "order 17 has no customer"),
         (ValueError("no stock in Ulm"), "maxdeliver_exhausted", "ValueError: no stock in Ulm"),
         (ValueError(), "maxdeliver_exhausted", "ValueError"),
-        (ValueError(f"cannot reach {SECRET}"), "maxdeliver_exhausted", "ValueError: cannot reach postgresql://***@db/sea"),
+        (
+            ValueError(f"cannot reach {SECRET}"),
+            "maxdeliver_exhausted",
+            "ValueError: cannot reach postgresql://***@db/sea",
+        ),
         (Unprintable(), "maxdeliver_exhausted", "Unprintable"),
     ],
     ids=["poison", "failure", "without a text", "with a login", "that cannot be told"],
@@ -49,9 +55,15 @@ async def test_the_text_of_a_failure_stands_in_the_row_and_in_the_dead_letter(
     assert (letter["reason"], letter["last_error"]["message"]) == (reason, text)  # type: ignore[index]
 
 
-async def test_a_text_that_no_column_takes_is_kept_without_what_it_cannot_hold(broker: Broker, nc: Client, dsn: str) -> None:
-    """U+0000 and half a surrogate pair would be refused, and the row be written again and again; a megabyte is cut."""
-    async with an_inbox(broker.url, dsn, raising(ValueError("a\x00b\ud800" + "x" * 1_000_000)), max_deliver=1):
+async def test_a_text_that_no_column_takes_is_kept_without_what_it_cannot_hold(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
+    """U+0000 and half a surrogate pair would be refused, and the row be written again and again; a
+    megabyte is cut.
+    """
+    async with an_inbox(
+        broker.url, dsn, raising(ValueError("a\x00b\ud800" + "x" * 1_000_000)), max_deliver=1
+    ):
         await publish(nc, [1])
         await until(lambda: is_settled(nc))
     error = str((await row_of(dsn, 1))[2])
@@ -59,9 +71,14 @@ async def test_a_text_that_no_column_takes_is_kept_without_what_it_cannot_hold(b
     assert len(error) < 700
 
 
-async def test_what_the_database_refused_names_its_kind_and_constraint_and_no_value(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_what_the_database_refused_names_its_kind_and_constraint_and_no_value(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     async def handle(connection: Driver, event: InboxEvent) -> None:
-        await connection.execute("INSERT INTO inbox_messages (message_id, subject) VALUES (%s, 'geheim')", (event.message_id,))
+        await connection.execute(
+            "INSERT INTO inbox_messages (message_id, subject) VALUES (%s, 'geheim')",
+            (event.message_id,),
+        )
 
     async with an_inbox(broker.url, dsn, handle, max_deliver=1):
         await publish(nc, [1])

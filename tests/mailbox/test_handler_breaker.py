@@ -1,4 +1,6 @@
-"""When an inbox leaves its service alone: after failures in a row, or for a share of failed calls; settings say both."""
+"""When an inbox leaves its service alone: after failures in a row, or for a share of failed calls;
+settings say both.
+"""
 
 import json
 
@@ -28,7 +30,11 @@ async def test_the_share_of_failed_calls_that_leaves_a_service_alone_is_a_settin
 ) -> None:
     """Each second call fails, so failures in a row never open it."""
     async with a_service(SampleService().app) as url:
-        handler = service_of(settings_for("nats://unused", inbox__handler__url=url, inbox__handler__failures=IN_A_ROW, **rules))
+        handler = service_of(
+            settings_for(
+                "nats://unused", inbox__handler__url=url, inbox__handler__failures=IN_A_ROW, **rules
+            )
+        )
         for number in range(calls):
             assert handler.unavailable is None
             await handler.answer(an_event(number, 503 if number % 2 else 200))
@@ -37,6 +43,8 @@ async def test_the_share_of_failed_calls_that_leaves_a_service_alone_is_a_settin
 
 
 def an_event(number: int, answer: int) -> InboxEvent:
-    event = read_event(a_message(json.dumps({"answer": answer}).encode(), headers={"Nats-Msg-Id": an_id(number)}))
+    event = read_event(
+        a_message(json.dumps({"answer": answer}).encode(), headers={"Nats-Msg-Id": an_id(number)})
+    )
     assert isinstance(event, InboxEvent)
     return event

@@ -13,7 +13,13 @@ from starlette.routing import Route
 
 from router.core.errors import Misconfigured
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerPermit, HandlerResult, InboxUnavailable
+from router.mailbox.inbox.handling import (
+    Blame,
+    HandlerAnswer,
+    HandlerPermit,
+    HandlerResult,
+    InboxUnavailable,
+)
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
 from router.mailbox.ports import EventHandler, current_message
 from router.sdk.samples.service import SampleService
@@ -23,7 +29,9 @@ MEANINGS = {
     **dict.fromkeys((200, 201, 204), HandlerResult.PROCESSED),
     409: HandlerResult.ALREADY_PROCESSED,
     422: HandlerResult.POISON,
-    **dict.fromkeys((301, 302, 400, 401, 403, 404, 408, 429, 500, 502, 503), HandlerResult.TRANSIENT),
+    **dict.fromkeys(
+        (301, 302, 400, 401, 403, 404, 408, 429, 500, 502, 503), HandlerResult.TRANSIENT
+    ),
 }
 
 
@@ -67,7 +75,9 @@ async def test_the_service_is_told_the_eight_fields() -> None:
         return Response()
 
     async with a_service(Starlette(routes=[Route("/handle", hear, methods=["POST"])])) as url:
-        await _answer(url, payload={"n": 1}, headers={"Nats-Msg-Id": an_id(7), "Correlation-Id": an_id(8)})
+        await _answer(
+            url, payload={"n": 1}, headers={"Nats-Msg-Id": an_id(7), "Correlation-Id": an_id(8)}
+        )
     assert json.loads(told[0]) == {
         "message_id": an_id(7),
         "subject": "vibespro.event.vibe_created.v1",
@@ -84,11 +94,15 @@ async def test_the_service_is_told_the_eight_fields() -> None:
 async def test_no_answer_in_time_is_a_failure() -> None:
     """SD-13, SD-33: a timeout is as a 5xx."""
     async with a_service(SampleService().app) as url:
-        answer = await _answer(url, payload={"seconds": 60}, timeout_s=8.0)  # half of it is for the connection
+        # half of it is for the connection
+        answer = await _answer(url, payload={"seconds": 60}, timeout_s=8.0)
         assert answer == HandlerAnswer(HandlerResult.TRANSIENT, "timeout")
 
 
-@pytest.mark.parametrize("answer", [None, b"", b"\x00\x01\x02", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"])
+@pytest.mark.parametrize(
+    "answer",
+    [None, b"", b"\x00\x01\x02", b"HTTP/1.1 200", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"],
+)
 async def test_what_is_no_answer_is_a_failure(answer: bytes | None) -> None:
     """SD-34."""
     async with says(answer) as url:
@@ -104,7 +118,9 @@ async def test_an_absent_service_is_no_failure_of_the_event() -> None:
 
 
 async def test_a_process_that_stood_still_while_it_connected_blames_no_event() -> None:
-    """Both times were over at once, that of the connection and that of the answer: the longer one was told, and spent a delivery."""
+    """Both times were over at once, that of the connection and that of the answer: the longer one
+    was told, and spent a delivery.
+    """
     async with deaf() as url:
         asked = asyncio.create_task(_answer(url, timeout_s=0.2))
         for _ in range(20):
@@ -161,7 +177,12 @@ def test_an_address_that_cannot_be_asked_is_refused_at_the_start(url: str) -> No
 
 
 async def _answer(
-    url: str, *, payload: object = None, headers: dict[str, str] | None = None, timeout_s: float = 30.0, breaker: Witness | None = None
+    url: str,
+    *,
+    payload: object = None,
+    headers: dict[str, str] | None = None,
+    timeout_s: float = 30.0,
+    breaker: Witness | None = None,
 ) -> HandlerAnswer:
     event = read_event(a_message(json.dumps(payload).encode(), headers=headers))
     assert isinstance(event, InboxEvent)

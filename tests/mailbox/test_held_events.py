@@ -1,4 +1,6 @@
-"""Events that their service does not serve now: no other one waits for them, wherever they came from, and no attempt of theirs is lost."""
+"""Events that their service does not serve now: no other one waits for them, wherever they came
+from, and no attempt of theirs is lost.
+"""
 
 import asyncio
 
@@ -30,15 +32,23 @@ from tests.support.waiting import until
 
 @pytest.fixture(autouse=True)
 def _time_for_marks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database on a busy machine may take longer than a second for the marks of what was never begun."""
+    """A database on a busy machine may take longer than a second for the marks of what was never
+    begun.
+    """
     monkeypatch.setattr(transactional_strategy, "LAST_MARKS_S", 60.0)
 
 
-async def test_after_an_outage_one_that_is_refused_alone_keeps_no_other_waiting(broker: Broker, nc: Client, dsn: str) -> None:
-    """The inbox stayed paused for the first event that it had found the service absent for, as long as that one was not served."""
+async def test_after_an_outage_one_that_is_refused_alone_keeps_no_other_waiting(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
+    """The inbox stayed paused for the first event that it had found the service absent for, as long
+    as that one was not served.
+    """
     port = free_port()
     service = Changing(lambda message_id: 400 if message_id == an_id(0) else 200)
-    async with an_inbox(broker.url, dsn, f"http://127.0.0.1:{port}/handle", max_deliver=2, ack_wait=0.5) as running:
+    async with an_inbox(
+        broker.url, dsn, f"http://127.0.0.1:{port}/handle", max_deliver=2, ack_wait=0.5
+    ) as running:
         await publish(nc, [0])
         await until(lambda: "no connection" in (running.inbox.consumer.health.paused_for or ""))
         async with a_service(service.app, port):
@@ -49,8 +59,12 @@ async def test_after_an_outage_one_that_is_refused_alone_keeps_no_other_waiting(
     assert {await row_of(dsn, number) for number in range(1, 30)} == {(True, 1, None)}
 
 
-async def test_after_a_restart_one_that_is_throttled_keeps_no_other_waiting(broker: Broker, nc: Client, dsn: str) -> None:
-    """What comes again is begun one at a time, because it may have killed its process; one that was answered has not."""
+async def test_after_a_restart_one_that_is_throttled_keeps_no_other_waiting(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
+    """What comes again is begun one at a time, because it may have killed its process; one that was
+    answered has not.
+    """
     service = Changing(lambda _: 429)
     async with a_service(service.app) as url:
         async with an_inbox(broker.url, dsn, url, ack_wait=60.0):
@@ -66,7 +80,9 @@ async def test_after_a_restart_one_that_is_throttled_keeps_no_other_waiting(brok
     assert await read_dead_letters(nc) == []
 
 
-async def test_nor_does_one_after_its_last_delivery_however_often_the_inbox_was_restarted(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_nor_does_one_after_its_last_delivery_however_often_the_inbox_was_restarted(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     service = Changing(lambda _: 429)
     async with a_service(service.app) as url:
         for _ in range(2):  # held by the consumer, then by the recovery
@@ -85,7 +101,9 @@ async def test_nor_does_one_after_its_last_delivery_however_often_the_inbox_was_
 
 
 @pytest.mark.parametrize("max_deliver", [1, 4], ids=["rescued", "delivered"])
-async def test_a_dead_letter_counts_the_attempts_and_not_the_restarts(broker: Broker, nc: Client, dsn: str, max_deliver: int) -> None:
+async def test_a_dead_letter_counts_the_attempts_and_not_the_restarts(
+    broker: Broker, nc: Client, dsn: str, max_deliver: int
+) -> None:
     service = Changing(lambda _: 429)
     async with a_service(service.app) as url:
         for _ in range(3):
@@ -99,7 +117,11 @@ async def test_a_dead_letter_counts_the_attempts_and_not_the_restarts(broker: Br
             await until(lambda: read_dead_letters(nc))
             await until(lambda: _are_processed(dsn, 0))
     (letter,) = await read_dead_letters(nc)
-    assert (letter["reason"], letter["attempts"], (await row_of(dsn, 0))[1]) == ("processing_error", 1, 1)
+    assert (letter["reason"], letter["attempts"], (await row_of(dsn, 0))[1]) == (
+        "processing_error",
+        1,
+        1,
+    )
 
 
 async def _are_processed(dsn: str, *numbers: int) -> bool:
@@ -111,8 +133,12 @@ async def _is_held(dsn: str, number: int) -> bool:
     return await row_of(dsn, number) == (False, 0, "not served: 429")
 
 
-async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(broker: Broker, nc: Client, dsn: str) -> None:
-    """It waited for its turn behind a slow one; on its only delivery it became a dead letter that no handler had seen."""
+async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
+    """It waited for its turn behind a slow one; on its only delivery it became a dead letter that
+    no handler had seen.
+    """
     begun = asyncio.Event()
 
     async def slow(connection: Driver, event: InboxEvent) -> None:
@@ -120,7 +146,13 @@ async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(broke
         await asyncio.Event().wait()
 
     async with an_inbox(
-        broker.url, dsn, slow, max_deliver=1, ack_wait=1.0, handler_timeout=600.0, deadlines=Deadlines(0.1, 0.2)
+        broker.url,
+        dsn,
+        slow,
+        max_deliver=1,
+        ack_wait=1.0,
+        handler_timeout=600.0,
+        deadlines=Deadlines(0.1, 0.2),
     ) as stopped:
         await publish(nc, [0])
         await begun.wait()
@@ -129,16 +161,26 @@ async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(broke
     assert ((await row_of(dsn, 0))[1], (await row_of(dsn, 1))[1]) == (1, 0)
     async with an_inbox(broker.url, dsn, record, max_deliver=1, ack_wait=1.0) as running:
         await until(lambda: _are_processed(dsn, 0, 1))
-        observers = stopped.inbox.observer, running.inbox.observer  # the first may have given its slow event up before it ended
-        await until(lambda: [sum(one.codes[code] for one in observers) for code in ("processed", "stranded")] == [1, 1])
-    assert (await effects(dsn), [letter["message_id"] for letter in await read_dead_letters(nc)]) == ([an_id(1)], [an_id(0)])
+        # the first may have given its slow event up before it ended
+        observers = stopped.inbox.observer, running.inbox.observer
+        await until(
+            lambda: (
+                [sum(one.codes[code] for one in observers) for code in ("processed", "stranded")]
+                == [1, 1]
+            )
+        )
+    assert (
+        await effects(dsn),
+        [letter["message_id"] for letter in await read_dead_letters(nc)],
+    ) == ([an_id(1)], [an_id(0)])
 
 
 async def test_an_event_that_shares_the_transaction_of_one_that_hangs_has_all_of_its_attempts(
     broker: Broker, nc: Client, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The inbox stopped before its turn, when it had left the queue."""
-    monkeypatch.setattr(transactional_strategy, "QUICK_S", 600.0)  # however slow the first one is, the next two are one batch
+    # however slow the first one is, the next two are one batch
+    monkeypatch.setattr(transactional_strategy, "QUICK_S", 600.0)
     begun, go_on = [asyncio.Event(), asyncio.Event()], asyncio.Event()
 
     async def slow(connection: Driver, event: InboxEvent) -> None:
@@ -146,7 +188,9 @@ async def test_an_event_that_shares_the_transaction_of_one_that_hangs_has_all_of
         begun[number].set()
         await (asyncio.Event() if number else go_on).wait()
 
-    async with an_inbox(broker.url, dsn, slow, ack_wait=60.0, handler_timeout=6000.0, deadlines=Deadlines(0.1, 0.2)) as running:
+    async with an_inbox(
+        broker.url, dsn, slow, ack_wait=60.0, handler_timeout=6000.0, deadlines=Deadlines(0.1, 0.2)
+    ) as running:
         await publish(nc, [0])
         await begun[0].wait()
         queue = running.inbox._strategy._queue  # type: ignore[union-attr]
@@ -155,14 +199,20 @@ async def test_an_event_that_shares_the_transaction_of_one_that_hangs_has_all_of
             await until(lambda: len(queue) == number)  # noqa: B023 - awaited here
         go_on.set()
         await begun[1].wait()
-    assert [(await row_of(dsn, number))[:2] for number in range(3)] == [(True, 1), (False, 1), (False, 0)]
+    assert [(await row_of(dsn, number))[:2] for number in range(3)] == [
+        (True, 1),
+        (False, 1),
+        (False, 0),
+    ]
 
 
 @pytest.mark.parametrize("attempts", [0, 1])
 async def test_an_event_that_waits_for_its_transaction_has_all_of_its_attempts(
     broker: Broker, nc: Client, dsn: str, monkeypatch: pytest.MonkeyPatch, attempts: int
 ) -> None:
-    """At its first attempt and at a later one: the inbox stopped before the database gave it a connection, or its row."""
+    """At its first attempt and at a later one: the inbox stopped before the database gave it a
+    connection, or its row.
+    """
     is_waiting = asyncio.Event()
 
     async def wait(*_: object) -> None:
@@ -170,14 +220,21 @@ async def test_an_event_that_waits_for_its_transaction_has_all_of_its_attempts(
         await asyncio.Event().wait()
 
     monkeypatch.setattr(transactional_strategy.TransactionalStrategy, "_apply", wait)
-    await rows(dsn, "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, 's', %s)", an_id(0), attempts)
+    await rows(
+        dsn,
+        "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, 's', %s)",
+        an_id(0),
+        attempts,
+    )
     async with an_inbox(broker.url, dsn, record, ack_wait=60.0, deadlines=Deadlines(0.1, 0.2)):
         await publish(nc, [0])
         await is_waiting.wait()
     assert (await row_of(dsn, 0))[:2] == (False, attempts)
 
 
-async def test_the_stale_row_scan_waits_for_no_event_that_its_service_does_not_serve(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_the_stale_row_scan_waits_for_no_event_that_its_service_does_not_serve(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     """Rows behind it, which need no handler, had no dead letter as long as it was throttled."""
     service = Changing(lambda _: 429)
     async with a_service(service.app) as url:
@@ -185,8 +242,22 @@ async def test_the_stale_row_scan_waits_for_no_event_that_its_service_does_not_s
             await publish(nc, [0])
             await until(lambda: service.calls, what="held")
         await rows(dsn, "UPDATE inbox_messages SET received_at = now() - interval '2 hours'")
-        await rows(dsn, "INSERT INTO inbox_messages VALUES (%s, 'vibespro.event.gone.v1', now() - interval '1 hour', NULL, 2)", an_id(7))
-        async with an_inbox(broker.url, dsn, url, max_deliver=1, ack_wait=0.5, sweep=StaleRowScanRules(every_s=0.1, older_than_s=1.0)):
+        await rows(
+            dsn,
+            (
+                "INSERT INTO inbox_messages VALUES (%s, 'vibespro.event.gone.v1', now() - "
+                "interval '1 hour', NULL, 2)"
+            ),
+            an_id(7),
+        )
+        async with an_inbox(
+            broker.url,
+            dsn,
+            url,
+            max_deliver=1,
+            ack_wait=0.5,
+            sweep=StaleRowScanRules(every_s=0.1, older_than_s=1.0),
+        ):
             await until(lambda: _are_processed(dsn, 7))
             assert not await _are_processed(dsn, 0)
             service.answer = lambda _: 200

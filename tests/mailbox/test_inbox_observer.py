@@ -1,4 +1,6 @@
-"""What an inbox counts: each message once, by what became of it (`router_inbox_handled_total{code}`)."""
+"""What an inbox counts: each message once, by what became of it
+(`router_inbox_handled_total{code}`).
+"""
 
 from typing import cast
 

@@ -31,7 +31,9 @@ async def jetstream(broker: Broker) -> AsyncIterator[JetStream]:
 
 
 async def a_stream(jetstream: JetStream, max_age: float) -> None:
-    await topology.create(jetstream, Topology((events_stream("vibespro", max_age=max_age, max_bytes=-1),)))
+    await topology.create(
+        jetstream, Topology((events_stream("vibespro", max_age=max_age, max_bytes=-1),))
+    )
 
 
 async def filled(dsn: str, count: int, age_s: float, *, is_processed: bool = True) -> None:
@@ -45,7 +47,9 @@ async def left(dsn: str) -> int:
 
 
 def a_retention(database: Database, jetstream: JetStream, keep: float = HOUR_S) -> InboxRetention:
-    return InboxRetention(database, jetstream, STREAM, InboxRetentionRules(keep=keep, pages=2, pause=0.0))
+    return InboxRetention(
+        database, jetstream, STREAM, InboxRetentionRules(keep=keep, pages=2, pause=0.0)
+    )
 
 
 async def test_old_rows_leave_some_pages_at_a_time_and_what_is_young_or_not_processed_stays(
@@ -71,7 +75,9 @@ async def test_a_row_stays_as_long_as_the_stream_may_hold_its_event(
     assert await left(dsn) == 10
 
 
-async def test_a_row_stays_while_there_is_no_stream_to_ask(dsn: str, database: Database, jetstream: JetStream) -> None:
+async def test_a_row_stays_while_there_is_no_stream_to_ask(
+    dsn: str, database: Database, jetstream: JetStream
+) -> None:
     await filled(dsn, 10, 2 * HOUR_S)
     assert await a_retention(database, jetstream).sweep() == 0
 

@@ -1,4 +1,6 @@
-"""T12: what only reading finds, read at a cost that other writers cannot raise, beside a relay that never waits for it."""
+"""T12: what only reading finds, read at a cost that other writers cannot raise, beside a relay that
+never waits for it.
+"""
 
 import asyncio
 import itertools
@@ -10,7 +12,12 @@ from router.config import Settings
 from router.delivery.consume.stream_reader import StreamReader
 from router.delivery.wire.api import JetStream, StoredMessage
 from router.delivery.wire.first_connection import connect
-from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, read_stream_snapshot, reset_rows
+from router.mailbox.outbox.broker_loss import (
+    SELECT_NEWEST,
+    PublishAckRow,
+    read_stream_snapshot,
+    reset_rows,
+)
 from router.mailbox.outbox.integrity_scan import (
     GAP,
     MAX_CONCURRENT_READS,
@@ -102,8 +109,12 @@ async def test_events_close_together_are_read_over_few_events_of_others(
     assert (scrub.read, sum(heads)) == (MAX_SINGLE_READS, 3 * MAX_SINGLE_READS - 2)
 
 
-@pytest.mark.parametrize(("far", "count"), [(0, MAX_SINGLE_READS), (GAP + 1, 3)], ids=["close", "far apart"])
-async def test_what_is_gone_is_published_again(dsn: str, database: Database, place: OutboxStream, far: int, count: int) -> None:
+@pytest.mark.parametrize(
+    ("far", "count"), [(0, MAX_SINGLE_READS), (GAP + 1, 3)], ids=["close", "far apart"]
+)
+async def test_what_is_gone_is_published_again(
+    dsn: str, database: Database, place: OutboxStream, far: int, count: int
+) -> None:
     for _ in range(count):
         await add_events(dsn, an_event())
         await run_rounds(database, place)
@@ -121,10 +132,15 @@ def test_a_stretch_ends_at_a_gap_and_is_read_if_it_is_long_enough() -> None:
     close, one_less = range(100, 100 + MAX_SINGLE_READS), range(5000, 5000 + MAX_SINGLE_READS - 1)
     as_far_as_may_be = range(9000, 9000 + (GAP + 1) * MAX_SINGLE_READS, GAP + 1)
     too_far = range(20_000, 20_000 + (GAP + 2) * MAX_SINGLE_READS, GAP + 2)
-    assert stretches([*too_far, *close, *one_less, *as_far_as_may_be]) == [(100, 99 + MAX_SINGLE_READS), (9000, as_far_as_may_be[-1])]
+    assert stretches([*too_far, *close, *one_less, *as_far_as_may_be]) == [
+        (100, 99 + MAX_SINGLE_READS),
+        (9000, as_far_as_may_be[-1]),
+    ]
 
 
-async def test_a_step_looks_for_no_more_than_a_thousand_events(dsn: str, database: Database, place: OutboxStream) -> None:
+async def test_a_step_looks_for_no_more_than_a_thousand_events(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
     """Bounded, too, in what is its own: a page of full ack rows is twenty times as much."""
     await fill_outbox(dsn, 2500)
     await run_rounds(database, place)
@@ -147,7 +163,10 @@ async def test_it_reads_every_publish_ack_once_and_rests_nine_times_as_long_as_i
     async def rest(seconds: float) -> None:
         rests.append(seconds)
 
-    scrub = IntegrityScan(database, place.patient, STREAM, pytest.fail, clock=lambda: float(next(ticks)), sleep=rest)  # a step takes one
+    # a step takes one
+    scrub = IntegrityScan(
+        database, place.patient, STREAM, pytest.fail, clock=lambda: float(next(ticks)), sleep=rest
+    )
     scrub.restart()
     task = asyncio.create_task(scrub.run())
     await until(lambda: len(rests) == 2)
@@ -156,20 +175,28 @@ async def test_it_reads_every_publish_ack_once_and_rests_nine_times_as_long_as_i
     assert (scrub.read, rests) == (210, [9.0, 9.0])
 
 
-async def test_what_another_has_taken_back_is_left_alone(dsn: str, database: Database, place: OutboxStream) -> None:
-    """It may be published again by now: two relays, or a relay's look and its scrub, found the same loss."""
+async def test_what_another_has_taken_back_is_left_alone(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
+    """It may be published again by now: two relays, or a relay's look and its scrub, found the same
+    loss.
+    """
     await fill_outbox(dsn, 3)
     await run_rounds(database, place)
     standing = await read_stream_snapshot(place.patient, STREAM)
     async with database.transaction() as session:
-        (ack_row,) = await session.fetch(SELECT_NEWEST, (STREAM, *NEWEST_FIRST, 1), make=PublishAckRow)
+        (ack_row,) = await session.fetch(
+            SELECT_NEWEST, (STREAM, *NEWEST_FIRST, 1), make=PublishAckRow
+        )
         assert await reset_rows(session, standing, ack_row, set(ack_row.sequences)) == 3
     await run_rounds(database, place)
     async with database.transaction() as session:
         assert await reset_rows(session, standing, ack_row, set(ack_row.sequences)) == 0
 
 
-async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, database: Database, place: OutboxStream) -> None:
+async def test_begun_again_meanwhile_it_starts_from_the_newest(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
     await fill_outbox(dsn, 30)
     await run_rounds(database, place)
     scrub = IntegrityScan(database, place.patient, STREAM, pytest.fail)
@@ -182,28 +209,46 @@ async def test_begun_again_meanwhile_it_starts_from_the_newest(dsn: str, databas
     assert scrub.read == 60
 
 
-async def test_the_relays_process_has_it_as_a_child(dsn: str, database: Database, place: OutboxStream) -> None:
+async def test_the_relays_process_has_it_as_a_child(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
     service = RelayService(Settings.model_validate({"mailbox": {"dsn": dsn}}))
     tree = service._tree(OutboxPublisher(config(), database, place.jetstream), lambda _: None)
-    assert [child.name for child in tree.children] == ["http", "gauges", "retention", "integrity_scan", "relay"]
+    assert [child.name for child in tree.children] == [
+        "http",
+        "gauges",
+        "retention",
+        "integrity_scan",
+        "relay",
+    ]
 
 
-async def test_a_relay_that_may_not_read_publishes_and_says_so_once(dsn: str, database: Database) -> None:
+async def test_a_relay_that_may_not_read_publishes_and_says_so_once(
+    dsn: str, database: Database
+) -> None:
     broker = Broker(ROLES).start()
     try:
         async with an_outbox_stream(broker):
             connection = await connect({"servers": [broker.url.replace("//", "//relay:relay@")]})
             with capture_log("warning") as lines:
                 try:
-                    await _publishes_while_the_scrub_fails(dsn, database, OutboxStream(JetStream(connection, timeout_s=60.0)))
+                    await _publishes_while_the_scrub_fails(
+                        dsn, database, OutboxStream(JetStream(connection, timeout_s=60.0))
+                    )
                 finally:
                     await connection.close()
-            assert [line["stream"] for line in lines.all() if line["event"] == "outbox.integrity_scan_failed"] == [STREAM]
+            assert [
+                line["stream"]
+                for line in lines.all()
+                if line["event"] == "outbox.integrity_scan_failed"
+            ] == [STREAM]
     finally:
         broker.remove()
 
 
-async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: OutboxStream) -> None:
+async def _publishes_while_the_scrub_fails(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
     await fill_outbox(dsn, MAX_CONCURRENT_READS + MAX_SINGLE_READS)
     await run_rounds(database, place)
     rests, heard = list[float](), len(place.connection.callbacks)
@@ -218,4 +263,6 @@ async def _publishes_while_the_scrub_fails(dsn: str, database: Database, place: 
         await fill_outbox(dsn, 5)
         await all_published(dsn)
         assert relay.trouble is None
-    assert (set(rests), len(place.connection.callbacks)) == ({SCAN_RETRY_S}, heard), "a reader that was refused left something behind"
+    assert (set(rests), len(place.connection.callbacks)) == ({SCAN_RETRY_S}, heard), (
+        "a reader that was refused left something behind"
+    )

@@ -1,4 +1,6 @@
-"""docs/reference/requirements.md#sd-1: names, fields, types, rules and methods are the specification's, one to one."""
+"""docs/reference/requirements.md#sd-1: names, fields, types, rules and methods are the
+specification's, one to one.
+"""
 
 import inspect
 import types
@@ -41,7 +43,13 @@ ENTITIES = {
 }
 
 POLICIES = [  # SD-7 … SD-13
-    ("POL-047-001", "OutboxEvent", "outbox.id IS NOT NULL AND outbox.event_type IS NOT NULL", "INVALID_OUTBOX", "REQ-050"),
+    (
+        "POL-047-001",
+        "OutboxEvent",
+        "outbox.id IS NOT NULL AND outbox.event_type IS NOT NULL",
+        "INVALID_OUTBOX",
+        "REQ-050",
+    ),
     ("POL-047-002", "OutboxEvent", "outbox.occurred_at <= NOW()", "FUTURE_EVENT", "REQ-050"),
     ("POL-047-003", "InboxMessage", "inbox.message_id IS UNIQUE", "DUPLICATE_MESSAGE", "REQ-051"),
     (
@@ -51,14 +59,28 @@ POLICIES = [  # SD-7 … SD-13
         "INVALID_TIMESTAMP",
         "REQ-051",
     ),
-    ("POL-047-005", "InboxConsumer", "handler_response = 200 OR handler_response = 409 → ACK", None, "REQ-051"),
+    (
+        "POL-047-005",
+        "InboxConsumer",
+        "handler_response = 200 OR handler_response = 409 → ACK",
+        None,
+        "REQ-051",
+    ),
     ("POL-047-006", "InboxConsumer", "handler_response = 422 → ACK + DLQ", None, "REQ-053"),
     ("POL-047-007", "InboxConsumer", "handler_response = 5xx OR timeout → NO ACK", None, "REQ-052"),
 ]
 
 PORTS = {  # SD-21 … SD-25
-    "OutboxRepository": {"find_unpublished": [], "mark_published": ["id"], "increment_attempts": ["id", "error"]},
-    "InboxRepository": {"insert": ["msg"], "mark_processed": ["id"], "record_error": ["id", "error"]},
+    "OutboxRepository": {
+        "find_unpublished": [],
+        "mark_published": ["id"],
+        "increment_attempts": ["id", "error"],
+    },
+    "InboxRepository": {
+        "insert": ["msg"],
+        "mark_processed": ["id"],
+        "record_error": ["id", "error"],
+    },
     "JetStreamPublisher": {"publish": ["subject", "payload", "headers"]},
     "JetStreamConsumer": {"fetch": ["batch"], "ack": ["msg"], "nak": ["msg"]},
     "EventHandler": {"handle": ["event_type", "payload"]},
@@ -93,23 +115,40 @@ def test_there_are_no_other_policies() -> None:
 def test_a_port_has_the_specified_methods_in_snake_case(name: str) -> None:
     """SD-21 to SD-25."""
     port = getattr(ports, name)
-    methods = {method: function for method, function in vars(port).items() if isinstance(function, types.FunctionType) and method[0] != "_"}
-    assert {method: [*inspect.signature(function).parameters][1:] for method, function in methods.items()} == PORTS[name]
+    methods = {
+        method: function
+        for method, function in vars(port).items()
+        if isinstance(function, types.FunctionType) and method[0] != "_"
+    }
+    assert {
+        method: [*inspect.signature(function).parameters][1:]
+        for method, function in methods.items()
+    } == PORTS[name]
 
 
 @pytest.mark.parametrize("name", WIRING)
 def test_an_adapter_has_the_specified_name_and_offers_its_port(name: str) -> None:
     """SD-35."""
     adapter = getattr(import_module(WIRING[name]), name)
-    port = {"PostgresOutboxAdapter": "OutboxRepository", "NatsJetStreamPublisher": "JetStreamPublisher"}.get(name)
+    port = {
+        "PostgresOutboxAdapter": "OutboxRepository",
+        "NatsJetStreamPublisher": "JetStreamPublisher",
+    }.get(name)
     for method, wanted in PORTS.get(port or "", {}).items():
-        assert [*inspect.signature(getattr(adapter, method)).parameters][1 : len(wanted) + 1] == wanted
+        assert [*inspect.signature(getattr(adapter, method)).parameters][
+            1 : len(wanted) + 1
+        ] == wanted
 
 
 def test_a_handler_answers_one_of_four() -> None:
     """SD-11, SD-12, SD-13, SD-33."""
     assert issubclass(ports.HandlerResult, Enum)
-    assert [result.name for result in ports.HandlerResult] == ["PROCESSED", "ALREADY_PROCESSED", "POISON", "TRANSIENT"]
+    assert [result.name for result in ports.HandlerResult] == [
+        "PROCESSED",
+        "ALREADY_PROCESSED",
+        "POISON",
+        "TRANSIENT",
+    ]
 
 
 @pytest.mark.parametrize("subject", ["sea.event.order_paid.v1", "vibespro.event.vibe_created.v12"])
@@ -121,7 +160,16 @@ def test_an_event_subject_is_context_event_name_version(subject: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "subject", ["sea.event.v1", "sea.event.a.b.v1", "sea.events.a.v1", "sea.event.a.v0", "sea.event.a.1", "*.event.a.v1", ""]
+    "subject",
+    [
+        "sea.event.v1",
+        "sea.event.a.b.v1",
+        "sea.events.a.v1",
+        "sea.event.a.v0",
+        "sea.event.a.1",
+        "*.event.a.v1",
+        "",
+    ],
 )
 def test_anything_else_is_no_event_subject(subject: str) -> None:
     with pytest.raises(ValueError, match="should be"):

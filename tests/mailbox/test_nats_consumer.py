@@ -62,7 +62,10 @@ async def test_what_is_handed_back_comes_again(nc: Client, jetstream: JetStream)
     assert (again.sequence, again.deliveries) == (message.sequence, 2)
 
 
-@pytest.mark.parametrize("subject", ["CONSUMER.DELETE.VIBESPRO_EVENTS.sea__from_vibespro", "STREAM.DELETE.VIBESPRO_EVENTS"])
+@pytest.mark.parametrize(
+    "subject",
+    ["CONSUMER.DELETE.VIBESPRO_EVENTS.sea__from_vibespro", "STREAM.DELETE.VIBESPRO_EVENTS"],
+)
 async def test_a_durable_that_is_not_there_is_told(jetstream: JetStream, subject: str) -> None:
     """An empty list at once, for ever, said that there is nothing to do."""
     await jetstream.ask(subject)

@@ -28,7 +28,15 @@ from router.mailbox.postgres import Driver
 from router.operate.dead_letters.parse import parse
 from tests.support.any_json import SAMPLES, iterate_json, read_exactly
 from tests.support.broker import Broker
-from tests.support.inbox import SUBJECT, a_message, a_service, an_id, an_inbox, is_settled, read_dead_letters
+from tests.support.inbox import (
+    SUBJECT,
+    a_message,
+    a_service,
+    an_id,
+    an_inbox,
+    is_settled,
+    read_dead_letters,
+)
 from tests.support.waiting import until
 
 ROUNDS = 40
@@ -51,7 +59,18 @@ def test_a_function_gets_whole_numbers_exactly_and_the_bytes_as_they_came() -> N
 
 
 @pytest.mark.parametrize(
-    "payload", [b"NaN", b"[Infinity]", b"01", b"1.", b'"\\ud800"', b'["\\ud800",1e999]', b'"\xff"', b"[1e999,]", b"1e"]
+    "payload",
+    [
+        b"NaN",
+        b"[Infinity]",
+        b"01",
+        b"1.",
+        b'"\\ud800"',
+        b'["\\ud800",1e999]',
+        b'"\xff"',
+        b"[1e999,]",
+        b"1e",
+    ],
 )
 def test_what_is_no_json_is_refused_beside_a_long_number_too(payload: bytes) -> None:
     for one in (payload, b"[18446744073709551616,%b]" % payload):
@@ -61,7 +80,9 @@ def test_what_is_no_json_is_refused_beside_a_long_number_too(payload: bytes) -> 
 def test_an_inbox_dead_letter_holds_the_bytes_that_came() -> None:
     letters = InboxDeadLetters(context="sea", durable="d", node_id="n", max_bytes=1 << 20)
     for payload in iterate_json(200, 2):
-        effect = letters.write(a_message(payload), "validation_failed", Fault("X", "no", None, None))
+        effect = letters.write(
+            a_message(payload), "validation_failed", Fault("X", "no", None, None)
+        )
         assert parse(StoredMessage(effect.subject, 1, effect.data, {}, "")).payload == payload
 
 
@@ -80,10 +101,17 @@ async def recording_service() -> AsyncIterator[tuple[str, dict[str, Any]]]:
 
 async def publish_each(nc: Client, payloads: list[bytes]) -> None:
     js = nc.jetstream()
-    await asyncio.gather(*(js.publish(SUBJECT, one, headers={"Nats-Msg-Id": an_id(number)}) for number, one in enumerate(payloads)))
+    await asyncio.gather(
+        *(
+            js.publish(SUBJECT, one, headers={"Nats-Msg-Id": an_id(number)})
+            for number, one in enumerate(payloads)
+        )
+    )
 
 
-async def test_a_function_gets_the_values_and_the_bytes_that_were_sent(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_a_function_gets_the_values_and_the_bytes_that_were_sent(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     sent = list(iterate_json(ROUNDS, 3))
     seen: dict[str, Any] = {}
 
@@ -95,10 +123,14 @@ async def test_a_function_gets_the_values_and_the_bytes_that_were_sent(broker: B
         await publish_each(nc, sent)
         await until(lambda: is_settled(nc))
     assert await read_dead_letters(nc) == []
-    assert seen == {an_id(number): (json.loads(payload), payload) for number, payload in enumerate(sent)}
+    assert seen == {
+        an_id(number): (json.loads(payload), payload) for number, payload in enumerate(sent)
+    }
 
 
-async def test_a_service_gets_the_values_that_were_sent(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_a_service_gets_the_values_that_were_sent(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     sent = list(iterate_json(ROUNDS, 4))
     async with recording_service() as (url, seen), an_inbox(broker.url, dsn, url):
         await publish_each(nc, sent)
@@ -112,7 +144,10 @@ async def test_the_outbox_keeps_values_of_any_length(dsn: str, database: Any) ->
     from router.mailbox.outbox.repository import PostgresOutboxAdapter
 
     sent = [
-        one for one in iterate_json(200, 5) if b"\\u0000" not in one and one not in (SAMPLES["beyond a double"], SAMPLES["below a double"])
+        one
+        for one in iterate_json(200, 5)
+        if b"\\u0000" not in one
+        and one not in (SAMPLES["beyond a double"], SAMPLES["below a double"])
     ]
     ids = [uuid.UUID(int=number + 1) for number in range(len(sent))]
     async with await psycopg.AsyncConnection.connect(dsn) as connection:

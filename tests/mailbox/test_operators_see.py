@@ -1,4 +1,6 @@
-"""What an operator of a relay, an inbox or an agent is shown: streams that drifted, a database or a broker that is away."""
+"""What an operator of a relay, an inbox or an agent is shown: streams that drifted, a database or a
+broker that is away.
+"""
 
 import asyncio
 import contextlib
@@ -24,7 +26,15 @@ from router.process.observability import broker_log
 from router.sdk.agent import Agent
 from tests.support.broker import Broker
 from tests.support.counting_agent import CountingAgent
-from tests.support.inbox import EFFECTS, EVENTS, an_inbox, create_events, is_settled, publish, record
+from tests.support.inbox import (
+    EFFECTS,
+    EVENTS,
+    an_inbox,
+    create_events,
+    is_settled,
+    publish,
+    record,
+)
 from tests.support.mailbox import an_outbox_stream
 from tests.support.postgres import Postgres, rows
 from tests.support.waiting import until
@@ -68,11 +78,15 @@ def mortal() -> Iterator[Postgres]:
 
 
 def settings_of(broker: Broker, dsn: str, **more: object) -> Settings:
-    return load(None, {"nats.url": broker.url, "http.port": 0, "mailbox.dsn": dsn, **more}, {}).settings
+    return load(
+        None, {"nats.url": broker.url, "http.port": 0, "mailbox.dsn": dsn, **more}, {}
+    ).settings
 
 
 @asynccontextmanager
-async def at_work(work: Coroutine[Any, Any, None], ready: asyncio.Event | None = None) -> AsyncIterator[None]:
+async def at_work(
+    work: Coroutine[Any, Any, None], ready: asyncio.Event | None = None
+) -> AsyncIterator[None]:
     """Entered when `ready` is set, if there is one. Raises what the work ends of."""
     task = asyncio.create_task(work)
     try:
@@ -89,26 +103,41 @@ async def at_work(work: Coroutine[Any, Any, None], ready: asyncio.Event | None =
             await task
 
 
-async def test_a_relay_tells_that_its_stream_is_not_as_declared(dsn: str, broker: Broker, drifts: Lines) -> None:
-    """A duplicate window of a second, three messages at most: seven of ten events were dropped, and nothing said so."""
-    async with an_outbox_stream(broker) as place, at_work(RelayService(settings_of(broker, dsn)).run()):
+async def test_a_relay_tells_that_its_stream_is_not_as_declared(
+    dsn: str, broker: Broker, drifts: Lines
+) -> None:
+    """A duplicate window of a second, three messages at most: seven of ten events were dropped, and
+    nothing said so.
+    """
+    async with (
+        an_outbox_stream(broker) as place,
+        at_work(RelayService(settings_of(broker, dsn)).run()),
+    ):
         await until(lambda: place.holds(0))
         config = (await place.patient.stream("SEA_EVENTS") or {})["config"]
-        await place.patient.ask("STREAM.UPDATE.SEA_EVENTS", {**config, "duplicate_window": 1_000_000_000, "max_msgs": 3})
+        await place.patient.ask(
+            "STREAM.UPDATE.SEA_EVENTS", {**config, "duplicate_window": 1_000_000_000, "max_msgs": 3}
+        )
         await until(lambda: drifts.of("topology.drift"))
     (told,) = drifts.of("topology.drift")
     assert "duplicate_window is 1000000000" in told["difference"]
     assert "mailbox.events" in told["mend"]
 
 
-async def test_a_relay_is_not_ready_while_its_stream_is_not_as_declared(dsn: str, broker: Broker, drifts: Lines) -> None:
+async def test_a_relay_is_not_ready_while_its_stream_is_not_as_declared(
+    dsn: str, broker: Broker, drifts: Lines
+) -> None:
     service = RelayService(settings_of(broker, dsn))
     async with an_outbox_stream(broker, window=1.0), at_work(service.run()):
-        await until(lambda: "topology" in service.readiness() and not service.readiness()["topology"].ok)
+        await until(
+            lambda: "topology" in service.readiness() and not service.readiness()["topology"].ok
+        )
     assert len(drifts.of("topology.drift")) == 1
 
 
-async def test_an_inbox_tells_that_its_dead_letters_stream_is_not_as_declared(dsn: str, broker: Broker, nc: Client, drifts: Lines) -> None:
+async def test_an_inbox_tells_that_its_dead_letters_stream_is_not_as_declared(
+    dsn: str, broker: Broker, nc: Client, drifts: Lines
+) -> None:
     await rows(dsn, EFFECTS)
     await create_events(broker)
     service = InboxService(settings_of(broker, dsn), record)
@@ -124,11 +153,17 @@ async def test_an_inbox_tells_that_its_dead_letters_stream_is_not_as_declared(ds
     assert "SEA_DLQ" in drifts.of("topology.drift")[0]["difference"]
 
 
-async def test_an_inbox_is_announced_once_its_durable_is_there(dsn: str, broker: Broker, nc: Client) -> None:
-    """A caller that published at the line was never heard where the durable delivers new events only."""
+async def test_an_inbox_is_announced_once_its_durable_is_there(
+    dsn: str, broker: Broker, nc: Client
+) -> None:
+    """A caller that published at the line was never heard where the durable delivers new events
+    only.
+    """
     service, ready = InboxService(settings_of(broker, dsn), record), asyncio.Event()
     async with at_work(service.run(lambda _: ready.set())):
-        await until(lambda: service.readiness()["inbox"].detail == "its stream or consumer is missing")
+        await until(
+            lambda: service.readiness()["inbox"].detail == "its stream or consumer is missing"
+        )
         await until(lambda: service._http)
         assert not ready.is_set()
         await create_events(broker)
@@ -162,7 +197,9 @@ async def test_a_broker_that_is_lost_and_back_is_a_line_in_the_log(
     runs = {
         "relay": lambda: RelayService(settings).run(lambda _: ready.set()),
         "inbox": lambda: InboxService(settings, record).run(lambda _: ready.set()),
-        "agent": lambda: Agent(broker.url, CountingAgent(), store=tmp_path / "witness.db").run(lambda _: ready.set()),
+        "agent": lambda: Agent(broker.url, CountingAgent(), store=tmp_path / "witness.db").run(
+            lambda _: ready.set()
+        ),
     }
     async with at_work(runs[kind](), ready):
         broker.kill()
@@ -201,5 +238,9 @@ async def take(url: str, count: int) -> None:
     connection = await connect({"servers": [url]})
     taken = 0
     while taken < count:
-        taken += len(await NatsJetStreamConsumer(JetStream(connection), "VIBESPRO_EVENTS", "sea__from_vibespro", 0.2).fetch(count - taken))
+        taken += len(
+            await NatsJetStreamConsumer(
+                JetStream(connection), "VIBESPRO_EVENTS", "sea__from_vibespro", 0.2
+            ).fetch(count - taken)
+        )
     await connection.close()

@@ -1,4 +1,6 @@
-"""`outbox.add` given what is no psycopg connection: refused before anything is sent, with the way to do it."""
+"""`outbox.add` given what is no psycopg connection: refused before anything is sent, with the way
+to do it.
+"""
 
 from typing import Any
 
@@ -27,11 +29,14 @@ def of_a_library(module: str, name: str) -> Any:
         raise AssertionError("it was sent a statement that it cannot read")
 
     kind = type(name, (), {"__module__": module, "execute": execute})
-    return type("Mine", (kind,), {"__module__": "my_package.database"})()  # a class of the service's own above it
+    # a class of the service's own above it
+    return type("Mine", (kind,), {"__module__": "my_package.database"})()
 
 
 @pytest.mark.parametrize(("module", "name", "way"), OTHERS)
-def test_a_connection_of_another_library_is_refused_with_the_way_to_do_it(module: str, name: str, way: str) -> None:
+def test_a_connection_of_another_library_is_refused_with_the_way_to_do_it(
+    module: str, name: str, way: str
+) -> None:
     with pytest.raises(TypeError) as refused:
         outbox.add(of_a_library(module, name), an_event())
     assert name in str(refused.value)

@@ -29,7 +29,13 @@ pytestmark = pytest.mark.both_majors
 
 
 async def found(dsn: str) -> list[tuple[object, ...]]:
-    return await rows(dsn, "SELECT id, aggregate_type, aggregate_id, event_type, event_version, payload FROM outbox_events")
+    return await rows(
+        dsn,
+        (
+            "SELECT id, aggregate_type, aggregate_id, event_type, event_version, payload FROM "
+            "outbox_events"
+        ),
+    )
 
 
 async def test_an_event_is_committed_with_the_transaction_that_it_tells_of(dsn: str) -> None:
@@ -67,11 +73,25 @@ def pay_at_once(connection: psycopg.Connection, event: outbox.OutboxEvent) -> No
 
 @pytest.mark.timeout(660)
 def test_a_forgotten_await_is_seen_by_mypy(tmp_path: Path) -> None:
-    """As mypy is without a setting: it tells of a Coroutine that is not used, of an Awaitable it says nothing unless asked."""
+    """As mypy is without a setting: it tells of a Coroutine that is not used, of an Awaitable it
+    says nothing unless asked.
+    """
     (tmp_path / "pay.py").write_text(PROGRAM)
-    command = [sys.executable, "-m", "mypy", "--config-file=", f"--cache-dir={tmp_path / 'cache'}", "--no-error-summary", "pay.py"]
-    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False)
-    assert [line.partition(": ")[0] for line in told.stdout.splitlines() if "error:" in line] == ["pay.py:6"], told.stderr
+    command = [
+        sys.executable,
+        "-m",
+        "mypy",
+        "--config-file=",
+        f"--cache-dir={tmp_path / 'cache'}",
+        "--no-error-summary",
+        "pay.py",
+    ]
+    told = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False
+    )
+    assert [line.partition(": ")[0] for line in told.stdout.splitlines() if "error:" in line] == [
+        "pay.py:6"
+    ], told.stderr
     assert "[unused-coroutine]" in told.stdout
 
 
@@ -81,7 +101,11 @@ async def test_plain_sql_as_documented_is_enough(dsn: str) -> None:
                 VALUES (%s, 'order', 'o-1', 'order_paid', %s)"""
     await rows(dsn, insert, new_id(), '{"amount": 5}')
     ((version, attempts, published, age),) = await rows(
-        dsn, "SELECT event_version, publish_attempts, published_at, now() - occurred_at FROM outbox_events"
+        dsn,
+        (
+            "SELECT event_version, publish_attempts, published_at, now() - occurred_at FROM "
+            "outbox_events"
+        ),
     )
     assert (version, attempts, published) == (1, 0, None)
     assert isinstance(age, timedelta)
@@ -89,9 +113,19 @@ async def test_plain_sql_as_documented_is_enough(dsn: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [{"kind": ""}, {"kind": "order.paid"}, {"kind": "order paid"}, {"kind": "paid\r\nX: y"}, {"event_version": 0}], ids=str
+    "fields",
+    [
+        {"kind": ""},
+        {"kind": "order.paid"},
+        {"kind": "order paid"},
+        {"kind": "paid\r\nX: y"},
+        {"event_version": 0},
+    ],
+    ids=str,
 )
-async def test_an_event_that_makes_no_subject_is_refused(dsn: str, fields: dict[str, object]) -> None:
+async def test_an_event_that_makes_no_subject_is_refused(
+    dsn: str, fields: dict[str, object]
+) -> None:
     """SD-7, POL-047-001."""
     with pytest.raises(PolicyViolated) as refused:
         await add_events(dsn, an_event(**fields))  # type: ignore[arg-type]
@@ -105,7 +139,13 @@ async def test_a_payload_that_jsonb_cannot_hold_is_refused(dsn: str, payload: ob
         await add_events(dsn, an_event(payload=payload))
 
 
-NOT_FINITE = [math.nan, math.inf, {"a": [1, {"b": -math.inf}]}, (None, math.nan), Measured(math.nan)]
+NOT_FINITE = [
+    math.nan,
+    math.inf,
+    {"a": [1, {"b": -math.inf}]},
+    (None, math.nan),
+    Measured(math.nan),
+]
 
 
 @pytest.mark.parametrize("payload", NOT_FINITE, ids=str)
@@ -117,7 +157,9 @@ async def test_a_number_that_json_has_not_is_refused(dsn: str, payload: object) 
 
 
 async def test_text_that_spells_an_escape_is_text(dsn: str) -> None:
-    """A backslash, the letter u and four zeros are six characters, none of them U+0000; null is null."""
+    """A backslash, the letter u and four zeros are six characters, none of them U+0000; null is
+    null.
+    """
     payload = {"regex": "[\\u0000-\\u001f]", "\\\\u0000": None, "measured": {"value": 1.5}}
     await add_events(dsn, an_event(payload={**payload, "measured": Measured(1.5)}))
     assert await rows(dsn, "SELECT payload FROM outbox_events") == [(payload,)]
@@ -135,8 +177,12 @@ async def test_a_service_whose_inboxes_take_more_may_add_more(dsn: str) -> None:
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         await add(connection, event, max_bytes=4 * 1024 * 1024)
         with pytest.raises(PolicyViolated):
-            await add(connection, an_event(payload="x" * (9 * 1024 * 1024)), max_bytes=16 * 1024 * 1024)
-    assert await rows(dsn, "SELECT length(payload::text) FROM outbox_events") == [(2 * 1024 * 1024 + 2,)]
+            await add(
+                connection, an_event(payload="x" * (9 * 1024 * 1024)), max_bytes=16 * 1024 * 1024
+            )
+    assert await rows(dsn, "SELECT length(payload::text) FROM outbox_events") == [
+        (2 * 1024 * 1024 + 2,)
+    ]
 
 
 async def test_json_text_is_taken_as_it_is(dsn: str) -> None:
@@ -145,8 +191,12 @@ async def test_json_text_is_taken_as_it_is(dsn: str) -> None:
 
 
 @pytest.mark.parametrize(("ahead_s", "code"), [(-1, None), (30, None), (90, "FUTURE_EVENT")])
-async def test_the_databases_clock_says_what_the_future_is(dsn: str, ahead_s: int, code: str | None) -> None:
-    """SD-8, POL-047-002: clocks differ, so the table leaves a minute; such an event is published when its time has come."""
+async def test_the_databases_clock_says_what_the_future_is(
+    dsn: str, ahead_s: int, code: str | None
+) -> None:
+    """SD-8, POL-047-002: clocks differ, so the table leaves a minute; such an event is published
+    when its time has come.
+    """
     event = an_event(occurred_at=datetime.now(UTC) + timedelta(seconds=ahead_s))
     if code is None:
         assert await add_events(dsn, event) == [event.id]
@@ -173,7 +223,9 @@ async def test_a_listening_relay_is_woken_when_asked_for(dsn: str) -> None:
         await listener.execute(f"LISTEN {CHANNEL}")
         async with await psycopg.AsyncConnection.connect(dsn) as connection:
             await add(connection, an_event(), wake=True)
-        assert [notice.channel async for notice in listener.notifies(timeout=60, stop_after=1)] == [CHANNEL]
+        assert [notice.channel async for notice in listener.notifies(timeout=60, stop_after=1)] == [
+            CHANNEL
+        ]
 
 
 def test_new_ids_rise_and_are_version_7() -> None:
@@ -185,4 +237,9 @@ def test_new_ids_rise_and_are_version_7() -> None:
 
 def test_an_events_defaults_are_the_tables() -> None:
     event = OutboxEvent(UUID(int=1), "order", "o-1", "order_paid", {})
-    assert (event.event_version, event.publish_attempts, event.published_at, event.publish_error) == (1, 0, None, None)
+    assert (
+        event.event_version,
+        event.publish_attempts,
+        event.published_at,
+        event.publish_error,
+    ) == (1, 0, None, None)

@@ -1,4 +1,6 @@
-"""What a row of the outbox costs, counted: one publish, and a few transactions for a thousand of them."""
+"""What a row of the outbox costs, counted: one publish, and a few transactions for a thousand of
+them.
+"""
 
 import pytest
 
@@ -14,7 +16,9 @@ COUNT = 2_000
 EVENTS = "sea.event."
 
 
-async def test_a_row_is_one_publish_and_a_round_one_transaction(dsn: str, database: Database, broker: Broker) -> None:
+async def test_a_row_is_one_publish_and_a_round_one_transaction(
+    dsn: str, database: Database, broker: Broker
+) -> None:
     await fill_outbox(dsn, COUNT)
     before = await _transactions(dsn)
     with open_socket_tap() as tap:

@@ -1,4 +1,6 @@
-"""Events whose time lies ahead of the database's clock: stored and held, or refused. None is dropped, by any way of adding it."""
+"""Events whose time lies ahead of the database's clock: stored and held, or refused. None is
+dropped, by any way of adding it.
+"""
 
 from datetime import UTC, datetime, timedelta
 
@@ -32,7 +34,9 @@ async def stored(dsn: str) -> int:
 
 
 async def test_a_pipeline_loses_no_event_of_a_clock_that_is_ahead(dsn: str) -> None:
-    """SD-8: a pipeline tells how many rows were written only at its end, so nothing may hang on that count."""
+    """SD-8: a pipeline tells how many rows were written only at its end, so nothing may hang on
+    that count.
+    """
     await add_in_pipeline(dsn, *[0.3] * MANY)
     assert await stored(dsn) == MANY
 
@@ -45,33 +49,48 @@ def test_a_synchronous_pipeline_loses_none_either(dsn: str) -> None:
         assert connection.execute("SELECT count(*) FROM outbox_events").fetchone() == (10,)
 
 
-async def test_a_pipeline_that_adds_an_event_of_another_hour_is_refused_as_a_whole(dsn: str) -> None:
-    """SD-8, SD-26: the table's own check says no. Whichever statement the server's answer meets raises: a later `add`, or the end."""
+async def test_a_pipeline_that_adds_an_event_of_another_hour_is_refused_as_a_whole(
+    dsn: str,
+) -> None:
+    """SD-8, SD-26: the table's own check says no. Whichever statement the server's answer meets
+    raises: a later `add`, or the end.
+    """
     with pytest.raises((psycopg.errors.CheckViolation, FutureEvent)):
         await add_in_pipeline(dsn, 0.0, 3600.0, 0.0)
     assert await stored(dsn) == 0
 
 
-async def test_an_event_ahead_of_its_time_is_published_when_its_time_comes(dsn: str, database: Database, broker: Broker) -> None:
+async def test_an_event_ahead_of_its_time_is_published_when_its_time_comes(
+    dsn: str, database: Database, broker: Broker
+) -> None:
     """SD-8: `outbox.occurred_at <= NOW()` holds of every event that is published."""
     early, due = await add_events(dsn, an_event("o-1", occurred_at=ahead(30)), an_event("o-2"))
     async with an_outbox_stream(broker) as place:
         await run_rounds(database, place)
         assert await place.ids() == [str(due)]
-        await rows(dsn, "UPDATE outbox_events SET occurred_at = now() WHERE id = %s", early)  # thirty seconds later
+        # thirty seconds later
+        await rows(dsn, "UPDATE outbox_events SET occurred_at = now() WHERE id = %s", early)
         await run_rounds(database, place)
         assert await place.ids() == [str(due), str(early)]
 
 
-async def test_what_a_handler_emits_by_a_clock_that_is_ahead_is_stored_with_its_effect(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_what_a_handler_emits_by_a_clock_that_is_ahead_is_stored_with_its_effect(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     """Consume, then emit: of many in one pipeline, of one alone."""
     async with an_inbox(broker.url, dsn, emitting(0.3)):
         await publish(nc, range(MANY))
         await until(lambda: is_settled(nc), within_s=20)
-    assert (len(await effects(dsn)), await stored(dsn), await read_dead_letters(nc)) == (MANY, MANY, [])
+    assert (len(await effects(dsn)), await stored(dsn), await read_dead_letters(nc)) == (
+        MANY,
+        MANY,
+        [],
+    )
 
 
-async def test_an_event_of_another_hour_is_a_failure_that_comes_again_not_poison(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_an_event_of_another_hour_is_a_failure_that_comes_again_not_poison(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     """The emitted event breaks a rule, the received one does not: later it may be handled."""
     seconds = [3600.0]
 
@@ -87,7 +106,9 @@ async def test_an_event_of_another_hour_is_a_failure_that_comes_again_not_poison
 
 
 async def test_a_future_event_may_be_added_later_an_invalid_one_never(dsn: str) -> None:
-    """POL-047-001, POL-047-002: what an inbox, a bus and an agent do with each follows from its class."""
+    """POL-047-001, POL-047-002: what an inbox, a bus and an agent do with each follows from its
+    class.
+    """
     with pytest.raises(PolicyViolated) as future:
         await add_events(dsn, an_event(occurred_at=ahead(3600)))
     with pytest.raises(PolicyViolated) as invalid:

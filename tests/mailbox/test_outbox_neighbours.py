@@ -79,13 +79,20 @@ LARGE = """
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_a_page_is_bounded_in_bytes_and_the_rest_follows(dsn: str, database: Database, place: OutboxStream) -> None:
-    """A thousand rows were a page, however large: of the largest that is gigabytes, at each start again."""
+async def test_a_page_is_bounded_in_bytes_and_the_rest_follows(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
+    """A thousand rows were a page, however large: of the largest that is gigabytes, at each start
+    again.
+    """
     await rows(dsn, LARGE)
     async with database.transaction() as session:
         outbox = PostgresOutboxAdapter(session, limit=1000)
         pages = [await outbox.find_unpublished() for _ in range(3)]
-    sizes = [sum(len(bytes(event.payload)) for event in page if isinstance(event.payload, Raw)) for page in pages]
+    sizes = [
+        sum(len(bytes(event.payload)) for event in page if isinstance(event.payload, Raw))
+        for page in pages
+    ]
     assert [len(page) for page in pages] == [32, 8, 0]
     assert max(sizes) <= MIB
     await fill_outbox(dsn, 10)
@@ -94,26 +101,39 @@ async def test_a_page_is_bounded_in_bytes_and_the_rest_follows(dsn: str, databas
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_what_compresses_well_counts_for_more_than_it_takes(dsn: str, database: Database) -> None:
+async def test_what_compresses_well_counts_for_more_than_it_takes(
+    dsn: str, database: Database
+) -> None:
     query = """
         INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
         SELECT gen_random_uuid(), 'order', 'o-' || n, 'order_paid', to_jsonb(repeat('x', 400000)) FROM generate_series(1, 40) AS n"""
     await rows(dsn, query)
     async with database.transaction() as session:
         page = await PostgresOutboxAdapter(session, limit=1000).find_unpublished()
-    assert 0 < sum(len(bytes(event.payload)) for event in page if isinstance(event.payload, Raw)) <= 8 * MIB
+    assert (
+        0
+        < sum(len(bytes(event.payload)) for event in page if isinstance(event.payload, Raw))
+        <= 8 * MIB
+    )
 
 
 async def test_a_row_that_the_database_cannot_tell_is_found_and_parked(
     dsn: str, database: Database, place: OutboxStream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As text a payload may have more than a gigabyte: then the whole page was refused, at each start again. Here a division does it."""
+    """As text a payload may have more than a gigabyte: then the whole page was refused, at each
+    start again. Here a division does it.
+    """
     broken = paging.SELECT_PAGE.replace(
-        "payload::text", "(CASE WHEN payload ? 'boom' THEN (1 / (event_version - 1))::text ELSE payload::text END)"
+        "payload::text",
+        "(CASE WHEN payload ? 'boom' THEN (1 / (event_version - 1))::text ELSE payload::text END)",
     )
     monkeypatch.setattr(paging, "SELECT_PAGE", broken)
     await add_events(
-        dsn, *(an_event(f"o-{number}") for number in range(5)), poison := an_event("p", {"boom": 1}), an_event("p"), an_event("last")
+        dsn,
+        *(an_event(f"o-{number}") for number in range(5)),
+        poison := an_event("p", {"boom": 1}),
+        an_event("p"),
+        an_event("last"),
     )
     async with a_relay(database, place) as relay:
         await until(lambda: _left(dsn, 2))
@@ -127,7 +147,7 @@ async def _left(dsn: str, count: int) -> bool:
     return await count_unpublished(dsn) == count
 
 
-# -- what a service may add ----------------------------------------------------------------------------------------
+# -- what a service may add ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -149,9 +169,16 @@ async def _left(dsn: str, count: int) -> bool:
         {"event_version": 10**9},
     ],
 )
-async def test_an_event_that_no_inbox_takes_is_not_added(dsn: str, fields: dict[str, object]) -> None:
+async def test_an_event_that_no_inbox_takes_is_not_added(
+    dsn: str, fields: dict[str, object]
+) -> None:
     """INVALID_OUTBOX, before the database hears of it: the service's transaction goes on."""
-    whole = {"aggregate_type": "order", "aggregate_id": "o-1", "event_type": "order_paid", "payload": {}} | fields
+    whole = {
+        "aggregate_type": "order",
+        "aggregate_id": "o-1",
+        "event_type": "order_paid",
+        "payload": {},
+    } | fields
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         with pytest.raises(PolicyViolated):
             await add(connection, OutboxEvent(new_id(), **whole))  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""What one aggregate's lock serialises is published in that order, whichever transaction began first.
+"""What one aggregate's lock serialises is published in that order, whichever transaction began
+first.
 
 Rule: docs/how-to/use-the-mailbox.md#order.
 """
@@ -39,7 +40,10 @@ async def begun_transactions(dsn: str, count: int) -> AsyncIterator[list[Driver]
     await rows(dsn, "CREATE TABLE orders (id TEXT PRIMARY KEY)")
     await rows(dsn, "INSERT INTO orders VALUES ('o-1')")
     async with AsyncExitStack() as stack:
-        begun = [await stack.enter_async_context(await psycopg.AsyncConnection.connect(dsn)) for _ in range(count)]
+        begun = [
+            await stack.enter_async_context(await psycopg.AsyncConnection.connect(dsn))
+            for _ in range(count)
+        ]
         for connection in begun:
             await connection.execute("SELECT now()")
         yield begun
@@ -66,9 +70,13 @@ async def test_of_two_transactions_that_overlap_the_first_in_the_lock_is_publish
     assert await place.numbers() == [1, 2]
 
 
-async def test_a_time_that_the_event_names_orders_nothing(dsn: str, database: Database, place: OutboxStream) -> None:
+async def test_a_time_that_the_event_names_orders_nothing(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
     hour_ago = datetime.now(UTC) - timedelta(hours=1)
-    await add_events(dsn, an_event("o-1", {"n": 1}), an_event("o-1", {"n": 2}, occurred_at=hour_ago))
+    await add_events(
+        dsn, an_event("o-1", {"n": 1}), an_event("o-1", {"n": 2}, occurred_at=hour_ago)
+    )
     await run_rounds(database, place)
     assert await place.numbers() == [1, 2]
 
@@ -94,7 +102,9 @@ TRIGGER = """
     CREATE TRIGGER tell AFTER UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION tell()"""
 
 
-async def test_a_trigger_behind_the_change_adds_in_the_order_of_the_lock(dsn: str, database: Database, place: OutboxStream) -> None:
+async def test_a_trigger_behind_the_change_adds_in_the_order_of_the_lock(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
     async with begun_transactions(dsn, 2) as (late, early):
         await rows(dsn, "ALTER TABLE orders ADD COLUMN amount INT")
         await rows(dsn, TRIGGER)
@@ -105,8 +115,12 @@ async def test_a_trigger_behind_the_change_adds_in_the_order_of_the_lock(dsn: st
     assert await place.numbers() == [1, 2]
 
 
-async def test_an_event_does_not_overtake_one_that_was_committed_behind_the_page_that_is_read(dsn: str, database: Database) -> None:
-    """A batch reads page by page: the earlier event lies behind the first page when it is committed, the later one before the second."""
+async def test_an_event_does_not_overtake_one_that_was_committed_behind_the_page_that_is_read(
+    dsn: str, database: Database
+) -> None:
+    """A batch reads page by page: the earlier event lies behind the first page when it is
+    committed, the later one before the second.
+    """
     first, other, second = an_event("o-1"), an_event("o-2"), an_event("o-1")
     async with begun_transactions(dsn, 2) as (open_writer, next_writer):
         await outbox.add(open_writer, first)
@@ -123,8 +137,12 @@ async def test_an_event_does_not_overtake_one_that_was_committed_behind_the_page
         assert await read_ids(adapter) == [first.id, other.id, second.id]
 
 
-async def test_events_of_one_transaction_that_is_committed_between_two_pages_are_read_together(dsn: str, database: Database) -> None:
-    """Some lie behind the first page, some before the second, and the batch ends behind them: it takes all of them, or none."""
+async def test_events_of_one_transaction_that_is_committed_between_two_pages_are_read_together(
+    dsn: str, database: Database
+) -> None:
+    """Some lie behind the first page, some before the second, and the batch ends behind them: it
+    takes all of them, or none.
+    """
     first, other, second, last = an_event("o-1"), an_event("o-2"), an_event("o-1"), an_event("o-3")
     async with begun_transactions(dsn, 1) as (open_writer,):
         await outbox.add(open_writer, first)
@@ -137,11 +155,20 @@ async def test_events_of_one_transaction_that_is_committed_between_two_pages_are
             await open_writer.commit()
             assert [await read_ids(adapter), await read_ids(adapter)] == [[last.id], []]
     async with database.transaction() as session:
-        assert await read_ids(PostgresOutboxAdapter(session)) == [first.id, other.id, second.id, last.id]
+        assert await read_ids(PostgresOutboxAdapter(session)) == [
+            first.id,
+            other.id,
+            second.id,
+            last.id,
+        ]
 
 
-async def test_what_is_requeued_while_a_relay_reads_is_not_overtaken(dsn: str, database: Database) -> None:
-    """The parked event lies behind the page when it is put back, the next one of its aggregate before it: putting it back waits."""
+async def test_what_is_requeued_while_a_relay_reads_is_not_overtaken(
+    dsn: str, database: Database
+) -> None:
+    """The parked event lies behind the page when it is put back, the next one of its aggregate
+    before it: putting it back waits.
+    """
     parked, other, behind = an_event("o-1"), an_event("o-2"), an_event("o-1")
     await add_events(dsn, parked, other, behind)
     await park(database, parked)
@@ -159,7 +186,9 @@ async def test_what_is_requeued_while_a_relay_reads_is_not_overtaken(dsn: str, d
 
 async def park(database: Database, event: outbox.OutboxEvent) -> None:
     async with database.transaction() as session:
-        await PostgresOutboxAdapter(session).increment_attempts(event.id, "refused", is_hopeless=True)
+        await PostgresOutboxAdapter(session).increment_attempts(
+            event.id, "refused", is_hopeless=True
+        )
 
 
 async def requeue_all(database: Database) -> int:
@@ -168,11 +197,17 @@ async def requeue_all(database: Database) -> int:
 
 
 async def is_waiting_for_partition(dsn: str) -> bool:
-    return bool(await rows(dsn, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"))
+    return bool(
+        await rows(dsn, "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
+    )
 
 
-async def test_an_event_that_is_not_due_holds_back_its_own_aggregate_alone(dsn: str, database: Database, place: OutboxStream) -> None:
-    """A transaction that began after the relay's looks as an event of a fast clock does: its time has not come."""
+async def test_an_event_that_is_not_due_holds_back_its_own_aggregate_alone(
+    dsn: str, database: Database, place: OutboxStream
+) -> None:
+    """A transaction that began after the relay's looks as an event of a fast clock does: its time
+    has not come.
+    """
     soon = datetime.now(UTC) + timedelta(seconds=30)
     before, early, behind, other = (an_event(name) for name in ("o-1", "o-1", "o-1", "o-2"))
     await add_events(dsn, before, early, behind, other)

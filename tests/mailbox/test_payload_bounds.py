@@ -11,20 +11,35 @@ from router.mailbox.inbox_process import rules_of
 from router.mailbox.ports import current_message
 from tests.support.agents import a_message as a_command
 from tests.support.broker import Broker
-from tests.support.inbox import a_message, an_id, an_inbox, effects, is_settled, nowhere, publish, read_dead_letters, record
+from tests.support.inbox import (
+    a_message,
+    an_id,
+    an_inbox,
+    effects,
+    is_settled,
+    nowhere,
+    publish,
+    read_dead_letters,
+    record,
+)
 from tests.support.waiting import until
 
 SETTINGS = load(None, {"max_payload_bytes": 2 * 1024 * 1024, "max_depth": 7}, {}).settings
 
 
-async def test_an_inbox_refuses_what_is_larger_or_deeper_than_the_settings_say(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_an_inbox_refuses_what_is_larger_or_deeper_than_the_settings_say(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     async with an_inbox(broker.url, dsn, record, max_payload_bytes=1000, max_depth=3):
         await publish(nc, [1], {"text": "x" * 2000})
         await publish(nc, [2], [[[[1]]]])
         await publish(nc, [3], {"text": "x" * 500})
         await until(lambda: is_settled(nc))
     assert await effects(dsn) == [an_id(3)]
-    assert sorted(str(letter["message_id"]) for letter in await read_dead_letters(nc)) == [an_id(1), an_id(2)]
+    assert sorted(str(letter["message_id"]) for letter in await read_dead_letters(nc)) == [
+        an_id(1),
+        an_id(2),
+    ]
 
 
 def test_an_inbox_is_driven_by_the_settings() -> None:

@@ -48,8 +48,12 @@ INDEXES = {
 }
 
 
-@pytest.mark.parametrize(("table", "columns"), [("outbox_events", OUTBOX), ("inbox_messages", INBOX)])
-async def test_a_table_has_the_specified_columns_and_no_other(dsn: str, table: str, columns: list[tuple[object, ...]]) -> None:
+@pytest.mark.parametrize(
+    ("table", "columns"), [("outbox_events", OUTBOX), ("inbox_messages", INBOX)]
+)
+async def test_a_table_has_the_specified_columns_and_no_other(
+    dsn: str, table: str, columns: list[tuple[object, ...]]
+) -> None:
     """SD-1, SD-26, SD-27."""
     query = """
         SELECT column_name, data_type, is_nullable, column_default FROM information_schema.columns
@@ -60,13 +64,18 @@ async def test_a_table_has_the_specified_columns_and_no_other(dsn: str, table: s
 @pytest.mark.parametrize("table", INDEXES)
 async def test_a_table_has_the_specified_indexes_and_no_other(dsn: str, table: str) -> None:
     """SD-26, SD-27."""
-    found = await rows(dsn, "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s", table)
+    found = await rows(
+        dsn, "SELECT indexname, indexdef FROM pg_indexes WHERE tablename = %s", table
+    )
     assert {str(name): str(text).split("USING btree ")[1] for name, text in found} == INDEXES[table]
 
 
 async def test_the_check_is_the_specified_one(dsn: str) -> None:
     """SD-26."""
-    query = "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = 'chk_occurred_not_future'"
+    query = (
+        "SELECT pg_get_constraintdef(oid) FROM pg_constraint WHERE conname = "
+        "'chk_occurred_not_future'"
+    )
     assert await rows(dsn, query) == [("CHECK ((occurred_at <= (now() + '00:01:00'::interval)))",)]
 
 
@@ -78,7 +87,10 @@ async def test_migrating_twice_does_nothing(dsn: str, database: Database) -> Non
 async def test_two_that_migrate_at_once_take_turns(postgres: Postgres) -> None:
     await rows(postgres.dsn(), "DROP DATABASE IF EXISTS empty")
     await rows(postgres.dsn(), "CREATE DATABASE empty")
-    async with Database(DatabaseConfig(postgres.dsn("empty"))) as one, Database(DatabaseConfig(postgres.dsn("empty"))) as two:
+    async with (
+        Database(DatabaseConfig(postgres.dsn("empty"))) as one,
+        Database(DatabaseConfig(postgres.dsn("empty"))) as two,
+    ):
         assert [found.name for found in await check(one)] == [found.name for found in migrations()]
         with pytest.raises(Misconfigured, match="router mailbox migrate"):
             await require(one)
@@ -90,12 +102,16 @@ async def test_contexts_in_schemas_of_one_database_do_not_meet(dsn: str) -> None
     """SD-28."""
     async with Database(DatabaseConfig(dsn, schema="vibespro")) as other:
         assert len(await migrate(other, "vibespro")) == len(migrations())
-    found = await rows(dsn, "SELECT schemaname FROM pg_tables WHERE tablename = 'outbox_events' ORDER BY 1")
+    found = await rows(
+        dsn, "SELECT schemaname FROM pg_tables WHERE tablename = 'outbox_events' ORDER BY 1"
+    )
     assert found == [("public",), ("vibespro",)]
 
 
 async def test_no_error_of_the_database_tells_a_password_or_a_value(dsn: str) -> None:
-    async with Database(DatabaseConfig("postgresql://me:geheim@127.0.0.1:1/none", timeout=0.2)) as away:
+    async with Database(
+        DatabaseConfig("postgresql://me:geheim@127.0.0.1:1/none", timeout=0.2)
+    ) as away:
         with pytest.raises(DatabaseUnavailable) as unavailable:
             async with away.transaction():
                 pass
@@ -103,7 +119,10 @@ async def test_no_error_of_the_database_tells_a_password_or_a_value(dsn: str) ->
         with pytest.raises(DatabaseRefused) as refused:
             async with database.transaction() as session:
                 await session.execute("SELECT %s::uuid", ("geheim",))
-    assert "geheim" not in f"{unavailable.value!r} {unavailable.value.__cause__!r} {refused.value!r} {refused.value.__cause__!r}"
+    assert "geheim" not in (
+        f"{unavailable.value!r} {unavailable.value.__cause__!r} {refused.value!r} "
+        f"{refused.value.__cause__!r}"
+    )
     assert refused.value.sqlstate == psycopg.errors.InvalidTextRepresentation.sqlstate
 
 

@@ -1,4 +1,6 @@
-"""T13: ten thousand events behind a service that takes a second for each: none is delivered twice, and no other consumer waits for it."""
+"""T13: ten thousand events behind a service that takes a second for each: none is delivered twice,
+and no other consumer waits for it.
+"""
 
 import asyncio
 import subprocess
@@ -52,7 +54,9 @@ class Waited(NamedTuple):
 @pytest.mark.matrix
 @pytest.mark.slow  # ten thousand seconds of handlers, fifty at a time
 @pytest.mark.timeout(1200)
-async def test_ten_thousand_behind_a_service_that_takes_a_second(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_ten_thousand_behind_a_service_that_takes_a_second(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     async with connected(broker.url) as connection:
         await topology.create(JetStream(connection), Topology((EVENTS,)))
     for begin in range(0, BACKLOG, 500):
@@ -61,13 +65,26 @@ async def test_ten_thousand_behind_a_service_that_takes_a_second(broker: Broker,
     pauses: list[float] = [0.0]
     async with _a_slow_service() as url, _another_durable(broker) as waits:
         alone = await _during(waits, _seconds(15.0))
-        inbox = InboxProcess(broker.url, dsn, "--url", url, ack_wait_ms=int(ACK_WAIT_S * 1000), settings={"inbox.max_ack_pending": IN_HAND})
+        inbox = InboxProcess(
+            broker.url,
+            dsn,
+            "--url",
+            url,
+            ack_wait_ms=int(ACK_WAIT_S * 1000),
+            settings={"inbox.max_ack_pending": IN_HAND},
+        )
         try:
             await asyncio.to_thread(inbox.start)
             beside = await _during(waits, _emptied(nc, inbox, resident, pauses))
         finally:
             inbox.remove()
-    again = await rows(dsn, "SELECT count(*) FILTER (WHERE attempts > 1), count(*) FILTER (WHERE processed_at IS NULL) FROM inbox_messages")
+    again = await rows(
+        dsn,
+        (
+            "SELECT count(*) FILTER (WHERE attempts > 1), count(*) FILTER (WHERE processed_at "
+            "IS NULL) FROM inbox_messages"
+        ),
+    )
     info = await nc.jetstream().consumer_info(EVENTS.name, "sea__from_vibespro")
     assert info.delivered is not None
     redelivered = info.delivered.consumer_seq - BACKLOG
@@ -75,13 +92,21 @@ async def test_ten_thousand_behind_a_service_that_takes_a_second(broker: Broker,
     figures = (f"{one:.2f}" for one in (quarter / MIB, end / MIB, *alone, *beside))
     line = f"| {BACKLOG} | {IN_HAND} | {redelivered} | {' | '.join(figures)} |\n"
     note = (
-        f"Each call takes {HANDLER_S:g} s, acknowledgements are waited for {ACK_WAIT_S:g} s. The other durable is on a stream of its own,"
-        f" a message each {BEATS_EVERY_S * 1000:.0f} ms, from its publication to its delivery. Broker, database, service, inbox and this"
+        f"Each call takes {HANDLER_S:g} s, acknowledgements are waited for {ACK_WAIT_S:g} "
+        "s. The other durable is on a stream of its own,"
+        f" a message each {BEATS_EVERY_S * 1000:.0f} ms, from its publication to its "
+        "delivery. Broker, database, service, inbox and this"
         " measuring share the machine's cores."
     )
-    write_page("inbox_slow_handler", "A backlog behind a slow handler", HEADS + "| ---: " * 9 + "|\n" + line, note)
+    write_page(
+        "inbox_slow_handler",
+        "A backlog behind a slow handler",
+        HEADS + "| ---: " * 9 + "|\n" + line,
+        note,
+    )
     assert again == [(0, 0)]
-    # The server redelivers to a process that stops longer than the signals leave of an ack wait: then this loop stopped, too.
+    # The server redelivers to a process that stops longer than the signals leave of an ack wait:
+    # then this loop stopped, too.
     assert redelivered == 0, f"the longest this process stood still meanwhile: {max(pauses):.2f} s"
     assert end < quarter * 1.1, resident
 
@@ -150,8 +175,12 @@ async def _seconds(seconds: float) -> None:
     await until(lambda: time.monotonic() >= until_, within_s=seconds + 5)
 
 
-async def _emptied(nc: Client, inbox: InboxProcess, resident: list[int], pauses: list[float]) -> None:
-    """Until the backlog is handled; the inbox's memory each second, and the seconds between two looks."""
+async def _emptied(
+    nc: Client, inbox: InboxProcess, resident: list[int], pauses: list[float]
+) -> None:
+    """Until the backlog is handled; the inbox's memory each second, and the seconds between two
+    looks.
+    """
     looked, last = 0.0, time.monotonic()
 
     async def is_done() -> bool:
@@ -161,7 +190,9 @@ async def _emptied(nc: Client, inbox: InboxProcess, resident: list[int], pauses:
         last = now
         if now - looked >= 1:
             looked = now
-            said = await asyncio.to_thread(subprocess.check_output, ["ps", "-o", "rss=", "-p", str(inbox.pid)], text=True)
+            said = await asyncio.to_thread(
+                subprocess.check_output, ["ps", "-o", "rss=", "-p", str(inbox.pid)], text=True
+            )
             resident.append(int(said) * 1024)
         return await is_settled(nc)
 

@@ -1,6 +1,8 @@
-"""`outbox.add` beside SQLAlchemy itself: what the refusal says to write is written, and the event stands or falls with the transaction.
+"""`outbox.add` beside SQLAlchemy itself: what the refusal says to write is written, and the event
+stands or falls with the transaction.
 
-Its ORM writes a change when it flushes: how the aggregate's lock is taken before an event is added (docs/how-to/use-the-mailbox.md#order).
+Its ORM writes a change when it flushes: how the aggregate's lock is taken before an event is added
+(docs/how-to/use-the-mailbox.md#order).
 """
 
 import ast
@@ -14,8 +16,21 @@ from typing import Any
 import psycopg
 import pytest
 from sqlalchemy import Connection, create_engine
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
-from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, scoped_session, sessionmaker
+from sqlalchemy.ext.asyncio import (
+    AsyncConnection,
+    AsyncSession,
+    async_scoped_session,
+    async_sessionmaker,
+    create_async_engine,
+)
+from sqlalchemy.orm import (
+    DeclarativeBase,
+    Mapped,
+    Session,
+    mapped_column,
+    scoped_session,
+    sessionmaker,
+)
 
 from router import outbox
 from router.mailbox.entities import OutboxEvent
@@ -37,7 +52,11 @@ def a_transaction(given: type, url: str, end: str) -> Iterator[Any]:
     with engine.connect() as connection:
         transaction = connection.begin()
         sessions = sessionmaker(connection, join_transaction_mode="rollback_only")
-        yield {Connection: lambda: connection, Session: sessions, scoped_session: lambda: scoped_session(sessions)}[given]()
+        yield {
+            Connection: lambda: connection,
+            Session: sessions,
+            scoped_session: lambda: scoped_session(sessions),
+        }[given]()
         getattr(transaction, end)()
     engine.dispose()
 
@@ -49,7 +68,11 @@ async def an_async_transaction(given: type, url: str, end: str) -> AsyncIterator
         transaction = await connection.begin()
         sessions = async_sessionmaker(connection, join_transaction_mode="rollback_only")
         scoped = async_scoped_session(sessions, asyncio.current_task)
-        yield {AsyncConnection: lambda: connection, AsyncSession: sessions, async_scoped_session: lambda: scoped}[given]()
+        yield {
+            AsyncConnection: lambda: connection,
+            AsyncSession: sessions,
+            async_scoped_session: lambda: scoped,
+        }[given]()
         await getattr(transaction, end)()
     await engine.dispose()
 
@@ -72,7 +95,9 @@ async def stored(dsn: str) -> list[tuple[object, ...]]:
 
 @ENDS
 @pytest.mark.parametrize("given", [Connection, Session, scoped_session])
-async def test_an_event_stands_or_falls_with_a_transaction(given: type, end: str, url: str, dsn: str) -> None:
+async def test_an_event_stands_or_falls_with_a_transaction(
+    given: type, end: str, url: str, dsn: str
+) -> None:
     event = an_event()
     with a_transaction(given, url, end) as mine:
         await write_as_told(mine, event)
@@ -82,7 +107,9 @@ async def test_an_event_stands_or_falls_with_a_transaction(given: type, end: str
 
 @ENDS
 @pytest.mark.parametrize("given", [AsyncConnection, AsyncSession, async_scoped_session])
-async def test_an_event_stands_or_falls_with_an_async_transaction(given: type, end: str, url: str, dsn: str) -> None:
+async def test_an_event_stands_or_falls_with_an_async_transaction(
+    given: type, end: str, url: str, dsn: str
+) -> None:
     event = an_event()
     async with an_async_transaction(given, url, end) as mine:
         await write_as_told(mine, event)
@@ -114,7 +141,9 @@ def pay_alone(session: Session) -> None:
     session.get_one(Order, "o-1").amount = 5
 
 
-@pytest.mark.parametrize(("pay", "is_locked"), [(pay_read_for_update, True), (pay_and_flush, True), (pay_alone, False)])
+@pytest.mark.parametrize(
+    ("pay", "is_locked"), [(pay_read_for_update, True), (pay_and_flush, True), (pay_alone, False)]
+)
 async def test_the_orm_has_the_lock_before_the_event_if_asked_to(
     pay: Callable[[Session], None], is_locked: bool, url: str, dsn: str
 ) -> None:

@@ -1,4 +1,6 @@
-"""What a scan for stale rows reads of the stream, and what it keeps in memory: what it decides is in `test_inbox_recovery`."""
+"""What a scan for stale rows reads of the stream, and what it keeps in memory: what it decides is
+in `test_inbox_recovery`.
+"""
 
 import asyncio
 import tracemalloc
@@ -13,7 +15,17 @@ from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
-from tests.support.inbox import EVENTS, SUBJECT, an_id, an_inbox, is_settled, publish, read_dead_letters, record, row_of
+from tests.support.inbox import (
+    EVENTS,
+    SUBJECT,
+    an_id,
+    an_inbox,
+    is_settled,
+    publish,
+    read_dead_letters,
+    record,
+    row_of,
+)
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -50,10 +62,15 @@ async def starts_of_reads(nc: Client) -> AsyncIterator[list[int]]:
     await heard.unsubscribe()
 
 
-async def test_a_row_whose_event_is_in_hand_makes_the_scan_read_nothing(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_a_row_whose_event_is_in_hand_makes_the_scan_read_nothing(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     """All of its subject was read, every minute for as long as its service was away."""
     handler = Waiting()
-    async with an_inbox(broker.url, dsn, handler, handler_timeout=600.0, ack_wait=60.0) as running, starts_of_reads(nc) as starts:
+    async with (
+        an_inbox(broker.url, dsn, handler, handler_timeout=600.0, ack_wait=60.0) as running,
+        starts_of_reads(nc) as starts,
+    ):
         await publish(nc, [1])
         await handler.begun.wait()
         assert await running.sweep(AT_ONCE).scan() == 0
@@ -70,7 +87,10 @@ async def test_a_row_whose_event_is_still_delivered_makes_the_scan_read_nothing_
     async with an_inbox(broker.url, dsn, record):
         await publish(nc, range(5))
         await until(lambda: is_settled(nc))
-    async with an_inbox(broker.url, dsn, handler, handler_timeout=600.0, ack_wait=60.0) as running, starts_of_reads(nc) as starts:
+    async with (
+        an_inbox(broker.url, dsn, handler, handler_timeout=600.0, ack_wait=60.0) as running,
+        starts_of_reads(nc) as starts,
+    ):
         await publish(nc, [5])
         await handler.begun.wait()
         await publish(nc, [6])
@@ -83,7 +103,9 @@ async def test_a_row_whose_event_is_still_delivered_makes_the_scan_read_nothing_
         handler.let_go.set()
 
 
-async def test_a_scan_keeps_the_sequences_of_its_rows_alone(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_a_scan_keeps_the_sequences_of_its_rows_alone(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     """A row that was an hour old made it hold the ids of all messages on its subject."""
     handler = Waiting()
     async with an_inbox(broker.url, dsn, handler, handler_timeout=600.0, ack_wait=60.0) as running:

@@ -39,7 +39,9 @@ async def handle(connection: object, event: object) -> None: ...
 
 
 async def test_an_attempt_that_waits_in_both_queues_is_taken_back_once() -> None:
-    """Its first try took too long, so it waits for a time of its own, while its batch is still under way."""
+    """Its first try took too long, so it waits for a time of its own, while its batch is still
+    under way.
+    """
     pool, marked = HangingHandlers(), list[InboxDelivery]()
 
     def take_back(delivery: InboxDelivery, _: str) -> Deferred[None]:
@@ -50,7 +52,9 @@ async def test_an_attempt_that_waits_in_both_queues_is_taken_back_once() -> None
         return mark
 
     strategy = TransactionalStrategy(pool, handle, lambda *_: Done(), take_back, lambda _: None)  # type: ignore[arg-type]
-    event = InboxEvent(an_id(1), SUBJECT, "vibe_created", 1, "2026-11-27T00:00:00Z", None, None, b"{}")
+    event = InboxEvent(
+        an_id(1), SUBJECT, "vibe_created", 1, "2026-11-27T00:00:00Z", None, None, b"{}"
+    )
     delivery = InboxDelivery(a_message(), event, HoldableDeferred(), attempts=1)
     strategy.start([delivery])
     delivery.attempts = 2

@@ -29,7 +29,9 @@ async def _liveness_of(dsn: str) -> list[str | None]:
 
 
 async def test_a_connection_gives_a_silent_server_ten_seconds(dsn: str) -> None:
-    """The system's own times are a quarter of an hour for what was sent, two hours for what is waited for."""
+    """The system's own times are a quarter of an hour for what was sent, two hours for what is
+    waited for.
+    """
     assert await _liveness_of(dsn) == ["10000", "4", "2", "3"]
 
 
@@ -51,7 +53,11 @@ async def test_a_service_is_not_ready_while_its_database_gives_no_answer(
     async with an_outbox_stream(broker), contextlib.AsyncExitStack() as paths:
         path = await paths.enter_async_context(a_path_to(postgres))
         through = psycopg.conninfo.make_conninfo(dsn, port=path.port)
-        service = InboxService(settings_of(broker, through), record) if kind == "inbox" else RelayService(settings_of(broker, through))
+        service = (
+            InboxService(settings_of(broker, through), record)
+            if kind == "inbox"
+            else RelayService(settings_of(broker, through))
+        )
         ready = asyncio.Event()
         # The paths end first: the service's end would wait for an answer, too.
         async with at_work(service.run(lambda _: ready.set()), ready), paths.pop_all():

@@ -1,6 +1,8 @@
-"""`python -m tests.money`: hostile players beside honest ones, and whether money follows the work. `make money` runs it.
+"""`python -m tests.money`: hostile players beside honest ones, and whether money follows the work.
+`make money` runs it.
 
-Exit status: 0 every row holds, 1 not, 2 the run broke; 130 Ctrl-C. The control's rows change none of these.
+Exit status: 0 every row holds, 1 not, 2 the run broke; 130 Ctrl-C. The control's rows change none
+of these.
 """
 
 from __future__ import annotations
@@ -31,7 +33,10 @@ async def run_all(plan: Plan, control: str | None, write: Path | None) -> list[T
     """On this code, then on the control's."""
     begun, found = time.monotonic(), list[TreeResults]()
     machine = await asyncio.to_thread(facts, " ".join(sys.argv[1:]))
-    told = {**{name: machine[name] for name in FACTS}, "load": f"{os.getloadavg()[0]:.1f} before the run"}
+    told = {
+        **{name: machine[name] for name in FACTS},
+        "load": f"{os.getloadavg()[0]:.1f} before the run",
+    }
 
     def tell(what: str) -> None:
         print(f"[{time.monotonic() - begun:5.0f} s] {what}", file=sys.stderr, flush=True)
@@ -63,7 +68,12 @@ def status_of(found: TreeResults) -> int:
 def main() -> int:
     arguments = _arguments()
     names = arguments.rows.split(",") if arguments.rows else list(BY_NAME)
-    plan = Plan([row for row in ROWS if row.name in names], arguments.requests, arguments.seed, kills=arguments.kills)
+    plan = Plan(
+        [row for row in ROWS if row.name in names],
+        arguments.requests,
+        arguments.seed,
+        kills=arguments.kills,
+    )
     try:
         found = run_until_told(run_all(plan, arguments.control, arguments.write))
     except Broken as exc:
@@ -74,13 +84,21 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.money", description=__doc__.partition("\n")[0], epilog="rows: " + ", ".join(BY_NAME)
+        prog="python -m tests.money",
+        description=__doc__.partition("\n\n")[0],
+        epilog="rows: " + ", ".join(BY_NAME),
     )
     parser.add_argument("--rows", help="these alone, with commas between them")
-    parser.add_argument("--requests", type=int, default=20_000, help="of all rows together (default 20000)")
+    parser.add_argument(
+        "--requests", type=int, default=20_000, help="of all rows together (default 20000)"
+    )
     parser.add_argument("--seed", type=int, default=7, help="of the kills and the cuts (default 7)")
-    parser.add_argument("--kills", type=int, help="at most so many on each stage; default: as many as come")
-    parser.add_argument("--control", metavar="REV", help="the same rows on the code of this commit, beside")
+    parser.add_argument(
+        "--kills", type=int, help="at most so many on each stage; default: as many as come"
+    )
+    parser.add_argument(
+        "--control", metavar="REV", help="the same rows on the code of this commit, beside"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     return parser.parse_args()
 

@@ -1,4 +1,6 @@
-"""Usage events by a reader of its own: JSON with decimals, each identity once, the first in the stream. Pure."""
+"""Usage events by a reader of its own: JSON with decimals, each identity once, the first in the
+stream. Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +13,14 @@ from typing import Any
 from msgspec import Struct
 
 NANO = Decimal("0.000000001")
-MONEY_ADJUSTMENTS = ("outcome", "held", "bill")  # `budget` moves one budget, and is no money of the bill
+# `budget` moves one budget, and is no money of the bill
+MONEY_ADJUSTMENTS = ("outcome", "held", "bill")
 
 
 class Event(Struct, frozen=True):
-    """What the rig needs of one usage event. `is_marked`: of an assignment that is not known; it is no money of the bill."""
+    """What the rig needs of one usage event. `is_marked`: of an assignment that is not known; it is
+    no money of the bill.
+    """
 
     event_id: str
     tenant: str
@@ -72,4 +77,9 @@ def _read(body: dict[str, Any]) -> Event:
 def _identity(body: dict[str, Any]) -> str:
     """The rule for an event that does not name its own: docs/reference/contracts.md#usage-identity."""
     named = [body["tenant_id"], body.get("assignment_id") or body.get("request_id"), body["status"]]
-    return "usage:" + sha256(json.dumps(named, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()[:32]
+    return (
+        "usage:"
+        + sha256(json.dumps(named, separators=(",", ":"), ensure_ascii=False).encode()).hexdigest()[
+            :32
+        ]
+    )

@@ -1,4 +1,6 @@
-"""The ids that a tenant can compute: docs/reference/contracts.md#assignments says that they follow from the request's. Pure."""
+"""The ids that a tenant can compute: docs/reference/contracts.md#assignments says that they follow
+from the request's. Pure.
+"""
 
 from __future__ import annotations
 

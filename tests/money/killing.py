@@ -1,4 +1,6 @@
-"""Routers, the worker and the server are killed meanwhile, in an order that the seed gives, until it is told to stop."""
+"""Routers, the worker and the server are killed meanwhile, in an order that the seed gives, until
+it is told to stop.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ class Killing:
     Where a number of kills is asked for, all of them come, however quick the rest is.
     """
 
-    def __init__(self, town: Town, dice: Random, pause_s: tuple[float, float], order: Sequence[str], most: int | None) -> None:
+    def __init__(
+        self,
+        town: Town,
+        dice: Random,
+        pause_s: tuple[float, float],
+        order: Sequence[str],
+        most: int | None,
+    ) -> None:
         self._town = town
         self._dice = dice
         self._pause_s = pause_s

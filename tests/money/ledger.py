@@ -1,6 +1,7 @@
 """The file in which providers and workers write what they really did, before they tell it.
 
-A line is written by one system call in append mode, so a process that is killed leaves whole lines. No line is an answer of a router.
+A line is written by one system call in append mode, so a process that is killed leaves whole lines.
+No line is an answer of a router.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ class Call(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """How far a call came. `told`: whether the provider told its usage; `output` counts what it sent, in its own tokens."""
+    """How far a call came. `told`: whether the provider told its usage; `output` counts what it
+    sent, in its own tokens.
+    """
 
     number: str
     input: int
@@ -53,7 +56,15 @@ class Ledger:
         self._write({"job": assignment_id, "tenant": tenant, "owed": str(owed)})
 
     def write_call(self, call: Call) -> None:
-        self._write({"call": call.number, "tenant": call.tenant, "provider": call.provider, "name": call.name, "stream": call.is_stream})
+        self._write(
+            {
+                "call": call.number,
+                "tenant": call.tenant,
+                "provider": call.provider,
+                "name": call.name,
+                "stream": call.is_stream,
+            }
+        )
 
     def write_end(self, end: End) -> None:
         counts = {"in": end.input, "cached": end.cached, "out": end.output, "last": end.last_piece}
@@ -80,9 +91,13 @@ def read_work(*paths: Path) -> Work:
         if "job" in line:
             jobs.setdefault(line["job"], Job(line["tenant"], line["job"], Decimal(line["owed"])))
         elif "call" in line:
-            calls.append(Call(line["call"], line["tenant"], line["provider"], line["name"], line["stream"]))
+            calls.append(
+                Call(line["call"], line["tenant"], line["provider"], line["name"], line["stream"])
+            )
         else:
-            ends[line["end"]] = End(line["end"], line["in"], line["cached"], line["out"], line["last"], line["told"])
+            ends[line["end"]] = End(
+                line["end"], line["in"], line["cached"], line["out"], line["last"], line["told"]
+            )
     return Work(jobs, calls, ends)
 
 

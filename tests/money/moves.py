@@ -1,7 +1,8 @@
 """What a worker reports of an assignment: the honest result, or each hostile one. Pure.
 
-Which of them follows from the tenant of the assignment: a hostile tenant and its worker act together. `owed` is what is due for the
-work by the rules of docs/reference/contracts.md#usage, whatever is told.
+Which of them follows from the tenant of the assignment: a hostile tenant and its worker act
+together. `owed` is what is due for the work by the rules of docs/reference/contracts.md#usage,
+whatever is told.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ STATUSES = ("timeout", "cancelled", "error", "success")
 
 
 class Report(Struct, frozen=True):
-    """What a worker does with an assignment. `told`: results in their order; `forged`: what the hostile worker sends after them."""
+    """What a worker does with an assignment. `told`: results in their order; `forged`: what the
+    hostile worker sends after them.
+    """
 
     owed: Decimal
     told: list[Json]
@@ -49,7 +52,9 @@ def report_of(assignment: Json) -> Report:
 
 
 def cost_of(request_id: str) -> Decimal:
-    """0.005 to 0.015, all nine decimals in use, by the request's id: work that is done again costs the same."""
+    """0.005 to 0.015, all nine decimals in use, by the request's id: work that is done again costs
+    the same.
+    """
     return (Decimal(5_000_001) + crc32(request_id.encode()) % 10_000_000) / 1_000_000_000
 
 
@@ -59,7 +64,9 @@ def number_of(assignment: Json) -> int:
 
 
 def a_result(assignment: Json, cost: object, **changes: object) -> Json:
-    """A whole result; a change to None leaves a field out. A cost that is a number is written as it stands."""
+    """A whole result; a change to None leaves a field out. A cost that is a number is written as it
+    stands.
+    """
     whole = {
         "assignment_id": assignment["assignment_id"],
         "request_id": assignment["request_id"],
@@ -83,28 +90,50 @@ def _honest(assignment: Json, cost: Decimal) -> Report:
 
 def _multiply_statuses(assignment: Json, cost: Decimal) -> Report:
     told = [
-        a_result(assignment, cost, status=status, **{left_out: None}) for left_out in ("request_id", "assignment_id") for status in STATUSES
+        a_result(assignment, cost, status=status, **{left_out: None})
+        for left_out in ("request_id", "assignment_id")
+        for status in STATUSES
     ]
     return Report(cost, told)
 
 
 def _change_mind(assignment: Json, cost: Decimal) -> Report:
-    """A later success replaces a timeout; nothing replaces a success. Of two final ones either may be stored first: they cost the same."""
-    kinds = (("timeout", "success"), ("success", "timeout"), ("success", "error"), ("cancelled", "success"))
+    """A later success replaces a timeout; nothing replaces a success. Of two final ones either may
+    be stored first: they cost the same.
+    """
+    kinds = (
+        ("timeout", "success"),
+        ("success", "timeout"),
+        ("success", "error"),
+        ("cancelled", "success"),
+    )
     statuses = kinds[number_of(assignment) % len(kinds)]
     costs = {"timeout": DEARER, "cancelled": DEARER}
-    return Report(cost, [a_result(assignment, costs.get(status, cost), status=status) for status in statuses])
+    return Report(
+        cost, [a_result(assignment, costs.get(status, cost), status=status) for status in statuses]
+    )
 
 
 def _name_another_provider(assignment: Json, cost: Decimal) -> Report:
-    return Report(cost, [a_result(assignment, cost, provider_id=("elsewhere", "cheapest", TOO_LONG)[number_of(assignment) % 2])])
+    return Report(
+        cost,
+        [
+            a_result(
+                assignment,
+                cost,
+                provider_id=("elsewhere", "cheapest", TOO_LONG)[number_of(assignment) % 2],
+            )
+        ],
+    )
 
 
 TOO_LONG = "x" * 200
 
 
 def _lie_about_costs(assignment: Json, cost: Decimal) -> Report:
-    """What is no cost is refused, and the legal result that follows it counts; 0 and what is below a nano are costs."""
+    """What is no cost is refused, and the legal result that follows it counts; 0 and what is below
+    a nano are costs.
+    """
     illegal: tuple[object, ...] = (NAN, -5, float("inf"), True, "a lot", {})
     kind = number_of(assignment) % 8
     if kind < len(illegal):
@@ -120,7 +149,14 @@ def _forge_unknown(assignment: Json, cost: Decimal) -> Report:
     """Bills for the honest tenant beside, for work that there never was."""
     tenant = _neighbour_of(assignment)
     forged = [
-        a_result(assignment, told, tenant_id=tenant, assignment_id=f"made-up-{assignment['request_id']}", request_id=None, status=status)
+        a_result(
+            assignment,
+            told,
+            tenant_id=tenant,
+            assignment_id=f"made-up-{assignment['request_id']}",
+            request_id=None,
+            status=status,
+        )
         for told, status in ((1e9, "success"), (0.5, "error"), (0.25, "timeout"))
     ]
     return Report(cost, [a_result(assignment, cost)], forged)
@@ -132,7 +168,9 @@ def _replay(assignment: Json, cost: Decimal) -> Report:
 
 
 def _turn_the_clock(assignment: Json, cost: Decimal) -> Report:
-    """A day behind, nearly a day ahead; what is too far off is refused, and the legal result that follows it counts."""
+    """A day behind, nearly a day ahead; what is too far off is refused, and the legal result that
+    follows it counts.
+    """
     now = int(time.time() * 1000)
     stamps = (now - DAY_MS, now + DAY_MS - 300_000, now - 20 * DAY_MS, now - 400 * DAY_MS)
     kind = number_of(assignment) % len(stamps)

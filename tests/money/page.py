@@ -7,7 +7,16 @@ from decimal import Decimal
 
 from tests.money.rows import BY_NAME, ROWS
 from tests.money.run import TreeResults
-from tests.money.verdicts import RowResult, Side, allowed, checks_of, has_budget, is_kept, overspent, says
+from tests.money.verdicts import (
+    RowResult,
+    Side,
+    allowed,
+    checks_of,
+    has_budget,
+    is_kept,
+    overspent,
+    says,
+)
 
 
 def render_page(facts: Mapping[str, str], trees: Sequence[TreeResults], seed: int) -> str:
@@ -43,16 +52,33 @@ event, events without a call. *Marked*: events of assignments that are not known
 
 
 def _describe(tree: TreeResults) -> str:
-    kills = ", ".join(f"{count} times a {what}" for what, count in sorted(tree.kills.items())) or "nothing"
+    kills = (
+        ", ".join(f"{count} times a {what}" for what, count in sorted(tree.kills.items()))
+        or "nothing"
+    )
     kept = sum(is_kept(row) for row in tree.rows)
     prices = "with prices" if tree.has_prices else "which knows no prices"
     return (
-        f"- {tree.commit}, {prices}: {tree.requests:,} requests in {tree.seconds:.0f} s, killed {kills}; "
+        f"- {tree.commit}, {prices}: {tree.requests:,} requests in {tree.seconds:.0f} s, "
+        f"killed {kills}; "
         f"{kept} of {len(tree.rows)} rows hold; the stream holds {tree.again} events again"
     )
 
 
-COLUMNS = ("row", "by", "honest owed", "difference", "hostile jobs", "calls", "owed", "difference", "slack", "covered", "surplus", "lost")
+COLUMNS = (
+    "row",
+    "by",
+    "honest owed",
+    "difference",
+    "hostile jobs",
+    "calls",
+    "owed",
+    "difference",
+    "slack",
+    "covered",
+    "surplus",
+    "lost",
+)
 MORE = ("missing", "twice", "marked", "held", "settled − booked", "overspent", "holds")
 
 
@@ -68,8 +94,16 @@ def _table(trees: Sequence[TreeResults]) -> str:
 def _line(place: int, tree: TreeResults, found: RowResult) -> str:
     row = BY_NAME[found.row]
     honest, hostile = found.honest.bill, found.hostile.bill
-    title = (row.name, row.by) if place == 0 else (f"· {tree.commit}", "found" if row.is_found else "")
-    owed = (_money(honest.owed), _money(honest.difference), str(hostile.jobs), str(hostile.calls), _money(hostile.owed))
+    title = (
+        (row.name, row.by) if place == 0 else (f"· {tree.commit}", "found" if row.is_found else "")
+    )
+    owed = (
+        _money(honest.owed),
+        _money(honest.difference),
+        str(hostile.jobs),
+        str(hostile.calls),
+        _money(hostile.owed),
+    )
     apart = (
         _money(hostile.difference),
         _money(hostile.slack),
@@ -77,10 +111,18 @@ def _line(place: int, tree: TreeResults, found: RowResult) -> str:
         _money(honest.surplus + hostile.surplus),
         str(hostile.lost),
     )
-    counts = [str(honest.missing + hostile.missing), str(honest.twice + hostile.twice), str(honest.marked + hostile.marked)]
+    counts = [
+        str(honest.missing + hostile.missing),
+        str(honest.twice + hostile.twice),
+        str(honest.marked + hostile.marked),
+    ]
     settled = " / ".join(_unsettled(side) for side in (found.honest, found.hostile))
     spent = f"{_money(overspent(found))} of {_money(allowed(found))}" if has_budget(row) else ""
-    return f"| {' | '.join((*title, *owed, *apart, *counts, str(hostile.held), settled, spent, says(found)))} |"
+    return (
+        "| "
+        f"{' | '.join((*title, *owed, *apart, *counts, str(hostile.held), settled, spent, says(found)))} "
+        "|"
+    )
 
 
 def _unsettled(side: Side) -> str:
@@ -92,7 +134,12 @@ def _money(value: Decimal) -> str:
 
 
 def _failures(trees: Sequence[TreeResults]) -> str:
-    told = [f"- {found.row}, {tree.commit}: {_broken(found)}" for tree in trees for found in tree.rows if not is_kept(found)]
+    told = [
+        f"- {found.row}, {tree.commit}: {_broken(found)}"
+        for tree in trees
+        for found in tree.rows
+        if not is_kept(found)
+    ]
     return "\n".join(told or ["Everything held."]) + "\n"
 
 
@@ -106,6 +153,11 @@ def _answers(trees: Sequence[TreeResults]) -> str:
         for place, tree in enumerate(trees):
             for found in tree.rows:
                 if found.row == row.name:
-                    told = ", ".join(f"{count} {code}" for code, count in sorted(found.answers.items()))
-                    lines.append(f"| {row.name if place == 0 else f'· {tree.commit}'} | {row.does if place == 0 else ''} | {told} |")
+                    told = ", ".join(
+                        f"{count} {code}" for code, count in sorted(found.answers.items())
+                    )
+                    lines.append(
+                        f"| {row.name if place == 0 else f'· {tree.commit}'} | "
+                        f"{row.does if place == 0 else ''} | {told} |"
+                    )
     return "\n".join(lines) + "\n"

@@ -1,4 +1,6 @@
-"""What a call of each stand-in provider costs: the prices that the operator puts, and the same computed here with decimals."""
+"""What a call of each stand-in provider costs: the prices that the operator puts, and the same
+computed here with decimals.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,20 @@ class UnitPrice(Struct, frozen=True):
 
     def document(self, provider: str) -> dict[str, str]:
         """As `router price put` reads it."""
-        amounts = {"per_request": self.per_request, "input": self.input, "cached_input": self.cached_input, "output": self.output}
+        amounts = {
+            "per_request": self.per_request,
+            "input": self.input,
+            "cached_input": self.cached_input,
+            "output": self.output,
+        }
         priced = {name: str(amount) for name, amount in amounts.items() if amount}
-        return {"provider": provider, "currency": "USD", "valid_from": "2026-01-01T00:00:00Z", "trust": "computed", **priced}
+        return {
+            "provider": provider,
+            "currency": "USD",
+            "valid_from": "2026-01-01T00:00:00Z",
+            "trust": "computed",
+            **priced,
+        }
 
 
 FLAT = UnitPrice(per_request=Decimal("0.02"))

@@ -1,9 +1,11 @@
-"""The providers, honest and hostile: `python -m tests.money.provider URL KEYS LEDGER`. Each is a user of the role author.
+"""The providers, honest and hostile: `python -m tests.money.provider URL KEYS LEDGER`. Each is a
+user of the role author.
 
     good     answers, and tells what it costs; a stream has three pieces
     flaky    the first call of every third request fails with 503, the second one answers
     sly      answers, and tells a cost or usage that is a lie
-    talker   a stream of words; the parameters say of which text, and whether it tells its usage or falls silent
+    talker   a stream of words; the parameters say of which text, and whether it tells its usage or
+             falls silent
     endless  a stream that ends when it is not heard any more
 
 A prompt begins with the name of its request.
@@ -58,7 +60,9 @@ class Asked(Struct, frozen=True):
 
 
 class _Sent(Struct):
-    """The pieces of one stream. `unheard`: numbers of those that had no listener any more, as the server said."""
+    """The pieces of one stream. `unheard`: numbers of those that had no listener any more, as the
+    server said.
+    """
 
     pieces: list[Piece] = field(default_factory=list)
     unheard: set[int] = field(default_factory=set)
@@ -70,7 +74,9 @@ class _Sent(Struct):
     @property
     def tokens(self) -> int:
         """Of what was heard."""
-        return sum(piece.tokens for number, piece in enumerate(self.pieces) if number not in self.unheard)
+        return sum(
+            piece.tokens for number, piece in enumerate(self.pieces) if number not in self.unheard
+        )
 
 
 class Providers(Struct):
@@ -92,7 +98,9 @@ class Providers(Struct):
             ENDLESS: (self.hostile, self.talk_on),
         }
         for name, (client, answer) in answers.items():
-            await client.subscribe(f"beamline.provider.{name}.v1", queue=name, cb=self._hear(answer))
+            await client.subscribe(
+                f"beamline.provider.{name}.v1", queue=name, cb=self._hear(answer)
+            )
             await client.flush()
 
     def _hear(self, answer: Callable[[Asked], Any]) -> Callable[[Msg], Any]:
@@ -122,7 +130,11 @@ class Providers(Struct):
         if asked.call.is_stream:
             await self._stream_flat(asked)
             return
-        await self._say(self.honest, asked, {"cost": COST, "usage": {"prompt_tokens": 3, "completion_tokens": 2}})
+        await self._say(
+            self.honest,
+            asked,
+            {"cost": COST, "usage": {"prompt_tokens": 3, "completion_tokens": 2}},
+        )
 
     async def answer_second(self, asked: Asked) -> None:
         number = int(asked.call.name.rpartition("-")[2])
@@ -156,9 +168,13 @@ class Providers(Struct):
 
     async def talk_on(self, asked: Asked) -> None:
         pieces = split_pieces(TEXTS["english"], 30, 1)
-        await self._talk(self.hostile, asked, list(islice(cycle(pieces), 20_000)), silent_after=None)
+        await self._talk(
+            self.hostile, asked, list(islice(cycle(pieces), 20_000)), silent_after=None
+        )
 
-    async def _talk(self, client: Client, asked: Asked, pieces: list[Piece], *, silent_after: int | None) -> None:
+    async def _talk(
+        self, client: Client, asked: Asked, pieces: list[Piece], *, silent_after: int | None
+    ) -> None:
         prompt, sent = count_tokens(asked.prompt), _Sent()
         inbox = client.new_inbox()
         ear = await client.subscribe(f"{inbox}.*", cb=sent.on_unheard)
@@ -166,7 +182,9 @@ class Providers(Struct):
             for number, piece in enumerate(pieces[:silent_after]):
                 if sent.unheard:
                     return
-                await self._send(client, asked, {"data": piece.text, "done": False}, f"{inbox}.{number}")
+                await self._send(
+                    client, asked, {"data": piece.text, "done": False}, f"{inbox}.{number}"
+                )
                 sent.pieces.append(piece)
                 await asyncio.sleep(asked.options.get("pause_s", PAUSE_S))
             if silent_after is None:
@@ -196,7 +214,9 @@ class Providers(Struct):
 
 
 async def _flush(client: Client) -> None:
-    """What the server says of the pieces before has come then; a server that is killed says nothing."""
+    """What the server says of the pieces before has come then; a server that is killed says
+    nothing.
+    """
     with suppress(Error, OSError, TimeoutError):
         await client.flush(5)
 

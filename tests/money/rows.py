@@ -15,10 +15,11 @@ WHO = {"tenant", "client", "worker", "extension"}
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """One move of one hostile player. `amount`: the hostile tenant's budget; `settings`: of the whole stage, beside the defaults.
+    """One move of one hostile player. `amount`: the hostile tenant's budget; `settings`: of the
+    whole stage, beside the defaults.
 
-    `is_found`: the issue lists it as found, so the control must fail it. `pieces_at_once`: streams that may be a piece beyond their
-    budget at the same time.
+    `is_found`: the issue lists it as found, so the control must fail it. `pieces_at_once`: streams
+    that may be a piece beyond their budget at the same time.
     """
 
     name: str
@@ -68,14 +69,20 @@ CLIENTS = (
     Row(
         name="free-first",
         by="tenant",
-        does="has a first result for nothing, then pushes what costs 0.02 each under a budget of 1.00",
+        does=(
+            "has a first result for nothing, then pushes what costs 0.02 each under a budget "
+            "of 1.00"
+        ),
         move=tricks.push_dear,
         amount=Decimal(1),
     ),
     Row(
         name="cuts",
         by="client",
-        does="leaves every third stream after any piece; some fall silent; two of three that end tell their usage",
+        does=(
+            "leaves every third stream after any piece; some fall silent; two of three that "
+            "end tell their usage"
+        ),
         move=tricks.cut_streams,
     ),
 )
@@ -106,7 +113,12 @@ WORKERS = (
         move=tricks.push,
         is_found=False,
     ),
-    Row(name="billions", by="worker", does="tells 1e9 as the cost of each assignment", move=tricks.push),
+    Row(
+        name="billions",
+        by="worker",
+        does="tells 1e9 as the cost of each assignment",
+        move=tricks.push,
+    ),
     Row(
         name="unknown",
         by="worker",

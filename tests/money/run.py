@@ -1,4 +1,6 @@
-"""One run on one tree: all rows of a stage at once, with kills; then the wait until nothing moves, and what there is."""
+"""One run on one tree: all rows of a stage at once, with kills; then the wait until nothing moves,
+and what there is.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from tests.money.worker import DURABLE, STREAM
 from tests.neighbours.tree import Tree
 
 QUIET_S = 12.0  # nothing was stored for so long
-ENDED_S = STREAM_MS / 1000 + 15  # so much later an attempt has its end, also one that only its record tells of
+# so much later an attempt has its end, also one that only its record tells of
+ENDED_S = STREAM_MS / 1000 + 15
 LATEST_S = 240.0
 SETTLED_S = 60.0
 
@@ -36,7 +39,9 @@ Tell = Callable[[str], None]
 
 
 class Plan(Struct, frozen=True):
-    """What a run is to be. `requests`: of all rows together; `ended_s`: after the last request every attempt has its end by then."""
+    """What a run is to be. `requests`: of all rows together; `ended_s`: after the last request
+    every attempt has its end by then.
+    """
 
     rows: Sequence[Row]
     requests: int = 20_000
@@ -81,34 +86,57 @@ async def run(plan: Plan, tree: Tree, tell: Tell) -> TreeResults:
     )
 
 
-async def _run_stage(plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Tell) -> TreeResults:
+async def _run_stage(
+    plan: Plan, tree: Tree, rows: Sequence[Row], each: int, tell: Tell
+) -> TreeResults:
     begun = time.monotonic()
-    async with on_stage(tree, routers=plan.routers, settings=rows[0].settings) as town, AsyncExitStack() as stack:
+    async with (
+        on_stage(tree, routers=plan.routers, settings=rows[0].settings) as town,
+        AsyncExitStack() as stack,
+    ):
         has_prices = await town.put_prices()
         await _put_budgets(town, rows)
         users = ("gateway", "gateway.two", "worker.two", "witness")
-        clients = [await town.login.connect(user, f"_INBOX_{user}.one" if user == "gateway" else None) for user in users]
+        clients = [
+            await town.login.connect(user, f"_INBOX_{user}.one" if user == "gateway" else None)
+            for user in users
+        ]
         for client in clients:
             stack.push_async_callback(client.close)
         plays = [_make_play(row, clients, plan.seed, each) for row in rows]
-        tell(f"{tree.commit}: {len(rows)} rows, {each} requests of each tenant, prices: {'yes' if has_prices else 'none'}")
+        tell(
+            f"{tree.commit}: {len(rows)} rows, {each} requests of each tenant, prices: "
+            f"{'yes' if has_prices else 'none'}"
+        )
         killing = Killing(town, Random(plan.seed), plan.pause_s, plan.order, plan.kills)
         task = asyncio.create_task(killing.run())
         try:
-            await asyncio.gather(*(_act(row, play, tell) for row, play in zip(rows, plays, strict=True)))
+            await asyncio.gather(
+                *(_act(row, play, tell) for row, play in zip(rows, plays, strict=True))
+            )
         finally:
             killing.stop()
             await task
         await _let_end(town, plan, tell)
         found, again = await _look(town, rows, plays, plan.routers)
         asked = sum(play.honest.asked + play.hostile.asked for play in plays)
-        return TreeResults(tree.commit, has_prices, found, dict(killing.counts), asked, time.monotonic() - begun, again)
+        return TreeResults(
+            tree.commit,
+            has_prices,
+            found,
+            dict(killing.counts),
+            asked,
+            time.monotonic() - begun,
+            again,
+        )
 
 
 def _make_play(row: Row, clients: Sequence[Client], seed: int, each: int) -> Play:
     honest, hostile, worker, witness = clients
     dice = Random(f"{seed} {row.name}")
-    return Play(row.name, Asker(honest), Asker(hostile), worker, Watch(witness), dice, each, asyncio.Event())
+    return Play(
+        row.name, Asker(honest), Asker(hostile), worker, Watch(witness), dice, each, asyncio.Event()
+    )
 
 
 async def _act(row: Row, play: Play, tell: Tell) -> None:
@@ -120,7 +148,10 @@ async def _put_budgets(town: Town, rows: Sequence[Row]) -> None:
     put = [
         ("budget", "put", tenant, "--amount", str(amount), "--window", "month")
         for row in rows
-        for tenant, amount in ((f"good-{row.name}", Decimal(1_000_000)), (f"bad-{row.name}", row.amount))
+        for tenant, amount in (
+            (f"good-{row.name}", Decimal(1_000_000)),
+            (f"bad-{row.name}", row.amount),
+        )
     ]
     said = await town.operate(*put)
     failed = [one["err"] for one in said if one["status"]]
@@ -157,31 +188,52 @@ async def _wait_until_quiet(witness: Client, quiet_s: float, latest: float) -> N
 async def _state(witness: Client) -> tuple[int, ...]:
     """The last usage event, and what the durables of assignments and results have not settled."""
     usage = await witness.jsm(timeout=30).stream_info(USAGE)
-    durables = [await witness.jsm(timeout=30).consumer_info(*one) for one in ((STREAM, DURABLE), ("ROUTER_RESULTS", "router-results"))]
-    waiting = [number or 0 for info in durables for number in (info.num_pending, info.num_ack_pending)]
+    durables = [
+        await witness.jsm(timeout=30).consumer_info(*one)
+        for one in ((STREAM, DURABLE), ("ROUTER_RESULTS", "router-results"))
+    ]
+    waiting = [
+        number or 0 for info in durables for number in (info.num_pending, info.num_ack_pending)
+    ]
     return (usage.state.last_seq, *waiting)
 
 
 # -- what there is
 
 
-async def _look(town: Town, rows: Sequence[Row], plays: Sequence[Play], routers: int) -> tuple[list[RowResult], int]:
+async def _look(
+    town: Town, rows: Sequence[Row], plays: Sequence[Play], routers: int
+) -> tuple[list[RowResult], int]:
     events, again = read_events(await _read_usage(town))
     askers = [asker for play in plays for asker in (play.honest, play.hostile)]
-    failed, lost, left = (set[str]().union(*names) for names in zip(*((one.failed, one.lost, one.left) for one in askers), strict=True))
+    failed, lost, left = (
+        set[str]().union(*names)
+        for names in zip(*((one.failed, one.lost, one.left) for one in askers), strict=True)
+    )
     tenants = [tenant for play in plays for tenant in (play.good, play.bad)]
     bills = make_bills(tenants, read_work(*town.ledgers), events, Seen(failed, lost, left))
-    budgets = await _read_budgets(town, {tenant: (bill.booked, bill.events) for tenant, bill in bills.items()})
+    budgets = await _read_budgets(
+        town, {tenant: (bill.booked, bill.events) for tenant, bill in bills.items()}
+    )
     by_tenant: dict[str, list[Event]] = {}
     for event in events:
         by_tenant.setdefault(event.tenant, []).append(event)
 
     def a_side(tenant: str) -> Side:
-        named = sorted({event.provider for event in by_tenant.get(tenant, []) if not event.is_marked})
+        named = sorted(
+            {event.provider for event in by_tenant.get(tenant, []) if not event.is_marked}
+        )
         return Side(bills[tenant], budgets.get(tenant), named)
 
     return [
-        RowResult(row.name, play.hostile.asked, a_side(play.good), a_side(play.bad), routers, dict(play.hostile.answers))
+        RowResult(
+            row.name,
+            play.hostile.asked,
+            a_side(play.good),
+            a_side(play.bad),
+            routers,
+            dict(play.hostile.answers),
+        )
         for row, play in zip(rows, plays, strict=True)
     ], again
 
@@ -195,15 +247,25 @@ async def _read_usage(town: Town) -> list[bytes]:
         await witness.close()
 
 
-async def _read_budgets(town: Town, booked: Mapping[str, tuple[Decimal, int]]) -> dict[str, Settled]:
+async def _read_budgets(
+    town: Town, booked: Mapping[str, tuple[Decimal, int]]
+) -> dict[str, Settled]:
     """As they are once each is what is booked, or when that does not come to be."""
     deadline = time.monotonic() + SETTLED_S
     while True:
         (said,) = await town.operate(("budget", "list", "--json"))
         assert not said["status"], said["err"]
         shown = [json.loads(line, parse_float=Decimal) for line in said["out"].splitlines()]
-        found = {one["tenant"]: Settled(Decimal(one["amount"]), Decimal(one["settled"]), int(one["events"])) for one in shown}
-        is_same = all(tenant in found and (found[tenant].settled, found[tenant].events) == sums for tenant, sums in booked.items())
+        found = {
+            one["tenant"]: Settled(
+                Decimal(one["amount"]), Decimal(one["settled"]), int(one["events"])
+            )
+            for one in shown
+        }
+        is_same = all(
+            tenant in found and (found[tenant].settled, found[tenant].events) == sums
+            for tenant, sums in booked.items()
+        )
         if is_same or time.monotonic() > deadline:
             return found
         await asyncio.sleep(3)

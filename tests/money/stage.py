@@ -1,4 +1,5 @@
-"""What plays: a server with deploy/nats and a key for each role, routers of a tree, a worker, the providers; and what an operator does.
+"""What plays: a server with deploy/nats and a key for each role, routers of a tree, a worker, the
+providers; and what an operator does.
 
 gateway.one, gateway.two ──┐                      ┌── worker (worker.one, worker.two)
                            ├──── nats-server ─────┤
@@ -43,7 +44,9 @@ CALL_MS = 5_000  # a provider has so long for an answer, and between two pieces
 
 
 class Shop(Deployed):
-    """With authors as accounts.conf says: one user each, its own subjects, and as many answers as a stream has pieces."""
+    """With authors as accounts.conf says: one user each, its own subjects, and as many answers as a
+    stream has pieces.
+    """
 
     def _accounts(self, is_partitioned: bool) -> str:
         text = super()._accounts(is_partitioned)
@@ -68,7 +71,9 @@ class Stoppable(Child):
 class Town:
     """Everything that runs."""
 
-    def __init__(self, tree: Tree, home: Path, routers: int, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self, tree: Tree, home: Path, routers: int, settings: Mapping[str, object]
+    ) -> None:
         self.tree = tree
         self.home = home
         self._settings = settings
@@ -138,9 +143,22 @@ class Town:
         return not any(one["status"] for one in said)
 
     def _router(self, name: str) -> Stoppable:
-        more = {"ROUTER_POLICIES__DIR": self.home / "policies", "ROUTER_EXTENSIONS__DIR": self.home / "extensions"}
-        environ = {**self._environ("router"), **{key: str(value) for key, value in more.items()}, "ROUTER_HTTP__PORT": "0"}
-        return Stoppable(name, ("router.cli", "serve"), "router.ready", {**environ, "ROUTER_LOG__LEVEL": "warning"}, self.home)
+        more = {
+            "ROUTER_POLICIES__DIR": self.home / "policies",
+            "ROUTER_EXTENSIONS__DIR": self.home / "extensions",
+        }
+        environ = {
+            **self._environ("router"),
+            **{key: str(value) for key, value in more.items()},
+            "ROUTER_HTTP__PORT": "0",
+        }
+        return Stoppable(
+            name,
+            ("router.cli", "serve"),
+            "router.ready",
+            {**environ, "ROUTER_LOG__LEVEL": "warning"},
+            self.home,
+        )
 
     def _part(self, module: Any, name: str, announces: str) -> Child:
         arguments = (self.broker.url, str(self.deployed.keys), str(self.home / f"{name}.ledger"))
@@ -149,8 +167,15 @@ class Town:
 
     def _environ(self, role: str) -> dict[str, str]:
         """The code is this tree's wherever the process is started."""
-        own = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in self._settings.items()}
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
+        own = {
+            f"ROUTER_{name.upper().replace('.', '__')}": str(value)
+            for name, value in self._settings.items()
+        }
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("ROUTER_", "NATS_"))
+        }
         toml = str(Path(self.tree.path) / "deploy" / "router.toml")
         code = {"PYTHONPATH": self.tree.path, "PYTHONSAFEPATH": "1"}
         return {
@@ -164,15 +189,32 @@ class Town:
 
     def _write_documents(self) -> None:
         for name, expected in POLICIES.items():
-            one = {"name": GOOD, "weight": 100, "expected_latency_ms": 500, "expected_cost": float(expected)}
-            _write(self.home / "policies" / "_shared" / f"{name}.json", {"version": "1.0", "providers": [one]})
+            one = {
+                "name": GOOD,
+                "weight": 100,
+                "expected_latency_ms": 500,
+                "expected_cost": float(expected),
+            }
+            _write(
+                self.home / "policies" / "_shared" / f"{name}.json",
+                {"version": "1.0", "providers": [one]},
+            )
         for name in PRICES:
-            entry = {"id": name, "type": "provider", "subject": f"beamline.provider.{name}.v1", "timeout_ms": CALL_MS}
-            _write(self.home / "extensions" / f"{name}.json", {**entry, "retry": RETRIES.get(name, 0)})
+            entry = {
+                "id": name,
+                "type": "provider",
+                "subject": f"beamline.provider.{name}.v1",
+                "timeout_ms": CALL_MS,
+            }
+            _write(
+                self.home / "extensions" / f"{name}.json", {**entry, "retry": RETRIES.get(name, 0)}
+            )
 
 
 @contextlib.asynccontextmanager
-async def on_stage(tree: Tree, *, routers: int = 2, settings: Mapping[str, object] | None = None) -> AsyncIterator[Town]:
+async def on_stage(
+    tree: Tree, *, routers: int = 2, settings: Mapping[str, object] | None = None
+) -> AsyncIterator[Town]:
     """All of it, gone in the end, whatever happens meanwhile."""
     home = Path(tempfile.mkdtemp(prefix="router-money-"))
     town = Town(tree, home, routers, settings or {})

@@ -1,4 +1,6 @@
-"""What the streams came to: each attempt against its event, and how far the estimates are off. Pure."""
+"""What the streams came to: each attempt against its event, and how far the estimates are off.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,12 @@ from tests.money.events import Event
 from tests.money.ledger import Call, End, Work
 from tests.money.prices import PRICES
 
-WHOLE, BY_READER, BY_PROVIDER, BY_ROUTER = "whole", "its reader left", "its provider fell silent", "its router stopped"
+WHOLE, BY_READER, BY_PROVIDER, BY_ROUTER = (
+    "whole",
+    "its reader left",
+    "its provider fell silent",
+    "its router stopped",
+)
 TORN = "its reader's connection was torn"
 OFF_BY = Decimal("0.02")  # of the sum of each text, and of each end
 FACTS = ("date", "command", "CPU", "memory", "system", "Python", "nats-server", "load")
@@ -73,7 +80,9 @@ class StreamFigures(Struct, frozen=True):
         return {
             "events are attempts": self.missing == self.twice == 0,
             "exact where usage was told": self.whole.wrong == 0,
-            "at most 2 % off where it was estimated, of each text and each end": all(one.is_near for one in self._list_sums()),
+            "at most 2 % off where it was estimated, of each text and each end": all(
+                one.is_near for one in self._list_sums()
+            ),
             "never free": self.whole.free == 0,
         }
 
@@ -86,7 +95,14 @@ class StreamFigures(Struct, frozen=True):
 
 
 def compare(
-    asked: Sequence[Asking], work: Work, events: Iterable[Event], answers: Mapping[str, int], *, again: int, commit: str, seconds: float
+    asked: Sequence[Asking],
+    work: Work,
+    events: Iterable[Event],
+    answers: Mapping[str, int],
+    *,
+    again: int,
+    commit: str,
+    seconds: float,
 ) -> StreamFigures:
     """By the ledger's calls: each has one event under its name."""
     by_name: dict[str, list[Event]] = {}
@@ -105,11 +121,25 @@ def compare(
         for sums in (whole, by_cut.setdefault(cut, Sums()), by_text.setdefault(one.text, Sums())):
             _add(sums, call, end, event, is_whole=cut == WHOLE)
     twice = sum(map(len, by_name.values()))
-    return StreamFigures(commit, seconds, len(work.calls), stored, again, missing, twice, whole, by_cut, by_text, answers)
+    return StreamFigures(
+        commit,
+        seconds,
+        len(work.calls),
+        stored,
+        again,
+        missing,
+        twice,
+        whole,
+        by_cut,
+        by_text,
+        answers,
+    )
 
 
 def _cut_of(one: Asking, end: End | None) -> str:
-    """A long stream that did not tell its usage was cut by its router; a short one that its reader wanted to leave may have ended."""
+    """A long stream that did not tell its usage was cut by its router; a short one that its reader
+    wanted to leave may have ended.
+    """
     if one.leave_after is not None:
         return BY_READER if one.torn_after is None else TORN
     if one.silent_after is not None:
@@ -118,7 +148,9 @@ def _cut_of(one: Asking, end: End | None) -> str:
 
 
 def _add(sums: Sums, call: Call, end: End | None, event: Event, *, is_whole: bool) -> None:
-    """What was told of a stream that its reader left may have come too late for its event; of a whole one it may not."""
+    """What was told of a stream that its reader left may have come too late for its event; of a
+    whole one it may not.
+    """
     price = PRICES[call.provider]
     owed = price.cost(end.input, end.cached, end.output) if end is not None else Decimal(0)
     sums.streams += 1
@@ -135,7 +167,9 @@ def _add(sums: Sums, call: Call, end: End | None, event: Event, *, is_whole: boo
 def render_streams(found: StreamFigures, machine: Mapping[str, str]) -> str:
     told = "\n".join(f"- {name}: {machine[name]}" for name in FACTS)
     answers = ", ".join(f"{count} {code}" for code, count in sorted(found.answers.items()))
-    checks = "\n".join(f"| {name} | {'yes' if is_kept else '**no**'} |" for name, is_kept in found.checks.items())
+    checks = "\n".join(
+        f"| {name} | {'yes' if is_kept else '**no**'} |" for name, is_kept in found.checks.items()
+    )
     return f"""# Streams that are cut
 
 Made by `python -m tests.money.streams`; nothing here was written by hand.
@@ -157,11 +191,17 @@ what was heard of its stream, for those that were estimated. *Free*: cost 0.
 
 
 def _table(what: str, parts: Mapping[str, Sums], whole: Sums) -> str:
-    lines = [f"| {what} | streams | exact | wrong | free | estimated | owed | billed | off |", "|---|" + "---:|" * 8]
+    lines = [
+        f"| {what} | streams | exact | wrong | free | estimated | owed | billed | off |",
+        "|---|" + "---:|" * 8,
+    ]
     lines += [_line(name, sums) for name, sums in [*parts.items(), ("all", whole)]]
     return "\n".join(lines) + "\n"
 
 
 def _line(name: str, sums: Sums) -> str:
     counts = (sums.streams, sums.exact, sums.wrong, sums.free, sums.estimated)
-    return f"| {name} | {' | '.join(map(str, counts))} | {sums.owed:f} | {sums.billed:f} | {sums.is_off_by:+.2%} |"
+    return (
+        f"| {name} | {' | '.join(map(str, counts))} | {sums.owed:f} | {sums.billed:f} | "
+        f"{sums.is_off_by:+.2%} |"
+    )

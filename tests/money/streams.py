@@ -1,11 +1,12 @@
-"""`python -m tests.money.streams`: ten thousand streams, a tenth of them cut, and what was billed for each.
+"""`python -m tests.money.streams`: ten thousand streams, a tenth of them cut, and what was billed
+for each.
 
-    the reader leaves after some pieces, or its connection is torn at a random byte
-    the provider falls silent; the router is told to stop while long streams flow
-    two of three that end tell their usage, the others tell nothing: they are estimated, as all are that were cut
+    the reader leaves after some pieces, or its connection is torn at a random byte the provider
+    falls silent; the router is told to stop while long streams flow two of three that end tell
+    their usage, the others tell nothing: they are estimated, as all are that were cut
 
-Texts are of five languages and of code, mixed in each tenant; the counts are the stand-in's own (`tokens`). Exit status: 0 all holds,
-1 not, 2 the run broke; 130 Ctrl-C.
+Texts are of five languages and of code, mixed in each tenant; the counts are the stand-in's own
+(`tokens`). Exit status: 0 all holds, 1 not, 2 the run broke; 130 Ctrl-C.
 """
 
 from __future__ import annotations
@@ -41,13 +42,16 @@ from tests.neighbours.tree import Tree, find_own_tree
 BROKEN = 2
 AT_ONCE = 48
 TENANTS = 4
-NOISY = 0.9  # no silent ones after these: streams that end well lie between those that fail, or a breaker opens
+# no silent ones after these: streams that end well lie between those that fail, or a breaker opens
+NOISY = 0.9
 TELL = 2 / 3  # of those that end
 BEYOND = 25  # pieces that a provider still has when its reader leaves
-TORN = 2 / 3  # of those that their reader leaves: its connection ends at a random byte; the others unsubscribe
+# of those that their reader leaves: its connection ends at a random byte; the others unsubscribe
+TORN = 2 / 3
 TORN_WITHIN = 1200  # bytes after the last piece that it reads: some pieces
 PROMPT = 160  # characters at most
-PAUSE_S = 0.01  # between two pieces: a fast model. What is under way when a reader leaves is a piece or two then
+# between two pieces: a fast model. What is under way when a reader leaves is a piece or two then
+PAUSE_S = 0.01
 LONG = 16  # streams in one wave, before a router is told to stop
 LONG_PIECES, LONG_PAUSE_S = 400, 0.03  # twelve seconds: longer than a router that stops waits
 WAVE_S = 2.0  # from their beginning to its end
@@ -70,7 +74,9 @@ class StreamPlan(Struct, frozen=True):
 
 
 def plan_streams(plan: StreamPlan) -> list[Asking]:
-    """What is asked, in an order that the seed gives; every second cut is the reader's, the others are the provider's. Pure."""
+    """What is asked, in an order that the seed gives; every second cut is the reader's, the others
+    are the provider's. Pure.
+    """
     dice, names = Random(plan.seed), list(TEXTS)
     cuts = set(dice.sample(range(plan.streams), max(0, plan.cut - plan.waves * LONG // 2)))
     found = []
@@ -89,7 +95,9 @@ def plan_streams(plan: StreamPlan) -> list[Asking]:
                 prompt_at=dice.randrange(len(TEXTS[text])),
                 tells=dice.random() < TELL,
                 leave_after=place if by_reader else None,
-                torn_after=dice.randint(1, TORN_WITHIN) if by_reader and dice.random() < TORN else None,
+                torn_after=dice.randint(1, TORN_WITHIN)
+                if by_reader and dice.random() < TORN
+                else None,
                 silent_after=place if place is not None and not by_reader else None,
             )
         )
@@ -117,10 +125,20 @@ async def run(plan: StreamPlan, tree: Tree, tell: Tell) -> StreamFigures:
         events, again = await _read_all(town)
         await client.close()
         work = read_work(*town.ledgers)
-        return compare([*asked, *long], work, events, dict(asker.answers), again=again, commit=tree.commit, seconds=seconds)
+        return compare(
+            [*asked, *long],
+            work,
+            events,
+            dict(asker.answers),
+            again=again,
+            commit=tree.commit,
+            seconds=seconds,
+        )
 
 
-async def _ask(login: Login, asker: Asker, one: Asking, *, pause_s: float, longest_ms: int = LONGEST_MS) -> str:
+async def _ask(
+    login: Login, asker: Asker, one: Asking, *, pause_s: float, longest_ms: int = LONGEST_MS
+) -> str:
     options = {"text": one.text, "pieces": one.pieces, "seed": one.seed, "tells": one.tells}
     silent = {"silent": one.silent_after} if one.silent_after is not None else {}
     text = TEXTS[one.text]
@@ -129,7 +147,14 @@ async def _ask(login: Login, asker: Asker, one: Asking, *, pause_s: float, longe
 
     async def stream(torn: TornReader | None) -> str:
         return await asker.stream(
-            one.tenant, one.name, TALKER, body=body, options=given, leave_after=one.leave_after, longest_ms=longest_ms, torn=torn
+            one.tenant,
+            one.name,
+            TALKER,
+            body=body,
+            options=given,
+            leave_after=one.leave_after,
+            longest_ms=longest_ms,
+            torn=torn,
         )
 
     if one.torn_after is None:
@@ -139,7 +164,9 @@ async def _ask(login: Login, asker: Asker, one: Asking, *, pause_s: float, longe
 
 
 async def _make_waves(town: Town, asker: Asker, plan: StreamPlan, tell: Tell) -> list[Asking]:
-    """Long streams, and while they flow one of the routers is told to stop, in turn; a new one takes its place."""
+    """Long streams, and while they flow one of the routers is told to stop, in turn; a new one
+    takes its place.
+    """
     dice, found = Random(plan.seed + 1), list[Asking]()
     for wave in range(plan.waves):
         names = list(TEXTS)
@@ -156,7 +183,9 @@ async def _make_waves(town: Town, asker: Asker, plan: StreamPlan, tell: Tell) ->
             for number in range(LONG)
         ]
         found += some
-        flowing = [asyncio.create_task(_ask(town.login, asker, one, pause_s=LONG_PAUSE_S)) for one in some]
+        flowing = [
+            asyncio.create_task(_ask(town.login, asker, one, pause_s=LONG_PAUSE_S)) for one in some
+        ]
         await asyncio.sleep(WAVE_S)
         router = town.routers[wave % len(town.routers)]
         await asyncio.to_thread(router.stop)
@@ -184,7 +213,9 @@ async def _read_all(town: Town) -> tuple[list[Event], int]:
 
 def main() -> int:
     arguments = _arguments()
-    plan = StreamPlan(arguments.streams, arguments.cut, arguments.waves, arguments.seed, arguments.pause_ms / 1000)
+    plan = StreamPlan(
+        arguments.streams, arguments.cut, arguments.waves, arguments.seed, arguments.pause_ms / 1000
+    )
     begun = time.monotonic()
 
     def tell(what: str) -> None:
@@ -207,12 +238,28 @@ def main() -> int:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.money.streams", description=__doc__.partition("\n")[0])
-    parser.add_argument("--streams", type=int, default=10_000, help="how many (default 10000), beside the waves of long ones")
-    parser.add_argument("--cut", type=int, default=1_000, help="how many are cut, waves and all (default 1000)")
-    parser.add_argument("--waves", type=int, default=12, help="of long streams, each with a router that is stopped (default 12)")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.money.streams", description=__doc__.partition("\n\n")[0]
+    )
+    parser.add_argument(
+        "--streams",
+        type=int,
+        default=10_000,
+        help="how many (default 10000), beside the waves of long ones",
+    )
+    parser.add_argument(
+        "--cut", type=int, default=1_000, help="how many are cut, waves and all (default 1000)"
+    )
+    parser.add_argument(
+        "--waves",
+        type=int,
+        default=12,
+        help="of long streams, each with a router that is stopped (default 12)",
+    )
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--pause-ms", type=float, default=PAUSE_S * 1000, help="between two pieces (default 10)")
+    parser.add_argument(
+        "--pause-ms", type=float, default=PAUSE_S * 1000, help="between two pieces (default 10)"
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     return parser.parse_args()
 

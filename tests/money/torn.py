@@ -24,7 +24,9 @@ class TornReader(Struct, frozen=True):
     after: int
 
     async def tear(self) -> None:
-        """Return once the connection has ended; a stream that ends before sends fewer bytes, and then it is cut off."""
+        """Return once the connection has ended; a stream that ends before sends fewer bytes, and
+        then it is cut off.
+        """
         self.proxy.tear(self.after)
         with suppress(TimeoutError):
             await asyncio.wait_for(self.proxy.torn.wait(), PATIENCE_S)

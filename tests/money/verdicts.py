@@ -16,7 +16,9 @@ YES, NO = "yes", "**no**"
 
 
 class Settled(Struct, frozen=True):
-    """A budget at the end, as `router budget list` tells it. Its amounts are what the router says, and are compared."""
+    """A budget at the end, as `router budget list` tells it. Its amounts are what the router says,
+    and are compared.
+    """
 
     amount: Decimal
     settled: Decimal
@@ -24,7 +26,9 @@ class Settled(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """A tenant of a row at the end. `providers`: that its events name; `money`: all that is booked, also of streams that a kill cut."""
+    """A tenant of a row at the end. `providers`: that its events name; `money`: all that is booked,
+    also of streams that a kill cut.
+    """
 
     bill: Bill
     budget: Settled | None
@@ -48,17 +52,23 @@ def checks_of(found: RowResult) -> dict[str, bool]:
     hostile, honest = found.hostile.bill, found.honest.bill
     return {
         "the honest bill is the ledger's": honest.difference == 0,
-        "the hostile bill is the ledger's": -hostile.slack <= hostile.difference <= hostile.slack + hostile.covered,
+        "the hostile bill is the ledger's": -hostile.slack
+        <= hostile.difference
+        <= hostile.slack + hostile.covered,
         "every call is metered": honest.missing == hostile.missing == 0,
         "nothing is metered twice": honest.twice == hostile.twice == 0,
         "settled is the bill": _is_settled(found.honest) and _is_settled(found.hostile),
         "the budget holds": overspent(found) <= allowed(found),
-        "the provider is the decision's": row.provider is None or set(found.hostile.providers) <= {row.provider},
+        "the provider is the decision's": row.provider is None
+        or set(found.hostile.providers) <= {row.provider},
     }
 
 
 def _is_settled(side: Side) -> bool:
-    return side.budget is not None and (side.budget.settled, side.budget.events) == (side.bill.booked, side.bill.events)
+    return side.budget is not None and (side.budget.settled, side.budget.events) == (
+        side.bill.booked,
+        side.bill.events,
+    )
 
 
 def overspent(found: RowResult) -> Decimal:

@@ -1,4 +1,6 @@
-"""What the rig sees of the server while it plays: usage events as they come, and whether the records of assignments are gone."""
+"""What the rig sees of the server while it plays: usage events as they come, and whether the
+records of assignments are gone.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ PATIENCE_S = 240.0  # routers and server are killed meanwhile
 
 
 class UsageReader:
-    """Reads the usage stream by sequence, each event once, in its order; a server that is killed meanwhile is asked again."""
+    """Reads the usage stream by sequence, each event once, in its order; a server that is killed
+    meanwhile is asked again.
+    """
 
     def __init__(self, witness: Client) -> None:
         self._witness = witness
@@ -33,19 +37,28 @@ class UsageReader:
         last = (await _again(lambda: jsm.stream_info(USAGE))).state.last_seq
         while self._next <= last:
             numbers = range(self._next, min(last, self._next + PAGE - 1) + 1)
-            some = await _again(lambda numbers=numbers: asyncio.gather(*(jsm.get_msg(USAGE, number) for number in numbers)))
+            some = await _again(
+                lambda numbers=numbers: asyncio.gather(
+                    *(jsm.get_msg(USAGE, number) for number in numbers)
+                )
+            )
             self.stored += [message.data or b"" for message in some]
             self._next = numbers[-1] + 1
         return self.stored
 
     async def until_metered(self, tenant: str, references: Collection[str]) -> bool:
-        """Whether each of them has an event, within the patience. A reference: an assignment's id, or a request's."""
+        """Whether each of them has an event, within the patience. A reference: an assignment's id,
+        or a request's.
+        """
         due, deadline, at = {(tenant, one) for one in references}, time.monotonic() + PATIENCE_S, 0
         while time.monotonic() < deadline:
             stored = await self.read()
             for data in stored[at:]:
                 body = json.loads(data)
-                due -= {(body["tenant_id"], body.get("assignment_id")), (body["tenant_id"], body.get("request_id"))}
+                due -= {
+                    (body["tenant_id"], body.get("assignment_id")),
+                    (body["tenant_id"], body.get("request_id")),
+                }
             at = len(stored)
             if not due:
                 return True

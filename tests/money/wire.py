@@ -1,4 +1,6 @@
-"""A connection with a role's key, on plain nats-py: back at once when its server is, and silent about every failed try."""
+"""A connection with a role's key, on plain nats-py: back at once when its server is, and silent
+about every failed try.
+"""
 
 from __future__ import annotations
 
@@ -40,11 +42,15 @@ class Login(Struct, frozen=True):
         )
 
 
-async def store(client: Client, subject: str, body: bytes, headers: dict[str, str] | None = None) -> None:
+async def store(
+    client: Client, subject: str, body: bytes, headers: dict[str, str] | None = None
+) -> None:
     """Return once it is stored, however often the server is killed meanwhile."""
     while True:
         try:
-            answer = json.loads((await client.request(subject, body, timeout=STORED_S, headers=headers)).data)
+            answer = json.loads(
+                (await client.request(subject, body, timeout=STORED_S, headers=headers)).data
+            )
         except Error:
             await asyncio.sleep(AGAIN_S)
             continue

@@ -1,7 +1,9 @@
-"""The worker: `python -m tests.money.worker URL KEYS LEDGER`. It is killed and started again by the run.
+"""The worker: `python -m tests.money.worker URL KEYS LEDGER`. It is killed and started again by the
+run.
 
-It takes assignments by the durable of all workers, does them, writes down what is owed, and reports. What a hostile worker reports
-goes out by a key of its own: the broker gives both the same rights.
+It takes assignments by the durable of all workers, does them, writes down what is owed, and
+reports. What a hostile worker reports goes out by a key of its own: the broker gives both the same
+rights.
 """
 
 from __future__ import annotations
@@ -28,7 +30,10 @@ BATCH = 64
 
 async def serve(login: Login, ledger: Ledger) -> None:
     """Until this process is killed."""
-    honest, hostile = await login.connect("worker", "_INBOX_worker.one"), await login.connect("worker.two")
+    honest, hostile = (
+        await login.connect("worker", "_INBOX_worker.one"),
+        await login.connect("worker.two"),
+    )
     pulling = await honest.jetstream().pull_subscribe_bind(consumer=DURABLE, stream=STREAM)
     print(json.dumps({"event": READY}), flush=True)
     while True:

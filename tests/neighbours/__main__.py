@@ -1,6 +1,8 @@
-"""`python -m tests.neighbours`: what a quiet tenant feels beside each neighbour. `make neighbours` runs it.
+"""`python -m tests.neighbours`: what a quiet tenant feels beside each neighbour. `make neighbours`
+runs it.
 
-Exit status: 0 every promise kept, 1 not, 2 a row could not be measured; 130 Ctrl-C. The control's figures change none of these.
+Exit status: 0 every promise kept, 1 not, 2 a row could not be measured; 130 Ctrl-C. The control's
+figures change none of these.
 """
 
 from __future__ import annotations
@@ -39,14 +41,17 @@ Tell = Callable[[str], None]
 
 
 class Options(Struct, frozen=True):
-    """What to measure. `control`: another commit; `has_bare`: a bare program too; `capacity`: requests a second, instead of probing."""
+    """What to measure. `control`: another commit; `has_bare`: a bare program too; `capacity`:
+    requests a second, instead of probing.
+    """
 
     rows: Sequence[Row] = ROWS
     timing: Timing = Timing()
     control: str | None = None
     has_bare: bool = False
     capacity: float | None = None
-    write: Path | None = None  # the page is kept here after each row: half an hour's work is not lost to Ctrl-C
+    # the page is kept here after each row: half an hour's work is not lost to Ctrl-C
+    write: Path | None = None
 
 
 async def run(options: Options) -> Results:
@@ -57,10 +62,17 @@ async def run(options: Options) -> Results:
         print(f"[{time.monotonic() - begun:5.0f} s] {what}", file=sys.stderr, flush=True)
 
     with _trees(options.control, has_bare=options.has_bare) as trees:
-        measured = [TreeResults(tree.commit, options.capacity or await _capacity(tree, tell), [], {}) for tree in trees]
+        measured = [
+            TreeResults(tree.commit, options.capacity or await _capacity(tree, tell), [], {})
+            for tree in trees
+        ]
         machine = await asyncio.to_thread(facts, " ".join(sys.argv[1:]))
         load = f"{os.getloadavg()[0]:.1f} before the first row"
-        found = Results({**{name: machine[name] for name in FACTS}, "load": load}, options.timing.seconds, measured)
+        found = Results(
+            {**{name: machine[name] for name in FACTS}, "load": load},
+            options.timing.seconds,
+            measured,
+        )
         capacity = max(one.capacity for one in measured)  # both are sent the same
         for row in options.rows:
             for tree, one in zip(trees, measured, strict=True):
@@ -76,7 +88,9 @@ async def _capacity(tree: Tree, tell: Tell) -> float:
     return capacity
 
 
-async def _measure(row: Row, tree: Tree, measured: TreeResults, timing: Timing, *, capacity: float, tell: Tell) -> None:
+async def _measure(
+    row: Row, tree: Tree, measured: TreeResults, timing: Timing, *, capacity: float, tell: Tell
+) -> None:
     try:
         found = await run_row(row, tree, timing, capacity)
     except Exception as exc:  # one row that breaks takes no other with it
@@ -89,8 +103,14 @@ async def _measure(row: Row, tree: Tree, measured: TreeResults, timing: Timing, 
 
 def _describe(found: RowResult, kept: str) -> str:
     alone, beside = found.alone, found.beside
-    figures = f"p99 {alone.p99_ms:.1f} -> {beside.p99_ms:.1f} ms, lost {beside.lost} of {beside.asked}, memory {found.resident_mib:.0f} MiB"
-    return f"{found.row}, {found.commit}: {figures}; normal again {found.normal_again_s} s; {kept.strip('*') or 'the machine alone'}"
+    figures = (
+        f"p99 {alone.p99_ms:.1f} -> {beside.p99_ms:.1f} ms, lost {beside.lost} of "
+        f"{beside.asked}, memory {found.resident_mib:.0f} MiB"
+    )
+    return (
+        f"{found.row}, {found.commit}: {figures}; normal again {found.normal_again_s} s; "
+        f"{kept.strip('*') or 'the machine alone'}"
+    )
 
 
 @contextlib.contextmanager
@@ -108,13 +128,22 @@ def status_of(found: Results) -> int:
     if first.broken:
         return BROKEN
     kept = all(judge(row, first.found) != NO for row in first.found)
-    return 0 if kept and all(all(overload_checks(row).values()) for row in first.found if row.row == "overload") else 1
+    return (
+        0
+        if kept
+        and all(all(overload_checks(row).values()) for row in first.found if row.row == "overload")
+        else 1
+    )
 
 
 def main(only: Sequence[str] = ()) -> int:
     arguments = _arguments()
     try:
-        found = _read(arguments.again) if arguments.again is not None else run_until_told(run(_options(arguments, only)))
+        found = (
+            _read(arguments.again)
+            if arguments.again is not None
+            else run_until_told(run(_options(arguments, only)))
+        )
     except Broken as exc:  # before the first row: no such commit, or no router
         print(f"neighbours: {exc}", file=sys.stderr)
         return BROKEN
@@ -130,7 +159,9 @@ def _options(arguments: argparse.Namespace, only: Sequence[str]) -> Options:
     names = arguments.only or only
     rows = [row for row in ROWS if not names or row.name in names]
     timing = Timing(arguments.seconds, arguments.after)
-    return Options(rows, timing, arguments.control, arguments.bare, arguments.capacity, arguments.write)
+    return Options(
+        rows, timing, arguments.control, arguments.bare, arguments.capacity, arguments.write
+    )
 
 
 def _read(path: Path) -> Results:
@@ -140,21 +171,53 @@ def _read(path: Path) -> Results:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.neighbours",
-        description=__doc__.partition("\n")[0],
+        description=__doc__.partition("\n\n")[0],
         epilog="rows: " + ", ".join(BY_NAME),
     )
-    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"alone, and beside the neighbour (default {SECONDS:g})")
     parser.add_argument(
-        "--after", type=float, default=AFTER_S, help=f"a row is looked at so many seconds more, at most (default {AFTER_S:g})"
+        "--seconds",
+        type=float,
+        default=SECONDS,
+        help=f"alone, and beside the neighbour (default {SECONDS:g})",
     )
-    parser.add_argument("--only", action="append", choices=list(BY_NAME), metavar="ROW", help="this row alone; may be repeated")
-    parser.add_argument("--control", metavar="REV", help="the same rows on the code of this commit, beside")
     parser.add_argument(
-        "--bare", action="store_true", help="the same rows beside a bare program that answers at once, in the router's place"
+        "--after",
+        type=float,
+        default=AFTER_S,
+        help=f"a row is looked at so many seconds more, at most (default {AFTER_S:g})",
     )
-    parser.add_argument("--capacity", type=float, help="requests a second that `times` multiplies; default: a short probe finds it")
-    parser.add_argument("--json", action="store_true", help="everything as JSON on standard output, instead of the page")
-    parser.add_argument("--from", dest="again", type=Path, metavar="FILE.json", help="measure nothing: the page of a former run's --json")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=list(BY_NAME),
+        metavar="ROW",
+        help="this row alone; may be repeated",
+    )
+    parser.add_argument(
+        "--control", metavar="REV", help="the same rows on the code of this commit, beside"
+    )
+    parser.add_argument(
+        "--bare",
+        action="store_true",
+        help="the same rows beside a bare program that answers at once, in the router's place",
+    )
+    parser.add_argument(
+        "--capacity",
+        type=float,
+        help="requests a second that `times` multiplies; default: a short probe finds it",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="everything as JSON on standard output, instead of the page",
+    )
+    parser.add_argument(
+        "--from",
+        dest="again",
+        type=Path,
+        metavar="FILE.json",
+        help="measure nothing: the page of a former run's --json",
+    )
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     return parser.parse_args()
 

@@ -25,7 +25,9 @@ Frame = Callable[[int, str], bytes]  # number, inbox -> what is sent
 
 
 def read_verdict(body: bytes) -> str:
-    """`decided`, the code of an error; what a stream said that did not take a request; or `garbage`."""
+    """`decided`, the code of an error; what a stream said that did not take a request; or
+    `garbage`.
+    """
     if body.startswith(b'{"ok":true') or b'"status":"success"' in body:
         return DECIDED
     if b'"err_code":' in body:
@@ -49,7 +51,12 @@ def request_body(
         "request_id": name,
         "tenant_id": tenant,
         "policy_id": policy,
-        "message": {"message_id": name, "message_type": message_type, "payload": payload, "metadata": {"source": "gateway"}},
+        "message": {
+            "message_id": name,
+            "message_type": message_type,
+            "payload": payload,
+            "metadata": {"source": "gateway"},
+        },
         "context": {"user_id": "u", "lang": "en"},
     }
     return json.dumps({**body, "push_assignment": True} if push else body).encode()
@@ -65,4 +72,6 @@ def request_frame(subject: str, body: bytes, name: str, inbox: str) -> bytes:
 
 
 def invocation_body(tenant: str, name: str, provider: str) -> bytes:
-    return json.dumps({"provider_id": provider, "tenant_id": tenant, "message_id": name, "body": "hello"}).encode()
+    return json.dumps(
+        {"provider_id": provider, "tenant_id": tenant, "message_id": name, "body": "hello"}
+    ).encode()

@@ -1,7 +1,9 @@
-"""A bare program in the router's place: `python -m tests.neighbours.bare`. What the quiet tenant waits here, the machine makes it wait.
+"""A bare program in the router's place: `python -m tests.neighbours.bare`. What the quiet tenant
+waits here, the machine makes it wait.
 
-Stock nats-py hears the decide subject, reads which request it is and answers at once: no policy, no validation, no tenant, no stream
-that it reads. The server has the router's own streams, so it stores every request as it would beside a router.
+Stock nats-py hears the decide subject, reads which request it is and answers at once: no policy, no
+validation, no tenant, no stream that it reads. The server has the router's own streams, so it
+stores every request as it would beside a router.
 """
 
 from __future__ import annotations
@@ -34,14 +36,20 @@ async def serve(store: Path) -> None:
 def _make_answer(client: Client) -> Callable[[Msg], Awaitable[None]]:
     async def answer(message: Msg) -> None:
         if message.reply:
-            decided = {"ok": True, "request_id": orjson.loads(message.data)["request_id"], "decision": {"provider_id": PROVIDERS[0]}}
+            decided = {
+                "ok": True,
+                "request_id": orjson.loads(message.data)["request_id"],
+                "decision": {"provider_id": PROVIDERS[0]},
+            }
             await client.publish(message.reply, orjson.dumps(decided))
 
     return answer
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.neighbours.bare", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.neighbours.bare", description=__doc__.partition("\n\n")[0]
+    )
     parser.add_argument("--store", type=Path, required=True)
     known, _ = parser.parse_known_args()  # of the router's own options it needs no other
     asyncio.run(serve(known.store))

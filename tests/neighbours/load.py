@@ -1,6 +1,7 @@
 """Messages sent at a rate whatever is answered, and their answers counted.
 
-The moment of sending is a token of each inbox, so that nothing has to be remembered for a message: millions may be under way.
+The moment of sending is a token of each inbox, so that nothing has to be remembered for a message:
+millions may be under way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from tests.neighbours.wire import Incoming, Wire
 
 TURN_S = 0.002  # what came due within one is sent together
 BATCH, BATCH_BYTES = 500, 256 * 1024  # made before the socket is looked at again
-BACKLOG = 64 * 1024  # bytes that may wait for the socket when more are made: a frame has its time of sending from when it is made
+# bytes that may wait for the socket when more are made: a frame has its time of sending from when
+# it is made
+BACKLOG = 64 * 1024
 OVERLOADED = "overloaded"
 LATE = "late"  # an answer after the asker's patience
 
@@ -41,17 +44,34 @@ class Answers:
 
     def figures(self, began: float) -> dict[str, object]:
         delays = sorted(self.overloaded_ms)
-        found: dict[str, object] = {"answers": dict(self.counts), "overloaded_without_retry": self.without_retry}
+        found: dict[str, object] = {
+            "answers": dict(self.counts),
+            "overloaded_without_retry": self.without_retry,
+        }
         if delays and self.first_overloaded is not None:
             found["first_overloaded_ms"] = (self.first_overloaded - began) * 1000
-            found |= {"overloaded_p50_ms": delays[len(delays) // 2], "overloaded_p99_ms": delays[int(len(delays) * 0.99)]}
+            found |= {
+                "overloaded_p50_ms": delays[len(delays) // 2],
+                "overloaded_p99_ms": delays[int(len(delays) * 0.99)],
+            }
         return found
 
 
 class Load:
-    """`burst` frames, then `rate` a second for `seconds`, over all of `wires` by turns; then the answers of `PATIENCE_S` more."""
+    """`burst` frames, then `rate` a second for `seconds`, over all of `wires` by turns; then the
+    answers of `PATIENCE_S` more.
+    """
 
-    def __init__(self, wires: list[Wire], frame: Frame, *, rate: float, seconds: float, is_answered: bool, burst: int = 0) -> None:
+    def __init__(
+        self,
+        wires: list[Wire],
+        frame: Frame,
+        *,
+        rate: float,
+        seconds: float,
+        is_answered: bool,
+        burst: int = 0,
+    ) -> None:
         self._wires = wires
         self._frame = frame
         self._rate = rate
@@ -74,14 +94,27 @@ class Load:
         while any(wire.backlog for wire in self._wires) and time.monotonic() < end + PATIENCE_S:
             self._pump(TURN_S)
         ended = time.monotonic()
-        while self._is_answered and time.monotonic() < ended + PATIENCE_S and self.answers.counts.total() < self._sent:
+        while (
+            self._is_answered
+            and time.monotonic() < ended + PATIENCE_S
+            and self.answers.counts.total() < self._sent
+        ):
             self._pump(0.05)
         return self._figures(began, ended, behind)
 
     def _figures(self, began: float, ended: float, behind: int) -> dict[str, object]:
         complaints = Counter(error for wire in self._wires for error in wire.errors)
-        facts = {"began": began, "ended": ended, "sent": self._sent, "behind": behind, "is_answered": self._is_answered}
-        lost = {"connections_lost": sum(wire.losses for wire in self._wires), "complaints": dict(complaints)}
+        facts = {
+            "began": began,
+            "ended": ended,
+            "sent": self._sent,
+            "behind": behind,
+            "is_answered": self._is_answered,
+        }
+        lost = {
+            "connections_lost": sum(wire.losses for wire in self._wires),
+            "complaints": dict(complaints),
+        }
         return {**facts, **lost, **(self.answers.figures(began) if self._is_answered else {})}
 
     def _send_due(self, due: int) -> None:

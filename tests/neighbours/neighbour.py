@@ -3,7 +3,8 @@
 flood       requests far above what can be answered; `push`, `names` and `bodies` are few and large
 forge       results of assignments that there never were
 streams     many streams of one provider, opened and listened to by one client
-probe       not a neighbour: as many requests in flight as the router likes best, to see how many it answers a second
+probe       not a neighbour: as many requests in flight as the router likes best, to see how many it
+            answers a second
 """
 
 from __future__ import annotations
@@ -62,9 +63,26 @@ def act(
 # -- makers: a run's own name and options -> number, inbox -> a frame
 
 
-def _flood(run: str, *, policy: str = "default", subject: str = DECIDE, has_id: bool = True, tenants: int = 1) -> Frame:
-    """Requests as small as those of the quiet tenants. `tenants`: how many names they bear by turns."""
-    each = [_alike(run, request_body(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy), subject, has_id=has_id) for n in range(tenants)]
+def _flood(
+    run: str,
+    *,
+    policy: str = "default",
+    subject: str = DECIDE,
+    has_id: bool = True,
+    tenants: int = 1,
+) -> Frame:
+    """Requests as small as those of the quiet tenants. `tenants`: how many names they bear by
+    turns.
+    """
+    each = [
+        _alike(
+            run,
+            request_body(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy),
+            subject,
+            has_id=has_id,
+        )
+        for n in range(tenants)
+    ]
     return each[0] if tenants == 1 else lambda number, inbox: each[number % tenants](number, inbox)
 
 
@@ -84,13 +102,22 @@ def _alike(run: str, body: bytes, subject: str, *, has_id: bool = True) -> Frame
 
     def frame(number: int, inbox: str) -> bytes:
         name = f"{run}-{number}"
-        return publish_frame(subject, name.encode().join(pieces), reply=inbox, headers=header_lines(name) if has_id else "")
+        return publish_frame(
+            subject,
+            name.encode().join(pieces),
+            reply=inbox,
+            headers=header_lines(name) if has_id else "",
+        )
 
     return frame
 
 
-def _names(run: str, *, size: int = 1_000_000, subject: str = DECIDE, results: str = RESULTS) -> Frame:
-    """A megabyte where an id is expected, in every field that has one, each another one; by turns a request and a result."""
+def _names(
+    run: str, *, size: int = 1_000_000, subject: str = DECIDE, results: str = RESULTS
+) -> Frame:
+    """A megabyte where an id is expected, in every field that has one, each another one; by turns a
+    request and a result.
+    """
     long = "n" * (size - ROOM)
 
     def frame(number: int, inbox: str) -> bytes:
@@ -98,8 +125,12 @@ def _names(run: str, *, size: int = 1_000_000, subject: str = DECIDE, results: s
         makers: tuple[Callable[[], bytes], ...] = (
             lambda: request_frame(subject, request_body(text, name), name, inbox),
             lambda: request_frame(subject, request_body(LOUD, name, policy=text), name, inbox),
-            lambda: request_frame(subject, request_body(LOUD, name, message_type=text, push=True), name, inbox),
-            lambda: publish_frame(results, _result(LOUD, name, text, "success"), headers=header_lines(name)),
+            lambda: request_frame(
+                subject, request_body(LOUD, name, message_type=text, push=True), name, inbox
+            ),
+            lambda: publish_frame(
+                results, _result(LOUD, name, text, "success"), headers=header_lines(name)
+            ),
         )
         return makers[number % len(makers)]()
 
@@ -107,22 +138,37 @@ def _names(run: str, *, size: int = 1_000_000, subject: str = DECIDE, results: s
 
 
 def _forge(run: str, *, subject: str = RESULTS) -> Frame:
-    """Results of assignments that there never were: each of the quiet tenant's providers has timed out."""
+    """Results of assignments that there never were: each of the quiet tenant's providers has timed
+    out.
+    """
     providers = cycle(PROVIDERS)
 
     def frame(number: int, _: str) -> bytes:
         name = f"{run}-{number}"
-        return publish_frame(subject, _result(QUIET, name, next(providers), "timeout"), headers=header_lines(name))
+        return publish_frame(
+            subject, _result(QUIET, name, next(providers), "timeout"), headers=header_lines(name)
+        )
 
     return frame
 
 
 def _result(tenant: str, name: str, provider: str, status: str) -> bytes:
-    told = {"tenant_id": tenant, "assignment_id": f"forged-{name}", "provider_id": provider, "status": status}
+    told = {
+        "tenant_id": tenant,
+        "assignment_id": f"forged-{name}",
+        "provider_id": provider,
+        "status": status,
+    }
     return json.dumps({**told, "job": {"type": "chat"}, "latency_ms": 1000, "cost": 0.1}).encode()
 
 
-MAKERS: dict[str, Callable[..., Frame]] = {"flood": _flood, "push": _push, "bodies": _bodies, "names": _names, "forge": _forge}
+MAKERS: dict[str, Callable[..., Frame]] = {
+    "flood": _flood,
+    "push": _push,
+    "bodies": _bodies,
+    "names": _names,
+    "forge": _forge,
+}
 
 
 # -- streams
@@ -142,7 +188,11 @@ def open_streams(cue: Cue, *, url: str, count: int, seconds: float) -> dict[str,
             del due[number]
             opened += 1
             name = f"s-{inbox[7:]}-{opened}"
-            wire.publish_nowait(request_frame(STREAM, invocation_body(LOUD, name, "trickle"), name, f"{inbox}.{number}"))
+            wire.publish_nowait(
+                request_frame(
+                    STREAM, invocation_body(LOUD, name, "trickle"), name, f"{inbox}.{number}"
+                )
+            )
         for subject, _, body in wire.pump(0.02):
             is_last = b'"done":true' in body.replace(b" ", b"")
             answers[read_verdict(body) if is_last else "chunk"] += 1
@@ -150,14 +200,22 @@ def open_streams(cue: Cue, *, url: str, count: int, seconds: float) -> dict[str,
                 due[int(subject.rpartition(".")[2])] = now + 1.0
     ended = time.monotonic()
     wire.close()  # and with it all who listen
-    return {"began": began, "ended": ended, "sent": opened, "is_answered": True, "answers": dict(answers)}
+    return {
+        "began": began,
+        "ended": ended,
+        "sent": opened,
+        "is_answered": True,
+        "answers": dict(answers),
+    }
 
 
 # -- the probe
 
 
 def probe(cue: Cue, *, url: str, in_flight: int, seconds: float) -> dict[str, object]:
-    """Answers a second, `in_flight` requests unanswered at once; of the last two thirds of the time."""
+    """Answers a second, `in_flight` requests unanswered at once; of the last two thirds of the
+    time.
+    """
     wire = Wire(url)
     inbox = f"_INBOX.{uuid4().hex[:12]}"
     wire.subscribe(f"{inbox}.*")

@@ -1,4 +1,6 @@
-"""`python -m tests.neighbours.overload`: three times the capacity by one tenant for a minute. The row `overload` alone, and its noise."""
+"""`python -m tests.neighbours.overload`: three times the capacity by one tenant for a minute. The
+row `overload` alone, and its noise.
+"""
 
 import sys
 

@@ -23,7 +23,9 @@ SERIES = 7  # moments of an overload's memory that are shown
 
 def render_page(run: Results) -> str:
     facts = "\n".join(f"- {name}: {value}" for name, value in run.machine.items())
-    capacities = "; ".join(f"{one.commit}: {one.capacity:,.0f} requests a second" for one in run.trees)
+    capacities = "; ".join(
+        f"{one.commit}: {one.capacity:,.0f} requests a second" for one in run.trees
+    )
     names = list(dict.fromkeys(found.row for one in run.trees for found in one.found))
     return f"""# Beside a bad neighbour
 
@@ -68,18 +70,30 @@ a router and a server of its own, with default settings: ports are free ones, an
 
 def _matrix(run: Results, names: Iterable[str]) -> str:
     lines = [
-        "| neighbour | alone p50 | p99 | lost | beside p50 | p99 | lost | p99 ratio | normal again | memory | kept |",
+        (
+            "| neighbour | alone p50 | p99 | lost | beside p50 | p99 | lost | p99 ratio | "
+            "normal again | memory | kept |"
+        ),
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for name in names:
         for place, measured in enumerate(run.trees):
-            lines += [_line(place, measured, found) for found in measured.found if found.row == name]
+            lines += [
+                _line(place, measured, found) for found in measured.found if found.row == name
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _line(place: int, measured: TreeResults, found: RowResult) -> str:
     title = found.row if place == 0 else f"· {measured.commit}"
-    cells = (*_cells_of(found.alone), *_cells_of(found.beside), _ratio(found), _again(found), _memory(found), judge(found, measured.found))
+    cells = (
+        *_cells_of(found.alone),
+        *_cells_of(found.beside),
+        _ratio(found),
+        _again(found),
+        _memory(found),
+        judge(found, measured.found),
+    )
     return f"| {title} | {' | '.join(cells)} |"
 
 
@@ -116,28 +130,45 @@ def _memory(found: RowResult) -> str:
 
 def _activities(run: Results, names: Iterable[str]) -> str:
     lines = [
-        "| neighbour | does | sent | answers | overloaded after, p50, p99, ms | router, server: cores | quiet sent late, ms |",
+        (
+            "| neighbour | does | sent | answers | overloaded after, p50, p99, ms | router, "
+            "server: cores | quiet sent late, ms |"
+        ),
         "| --- | --- | ---: | --- | ---: | ---: | ---: |",
     ]
     for name in names:
         for place, measured in enumerate(run.trees):
-            lines += [_activity(place, measured, found, BY_NAME[name]) for found in measured.found if found.row == name]
+            lines += [
+                _activity(place, measured, found, BY_NAME[name])
+                for found in measured.found
+                if found.row == name
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _activity(place: int, measured: TreeResults, found: RowResult, row: Row) -> str:
     activity = found.neighbour
     title, does = (row.name, row.does) if place == 0 else (f"· {measured.commit}", "")
-    sent = f"{activity.get('sent', 0):,}" + (f" ({found.times:.1f} ×)" if found.times is not None else "")
+    sent = f"{activity.get('sent', 0):,}" + (
+        f" ({found.times:.1f} ×)" if found.times is not None else ""
+    )
     cores = f"{found.router_cpu:.2f}, {found.server_cpu:.2f}"
     late = f"{found.quiet.get('late_p99_ms', 0.0):.1f}"
-    return f"| {title} | {does} | {sent} | {_answers(activity, row)} | {_overloaded(activity)} | {cores} | {late} |"
+    return (
+        f"| {title} | {does} | {sent} | {_answers(activity, row)} | {_overloaded(activity)} | "
+        f"{cores} | {late} |"
+    )
 
 
 def _answers(activity: dict[str, Any], row: Row) -> str:
     counts = dict(activity.get("answers", {}))
     told = [f"{count:,} {code}" for code, count in sorted(counts.items(), key=lambda one: -one[1])]
-    if activity.get("is_answered") and not row.is_noise and "put" not in counts and "chunk" not in counts:
+    if (
+        activity.get("is_answered")
+        and not row.is_noise
+        and "put" not in counts
+        and "chunk" not in counts
+    ):
         told.append(f"{max(0, activity['sent'] - sum(counts.values())):,} none")
     if activity.get("overloaded_without_retry"):
         told.append(f"{activity['overloaded_without_retry']:,} overloaded without retry_after_ms")
@@ -145,18 +176,28 @@ def _answers(activity: dict[str, Any], row: Row) -> str:
         told.append(f"{activity['providers']:,} providers, {activity['bytes']:,} bytes")
     if activity.get("connections_lost"):
         told.append(f"its connection closed {activity['connections_lost']} times")
-    complaints = [*activity.get("complaints", {}), *([activity["complaint"]] if activity.get("complaint") else [])]
-    return "; ".join((*told, *(text.replace("|", "/").replace("\n", " ")[:120] for text in complaints[:2])))
+    complaints = [
+        *activity.get("complaints", {}),
+        *([activity["complaint"]] if activity.get("complaint") else []),
+    ]
+    return "; ".join(
+        (*told, *(text.replace("|", "/").replace("\n", " ")[:120] for text in complaints[:2]))
+    )
 
 
 def _overloaded(activity: dict[str, Any]) -> str:
     if "first_overloaded_ms" not in activity:
         return "never"
-    return ", ".join(f"{activity[name]:.0f}" for name in ("first_overloaded_ms", "overloaded_p50_ms", "overloaded_p99_ms"))
+    return ", ".join(
+        f"{activity[name]:.0f}"
+        for name in ("first_overloaded_ms", "overloaded_p50_ms", "overloaded_p99_ms")
+    )
 
 
 def _broken(run: Results) -> str:
-    told = [f"- {name}, {one.commit}: {why}" for one in run.trees for name, why in one.broken.items()]
+    told = [
+        f"- {name}, {one.commit}: {why}" for one in run.trees for name, why in one.broken.items()
+    ]
     return "\nWithout figures:\n\n" + "\n".join(told) + "\n" if told else ""
 
 
@@ -165,7 +206,11 @@ def _broken(run: Results) -> str:
 
 def _overloads(run: Results) -> str:
     found = [(one, row) for one in run.trees for row in one.found if row.row == "overload"]
-    return "".join(("\n## Overload\n", *(_overload(measured, row) for measured, row in found))) if found else ""
+    return (
+        "".join(("\n## Overload\n", *(_overload(measured, row) for measured, row in found)))
+        if found
+        else ""
+    )
 
 
 def _overload(measured: TreeResults, found: RowResult) -> str:
@@ -174,7 +219,10 @@ def _overload(measured: TreeResults, found: RowResult) -> str:
     series = ", ".join(f"{sample.resident_mib:.0f} at {sample.at_s:.0f} s" for sample in chosen)
     checks = overload_checks(found)
     told = "; ".join(f"{name}: {YES if is_kept else NO}" for name, is_kept in checks.items())
-    after = max((sample.resident_mib for sample in found.samples if sample.at_s > found.seconds), default=0.0)
+    after = max(
+        (sample.resident_mib for sample in found.samples if sample.at_s > found.seconds),
+        default=0.0,
+    )
     return f"""
 {measured.commit}, {found.seconds:g} s at {found.times or 0:.1f} × the capacity:
 

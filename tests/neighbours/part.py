@@ -1,4 +1,5 @@
-"""A process of ours from outside: ready, go, its records as they come, its figures; gone in the end, by its own id.
+"""A process of ours from outside: ready, go, its records as they come, its figures; gone in the
+end, by its own id.
 
 async with a_part("flood", url=url, rate=50_000.0) as flood:
     await flood.ready()
@@ -26,13 +27,17 @@ Line = dict[str, Any]
 
 
 class Broken(Exception):
-    """A part of the harness, or the router at its start, did not do what it must; what was measured would be worth nothing."""
+    """A part of the harness, or the router at its start, did not do what it must; what was measured
+    would be worth nothing.
+    """
 
 
 class Part:
     """One running `tests.neighbours.play`."""
 
-    def __init__(self, name: str, process: Process, complaints: IO[bytes], on_record: Callable[[Line], None]) -> None:
+    def __init__(
+        self, name: str, process: Process, complaints: IO[bytes], on_record: Callable[[Line], None]
+    ) -> None:
         self._name = name
         self._process = process
         self._complaints = complaints
@@ -66,7 +71,9 @@ class Part:
 
     async def _wait(self, said: asyncio.Future[Line], patience_s: float) -> Line:
         either: set[asyncio.Future[Any]] = {said, self._reading}
-        done, _ = await asyncio.wait(either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(
+            either, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED
+        )
         if said.done():
             return said.result()
         why = "ended early" if done else f"said nothing for {patience_s:.0f} s"
@@ -89,8 +96,12 @@ class Part:
 
 
 @contextlib.asynccontextmanager
-async def a_part(play: str, /, *, on_record: Callable[[Line], None] = lambda _: None, **arguments: Any) -> AsyncIterator[Part]:
-    """Start `tests.neighbours.play NAME`; whatever happens inside the block, the process is gone after it."""
+async def a_part(
+    play: str, /, *, on_record: Callable[[Line], None] = lambda _: None, **arguments: Any
+) -> AsyncIterator[Part]:
+    """Start `tests.neighbours.play NAME`; whatever happens inside the block, the process is gone
+    after it.
+    """
     with tempfile.TemporaryFile() as complaints:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.neighbours.play", play, json.dumps(arguments)),

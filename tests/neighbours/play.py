@@ -1,7 +1,8 @@
 """A process of ours from inside: `python -m tests.neighbours.play NAME '{"url": …}'`.
 
-What it says to its parent are JSON lines on standard output: {"ready": {…}}, records, {"figures": {…}}. Its parent says `go` and
-`stop` on standard input; the end of that input is the parent's end, and ours.
+What it says to its parent are JSON lines on standard output: {"ready": {…}}, records, {"figures":
+{…}}. Its parent says `go` and `stop` on standard input; the end of that input is the parent's end,
+and ours.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def say(what: Mapping[str, object]) -> None:
 
 
 def _lower_priority(nice: int) -> None:
-    """Of this process among its session's, and of the session among others: Linux groups processes by session (sched(7), autogroup)."""
+    """Of this process among its session's, and of the session among others: Linux groups processes
+    by session (sched(7), autogroup).
+    """
     os.nice(nice)
     autogroup = Path("/proc/self/autogroup")
     if nice and autogroup.exists():

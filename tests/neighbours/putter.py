@@ -1,7 +1,9 @@
-"""A policy put again and again by the real command, `router policy put`: the largest that this code takes.
+"""A policy put again and again by the real command, `router policy put`: the largest that this code
+takes.
 
-How large that is, `router policy lint` says before the start: a document of `PROVIDERS[0]` providers fills what a policy may hold; where
-it is refused, a smaller one is tried. The documents differ, so that each put is a new version.
+How large that is, `router policy lint` says before the start: a document of `PROVIDERS[0]`
+providers fills what a policy may hold; where it is refused, a smaller one is tried. The documents
+differ, so that each put is a new version.
 """
 
 from __future__ import annotations
@@ -33,8 +35,19 @@ def put(cue: Cue, *, url: str, tree: str, seconds: float) -> dict[str, object]:
         while time.monotonic() < began + seconds:
             answers[PUT if command.put(count, answers[PUT] + 1) else REFUSED] += 1
             cue.sleep(PAUSE_S)
-        facts = {"began": began, "ended": time.monotonic(), "sent": answers.total(), "is_answered": True, "answers": dict(answers)}
-        return {**facts, "providers": count, "bytes": len(_document(count, 0)), "complaint": command.complaint}
+        facts = {
+            "began": began,
+            "ended": time.monotonic(),
+            "sent": answers.total(),
+            "is_answered": True,
+            "answers": dict(answers),
+        }
+        return {
+            **facts,
+            "providers": count,
+            "bytes": len(_document(count, 0)),
+            "complaint": command.complaint,
+        }
 
 
 class _Command:
@@ -54,7 +67,9 @@ class _Command:
         """`version`: the one that this becomes."""
         self._file.write_text(_document(count, version))
         replaces = ("--replaces", str(version - 1)) if version > 1 else ()
-        complaint = self._run("put", LOUD, NAME, str(self._file), "--nats-url", self._url, *replaces)
+        complaint = self._run(
+            "put", LOUD, NAME, str(self._file), "--nats-url", self._url, *replaces
+        )
         self.complaint = complaint or self.complaint
         return complaint is None
 
@@ -62,12 +77,25 @@ class _Command:
         """What it complained of."""
         command = [sys.executable, "-m", "router", "policy", *words]
         try:
-            ended = subprocess.run(command, cwd=self._tree, capture_output=True, text=True, timeout=COMMAND_S, check=False)
+            ended = subprocess.run(
+                command,
+                cwd=self._tree,
+                capture_output=True,
+                text=True,
+                timeout=COMMAND_S,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             return f"no answer within {COMMAND_S:.0f} s"
-        return ((ended.stderr or ended.stdout).strip()[-200:] or str(ended.returncode)) if ended.returncode else None
+        return (
+            ((ended.stderr or ended.stdout).strip()[-200:] or str(ended.returncode))
+            if ended.returncode
+            else None
+        )
 
 
 def _document(count: int, version: int) -> str:
-    providers = [{"name": f"p{number}", "weight": 1 + (number + version) % 100} for number in range(count)]
+    providers = [
+        {"name": f"p{number}", "weight": 1 + (number + version) % 100} for number in range(count)
+    ]
     return json.dumps({"version": "1.0", "providers": providers}, separators=(",", ":"))

@@ -1,8 +1,10 @@
-"""The quiet tenant: so many requests a second, each due at its time, each with a patience of its own.
+"""The quiet tenant: so many requests a second, each due at its time, each with a patience of its
+own.
 
-A latency counts from the moment that the request was due: a stall of the router, of the server or of this process is counted for
-every request that came due in it. Each is told to the parent when it is answered or given up:
-{"due": s, "ms": latency or null, "code": "decided", the code of an error, or "lost"}.
+A latency counts from the moment that the request was due: a stall of the router, of the server or
+of this process is counted for every request that came due in it. Each is told to the parent when it
+is answered or given up: {"due": s, "ms": latency or null, "code": "decided", the code of an error,
+or "lost"}.
 """
 
 from __future__ import annotations
@@ -10,7 +12,16 @@ from __future__ import annotations
 import time
 from uuid import uuid4
 
-from tests.neighbours.asking import DECIDE, INVOKE, PATIENCE_S, QUIET, invocation_body, read_verdict, request_body, request_frame
+from tests.neighbours.asking import (
+    DECIDE,
+    INVOKE,
+    PATIENCE_S,
+    QUIET,
+    invocation_body,
+    read_verdict,
+    request_body,
+    request_frame,
+)
 from tests.neighbours.play import Cue, say
 from tests.neighbours.wire import Wire
 
@@ -74,4 +85,8 @@ def ask(cue: Cue, *, url: str, rate: float, kinds: list[str]) -> dict[str, objec
     quiet = Quiet(wire, rate, kinds)
     quiet.run(cue)
     late = sorted(quiet.late_ms)
-    return {"asked": len(late), "late_p99_ms": late[int(len(late) * 0.99)] if late else 0.0, "connections_lost": wire.losses}
+    return {
+        "asked": len(late),
+        "late_p99_ms": late[int(len(late) * 0.99)] if late else 0.0,
+        "connections_lost": wire.losses,
+    }

@@ -12,11 +12,14 @@ from tests.neighbours.rows import Row
 RATE = 20.0  # requests a second of the quiet tenant
 NICE = 10  # of generators, and of the services that a neighbour brings
 SECONDS, AFTER_S, WARM_S = 15.0, 30.0, 2.0  # unless a run says otherwise
-GAP_S = 0.5  # between the two spans: what was asked last alone is answered before the neighbour begins
+# between the two spans: what was asked last alone is answered before the neighbour begins
+GAP_S = 0.5
 
 
 class Timing(Struct, frozen=True):
-    """What a run is to be. `seconds`: alone, and beside; `after_s`: looked at most so long after the neighbour's end."""
+    """What a run is to be. `seconds`: alone, and beside; `after_s`: looked at most so long after
+    the neighbour's end.
+    """
 
     seconds: float = SECONDS
     after_s: float = AFTER_S
@@ -65,7 +68,9 @@ class RowResult(Struct, frozen=True, kw_only=True):
 
 
 class TreeResults(Struct, frozen=True):
-    """All rows on one tree. `capacity`: requests a second, probed before. `broken`: rows without figures, and why."""
+    """All rows on one tree. `capacity`: requests a second, probed before. `broken`: rows without
+    figures, and why.
+    """
 
     commit: str
     capacity: float

@@ -40,18 +40,31 @@ async def run_row(row: Row, tree: Tree, timing: Timing, capacity: float) -> RowR
         services = [await parts.enter_async_context(_a_service(one, stage)) for one in row.services]
         records: list[Record] = []
         quiet = await parts.enter_async_context(_a_quiet_tenant(stage, row, records))
-        neighbour = await parts.enter_async_context(_a_neighbour(row, stage, tree, timing.beside_s(row), capacity))
+        neighbour = await parts.enter_async_context(
+            _a_neighbour(row, stage, tree, timing.beside_s(row), capacity)
+        )
         for part in (*services, quiet, neighbour):
             await part.ready()
         for part in (*services, quiet):
             part.go()
-        return await _Course(row, tree, stage, timing, capacity=capacity, records=records).run(quiet, neighbour)
+        return await _Course(row, tree, stage, timing, capacity=capacity, records=records).run(
+            quiet, neighbour
+        )
 
 
 class _Course:
     """The phases of a row whose parts are ready."""
 
-    def __init__(self, row: Row, tree: Tree, stage: Stage, timing: Timing, *, capacity: float, records: list[Record]) -> None:
+    def __init__(
+        self,
+        row: Row,
+        tree: Tree,
+        stage: Stage,
+        timing: Timing,
+        *,
+        capacity: float,
+        records: list[Record],
+    ) -> None:
         self._row = row
         self._tree = tree
         self._stage = stage
@@ -73,7 +86,10 @@ class _Course:
         cpu, self._begun = self._stage.cpu_s(), time.monotonic()
         neighbour.go()
         await asyncio.sleep(self._seconds)
-        used = [(after - before) / self._seconds for before, after in zip(cpu, self._stage.cpu_s(), strict=True)]
+        used = [
+            (after - before) / self._seconds
+            for before, after in zip(cpu, self._stage.cpu_s(), strict=True)
+        ]
         alone = summarize(self._records, first, alone_until)
         activity = await self._figures_of(neighbour)
         ended = max(self._begun + self._seconds, activity.get("ended", 0.0))
@@ -90,7 +106,9 @@ class _Course:
             alone=alone,
             beside=summarize(self._records, self._begun, ended),
             after=summarize(self._records, max(ended, until - 5), until),
-            normal_again_s=normal_again_s(seconds_after(self._records, ended, until, normal_limit_ms(alone))),
+            normal_again_s=normal_again_s(
+                seconds_after(self._records, ended, until, normal_limit_ms(alone))
+            ),
             looked_s=looked_s,
             samples=self._samples,
             resident_before_mib=resident,
@@ -99,7 +117,9 @@ class _Course:
             is_running=is_running,
             neighbour=activity,
             quiet=asked,
-            times=activity.get("sent", 0) / (ended - self._begun) / self._capacity if self._row.times is not None else None,
+            times=activity.get("sent", 0) / (ended - self._begun) / self._capacity
+            if self._row.times is not None
+            else None,
         )
 
     async def _figures_of(self, neighbour: Part) -> Line:
@@ -109,7 +129,9 @@ class _Course:
             return {"complaint": str(exc)}
 
     async def _look_until_steady(self, alone: Experience, ended: float) -> float:
-        """How many seconds after its end it was looked at: until so many normal ones in a row, at most `after_s`."""
+        """How many seconds after its end it was looked at: until so many normal ones in a row, at
+        most `after_s`.
+        """
         limit = normal_limit_ms(alone)
         while (now := time.monotonic()) < ended + self._timing.after_s:
             if is_steady(seconds_after(self._records, ended, now - SAMPLE_S, limit)):
@@ -119,14 +141,20 @@ class _Course:
 
     async def _sample(self) -> None:
         while True:
-            self._samples.append(Sample(round(time.monotonic() - self._begun, 2), round(self._stage.resident_mib(), 1)))
+            self._samples.append(
+                Sample(
+                    round(time.monotonic() - self._begun, 2), round(self._stage.resident_mib(), 1)
+                )
+            )
             await asyncio.sleep(SAMPLE_S)
 
 
 # -- parts
 
 
-def _a_quiet_tenant(stage: Stage, row: Row, records: list[Record]) -> AbstractAsyncContextManager[Part]:
+def _a_quiet_tenant(
+    stage: Stage, row: Row, records: list[Record]
+) -> AbstractAsyncContextManager[Part]:
     def keep(said: Line) -> None:
         records.append(Record(said["due"], said["ms"], said["code"]))
 
@@ -137,7 +165,9 @@ def _a_service(one: Service, stage: Stage) -> AbstractAsyncContextManager[Part]:
     return a_part(one.play, url=stage.url, nice=NICE if one.is_neighbours else 0, **one.given)
 
 
-def _a_neighbour(row: Row, stage: Stage, tree: Tree, seconds: float, capacity: float) -> AbstractAsyncContextManager[Part]:
+def _a_neighbour(
+    row: Row, stage: Stage, tree: Tree, seconds: float, capacity: float
+) -> AbstractAsyncContextManager[Part]:
     given: dict[str, Any] = dict(row.given)
     if row.times is not None:
         given["rate"] = row.times * capacity
@@ -160,8 +190,13 @@ async def _make_elsewhere(row: Row, stage: Stage) -> None:
 
 
 async def probe_capacity(tree: Tree, *, in_flight: int, seconds: float) -> float:
-    """Requests a second that a router of this tree answers, so many in flight, with the generator on the same machine."""
-    async with on_stage(tree) as stage, a_part("probe", url=stage.url, nice=NICE, in_flight=in_flight, seconds=seconds) as part:
+    """Requests a second that a router of this tree answers, so many in flight, with the generator
+    on the same machine.
+    """
+    async with (
+        on_stage(tree) as stage,
+        a_part("probe", url=stage.url, nice=NICE, in_flight=in_flight, seconds=seconds) as part,
+    ):
         await part.ready()
         part.go()
         return float((await part.figures(seconds + LINGER_S))["capacity"])

@@ -10,7 +10,8 @@ from msgspec import Struct
 from tests.neighbours.asking import PATIENCE_S
 from tests.neighbours.putter import COMMAND_S
 
-ELSEWHERE, ELSEWHERE_STORED = "elsewhere.unheard", "elsewhere.stored"  # subjects that no router listens to
+# subjects that no router listens to
+ELSEWHERE, ELSEWHERE_STORED = "elsewhere.unheard", "elsewhere.stored"
 LATE_S = 19.0
 PLAIN = ("default",)
 
@@ -24,16 +25,20 @@ class Service(Struct, frozen=True):
 
 
 def _extension(name: str, delay_s: float, *, is_neighbours: bool = True) -> Service:
-    return Service("extension", {"subject": f"beamline.ext.pre.{name}.v1", "delay_s": delay_s}, is_neighbours)
+    return Service(
+        "extension", {"subject": f"beamline.ext.pre.{name}.v1", "delay_s": delay_s}, is_neighbours
+    )
 
 
 OWN = _extension("own", 0.0, is_neighbours=False)  # the quiet tenant's extension, a quick one
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """`times`: the rate as a multiple of the capacity that was probed. `noise`: the row in which the same traffic goes past the router.
+    """`times`: the rate as a multiple of the capacity that was probed. `noise`: the row in which
+    the same traffic goes past the router.
 
-    `kinds`: what the quiet tenant asks in turn, the names of policies, or `invoke`. `seconds`: longer or shorter than the others.
+    `kinds`: what the quiet tenant asks in turn, the names of policies, or `invoke`. `seconds`:
+    longer or shorter than the others.
     """
 
     name: str
@@ -51,21 +56,43 @@ class Row(Struct, frozen=True, kw_only=True):
         return self.name.startswith("noise")
 
 
-def _flood(name: str, does: str, *, times: float = 5.0, noise: str | None = "noise, stored", **more: object) -> Row:
+def _flood(
+    name: str, does: str, *, times: float = 5.0, noise: str | None = "noise, stored", **more: object
+) -> Row:
     beside = {key: more.pop(key) for key in ("services", "kinds", "seconds") if key in more}
-    return Row(name=name, does=does, given={"what": "flood", **more}, times=times, noise=noise, **beside)  # type: ignore[arg-type]
+    return Row(
+        name=name, does=does, given={"what": "flood", **more}, times=times, noise=noise, **beside
+    )  # type: ignore[arg-type]
 
 
 FLOODS = (
     _flood("flood", "requests at 5 × the capacity, with ids and inboxes"),
     _flood("flood without ids", "the same without `Nats-Msg-Id`", has_id=False),
-    _flood("flood of publishes", "the same without an inbox: no answer can reach it", is_answered=False),
-    _flood("flood as 100 tenants", "the same, each request by the next of a hundred tenants", tenants=100),
-    _flood("flood with a pipeline", "the same by a policy with an extension", policy="echo", services=(_extension("echo", 0.0),)),
+    _flood(
+        "flood of publishes", "the same without an inbox: no answer can reach it", is_answered=False
+    ),
+    _flood(
+        "flood as 100 tenants",
+        "the same, each request by the next of a hundred tenants",
+        tenants=100,
+    ),
+    _flood(
+        "flood with a pipeline",
+        "the same by a policy with an extension",
+        policy="echo",
+        services=(_extension("echo", 0.0),),
+    ),
 )
 NOISES = (
-    _flood("noise", "the flood at a subject that no router listens to", noise=None, subject=ELSEWHERE),
-    _flood("noise, stored", "the same into a stream like the router's", noise=None, subject=ELSEWHERE_STORED),
+    _flood(
+        "noise", "the flood at a subject that no router listens to", noise=None, subject=ELSEWHERE
+    ),
+    _flood(
+        "noise, stored",
+        "the same into a stream like the router's",
+        noise=None,
+        subject=ELSEWHERE_STORED,
+    ),
     Row(
         name="noise of pushes",
         does="the pushes, into a stream like the router's",
@@ -74,7 +101,13 @@ NOISES = (
     Row(
         name="noise of bodies",
         does="the bodies, into a stream like the router's",
-        given={"what": "bodies", "rate": 12.0, "burst": 36, "sockets": 6, "subject": ELSEWHERE_STORED},
+        given={
+            "what": "bodies",
+            "rate": 12.0,
+            "burst": 36,
+            "sockets": 6,
+            "subject": ELSEWHERE_STORED,
+        },
     ),
 )
 LARGE = (
@@ -106,7 +139,9 @@ SLOW = (
     ),
     Row(
         name="a 19 s extension",
-        does="200 requests at once, then 20 a second, by a policy whose extension answers after 19 s",
+        does=(
+            "200 requests at once, then 20 a second, by a policy whose extension answers after 19 s"
+        ),
         given={"what": "flood", "policy": "late", "rate": 20.0, "burst": 200},
         services=(_extension("late", LATE_S),),
     ),
@@ -124,13 +159,24 @@ OTHERS = (
         does="200 a second: the quiet tenant's providers have timed out, says no assignment",
         given={"what": "forge", "rate": 200.0, "is_answered": False},
     ),
-    Row(name="the largest legal policy", does="`router policy put` again and again", play="putter", seconds=30.0),
+    Row(
+        name="the largest legal policy",
+        does="`router policy put` again and again",
+        play="putter",
+        seconds=30.0,
+    ),
     Row(
         name="512 streams",
-        does="of a provider that trickles, opened by one client; every second request of the quiet tenant is an invocation",
+        does=(
+            "of a provider that trickles, opened by one client; every second request of the "
+            "quiet tenant is an invocation"
+        ),
         play="streams",
         given={"count": 512},
-        services=(Service("provider", {"name": "trickle"}), Service("provider", {"name": "honest"}, is_neighbours=False)),
+        services=(
+            Service("provider", {"name": "trickle"}),
+            Service("provider", {"name": "honest"}, is_neighbours=False),
+        ),
         kinds=("default", "invoke"),
     ),
 )
@@ -138,4 +184,5 @@ OVERLOAD = _flood("overload", "requests at 3 × the capacity for a minute", time
 
 ROWS = (*NOISES, *FLOODS, *LARGE, *SLOW, *OTHERS, OVERLOAD)
 BY_NAME = {row.name: row for row in ROWS}
-LINGER_S = PATIENCE_S + COMMAND_S  # a neighbour has ended and told its figures so long after its time
+# a neighbour has ended and told its figures so long after its time
+LINGER_S = PATIENCE_S + COMMAND_S

@@ -1,4 +1,5 @@
-"""Services that the router calls: an extension that hangs, is late or answers at once; a provider that trickles or answers.
+"""Services that the router calls: an extension that hangs, is late or answers at once; a provider
+that trickles or answers.
 
 `delay_s` below zero: it hears, and never answers.
 """
@@ -34,13 +35,19 @@ def serve_extension(cue: Cue, *, url: str, subject: str, delay_s: float) -> dict
                 due.append((time.monotonic() + delay_s, message))
         while due and due[0][0] <= time.monotonic():
             _, (_, reply, body) = due.popleft()
-            wire.publish_nowait(publish_frame(reply, orjson.dumps({"payload": orjson.loads(body)["payload"], "metadata": {}})))
+            wire.publish_nowait(
+                publish_frame(
+                    reply, orjson.dumps({"payload": orjson.loads(body)["payload"], "metadata": {}})
+                )
+            )
             answered += 1
     return {"heard": heard, "answered": answered}
 
 
 def serve_provider(cue: Cue, *, url: str, name: str) -> dict[str, object]:
-    """`honest` answers once; `trickle` sends a chunk to each of its streams from time to time, and never the last one."""
+    """`honest` answers once; `trickle` sends a chunk to each of its streams from time to time, and
+    never the last one.
+    """
     wire = Wire(url)
     wire.subscribe(f"beamline.provider.{name}.v1", "provider")
     wire.flush(1)
@@ -51,14 +58,21 @@ def serve_provider(cue: Cue, *, url: str, name: str) -> dict[str, object]:
         for _, reply, _ in wire.pump(TURN_S):
             if name == "honest":
                 wire.publish_nowait(
-                    publish_frame(reply, orjson.dumps({"provider_id": name, "output": "hello", "usage": {}, "metadata": {}}))
+                    publish_frame(
+                        reply,
+                        orjson.dumps(
+                            {"provider_id": name, "output": "hello", "usage": {}, "metadata": {}}
+                        ),
+                    )
                 )
                 answered += 1
             else:
                 streams.append((time.monotonic(), reply))
         while streams and streams[0][0] <= time.monotonic():
             _, reply = streams.popleft()
-            wire.publish_nowait(publish_frame(reply, orjson.dumps({"data": "word ", "done": False})))
+            wire.publish_nowait(
+                publish_frame(reply, orjson.dumps({"data": "word ", "done": False}))
+            )
             chunks += 1
             streams.append((time.monotonic() + TRICKLE_S, reply))
     return {"answered": answered, "chunks": chunks, "streams": len(streams)}

@@ -1,7 +1,9 @@
-"""One row's stage: `router serve --embedded` of a tree, which starts its own nats-server as it would anywhere.
+"""One row's stage: `router serve --embedded` of a tree, which starts its own nats-server as it
+would anywhere.
 
-Settings are the defaults, but for where things are: any free port for pages and server, a store of its own, and the policies and
-extensions of this file. Both tenants are decided by the same shared policy unless a row says otherwise.
+Settings are the defaults, but for where things are: any free port for pages and server, a store of
+its own, and the policies and extensions of this file. Both tenants are decided by the same shared
+policy unless a row says otherwise.
 """
 
 from __future__ import annotations
@@ -32,7 +34,10 @@ Document = dict[str, Any]
 
 DEFAULT: Document = {
     "version": "1.0",
-    "providers": [{"name": name, "weight": 40, "expected_latency_ms": 500, "expected_cost": 0.01} for name in PROVIDERS],
+    "providers": [
+        {"name": name, "weight": 40, "expected_latency_ms": 500, "expected_cost": 0.01}
+        for name in PROVIDERS
+    ],
     "circuit_breaker": {},
 }
 EXTENSIONS: dict[str, Document] = {
@@ -73,7 +78,11 @@ class Stage:
     def resident_mib(self) -> float:
         """Of the router; 0 when it is gone."""
         try:
-            return int(Path(f"/proc/{self.router_pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+            return (
+                int(Path(f"/proc/{self.router_pid}/statm").read_text().split()[1])
+                * os.sysconf("SC_PAGE_SIZE")
+                / MIB
+            )
         except OSError:
             return 0.0
 
@@ -107,7 +116,16 @@ async def _spawned(tree: Tree, home: Path) -> Process:
         _write(home / "policies" / f"{name}.json", document)
     for name, document in EXTENSIONS.items():
         _write(home / "extensions" / f"{name}.json", {"id": name, **document})
-    places = ("--store", str(home / "store"), "--policies", str(home / "policies"), "--nats-port", "0", "--http-port", "0")
+    places = (
+        "--store",
+        str(home / "store"),
+        "--policies",
+        str(home / "policies"),
+        "--nats-port",
+        "0",
+        "--http-port",
+        "0",
+    )
     with (home / "router.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", *tree.program, *places),
@@ -127,7 +145,9 @@ async def _ready(process: Process, home: Path) -> Document:
     except TimeoutError:
         line = b""
     if not line:
-        raise Broken(f"the router is not ready: {(home / 'router.log').read_text(errors='replace')[-2000:]}")
+        raise Broken(
+            f"the router is not ready: {(home / 'router.log').read_text(errors='replace')[-2000:]}"
+        )
     ready: Document = json.loads(line)
     return ready
 

@@ -33,7 +33,9 @@ def test_an_unanswered_request_took_as_long_as_its_patience_and_is_lost() -> Non
 
 
 def test_an_error_is_an_answer_and_lost_all_the_same() -> None:
-    found = summarize([decided(0.0), Record(0.1, 3.0, "overloaded"), Record(0.2, 3.0, "overloaded")], 0.0, 1.0)
+    found = summarize(
+        [decided(0.0), Record(0.1, 3.0, "overloaded"), Record(0.2, 3.0, "overloaded")], 0.0, 1.0
+    )
     assert (found.unanswered, found.refused, found.lost) == (0, {"overloaded": 2}, 2)
 
 
@@ -49,7 +51,11 @@ def test_normal_again_is_the_first_second_after_the_last_bad_one() -> None:
 
 
 def test_a_second_without_a_request_or_with_a_lost_one_is_not_normal() -> None:
-    assert seconds_after([decided(10.5), Record(11.5, None, LOST)], 10.0, 13.0, 20.0) == [True, False, False]
+    assert seconds_after([decided(10.5), Record(11.5, None, LOST)], 10.0, 13.0, 20.0) == [
+        True,
+        False,
+        False,
+    ]
     assert normal_again_s([True, False]) is None
     assert normal_again_s([]) is None
 

@@ -1,4 +1,6 @@
-"""The neighbour matrix, shortly: one neighbour that asks for little; every part starts, is heard, and ends."""
+"""The neighbour matrix, shortly: one neighbour that asks for little; every part starts, is heard,
+and ends.
+"""
 
 from pathlib import Path
 
@@ -12,13 +14,18 @@ from tests.neighbours.result import RowResult, Timing
 from tests.neighbours.rows import BY_NAME
 
 SHORT = Timing(seconds=1.0, after_s=1.0, warm_s=0.2)
-FEW = 20.0  # requests a second that pass for the capacity: nothing here may depend on how fast this machine is
+# requests a second that pass for the capacity: nothing here may depend on how fast this machine is
+FEW = 20.0
 
 
 @pytest.mark.timeout(180)  # a router, a server and three processes start, on a machine that is busy
-async def test_a_quiet_tenant_beside_a_small_flood_is_answered_and_the_table_written(tmp_path: Path) -> None:
+async def test_a_quiet_tenant_beside_a_small_flood_is_answered_and_the_table_written(
+    tmp_path: Path,
+) -> None:
     """Issue 17: the neighbour matrix."""
-    found = await run(Options(rows=(BY_NAME["flood with a pipeline"],), timing=SHORT, capacity=FEW, has_bare=True))
+    found = await run(
+        Options(rows=(BY_NAME["flood with a pipeline"],), timing=SHORT, capacity=FEW, has_bare=True)
+    )
     (row,), (bare,) = (one.found for one in found.trees)
     # How many are asked and how many lost, a busy machine decides: each request has five seconds.
     assert min(_count_decided(bare), _count_decided(row)) > 0

@@ -14,7 +14,12 @@ def a_feeling(p99_ms: float = 2.0, lost: int = 0) -> Experience:
 
 
 def a_row(
-    name: str = "flood", *, beside: Experience | None = None, again: float | None = 1.0, commit: str = "new", **did: object
+    name: str = "flood",
+    *,
+    beside: Experience | None = None,
+    again: float | None = 1.0,
+    commit: str = "new",
+    **did: object,
 ) -> RowResult:
     return RowResult(
         row=name,
@@ -30,24 +35,42 @@ def a_row(
         router_cpu=0.5,
         server_cpu=0.4,
         is_running=True,
-        neighbour={"sent": 100, "is_answered": True, "answers": {"decided": 10, "overloaded": 80}, **did},
+        neighbour={
+            "sent": 100,
+            "is_answered": True,
+            "answers": {"decided": 10, "overloaded": 80},
+            **did,
+        },
     )
 
 
 def a_run(*found: RowResult, control: tuple[RowResult, ...] = ()) -> Results:
     trees = [TreeResults("new", 20_000.0, list(found))]
-    return Results({"date": "today"}, 15.0, trees + ([TreeResults("old", 19_000.0, list(control))] if control else []))
+    return Results(
+        {"date": "today"},
+        15.0,
+        trees + ([TreeResults("old", 19_000.0, list(control))] if control else []),
+    )
 
 
 def test_the_control_stands_beneath_each_row() -> None:
-    told = render_page(a_run(a_row(), control=(a_row(beside=a_feeling(5000.0, 300), again=None, commit="old"),)))
-    row, control = (line for line in told.splitlines() if line.startswith(("| flood | 1.0", "| · old | 1.0")))
+    told = render_page(
+        a_run(a_row(), control=(a_row(beside=a_feeling(5000.0, 300), again=None, commit="old"),))
+    )
+    row, control = (
+        line for line in told.splitlines() if line.startswith(("| flood | 1.0", "| · old | 1.0"))
+    )
     assert row == "| flood | 1.0 | 2.0 | 0 | 1.0 | 2.0 | 0 | 1.0 | 1 s | 72 (60) | yes |"
-    assert control == "| · old | 1.0 | 2.0 | 0 | 1.0 | > 5000 | 300 of 300 | > 2500.0 | not in 8 s | 72 (60) | **no** |"
+    assert control == (
+        "| · old | 1.0 | 2.0 | 0 | 1.0 | > 5000 | 300 of 300 | > 2500.0 | not in 8 s | 72 "
+        "(60) | **no** |"
+    )
 
 
 def test_what_a_neighbour_sent_and_heard_is_told() -> None:
-    told = render_page(a_run(a_row(first_overloaded_ms=12.4, overloaded_p50_ms=3.2, overloaded_p99_ms=20.1)))
+    told = render_page(
+        a_run(a_row(first_overloaded_ms=12.4, overloaded_p50_ms=3.2, overloaded_p99_ms=20.1))
+    )
     assert "| 100 | 80 overloaded; 10 decided; 10 none | 12, 3, 20 |" in told
 
 
@@ -69,8 +92,12 @@ def test_a_router_that_does_not_answer_again_or_has_ended_is_told_as_such() -> N
 def test_an_overload_is_bounded_told_and_over_soon() -> None:
     good = a_row("overload", overloaded_p99_ms=12.0, first_overloaded_ms=9.0, overloaded_p50_ms=3.0)
     assert list(overload_checks(good).values()) == [True, True, True]
-    assert "- of the flood: 10.0 % decided, 80.0 % overloaded, 10.0 % unanswered" in render_page(a_run(good))
-    grown = replace(good, samples=[Sample(1.0, 70.0), Sample(14.0, 90.0)], normal_again_s=None, neighbour={})
+    assert "- of the flood: 10.0 % decided, 80.0 % overloaded, 10.0 % unanswered" in render_page(
+        a_run(good)
+    )
+    grown = replace(
+        good, samples=[Sample(1.0, 70.0), Sample(14.0, 90.0)], normal_again_s=None, neighbour={}
+    )
     assert list(overload_checks(grown).values()) == [False, False, False]
 
 
@@ -78,4 +105,9 @@ def test_the_status_is_that_of_the_promises_of_our_own_code() -> None:
     bad = a_row(beside=a_feeling(5000.0, 300))
     assert status_of(a_run(a_row(), control=(bad,))) == 0
     assert status_of(a_run(bad)) == 1
-    assert status_of(Results({}, 15.0, [TreeResults("new", 1.0, [], {"flood": "the router is not ready"})])) == 2
+    assert (
+        status_of(
+            Results({}, 15.0, [TreeResults("new", 1.0, [], {"flood": "the router is not ready"})])
+        )
+        == 2
+    )

@@ -1,4 +1,6 @@
-"""The code whose router is measured: ours, or that of another commit in a worktree of its own, gone in the end."""
+"""The code whose router is measured: ours, or that of another commit in a worktree of its own, gone
+in the end.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ ROUTER = ("router", "serve", "--embedded")
 
 
 class Tree(Struct, frozen=True):
-    """`commit`: short, with a star when files differ from it. `program`: the module that is run from here, and its arguments."""
+    """`commit`: short, with a star when files differ from it. `program`: the module that is run
+    from here, and its arguments.
+    """
 
     path: str
     commit: str
@@ -36,13 +40,17 @@ def find_own_tree() -> Tree:
 
 
 def find_bare_program() -> Tree:
-    """A bare program in the router's place: the same rows beside it show what the machine alone makes the quiet tenant wait."""
+    """A bare program in the router's place: the same rows beside it show what the machine alone
+    makes the quiet tenant wait.
+    """
     return Tree(str(ROOT), "a bare program", ("tests.neighbours.bare",))
 
 
 @contextlib.contextmanager
 def check_out(revision: str) -> Iterator[Tree]:
-    """A worktree of this commit. Broken when there is no such commit, or its package would not be the one that runs."""
+    """A worktree of this commit. Broken when there is no such commit, or its package would not be
+    the one that runs.
+    """
     with tempfile.TemporaryDirectory(prefix="router-neighbours-") as home:
         place = str(Path(home) / "tree")
         _git("worktree", "add", "--detach", place, revision)
@@ -56,7 +64,9 @@ def check_out(revision: str) -> Iterator[Tree]:
 
 def _check(tree: Tree) -> None:
     asked = [sys.executable, "-c", "import router; print(router.__file__)"]
-    found = subprocess.run(asked, cwd=tree.path, env=tree.environ, capture_output=True, text=True, check=True).stdout.strip()
+    found = subprocess.run(
+        asked, cwd=tree.path, env=tree.environ, capture_output=True, text=True, check=True
+    ).stdout.strip()
     if not Path(found).is_relative_to(tree.path):
         raise Broken(f"the control would run {found}")
 

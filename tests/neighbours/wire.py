@@ -1,7 +1,8 @@
-"""A NATS connection for who sends or hears very much: one socket, one loop, no task and no object for each message.
+"""A NATS connection for who sends or hears very much: one socket, one loop, no task and no object
+for each message.
 
-It knows PUB, HPUB, SUB, MSG, HMSG and PING, and nothing of JetStream. The router's own connection is not used here: this
-code must stay the same while the code that is measured changes.
+It knows PUB, HPUB, SUB, MSG, HMSG and PING, and nothing of JetStream. The router's own connection
+is not used here: this code must stay the same while the code that is measured changes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,14 @@ from urllib.parse import urlsplit
 
 CHUNK = 1 << 20
 REOPEN_S = 0.2
-HELLO = {"verbose": False, "pedantic": False, "headers": True, "no_responders": False, "lang": "python", "version": "0"}
+HELLO = {
+    "verbose": False,
+    "pedantic": False,
+    "headers": True,
+    "no_responders": False,
+    "lang": "python",
+    "version": "0",
+}
 
 Incoming = tuple[str, str, bytes]  # subject, reply, body without its headers
 
@@ -24,11 +32,20 @@ def publish_frame(subject: str, body: bytes, *, reply: str = "", headers: str = 
     if not headers:
         return b"PUB %b %b %d\r\n%b\r\n" % (subject.encode(), reply.encode(), len(body), body)
     head = f"NATS/1.0\r\n{headers}\r\n".encode()
-    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (subject.encode(), reply.encode(), len(head), len(head) + len(body), head, body)
+    return b"HPUB %b %b %d %d\r\n%b%b\r\n" % (
+        subject.encode(),
+        reply.encode(),
+        len(head),
+        len(head) + len(body),
+        head,
+        body,
+    )
 
 
 class Wire:
-    """Post frames, pump, read what was heard. A lost connection is opened again; what was posted meanwhile is gone."""
+    """Post frames, pump, read what was heard. A lost connection is opened again; what was posted
+    meanwhile is gone.
+    """
 
     def __init__(self, url: str) -> None:
         address = urlsplit(url)
@@ -63,7 +80,9 @@ class Wire:
         if self._socket is None and not self._reopened(wait_s):
             return []
         assert self._socket is not None
-        can_read, can_write, _ = select.select([self._socket], [self._socket] if self._out else [], [], max(0.0, wait_s))
+        can_read, can_write, _ = select.select(
+            [self._socket], [self._socket] if self._out else [], [], max(0.0, wait_s)
+        )
         try:
             if can_write:
                 with memoryview(self._out)[:CHUNK] as some:
@@ -75,7 +94,9 @@ class Wire:
             return []
 
     def flush(self, within_s: float) -> None:
-        """Until all is written, or so long. What is heard meanwhile is dropped: for the time before anything is asked."""
+        """Until all is written, or so long. What is heard meanwhile is dropped: for the time before
+        anything is asked.
+        """
         deadline = time.monotonic() + within_s
         while self._out and time.monotonic() < deadline:
             self.pump(0.01)
@@ -135,7 +156,9 @@ class Wire:
     def _open(self) -> None:
         opened = socket.create_connection(self._address, timeout=5)
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        opened.sendall(f"CONNECT {json.dumps(HELLO)}\r\nPING\r\n".encode() + b"".join(self._subscriptions))
+        opened.sendall(
+            f"CONNECT {json.dumps(HELLO)}\r\nPING\r\n".encode() + b"".join(self._subscriptions)
+        )
         said = b""
         while b"PONG\r\n" not in said:
             if not (more := opened.recv(CHUNK)):

@@ -40,5 +40,7 @@ def test_a_thousand_causes_of_one_component_silence_no_other() -> None:
     for number in range(1100):
         told.alerts.raise_alert(an_alert(f"worker_silent:acme:{number}"))
     assert len(told.causes) == 1001, "the others share one line"
-    told.alerts.raise_alert(replace(an_alert("breaker_opened:provider:acme/openai"), component="router.breakers"))
+    told.alerts.raise_alert(
+        replace(an_alert("breaker_opened:provider:acme/openai"), component="router.breakers")
+    )
     assert told.causes[-1] == "breaker_opened:provider:acme/openai"

@@ -23,5 +23,7 @@ ROLES = InboxPrefixes(("_INBOX.", "_INBOX_gateway.", "_R_."))
         (None, None),
     ],
 )
-def test_it_is_the_configured_one_and_the_name_of_a_role(inbox: str | None, prefix: str | None) -> None:
+def test_it_is_the_configured_one_and_the_name_of_a_role(
+    inbox: str | None, prefix: str | None
+) -> None:
     assert ROLES.find(inbox) == prefix

@@ -22,7 +22,9 @@ class Listeners:
         self.instances = {name: self._make(name) for name in names}
 
     def _make(self, name: str) -> RefusedRequests:
-        return RefusedRequests(name, lambda broken: self.counted.append((name, broken)), self._lose, self.clock)
+        return RefusedRequests(
+            name, lambda broken: self.counted.append((name, broken)), self._lose, self.clock
+        )
 
     def _lose(self, count: int) -> None:
         self.lost += count
@@ -75,7 +77,9 @@ def test_the_same_request_twice_to_one_inbox_counts_twice() -> None:
 def test_what_other_instances_tell_takes_bounded_memory() -> None:
     listeners = Listeners("b")
     for first, second in pairwise(range(0, 30_000, 1_000)):
-        listeners.instances["b"].on_told("\n".join(("a", *(f"{number:016x}" for number in range(first, second)))).encode())
+        listeners.instances["b"].on_told(
+            "\n".join(("a", *(f"{number:016x}" for number in range(first, second)))).encode()
+        )
     assert len(listeners.instances["b"]._told_by_others) <= 10_000
     listeners.settle()
     assert len(listeners.instances["b"]._told_by_others) == 0
@@ -90,7 +94,9 @@ def test_more_refused_requests_than_are_kept_are_lost_and_counted() -> None:
     assert listeners.lost == 3
 
 
-def test_the_same_request_many_times_costs_as_much_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_request_many_times_costs_as_much_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Each was compared with all that were pending: a burst kept the event loop busy for seconds."""
     made: list[int] = []
 

@@ -28,16 +28,28 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> ManualClock:
 
 
 @pytest.fixture
-async def monitors(nats_url: str, prefix: str, clock: ManualClock) -> AsyncIterator[list[TopologyMonitor]]:
+async def monitors(
+    nats_url: str, prefix: str, clock: ManualClock
+) -> AsyncIterator[list[TopologyMonitor]]:
     settings = settings_for(nats_url, prefix)
     declared = declare_topology(settings)
     async with AsyncExitStack() as stack:
         found = []
         for number in range(MONITORS):
             connection = await stack.enter_async_context(connected(nats_url))
-            alerts, consumers = Alerts(f"n{number}", 1.0), SimpleNamespace(find_label=lambda spec: spec.durable, find_newest_ns=lambda _: 0)
+            alerts, consumers = (
+                Alerts(f"n{number}", 1.0),
+                SimpleNamespace(find_label=lambda spec: spec.durable, find_newest_ns=lambda _: 0),
+            )
             found.append(
-                monitor := TopologyMonitor(CountingJetStream(connection), declared, Metrics((), 10), alerts, consumers, mode="check")
+                monitor := TopologyMonitor(
+                    CountingJetStream(connection),
+                    declared,
+                    Metrics((), 10),
+                    alerts,
+                    consumers,
+                    mode="check",
+                )
             )
             monitor.infos = SharedInfo(monitor.jetstream, clock)
             await stack.enter_async_context(monitor.infos.listen())
@@ -45,7 +57,9 @@ async def monitors(nats_url: str, prefix: str, clock: ManualClock) -> AsyncItera
         yield found
 
 
-async def test_a_round_of_three_routers_is_a_round_of_one(monitors: list[TopologyMonitor], clock: ManualClock) -> None:
+async def test_a_round_of_three_routers_is_a_round_of_one(
+    monitors: list[TopologyMonitor], clock: ManualClock
+) -> None:
     for monitor in monitors:  # each one's first answer of all is its own, for it tells the domain
         await monitor.infos.stream(monitor._declared.streams[0].name)
     first, *others = monitors
@@ -57,7 +71,9 @@ async def test_a_round_of_three_routers_is_a_round_of_one(monitors: list[Topolog
     before = _asked(monitors)
     first.infos._answers.clear()
     await first.measure()
-    await until(lambda: all(_has_all(other, keys) for other in others), what="the answers at the others")
+    await until(
+        lambda: all(_has_all(other, keys) for other in others), what="the answers at the others"
+    )
     one_round = _asked(monitors) - before
     clock.now += 2 * ROUND_S
     for monitor in others:
@@ -69,7 +85,8 @@ async def test_a_round_of_three_routers_is_a_round_of_one(monitors: list[Topolog
 async def _hear_everything(monitors: list[TopologyMonitor]) -> None:
     """Return when no answer is unpublished or under way."""
     await until(lambda: not any(monitor.infos._unpublished for monitor in monitors))
-    for monitor in [*monitors, *monitors]:  # the server has what was published, then each monitor has what the server had
+    # the server has what was published, then each monitor has what the server had
+    for monitor in [*monitors, *monitors]:
         await monitor.jetstream.connection.flush()
 
 

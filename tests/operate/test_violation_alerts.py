@@ -1,4 +1,6 @@
-"""Ten messages that break the contract on one subject within a minute are one alert of all instances together."""
+"""Ten messages that break the contract on one subject within a minute are one alert of all
+instances together.
+"""
 
 from typing import Any
 
@@ -8,8 +10,16 @@ from tests.support.app import RecordedAlerts
 
 
 def an_event(**fields: Any) -> ViolationEvent:
-    known = {"subscription": "decide", "subject": "work", "header": "trace_id", "rule": "empty", "expected": "not empty"}
-    return ViolationEvent(**{**known, "timestamp": 1, "router_node_id": "n", "tenant_id": "beta", **fields})
+    known = {
+        "subscription": "decide",
+        "subject": "work",
+        "header": "trace_id",
+        "rule": "empty",
+        "expected": "not empty",
+    }
+    return ViolationEvent(
+        **{**known, "timestamp": 1, "router_node_id": "n", "tenant_id": "beta", **fields}
+    )
 
 
 class Instances:
@@ -29,16 +39,21 @@ class Instances:
         return [alert for told in self.told for alert in told.heard]
 
 
-def test_ten_messages_on_three_instances_are_one_alert_that_names_the_worst_tenant_and_the_command() -> None:
+def test_ten_messages_on_three_instances_are_one_alert_that_names_the_worst_tenant_and_the_command() -> (
+    None
+):
     instances = Instances()
     for number in range(MESSAGES_LIMIT):
         instances.publish(by=number % 3, tenant_id="acme" if number < 2 else "beta")
     (alert,) = instances.heard
     assert alert["metadata"]["cause"] == "contract_violations:work"
-    assert {name: alert["metadata"][name] for name in ("tenant_id", "header", "rule", "messages")} == {
-        **{"tenant_id": "beta", "header": "trace_id", "rule": "empty", "messages": 10}
-    }
-    assert alert["metadata"]["command"] == "router contract violations --since 1h --subject work --by tenant,rule"
+    assert {
+        name: alert["metadata"][name] for name in ("tenant_id", "header", "rule", "messages")
+    } == {**{"tenant_id": "beta", "header": "trace_id", "rule": "empty", "messages": 10}}
+    assert (
+        alert["metadata"]["command"]
+        == "router contract violations --since 1h --subject work --by tenant,rule"
+    )
 
 
 def test_while_it_goes_on_there_is_one_alert_a_minute_of_all_instances_together() -> None:

@@ -1,4 +1,6 @@
-"""Events of violations: so many a minute, with the number left out, in bounded memory, and never in the way of a message."""
+"""Events of violations: so many a minute, with the number left out, in bounded memory, and never in
+the way of a message.
+"""
 
 import asyncio
 import json
@@ -31,7 +33,9 @@ class Stored(Struct):
 
 
 class FakeStream:
-    """Stores what is published, once for each message id, as a stream does; `fails` are raised first."""
+    """Stores what is published, once for each message id, as a stream does; `fails` are raised
+    first.
+    """
 
     def __init__(self, *fails: Exception) -> None:
         self.fails = list(fails)
@@ -60,13 +64,35 @@ def the_events(per_minute: int = 3) -> ViolationEvents:
 
 async def test_an_event_says_who_broke_what_and_no_value() -> None:
     events, stream = the_events(), FakeStream()
-    events.add(a_broken_contract(stream="S", sequence=7, stored_ns=5, trace_id="t-1", inbox_prefix="_INBOX_gateway.one"))
+    events.add(
+        a_broken_contract(
+            stream="S", sequence=7, stored_ns=5, trace_id="t-1", inbox_prefix="_INBOX_gateway.one"
+        )
+    )
     (event,) = await store(events, stream)
     assert event.pop("timestamp") > 1_700_000_000_000
     assert event == {
-        **{"version": "1", "subscription": "decide", "subject": "work", "header": "trace_id", "rule": "empty", "expected": "not empty"},
-        **{"tenant_id": "beta", "message_id": "m-1", "trace_id": "t-1", "stream": "S", "sequence": 7},
-        **{"inbox_prefix": "_INBOX_gateway.one", "router_node_id": "node-1", "count": 1, "messages": 1},
+        **{
+            "version": "1",
+            "subscription": "decide",
+            "subject": "work",
+            "header": "trace_id",
+            "rule": "empty",
+            "expected": "not empty",
+        },
+        **{
+            "tenant_id": "beta",
+            "message_id": "m-1",
+            "trace_id": "t-1",
+            "stream": "S",
+            "sequence": 7,
+        },
+        **{
+            "inbox_prefix": "_INBOX_gateway.one",
+            "router_node_id": "node-1",
+            "count": 1,
+            "messages": 1,
+        },
     }
     assert stream.stored[0].subject == "beamline.router.v1.contract.violation.decide"
     assert stream.stored[0].headers["Nats-Msg-Id"] == "violation:S:7:5:trace_id:empty"
@@ -75,8 +101,15 @@ async def test_an_event_says_who_broke_what_and_no_value() -> None:
 async def test_above_the_limit_of_a_minute_one_event_stands_for_the_rest() -> None:
     events = the_events(per_minute=3)
     for tenant in ("acme", "beta", "beta", "beta", "beta", "beta", "beta"):
-        events.add(a_broken_contract(tenant_id=tenant, violations=(("trace_id", "empty"), ("cp_phase", "unknown"))))
-    found = [(event["tenant_id"], event["header"], event["count"], event["messages"]) for event in await store(events)]
+        events.add(
+            a_broken_contract(
+                tenant_id=tenant, violations=(("trace_id", "empty"), ("cp_phase", "unknown"))
+            )
+        )
+    found = [
+        (event["tenant_id"], event["header"], event["count"], event["messages"])
+        for event in await store(events)
+    ]
     assert found.count(("beta", "trace_id", 1, 1)) == 3
     assert found.count(("beta", "cp_phase", 1, 0)) == 3
     assert ("beta", "trace_id", 3, 3) in found
@@ -101,10 +134,15 @@ async def test_many_tenants_whose_minute_ends_at_once_lose_nothing() -> None:
     for number in range(3 * MAX_WINDOWS):
         events.add(a_broken_contract(tenant_id=f"t{number % MAX_WINDOWS}"))
     found = await store(events)
-    assert (sum(event["count"] for event in found), metrics.violation_events_lost.value) == (3 * MAX_WINDOWS, 0)
+    assert (sum(event["count"] for event in found), metrics.violation_events_lost.value) == (
+        3 * MAX_WINDOWS,
+        0,
+    )
 
 
-async def test_a_minute_does_not_end_while_the_broker_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_minute_does_not_end_while_the_broker_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(violation_events, "RETRY_S", 0.0)
     clock, stream = ManualClock(), FakeStream(*[BrokerUnavailable("no answer")] * 5)
     events = ViolationEvents(Metrics(), "node-1", 1, clock)
@@ -122,7 +160,10 @@ async def test_an_event_that_the_broker_refuses_is_lost_and_one_that_it_does_not
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(violation_events, "RETRY_S", 0.0)
-    metrics, stream = Metrics(), FakeStream(BrokerRefused(10077, "full"), BrokerUnavailable("no answer"))
+    metrics, stream = (
+        Metrics(),
+        FakeStream(BrokerRefused(10077, "full"), BrokerUnavailable("no answer")),
+    )
     events = ViolationEvents(metrics, "node-1", 10)
     for message_id in ("m-1", "m-2", "m-3"):
         events.add(a_broken_contract(message_id=message_id))

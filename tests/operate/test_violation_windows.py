@@ -16,7 +16,9 @@ def add(windows: ViolationWindows, tenant_id: str | None, **fields: object) -> i
 
 
 def left(windows: ViolationWindows) -> list[tuple[str | None, int, bool]]:
-    return [(window.last.tenant_id, window.count, window.is_shared) for window in windows.end_minute()]
+    return [
+        (window.last.tenant_id, window.count, window.is_shared) for window in windows.end_minute()
+    ]
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""Violations of the header contract are counted once for each stored message, whatever is retried or redelivered."""
+"""Violations of the header contract are counted once for each stored message, whatever is retried
+or redelivered.
+"""
 
 from msgspec.structs import replace
 
@@ -14,8 +16,16 @@ BROKEN = (("trace_id", "empty"),)
 
 def a_broken_contract(**fields: object) -> BrokenContract:
     """Tenant beta's."""
-    known: dict[str, object] = {"tenant_id": "beta", "trace_id": None, "message_id": "m-1", "inbox_prefix": None, **fields}
-    return BrokenContract(**{"subscription": "decide", "subject": "work", "violations": BROKEN, **known})  # type: ignore[arg-type]
+    known: dict[str, object] = {
+        "tenant_id": "beta",
+        "trace_id": None,
+        "message_id": "m-1",
+        "inbox_prefix": None,
+        **fields,
+    }
+    return BrokenContract(
+        **{"subscription": "decide", "subject": "work", "violations": BROKEN, **known}
+    )  # type: ignore[arg-type]
 
 
 class Counting:
@@ -44,8 +54,15 @@ def test_each_is_counted_under_its_rule_and_a_listed_tenant_under_its_name() -> 
     several = (("trace_id", "empty"), ("Nats-Msg-Id", "missing"))
     for tenant in ("acme", "beta", None):
         counting.violations.note(a_broken_contract(tenant_id=tenant, violations=several))
-    counts = {labels: count for labels, count in counting.metrics.violations.items() if labels[1] == "trace_id"}
-    assert counts == {("work", "trace_id", "empty", "acme"): 1, ("work", "trace_id", "empty", "other"): 2}
+    counts = {
+        labels: count
+        for labels, count in counting.metrics.violations.items()
+        if labels[1] == "trace_id"
+    }
+    assert counts == {
+        ("work", "trace_id", "empty", "acme"): 1,
+        ("work", "trace_id", "empty", "other"): 2,
+    }
     assert counting.metrics.violating_messages == {("work", "acme"): 1, ("work", "other"): 2}
 
 
@@ -53,11 +70,15 @@ def test_of_many_attempts_the_first_is_counted() -> None:
     counting = Counting()
     counting.attempt(a_delivery(), attempts=1, revision=7)
     for attempts in (2, 3):
-        counting.attempt(replace(a_delivery(deliveries=attempts, attempts=attempts), is_recorded=True))
+        counting.attempt(
+            replace(a_delivery(deliveries=attempts, attempts=attempts), is_recorded=True)
+        )
     assert (counting.count, len(counting.violations.unsettled)) == (1, 0)
 
 
-def test_a_first_delivery_is_counted_when_it_is_settled_and_not_if_another_router_was_first() -> None:
+def test_a_first_delivery_is_counted_when_it_is_settled_and_not_if_another_router_was_first() -> (
+    None
+):
     counting = Counting()
     counting.read(a_delivery(1))
     assert counting.count == 0
@@ -81,7 +102,9 @@ def test_a_handler_that_is_called_again_while_the_broker_is_unavailable_counts_o
         assert (counting.count, len(counting.violations.unsettled)) == (1, 0)
 
 
-def test_a_live_copy_is_counted_with_its_stored_copy_whether_that_is_read_or_only_acknowledged() -> None:
+def test_a_live_copy_is_counted_with_its_stored_copy_whether_that_is_read_or_only_acknowledged() -> (
+    None
+):
     counting = Counting()
     for sequence, is_read in ((1, True), (2, False)):
         stored = a_delivery(sequence, data=b"%d" % sequence)
@@ -92,7 +115,9 @@ def test_a_live_copy_is_counted_with_its_stored_copy_whether_that_is_read_or_onl
     assert (counting.count, len(counting.violations.unsettled)) == (2, 0)
 
 
-def test_a_live_copy_whose_stored_copy_another_instance_settles_is_counted_here_after_a_while() -> None:
+def test_a_live_copy_whose_stored_copy_another_instance_settles_is_counted_here_after_a_while() -> (
+    None
+):
     counting = Counting()
     counting.read(replace(a_delivery(), sequence=0))
     counting.read(a_delivery(2))

@@ -7,7 +7,9 @@ from router.policies.model.averages import MAX_COST, MAX_LATENCY_MS
 from router.policies.model.plan import DEFAULT_COST
 
 
-def observe(averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object) -> None:
+def observe(
+    averages: Averages, tenant: str = "acme", provider: str = "openai", **given: object
+) -> None:
     figures = {"latency_ms": 100, "cost": 0.01, "status": "success", "error_code": None, **given}
     averages.observe(tenant, provider, **figures)  # type: ignore[arg-type]
 

@@ -1,4 +1,6 @@
-"""The largest legal policy, and the longest that a request may put before its conditions: each has a bound, and costs in proportion."""
+"""The largest legal policy, and the longest that a request may put before its conditions: each has
+a bound, and costs in proportion.
+"""
 
 import time
 from collections.abc import Callable
@@ -20,7 +22,14 @@ from router.policies.model.conditions import (
 )
 from router.policies.model.fields import Problems
 from router.policies.model.parse import MAX_POLICY_BYTES
-from router.policies.model.sections import LARGEST_CONFIG, MOST_CONDITIONS, MOST_FALLBACKS, MOST_PAUSES, MOST_PROVIDERS, MOST_USES
+from router.policies.model.sections import (
+    LARGEST_CONFIG,
+    MOST_CONDITIONS,
+    MOST_FALLBACKS,
+    MOST_PAUSES,
+    MOST_PROVIDERS,
+    MOST_USES,
+)
 from tests.support.policy import a_policy, a_provider, a_request
 
 TRIES = 5
@@ -41,22 +50,45 @@ def an_object(entries: int) -> dict[str, Any]:
 
 
 BOUNDS: dict[str, tuple[int, Callable[[int], Any]]] = {
-    "providers": (MOST_PROVIDERS, lambda n: load(providers=[{"name": f"p{i}", "weight": 1} for i in range(n)])),
+    "providers": (
+        MOST_PROVIDERS,
+        lambda n: load(providers=[{"name": f"p{i}", "weight": 1} for i in range(n)]),
+    ),
     "names of providers": (MOST_PROVIDERS, lambda n: load(providers=[f"p{i}" for i in range(n)])),
-    "weights": (MOST_PROVIDERS, lambda n: load(providers=None, weights={f"p{i}": 1 for i in range(n)})),
+    "weights": (
+        MOST_PROVIDERS,
+        lambda n: load(providers=None, weights={f"p{i}": 1 for i in range(n)}),
+    ),
     "fallbacks": (MOST_FALLBACKS, lambda n: load(fallbacks=[a_rule() for _ in range(n)])),
     "pre": (MOST_USES, lambda n: load(pre=[{"id": f"e{i}"} for i in range(n)])),
-    "nested extensions": (MOST_USES, lambda n: load(extensions={"post": [{"id": f"e{i}"} for i in range(n)]})),
+    "nested extensions": (
+        MOST_USES,
+        lambda n: load(extensions={"post": [{"id": f"e{i}"} for i in range(n)]}),
+    ),
     "entries of a condition": (MOST_ENTRIES, lambda n: load(fallbacks=[a_rule(when=an_object(n))])),
     "all conditions": (
         MOST_CONDITIONS,
-        lambda n: load(fallbacks=[a_rule(when=an_object(16))] * (n // 16) + [a_rule(when=an_object(n % 16))]),
+        lambda n: load(
+            fallbacks=[a_rule(when=an_object(16))] * (n // 16) + [a_rule(when=an_object(n % 16))]
+        ),
     ),
-    "values to be equal to": (MOST_CHOICES, lambda n: load(fallbacks=[a_rule(when={"a.b": list(range(n))})])),
-    "members of a constant": (MOST_MEMBERS, lambda n: load(fallbacks=[a_rule(when={"in": [{"var": "a"}, list(range(n))]})])),
-    "steps of a path": (MOST_STEPS, lambda n: load(fallbacks=[a_rule(when={".".join(["context", *"a" * n]): 1})])),
+    "values to be equal to": (
+        MOST_CHOICES,
+        lambda n: load(fallbacks=[a_rule(when={"a.b": list(range(n))})]),
+    ),
+    "members of a constant": (
+        MOST_MEMBERS,
+        lambda n: load(fallbacks=[a_rule(when={"in": [{"var": "a"}, list(range(n))]})]),
+    ),
+    "steps of a path": (
+        MOST_STEPS,
+        lambda n: load(fallbacks=[a_rule(when={".".join(["context", *"a" * n]): 1})]),
+    ),
     "pauses": (MOST_PAUSES, lambda n: load(fallbacks=[a_rule(backoff=[1] * n)])),
-    "config of an extension": (LARGEST_CONFIG - 8, lambda n: load(pre=[{"id": "e", "config": {"x": "y" * n}}])),
+    "config of an extension": (
+        LARGEST_CONFIG - 8,
+        lambda n: load(pre=[{"id": "e", "config": {"x": "y" * n}}]),
+    ),
     "bytes": (MAX_POLICY_BYTES - 59, lambda n: load(metadata={"x": "y" * n})),
 }
 
@@ -72,10 +104,12 @@ def test_each_part_of_a_policy_is_taken_up_to_its_bound_and_refused_above(name: 
 def test_too_many_are_told_before_anything_is_read() -> None:
     with pytest.raises(PolicyError) as refused:
         load(providers=["?" * 5] * (MOST_PROVIDERS + 1))
-    assert refused.value.errors == (("providers", f"has {MOST_PROVIDERS + 1} entries where {MOST_PROVIDERS} are allowed"),)
+    assert refused.value.errors == (
+        ("providers", f"has {MOST_PROVIDERS + 1} entries where {MOST_PROVIDERS} are allowed"),
+    )
 
 
-# -- what a request may bring ----------------------------------------------------------------------------------------------
+# -- what a request may bring ----------------------------------------------------------------------
 
 
 def holds(when: dict[str, Any], **context: Any) -> bool:
@@ -102,25 +136,44 @@ def test_two_parts_of_a_request_are_compared_where_they_are_simple() -> None:
 
 
 def test_a_kind_is_part_of_a_value_as_before() -> None:
-    assert [holds({"a": [1, "5xx"]}, a=value) for value in (1, 1.0, True, "1", 503, "503", "5xx", [1], None)] == [
+    assert [
+        holds({"a": [1, "5xx"]}, a=value)
+        for value in (1, 1.0, True, "1", 503, "503", "5xx", [1], None)
+    ] == [
         *(True, True, False, False),
         *(True, True, True, False, False),
     ]
     within = {"in": [{"var": "context.a"}, [1, "5xx", [2]]]}
-    assert [holds(within, a=value) for value in (1, True, "1", 503, "503", [2], [3])] == [True, False, False, True, True, True, False]
+    assert [holds(within, a=value) for value in (1, True, "1", 503, "503", [2], [3])] == [
+        True,
+        False,
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
-# -- proportion --------------------------------------------------------------------------------------------------------------
+# -- proportion ------------------------------------------------------------------------------------
 
 SHAPES: dict[str, Callable[[int], bytes]] = {
     "providers that bear one name": lambda n: _providers([{"name": "p", "weight": 1}] * (n // 64)),
-    "providers with names of their own": lambda n: _providers([{"name": f"p{i}", "weight": 1} for i in range(n // 64)]),
-    "providers that are wrong": lambda n: _providers([{f"k{j}": j for j in range(8)} for _ in range(n // 64)]),
+    "providers with names of their own": lambda n: _providers(
+        [{"name": f"p{i}", "weight": 1} for i in range(n // 64)]
+    ),
+    "providers that are wrong": lambda n: _providers(
+        [{f"k{j}": j for j in range(8)} for _ in range(n // 64)]
+    ),
     "unknown keys": lambda n: orjson.dumps({f"key number {i}": i for i in range(n // 32)}),
     "a key of slashes": lambda n: orjson.dumps({"/" * n + " @": 1}),
-    "conditions": lambda n: orjson.dumps({"fallbacks": [a_rule(when={f"a{i}.b": [1, 2]}) for i in range(n // 320)]}),
+    "conditions": lambda n: orjson.dumps(
+        {"fallbacks": [a_rule(when={f"a{i}.b": [1, 2]}) for i in range(n // 320)]}
+    ),
     "lists in metadata": lambda n: b'{"metadata":{"x":[%b]}}' % b",".join([b"[]"] * (n // 3)),
-    "deep metadata": lambda n: b'{"metadata":{"x":[%b]}}' % b",".join([b"[" * 50 + b"]" * 50] * (n // 101)),
+    "deep metadata": lambda n: (
+        b'{"metadata":{"x":[%b]}}' % b",".join([b"[" * 50 + b"]" * 50] * (n // 101))
+    ),
 }
 
 
@@ -145,12 +198,15 @@ def _cost(document: bytes) -> float:
     return time.thread_time() - began
 
 
-# -- one tenant's policies are its own cost ----------------------------------------------------------------------------------
+# -- one tenant's policies are its own cost --------------------------------------------------------
 
 
 def test_a_change_of_one_tenants_policy_leaves_the_rules_of_the_others_as_they_are() -> None:
     theirs = a_policy(a_provider("p"), tenant="theirs", circuit_breaker={"failure_threshold": 4})
-    mine, changed = (a_policy(a_provider("p"), tenant="mine", circuit_breaker={"failure_threshold": most}) for most in (3, 5))
+    mine, changed = (
+        a_policy(a_provider("p"), tenant="mine", circuit_breaker={"failure_threshold": most})
+        for most in (3, 5)
+    )
     before = ProviderRules({("mine", "default"): mine, ("theirs", "default"): theirs})
     known, old = before.find("theirs", "p"), before.find("mine", "p")
     after = ProviderRules({("mine", "default"): changed, ("theirs", "default"): theirs}, before)

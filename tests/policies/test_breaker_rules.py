@@ -7,7 +7,9 @@ from tests.support.policy import a_policy, a_provider, a_rule
 
 
 def threshold(*policies: Policy, tenant: str = "acme", provider: str = "openai") -> int | None:
-    rules = ProviderRules({(policy.tenant_id, policy.policy_id): policy for policy in policies}).find(tenant, provider)
+    rules = ProviderRules(
+        {(policy.tenant_id, policy.policy_id): policy for policy in policies}
+    ).find(tenant, provider)
     return rules.failure_threshold if rules is not None else None
 
 
@@ -18,7 +20,9 @@ def test_no_policy_with_a_breaker_no_breaker() -> None:
 
 
 def test_the_target_of_a_fallback_has_one_too() -> None:
-    policy = a_policy(a_provider("openai"), fallbacks=[a_rule("cohere", {})], circuit_breaker={"enabled": True})
+    policy = a_policy(
+        a_provider("openai"), fallbacks=[a_rule("cohere", {})], circuit_breaker={"enabled": True}
+    )
     assert threshold(policy, provider="cohere") == 5
 
 
@@ -30,12 +34,16 @@ def test_the_tenants_own_policies_go_before_the_shared_ones() -> None:
 
 
 def test_of_several_the_most_careful_speaks_for_all() -> None:
-    policies = [a_guarded_policy(policy_id=f"p{number}", failure_threshold=number) for number in (4, 2, 7)]
+    policies = [
+        a_guarded_policy(policy_id=f"p{number}", failure_threshold=number) for number in (4, 2, 7)
+    ]
     assert threshold(*policies) == 2
 
 
 def test_of_equals_the_one_that_waits_longest_speaks() -> None:
-    policies = [a_guarded_policy(policy_id=f"p{number}", timeout_ms=number) for number in (2000, 5000, 3000)]
+    policies = [
+        a_guarded_policy(policy_id=f"p{number}", timeout_ms=number) for number in (2000, 5000, 3000)
+    ]
     table = {(policy.tenant_id, policy.policy_id): policy for policy in policies}
     rules = ProviderRules(table).find("acme", "openai")
     assert rules is not None
@@ -43,7 +51,17 @@ def test_of_equals_the_one_that_waits_longest_speaks() -> None:
 
 
 def test_all_that_the_policy_says_becomes_the_rules() -> None:
-    policy = a_guarded_policy(error_rate_window_seconds=30, latency_threshold_ms=900, half_open_max_calls=7, minimum_calls=20)
+    policy = a_guarded_policy(
+        error_rate_window_seconds=30,
+        latency_threshold_ms=900,
+        half_open_max_calls=7,
+        minimum_calls=20,
+    )
     rules = ProviderRules({("acme", "default"): policy}).find("acme", "openai")
     assert rules is not None
-    assert (rules.error_rate_window_s, rules.latency_threshold_ms, rules.half_open_max_calls, rules.minimum_calls) == (30, 900, 7, 20)
+    assert (
+        rules.error_rate_window_s,
+        rules.latency_threshold_ms,
+        rules.half_open_max_calls,
+        rules.minimum_calls,
+    ) == (30, 900, 7, 20)

@@ -44,7 +44,9 @@ def test_while_all_are_closed_the_states_are_the_averages_own() -> None:
     some, known = providers()
     some.report()
     assert known.states_of("acme") is NO_STATES
-    known.averages.observe("acme", "openai", latency_ms=1, cost=1.0, status="success", error_code=None)
+    known.averages.observe(
+        "acme", "openai", latency_ms=1, cost=1.0, status="success", error_code=None
+    )
     assert known.states_of("acme") is known.averages.states_of("acme")
 
 
@@ -71,9 +73,17 @@ def test_decisions_go_to_the_other_provider_and_to_the_fallback_when_both_are_op
     )
     some, known = providers(policy)
     some.report(3)
-    assert decide(policy, states=known.states_of("acme"), now=some.clock()) == ("anthropic", "weighted", 50)
+    assert decide(policy, states=known.states_of("acme"), now=some.clock()) == (
+        "anthropic",
+        "weighted",
+        50,
+    )
     some.report(3, provider="anthropic")
-    assert decide(policy, states=known.states_of("acme"), now=some.clock()) == ("local", "circuit_breaker_fallback", 20)
+    assert decide(policy, states=known.states_of("acme"), now=some.clock()) == (
+        "local",
+        "circuit_breaker_fallback",
+        20,
+    )
 
 
 def test_half_open_lets_so_many_decisions_through_until_their_deadlines() -> None:
@@ -82,7 +92,10 @@ def test_half_open_lets_so_many_decisions_through_until_their_deadlines() -> Non
     some.report(3)
     some.clock.at = TIMEOUT_S
     for _ in range(2):
-        assert decide(policy, a_request(), states=known.states_of("acme"), now=some.clock())[0] == "openai"
+        assert (
+            decide(policy, a_request(), states=known.states_of("acme"), now=some.clock())[0]
+            == "openai"
+        )
         some.breakers.on_decision("acme", a_decision(latency_ms=2000))
     assert decide(policy, states=known.states_of("acme"), now=some.clock())[0] == "decision_failed"
     some.clock.at += 9.9
@@ -98,7 +111,11 @@ def test_a_result_frees_a_probes_place_and_successes_close() -> None:
     for _ in range(2):
         some.breakers.on_decision("acme", a_decision())
         some.succeed()
-    assert [(one.before, one.state) for one in some.transitions] == [(CLOSED, OPEN), (OPEN, HALF_OPEN), (HALF_OPEN, CLOSED)]
+    assert [(one.before, one.state) for one in some.transitions] == [
+        (CLOSED, OPEN),
+        (OPEN, HALF_OPEN),
+        (HALF_OPEN, CLOSED),
+    ]
 
 
 def test_results_that_come_while_it_is_open_were_begun_before() -> None:

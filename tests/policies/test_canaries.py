@@ -1,4 +1,6 @@
-"""Counts of canaries shared through a bucket on a real server, and canaries ended by one of several instances."""
+"""Counts of canaries shared through a bucket on a real server, and canaries ended by one of several
+instances.
+"""
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,7 +18,12 @@ from router.policies.canaries import SharedCanaries
 from router.policies.followed import FollowedPolicies
 from router.policies.model import Policy, PolicyError, PolicyTable
 from router.policies.model.canaries import CanaryVerdict
-from router.policies.model.canary_record import CanaryRecord, canary_key, canary_record_bytes, read_canary_record
+from router.policies.model.canary_record import (
+    CanaryRecord,
+    canary_key,
+    canary_record_bytes,
+    read_canary_record,
+)
 from router.policies.store import PolicyNotFound, PolicyStore
 from tests.support.app import RecordedAlerts
 from tests.support.buckets import Bucket, a_bucket
@@ -37,7 +44,9 @@ class Instance:
         self.followed = FollowedPolicies(jetstream, policies, self.table)
         store = PolicyStore(DocumentBucket(jetstream, policies))
         self.heard = RecordedAlerts()
-        self.shared = SharedCanaries(jetstream, canaries, "node", policies=self.table, store=store, alerts=self.heard.alerts)
+        self.shared = SharedCanaries(
+            jetstream, canaries, "node", policies=self.table, store=store, alerts=self.heard.alerts
+        )
         self.rounds = 0  # in which it looked at the canaries that run
         self.table.get_all, self._get_all = self._count_round, self.table.get_all  # type: ignore[method-assign]
 
@@ -55,8 +64,17 @@ class Instance:
         policy = self.table.find(*NAME)
         return policy.version if policy is not None else 0
 
-    def report(self, arm: str, count: int, *, errors: int = 0, version: int = 2, tenant: str = "acme") -> None:
-        decision = Decision("a", "weighted", 50, 1, 1, {"policy_id": "default", "policy_version": str(version), "canary": arm})
+    def report(
+        self, arm: str, count: int, *, errors: int = 0, version: int = 2, tenant: str = "acme"
+    ) -> None:
+        decision = Decision(
+            "a",
+            "weighted",
+            50,
+            1,
+            1,
+            {"policy_id": "default", "policy_version": str(version), "canary": arm},
+        )
         for number in range(count):
             known = Assignment(
                 assignment_id="a",
@@ -69,7 +87,17 @@ class Instance:
                 requested_at_ms=0,
             )
             status = "error" if number < errors else "success"
-            self.shared.on_result(known, ExecResult(assignment_id="a", request_id="r", status=status, latency_ms=10, cost=0.0, timestamp=0))
+            self.shared.on_result(
+                known,
+                ExecResult(
+                    assignment_id="a",
+                    request_id="r",
+                    status=status,
+                    latency_ms=10,
+                    cost=0.0,
+                    timestamp=0,
+                ),
+            )
 
     def count(self) -> tuple[int, int]:
         """Outcomes of control and candidate, of all instances."""
@@ -92,11 +120,18 @@ class Buckets:
             instance = Instance(JetStream(connection), self.policies.name, self.canaries.name)
             await instance.followed.load()
             await instance.shared.load()
-            runs = [instance.followed.run, instance.shared.follow, instance.shared.write, *([instance.shared.judge] if judges else [])]
+            runs = [
+                instance.followed.run,
+                instance.shared.follow,
+                instance.shared.write,
+                *([instance.shared.judge] if judges else []),
+            ]
             async with run_children(*runs):
                 yield instance
 
-    async def begin(self, *, until_ms: int = 2**52, min_results: int = 100, name: tuple[str, str] = NAME) -> int:
+    async def begin(
+        self, *, until_ms: int = 2**52, min_results: int = 100, name: tuple[str, str] = NAME
+    ) -> int:
         """The version that holds the canary."""
         plan = CanaryPlan(
             document=a_document(a_provider("b")),
@@ -108,7 +143,11 @@ class Buckets:
         return await self.store.start_canary(*name, plan, author="me")
 
     async def read_notes(self) -> Sequence[str | None]:
-        return [change.document.record.note for change in await self.store.history(*NAME) if change.document is not None]
+        return [
+            change.document.record.note
+            for change in await self.store.history(*NAME)
+            if change.document is not None
+        ]
 
 
 @pytest.fixture(autouse=True)
@@ -118,13 +157,18 @@ def judge_often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def buckets(nats_url: str, prefix: str) -> AsyncIterator[Buckets]:
-    async with a_bucket(nats_url, f"{prefix}_P") as policies, a_bucket(nats_url, f"{prefix}_C") as canaries:
+    async with (
+        a_bucket(nats_url, f"{prefix}_P") as policies,
+        a_bucket(nats_url, f"{prefix}_C") as canaries,
+    ):
         made = Buckets(nats_url, policies, canaries)
         await made.store.put(*NAME, a_policy_of("a"), replaces=0, author="me")
         yield made
 
 
-async def test_all_instances_count_together_and_one_that_starts_later_knows_what_one_that_is_gone_has_counted(buckets: Buckets) -> None:
+async def test_all_instances_count_together_and_one_that_starts_later_knows_what_one_that_is_gone_has_counted(
+    buckets: Buckets,
+) -> None:
     await buckets.begin()
     async with buckets.an_instance() as one:
         async with buckets.an_instance() as other:
@@ -137,7 +181,9 @@ async def test_all_instances_count_together_and_one_that_starts_later_knows_what
             await until(lambda: late.count() == (4, 5), within_s=10)
 
 
-async def test_results_of_another_version_or_without_an_arm_are_not_counted(buckets: Buckets) -> None:
+async def test_results_of_another_version_or_without_an_arm_are_not_counted(
+    buckets: Buckets,
+) -> None:
     await buckets.begin()
     async with buckets.an_instance() as one:
         one.report(CANDIDATE, 3, version=1)
@@ -146,7 +192,9 @@ async def test_results_of_another_version_or_without_an_arm_are_not_counted(buck
         assert one.count() == (0, 1)
 
 
-async def test_an_answer_of_a_canary_that_is_over_does_not_take_the_place_of_the_counts_of_the_next(buckets: Buckets) -> None:
+async def test_an_answer_of_a_canary_that_is_over_does_not_take_the_place_of_the_counts_of_the_next(
+    buckets: Buckets,
+) -> None:
     version = await buckets.begin()
     async with buckets.an_instance() as one:
         former = one.table.find(*NAME)
@@ -157,14 +205,17 @@ async def test_an_answer_of_a_canary_that_is_over_does_not_take_the_place_of_the
         await until(lambda: one.version == version + 2, within_s=10)
         one.report(CANDIDATE, 3, version=version + 2)
         late = Refusal("decision_failed", "late")
-        one.shared.on_decided(former.canary.candidate, "acme", late, is_pushed=False)  # its pipeline took long
+        # its pipeline took long
+        one.shared.on_decided(former.canary.candidate, "acme", late, is_pushed=False)
         assert one.count() == (0, 3)
 
 
 async def test_of_five_instances_one_ends_the_canary(buckets: Buckets) -> None:
     await buckets.begin()
     async with contextlib.AsyncExitStack() as stack:
-        every = [await stack.enter_async_context(buckets.an_instance(judges=True)) for _ in range(5)]
+        every = [
+            await stack.enter_async_context(buckets.an_instance(judges=True)) for _ in range(5)
+        ]
         for one in every:
             one.report(CONTROL, 100)
             one.report(CANDIDATE, 100, errors=60)
@@ -175,10 +226,14 @@ async def test_of_five_instances_one_ends_the_canary(buckets: Buckets) -> None:
     notes = await buckets.read_notes()
     assert len(notes) == 3
     assert str(notes[2]).startswith("canary rolled back: error_rate<=1.2x broken")
-    assert (await buckets.store.get(*NAME)).record.document["providers"] == [{"name": "a", "weight": 1}]
+    assert (await buckets.store.get(*NAME)).record.document["providers"] == [
+        {"name": "a", "weight": 1}
+    ]
 
 
-async def test_one_tenants_outcomes_do_not_end_the_canary_of_a_policy_that_all_may_use(buckets: Buckets) -> None:
+async def test_one_tenants_outcomes_do_not_end_the_canary_of_a_policy_that_all_may_use(
+    buckets: Buckets,
+) -> None:
     """A tenant with a worker of its own reports each result of the candidate as an error."""
     shared = ("_shared", "default")
     await buckets.store.delete(*NAME, replaces=1)
@@ -190,7 +245,8 @@ async def test_one_tenants_outcomes_do_not_end_the_canary_of_a_policy_that_all_m
             one.report(CANDIDATE, 40, errors=4, tenant=tenant)
         one.report(CONTROL, 2000, tenant="spiteful")
         one.report(CANDIDATE, 2000, errors=2000, tenant="spiteful")
-        await until(lambda: one.heard.causes, within_s=30)  # a round in which its copy of the bucket may be behind judges nothing
+        # a round in which its copy of the bucket may be behind judges nothing
+        await until(lambda: one.heard.causes, within_s=30)
         await one.judge_again(times=3)
         assert one.version == 2
         assert one.heard.causes == ["canary_one_sided:_shared/default"]
@@ -207,10 +263,16 @@ async def test_a_promoted_candidate_is_the_policy(buckets: Buckets) -> None:
         one.report(CANDIDATE, 100)
         await until(lambda: one.version == 3, within_s=20)
     record = (await buckets.store.get(*NAME)).record
-    assert (record.author, record.canary, record.document["providers"]) == ("canary", None, [{"name": "b", "weight": 100}])
+    assert (record.author, record.canary, record.document["providers"]) == (
+        "canary",
+        None,
+        [{"name": "b", "weight": 100}],
+    )
 
 
-async def test_nothing_is_decided_while_the_counts_of_the_others_are_unknown(buckets: Buckets) -> None:
+async def test_nothing_is_decided_while_the_counts_of_the_others_are_unknown(
+    buckets: Buckets,
+) -> None:
     await buckets.begin(until_ms=0)  # its time is over
     await buckets.canaries.unmake()
     async with buckets.an_instance(judges=True) as one:
@@ -245,15 +307,21 @@ async def test_a_canary_of_a_policy_that_is_not_there_is_refused(buckets: Bucket
 
 async def test_what_no_router_wrote_is_left_out(buckets: Buckets) -> None:
     await buckets.begin()
-    await buckets.canaries.documents.put(canary_key(*NAME, "other"), b'{"tenant_id": "acme"}', revision=None)
+    await buckets.canaries.documents.put(
+        canary_key(*NAME, "other"), b'{"tenant_id": "acme"}', revision=None
+    )
     async with buckets.an_instance() as one:
         one.report(CANDIDATE, 1)
         assert one.count() == (0, 1)
 
 
 @pytest.mark.parametrize("other", ["mirrored", "deleted", "written"])
-async def test_counts_of_an_ended_canary_go(buckets: Buckets, monkeypatch: pytest.MonkeyPatch, other: str) -> None:
-    """While this instance deletes them its mirror reads that they are gone; or another one deletes the first, or writes it again."""
+async def test_counts_of_an_ended_canary_go(
+    buckets: Buckets, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    """While this instance deletes them its mirror reads that they are gone; or another one deletes
+    the first, or writes it again.
+    """
     await buckets.begin()
     documents = buckets.canaries.documents
     for life in ("one", "two", "three"):

@@ -9,7 +9,16 @@ from router.contracts.canary import CANDIDATE, CONTROL, CanaryPlan
 from router.contracts.decision import Decision
 from router.contracts.version_record import VersionRecord, make_record
 from router.decide.model.explain import explain_decision
-from router.policies.model import Policy, evaluate, evaluate_shadow, find_arm, list_arms, parse_record, reevaluate, select_arm
+from router.policies.model import (
+    Policy,
+    evaluate,
+    evaluate_shadow,
+    find_arm,
+    list_arms,
+    parse_record,
+    reevaluate,
+    select_arm,
+)
 from tests.support.policy import a_document, a_provider, a_request
 from tests.support.recorded import record_decision
 
@@ -23,7 +32,9 @@ def a_record(*, share: float = 20, is_shadow: bool = False, **sections: object) 
         min_results=1,
         is_shadow=is_shadow,
     )
-    return make_record(a_document(a_provider("old"), **sections), version=7, author="me", canary=plan)
+    return make_record(
+        a_document(a_provider("old"), **sections), version=7, author="me", canary=plan
+    )
 
 
 def a_canary(*, share: float = 20, is_shadow: bool = False, **sections: object) -> Policy:
@@ -41,8 +52,12 @@ def test_a_share_of_requests_finds_the_candidate_and_each_finds_the_same_arm_aga
     assert set(found) == {CONTROL, CANDIDATE}
 
 
-@pytest.mark.parametrize("sections", [{}, {"sticky": {"enabled": True, "session_key": "session_id"}}])
-def test_a_session_stays_with_its_arm_whether_or_not_it_is_sticky(sections: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "sections", [{}, {"sticky": {"enabled": True, "session_key": "session_id"}}]
+)
+def test_a_session_stays_with_its_arm_whether_or_not_it_is_sticky(
+    sections: dict[str, object],
+) -> None:
     policy = a_canary(**sections)
     by_session = [set(arms_of(policy, 20, session_id=f"s-{number}")) for number in range(200)]
     assert all(len(arms) == 1 for arms in by_session)
@@ -70,7 +85,10 @@ def test_a_decision_names_its_arm_beside_the_version_of_both() -> None:
 
 
 def test_a_policy_without_a_canary_and_one_with_a_shadow_name_none() -> None:
-    for policy in (a_canary(is_shadow=True), parse_record(make_record(a_document(), version=7, author="me"), "acme", "default")):
+    for policy in (
+        a_canary(is_shadow=True),
+        parse_record(make_record(a_document(), version=7, author="me"), "acme", "default"),
+    ):
         assert set(arms_of(policy, 200)) == {None}
         answer = evaluate(policy, a_request(), now=0.0)
         assert isinstance(answer, Decision)
@@ -92,7 +110,11 @@ def test_a_recorded_decision_is_computed_again_by_the_arm_that_it_names() -> Non
 def test_another_arm_gives_another_answer() -> None:
     """What makes the test above fail, if the record forgot the arm."""
     policy = a_canary()
-    cases = [record_decision(policy.canary.candidate, a_request(f"r-{number}")) for number in range(50)] if policy.canary else []
+    cases = (
+        [record_decision(policy.canary.candidate, a_request(f"r-{number}")) for number in range(50)]
+        if policy.canary
+        else []
+    )
     assert any(reevaluate(policy, case).answer != case.answer for case in cases)
 
 

@@ -1,4 +1,6 @@
-"""Four providers under least_latency and cheapest, on a clock that stands still: shares of choices while one is slow, or fails fast."""
+"""Four providers under least_latency and cheapest, on a clock that stands still: shares of choices
+while one is slow, or fails fast.
+"""
 
 from collections import Counter
 
@@ -12,7 +14,9 @@ LEAST = a_policy(*FOUR, strategy={"type": "least_latency"})
 
 
 class Trouble:
-    """The providers take 0.05 to 0.08 s; one of them five times as long, or it fails within a millisecond."""
+    """The providers take 0.05 to 0.08 s; one of them five times as long, or it fails within a
+    millisecond.
+    """
 
     def __init__(self) -> None:
         self.slow: str | None = None
@@ -30,7 +34,9 @@ def share(chosen: list[Counter[str]], provider: str) -> float:
 
 
 def run(policy: Policy, instances: int) -> dict[str, float]:
-    """The shares of `a`: usual, slow, recovered, failing, recovered; and how far two instances differ while it is slow."""
+    """The shares of `a`: usual, slow, recovered, failing, recovered; and how far two instances
+    differ while it is slow.
+    """
     trouble = Trouble()
     simulated, found = Simulation(policy, trouble, instances), {}
     simulated.run(10)

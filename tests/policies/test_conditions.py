@@ -6,7 +6,13 @@ from router.policies.model.conditions import ConditionInput, compile_condition
 from router.policies.model.fields import Problems
 from tests.support.policy import a_document, a_request, a_rule, errors_of
 
-CONTEXT = {"n": 5, "text": "m", "flag": True, "list": ["x", 2], "user": {"tier": "gold", "none": None}}
+CONTEXT = {
+    "n": 5,
+    "text": "m",
+    "flag": True,
+    "list": ["x", 2],
+    "user": {"tier": "gold", "none": None},
+}
 
 
 def _is_true(when: dict[str, object], status: object = None) -> bool:
@@ -21,7 +27,12 @@ def _var(path: str) -> dict[str, str]:
     return {"var": path}
 
 
-N, TEXT, FLAG, GONE = _var("context.n"), _var("context.text"), _var("context.flag"), _var("context.gone")
+N, TEXT, FLAG, GONE = (
+    _var("context.n"),
+    _var("context.text"),
+    _var("context.flag"),
+    _var("context.gone"),
+)
 
 
 @pytest.mark.parametrize(
@@ -77,15 +88,27 @@ def test_it_is_false(when: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("op", ["==", "!=", ">", "<", ">=", "<=", "in"])
 @pytest.mark.parametrize(
-    "operands", [[GONE, 5], [5, GONE], [_var("context.user.none"), 5], [_var("context.n.deeper"), 5], [None, 5], [GONE, GONE]]
+    "operands",
+    [
+        [GONE, 5],
+        [5, GONE],
+        [_var("context.user.none"), 5],
+        [_var("context.n.deeper"), 5],
+        [None, 5],
+        [GONE, GONE],
+    ],
 )
 def test_a_missing_operand_makes_every_operator_false(op: str, operands: list[object]) -> None:
     assert not _is_true({op: operands})
 
 
 @pytest.mark.parametrize("op", ["==", "!=", ">", "<", ">=", "<=", "in"])
-@pytest.mark.parametrize("operands", [[N, "5"], [TEXT, 1], [FLAG, 1], [1, FLAG], [_var("context.user"), 1]])
-def test_types_that_do_not_compare_make_every_operator_false(op: str, operands: list[object]) -> None:
+@pytest.mark.parametrize(
+    "operands", [[N, "5"], [TEXT, 1], [FLAG, 1], [1, FLAG], [_var("context.user"), 1]]
+)
+def test_types_that_do_not_compare_make_every_operator_false(
+    op: str, operands: list[object]
+) -> None:
     assert not _is_true({op: operands})
 
 
@@ -97,7 +120,17 @@ def test_booleans_and_objects_have_no_order(op: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "belongs"),
-    [(500, True), (599, True), ("503", True), ("5xx", True), (499, False), (600, False), ("50x", False), ("403", False), (True, False)],
+    [
+        (500, True),
+        (599, True),
+        ("503", True),
+        ("5xx", True),
+        (499, False),
+        (600, False),
+        ("50x", False),
+        ("403", False),
+        (True, False),
+    ],
 )
 def test_a_status_class_is_its_hundred(status: object, belongs: bool) -> None:
     assert _is_true({"status": ["timeout", "5xx"]}, status) is belongs
@@ -130,4 +163,6 @@ def test_without_a_status_no_status_matches() -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(when: dict[str, object], path: str) -> None:
-    assert f"fallbacks[0].{path}" in [where for where, _ in errors_of(a_document(fallbacks=[a_rule("only", when)]))]
+    assert f"fallbacks[0].{path}" in [
+        where for where, _ in errors_of(a_document(fallbacks=[a_rule("only", when)]))
+    ]

@@ -32,7 +32,10 @@ def test_entries_of_a_list_are_compared_by_name() -> None:
 
 
 def test_another_order_of_those_that_stayed_is_told() -> None:
-    before, after = {"pre": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}, {"pre": [{"id": "b"}, {"id": "a"}]}
+    before, after = (
+        {"pre": [{"id": "a"}, {"id": "b"}, {"id": "c"}]},
+        {"pre": [{"id": "b"}, {"id": "a"}]},
+    )
     assert find_differences(before, after) == [
         DocumentDifference("pre[c]", {"id": "c"}, ABSENT),
         DocumentDifference("pre (order)", ["a", "b"], ["b", "a"]),
@@ -40,7 +43,9 @@ def test_another_order_of_those_that_stayed_is_told() -> None:
 
 
 def test_a_whole_list_of_names_may_come() -> None:
-    assert find_differences({}, {"pre": [{"id": "a"}]}) == [DocumentDifference("pre[a]", ABSENT, {"id": "a"})]
+    assert find_differences({}, {"pre": [{"id": "a"}]}) == [
+        DocumentDifference("pre[a]", ABSENT, {"id": "a"})
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,22 @@ import pytest
 from router.policies.model.draw import DRAW_RANGE, cumulative_weights, weighted_hash
 from tests.support.policy import a_policy, a_provider, a_request, decide
 
-CHI_SQUARE_999_2 = 13.8  # two degrees of freedom, one chance in a thousand; the keys are fixed, so this never flickers
+# two degrees of freedom, one chance in a thousand; the keys are fixed, so this never flickers
+CHI_SQUARE_999_2 = 13.8
 
 
 @pytest.mark.parametrize("key", ["{}", "req-{:06d}", "2026-01-01T00:00:{}", "tenant/{}/x"])
 @pytest.mark.parametrize("weights", [(70, 30, 10), (1, 1, 1), (99, 0.5, 0.5)])
 def test_shares_are_those_of_the_weights(key: str, weights: tuple[float, ...]) -> None:
     draws = 20_000
-    seen = Counter(bisect_right(cumulative_weights(weights), weighted_hash(1, "acme", key.format(n))) for n in range(draws))
+    seen = Counter(
+        bisect_right(cumulative_weights(weights), weighted_hash(1, "acme", key.format(n)))
+        for n in range(draws)
+    )
     expected = [draws * weight / sum(weights) for weight in weights]
-    assert sum((seen[n] - share) ** 2 / share for n, share in enumerate(expected)) < CHI_SQUARE_999_2
+    assert (
+        sum((seen[n] - share) ** 2 / share for n, share in enumerate(expected)) < CHI_SQUARE_999_2
+    )
 
 
 def test_bounds_cut_the_line_exactly() -> None:
@@ -35,7 +41,10 @@ def test_a_point_never_changes() -> None:
 
 
 def test_version_tenant_and_key_each_move_the_point() -> None:
-    points = {weighted_hash(*triple) for triple in [(1, "a", "k"), (2, "a", "k"), (1, "b", "k"), (1, "a", "l"), (11, "a", "k")]}
+    points = {
+        weighted_hash(*triple)
+        for triple in [(1, "a", "k"), (2, "a", "k"), (1, "b", "k"), (1, "a", "l"), (11, "a", "k")]
+    }
     assert len(points) == 5
 
 
@@ -47,7 +56,8 @@ def test_two_processes_with_different_hash_seeds_decide_alike() -> None:
     code = (
         "from tests.support.policy import *;"
         "p = a_policy(a_provider('a', 50), a_provider('b', 50), sticky={'session_key': 'user'});"
-        "print([decide(p, a_request(f'r-{n}'))[0] + decide(p, a_request(user=f'u-{n}'))[0] for n in range(200)])"
+        "print([decide(p, a_request(f'r-{n}'))[0] + decide(p, a_request(user=f'u-{n}'))[0] "
+        "for n in range(200)])"
     )
     outputs = {_output(code, seed) for seed in ("0", "4242")}
     assert len(outputs) == 1
@@ -64,4 +74,6 @@ def test_the_same_request_is_decided_alike_and_another_version_draws_anew() -> N
 
 def _output(code: str, seed: str) -> str:
     env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env
+    ).stdout

@@ -1,4 +1,6 @@
-"""A provider most of whose results fail is left out, but for a bounded share of probes, and is back soon after it recovers."""
+"""A provider most of whose results fail is left out, but for a bounded share of probes, and is back
+soon after it recovers.
+"""
 
 from itertools import count
 
@@ -9,7 +11,12 @@ from router.contracts.failure_class import FailureClass
 from router.contracts.request import RouteRequest
 from router.policies.model import Averages, ProviderTracker, evaluate
 from router.policies.model.measurements import ErrorCounts, Measurements
-from router.policies.model.measurements.measured_provider import OVERDUE_REQUESTS, OVERDUE_S, PROBE_S, PROBE_SHARE
+from router.policies.model.measurements.measured_provider import (
+    OVERDUE_REQUESTS,
+    OVERDUE_S,
+    PROBE_S,
+    PROBE_SHARE,
+)
 from tests.policies.test_choices import NAMES, Trouble, share
 from tests.support.breakers import SomeProviders
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements
@@ -28,7 +35,9 @@ STRATEGIES = [
 
 @pytest.mark.parametrize("instances", [1, 2])
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_who_always_fails_has_few_requests_and_is_back_within_ten_seconds(strategy: dict[str, object], instances: int) -> None:
+def test_who_always_fails_has_few_requests_and_is_back_within_ten_seconds(
+    strategy: dict[str, object], instances: int
+) -> None:
     trouble = Trouble()
     simulated = Simulation(a_policy(*FOUR, strategy=strategy), trouble, instances)
     simulated.run(30, cost=COSTS.__getitem__)
@@ -42,7 +51,9 @@ def test_who_always_fails_has_few_requests_and_is_back_within_ten_seconds(strate
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES[:2])
-def test_where_all_fail_all_are_tried_and_the_first_to_recover_is_found(strategy: dict[str, object]) -> None:
+def test_where_all_fail_all_are_tried_and_the_first_to_recover_is_found(
+    strategy: dict[str, object],
+) -> None:
     well: set[str] = set()
     simulated = Simulation(a_policy(*FOUR, strategy=strategy), lambda name, _: (0.01, name in well))
     simulated.run(10)
@@ -111,7 +122,9 @@ def test_several_that_fail_are_overdue_in_turn() -> None:
 
 @pytest.mark.parametrize("strategy", STRATEGIES[:3])
 def test_behind_a_breaker_it_is_back_within_ten_seconds_too(strategy: dict[str, object]) -> None:
-    """Its probes were drawn by chance alone; where the breaker opened before the success rate had fallen there was none for a minute."""
+    """Its probes were drawn by chance alone; where the breaker opened before the success rate had
+    fallen there was none for a minute.
+    """
     slowest = 0.0
     for seed in range(40):
         simulated = GuardedSimulation(strategy, seed)
@@ -142,7 +155,9 @@ def test_what_is_not_the_providers_fault_makes_it_neither_fail_nor_recover() -> 
             some.on_result(TENANT, "a", f"{which}-{number}", 1.0, 0.0, which)
     known = some.figures()
     assert (known.is_failing, known.samples, known.recent_success_rate) == (False, 0, None)
-    assert some.errors_of(TENANT)["a"] == ErrorCounts(provider=0, request=30, rate_limit=30, cancelled=30)
+    assert some.errors_of(TENANT)["a"] == ErrorCounts(
+        provider=0, request=30, rate_limit=30, cancelled=30
+    )
 
 
 def test_another_instance_learns_who_fails_and_who_has_recovered() -> None:
@@ -163,7 +178,9 @@ class GuardedSimulation(Simulation):
     """One instance with a breaker whose openings last three seconds."""
 
     def __init__(self, strategy: dict[str, object], seed: int) -> None:
-        policy = a_policy(*FOUR, strategy=strategy, circuit_breaker={"enabled": True, "timeout_ms": 3000})
+        policy = a_policy(
+            *FOUR, strategy=strategy, circuit_breaker={"enabled": True, "timeout_ms": 3000}
+        )
         self.trouble = Trouble()
         super().__init__(policy, self.trouble)
         self._numbers = count(seed * 1_000_000)
@@ -171,19 +188,43 @@ class GuardedSimulation(Simulation):
         self._known = ProviderTracker(Averages(), some.breakers, some.limits, self.instances[0])
 
     def is_back(self) -> bool:
-        return not self.instances[0].figures().is_failing and self._known.breakers.find_not_closed(TENANT) is None
+        return (
+            not self.instances[0].figures().is_failing
+            and self._known.breakers.find_not_closed(TENANT) is None
+        )
 
     def evaluate(self, request: RouteRequest, measurements: Measurements) -> Decision | Refusal:
         known, figures = self._known, measurements.figures_of(TENANT)
-        decided = evaluate(self.policy, request, states=known.states_of(TENANT), figures=figures, now=self.clock.at)
+        decided = evaluate(
+            self.policy, request, states=known.states_of(TENANT), figures=figures, now=self.clock.at
+        )
         if isinstance(decided, Decision):
             known.on_decision(TENANT, decided)
         return decided
 
-    def report(self, instance: SomeMeasurements, provider: str, name: str, latency_ms: float, cost: float, *, ok: bool) -> None:
-        outcome = {"status": "success" if ok else "error", "error_code": None if ok else "503", "retry_after_ms": None}
+    def report(
+        self,
+        instance: SomeMeasurements,
+        provider: str,
+        name: str,
+        latency_ms: float,
+        cost: float,
+        *,
+        ok: bool,
+    ) -> None:
+        outcome = {
+            "status": "success" if ok else "error",
+            "error_code": None if ok else "503",
+            "retry_after_ms": None,
+        }
         self._known.observe(
-            TENANT, provider, latency_ms=round(latency_ms), cost=cost, assignment_id=name, listed_cost=COSTS[provider], **outcome
+            TENANT,
+            provider,
+            latency_ms=round(latency_ms),
+            cost=cost,
+            assignment_id=name,
+            listed_cost=COSTS[provider],
+            **outcome,
         )
 
 

@@ -1,4 +1,6 @@
-"""A router's policy table over a real bucket: seeded with what was never there, true to what people write, deaf to mistakes."""
+"""A router's policy table over a real bucket: seeded with what was never there, true to what people
+write, deaf to mistakes.
+"""
 
 import asyncio
 import contextlib
@@ -84,31 +86,43 @@ async def test_instances_that_seed_at_once_agree(place: PolicyBucket, seeds: Pat
     assert {chosen(policy_table) for policy_table, _ in policy_tables} == {("seeded", 1)}
 
 
-async def test_a_broken_file_is_told_with_its_path_and_the_others_are_sown(place: PolicyBucket, seeds: Path) -> None:
+async def test_a_broken_file_is_told_with_its_path_and_the_others_are_sown(
+    place: PolicyBucket, seeds: Path
+) -> None:
     (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded"))
     (seeds / "acme" / "broken.json").write_text('{"providers": [{"name": "x", "weight": -1}]}')
     policy_table, followed = place.a_policy_table()
     with capture_log() as lines:
         await followed.load(seeds)
     (line,) = [line for line in lines.all() if line["event"] == "policy.broken"]
-    assert (line["path"], line["where"], line["level"]) == ("acme/broken.json", "providers[0].weight", "error")
+    assert (line["path"], line["where"], line["level"]) == (
+        "acme/broken.json",
+        "providers[0].weight",
+        "error",
+    )
     assert chosen(policy_table) == ("seeded", 1)
 
 
 async def test_a_policy_that_refuses_every_request_is_sown_and_told_for_the_shared_one_would_be_met_instead(
     place: PolicyBucket, seeds: Path
 ) -> None:
-    (seeds / "acme" / "default.json").write_bytes(a_policy_of("seeded", validators=[{"id": f"v{n}"} for n in range(6)]))
+    (seeds / "acme" / "default.json").write_bytes(
+        a_policy_of("seeded", validators=[{"id": f"v{n}"} for n in range(6)])
+    )
     policy_table, followed = place.a_policy_table()
     with capture_log() as lines:
         await followed.load(seeds)
-    assert [line["path"] for line in lines.all() if line["event"] == "policy.warning"] == ["pipeline"]
+    assert [line["path"] for line in lines.all() if line["event"] == "policy.warning"] == [
+        "pipeline"
+    ]
     met = policy_table.find("acme", "default")
     assert met is not None
     assert met.refusal is not None
 
 
-async def test_samples_give_way_to_a_directory_of_one_s_own(place: PolicyBucket, seeds: Path) -> None:
+async def test_samples_give_way_to_a_directory_of_one_s_own(
+    place: PolicyBucket, seeds: Path
+) -> None:
     """`router serve --embedded` first, `--policies` later, on the same store."""
     policy_table, followed = place.a_policy_table()
     await followed.load(SAMPLE_POLICIES)
@@ -119,7 +133,11 @@ async def test_samples_give_way_to_a_directory_of_one_s_own(place: PolicyBucket,
     policy_table, followed = place.a_policy_table()
     with capture_log() as lines:
         await followed.load(seeds)
-    told = {line["event"]: (line["tenant"], line["policy"]) for line in lines.all() if line["event"].startswith("sample.")}
+    told = {
+        line["event"]: (line["tenant"], line["policy"])
+        for line in lines.all()
+        if line["event"].startswith("sample.")
+    }
     assert told == {"sample.replaced": ("_shared", "default"), "sample.removed": ("acme", "fast")}
     assert {name: chosen(policy_table, name) for name in ("default", "fast", "mine")} == {
         "default": ("seeded", 2),
@@ -137,7 +155,9 @@ async def test_samples_are_not_sown_beside_an_operators_policies(place: PolicyBu
     assert [policy_id for _, policy_id in policy_table.get_all()] == ["mine"]
 
 
-async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(place: PolicyBucket) -> None:
+async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(
+    place: PolicyBucket,
+) -> None:
     await place.put(*ACME, a_policy_of("a"), replaces=0, author="ann")
     policy_table, followed = place.a_policy_table()
     await followed.load()
@@ -155,7 +175,9 @@ async def test_what_is_no_policy_leaves_the_last_good_one_in_force_and_is_told(p
         assert key(*ACME) not in followed.check.detail
 
 
-async def test_who_begins_after_a_mistake_serves_what_the_others_still_serve(place: PolicyBucket) -> None:
+async def test_who_begins_after_a_mistake_serves_what_the_others_still_serve(
+    place: PolicyBucket,
+) -> None:
     for name, provider in (("default", "a"), ("deleted", "b")):
         await place.put("acme", name, a_policy_of(provider), replaces=0, author="ann")
     await place.delete("acme", "deleted")

@@ -15,17 +15,36 @@ def _uses(count: int) -> list[dict[str, object]]:
 
 
 def test_a_plain_policy_is_praised() -> None:
-    assert lint(a_policy(a_provider("a"), a_provider("b", 0), fallbacks=[a_rule("b", {"status": ["timeout", "5xx"]})])) == []
+    assert (
+        lint(
+            a_policy(
+                a_provider("a"),
+                a_provider("b", 0),
+                fallbacks=[a_rule("b", {"status": ["timeout", "5xx"]})],
+            )
+        )
+        == []
+    )
 
 
 def test_a_provider_that_can_never_win() -> None:
-    findings = lint(a_policy(a_provider("a"), a_provider("zero", 0), a_provider("off", enabled=False)))
+    findings = lint(
+        a_policy(a_provider("a"), a_provider("zero", 0), a_provider("off", enabled=False))
+    )
     assert [finding.path for finding in findings] == ["providers[1]", "providers[2]"]
 
 
 def test_a_fallback_that_leads_nowhere() -> None:
-    policy = a_policy(a_provider("a"), a_provider("off", enabled=False), fallbacks=[a_rule("unknown", {}), a_rule("off", {})])
-    assert [finding.path for finding in lint(policy)] == ["providers[1]", "fallbacks[0].to", "fallbacks[1].to"]
+    policy = a_policy(
+        a_provider("a"),
+        a_provider("off", enabled=False),
+        fallbacks=[a_rule("unknown", {}), a_rule("off", {})],
+    )
+    assert [finding.path for finding in lint(policy)] == [
+        "providers[1]",
+        "fallbacks[0].to",
+        "fallbacks[1].to",
+    ]
 
 
 def test_a_pipeline_over_the_recommended_size() -> None:
@@ -35,7 +54,9 @@ def test_a_pipeline_over_the_recommended_size() -> None:
 
 
 def test_a_pipeline_that_refuses_every_request_is_an_error() -> None:
-    assert PolicyFinding("pipeline", "error", lint(a_policy(pre=_uses(6)))[-1].message) in lint(a_policy(pre=_uses(6)))
+    assert PolicyFinding("pipeline", "error", lint(a_policy(pre=_uses(6)))[-1].message) in lint(
+        a_policy(pre=_uses(6))
+    )
 
 
 V = {"var": "context.n"}
@@ -63,7 +84,16 @@ def test_a_comparison_that_can_never_be_true(when: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize(
-    "when", [{"==": [V, 1]}, {"==": [503, "5xx"]}, {">": [V, "a"]}, {"in": [V, [1, "a"]]}, {"in": ["a", V]}, {"in": [V, "abc"]}, {"n": 0}]
+    "when",
+    [
+        {"==": [V, 1]},
+        {"==": [503, "5xx"]},
+        {">": [V, "a"]},
+        {"in": [V, [1, "a"]]},
+        {"in": ["a", V]},
+        {"in": [V, "abc"]},
+        {"n": 0},
+    ],
 )
 def test_a_comparison_that_may_be_true(when: dict[str, object]) -> None:
     assert _paths(fallbacks=[a_rule("only", when)]) == []

@@ -3,7 +3,12 @@
 import pytest
 
 from router.contracts.failure_class import FailureClass
-from router.policies.model.measurements import MIN_SAMPLES, Measurements, find_percentile, measured_tenant
+from router.policies.model.measurements import (
+    MIN_SAMPLES,
+    Measurements,
+    find_percentile,
+    measured_tenant,
+)
 from router.policies.model.measurements.latencies import find_bucket
 from tests.support.measurements import TENANT, SomeMeasurements
 
@@ -12,7 +17,12 @@ def test_nothing_is_said_before_the_minimum_of_samples() -> None:
     some = SomeMeasurements()
     some.report(times=MIN_SAMPLES - 1)
     before = some.figures()
-    assert (before.samples, before.score, before.cost, before.p95_latency_ms) == (MIN_SAMPLES - 1, None, None, None)
+    assert (before.samples, before.score, before.cost, before.p95_latency_ms) == (
+        MIN_SAMPLES - 1,
+        None,
+        None,
+        None,
+    )
     some.report()
     assert some.figures().score is not None
 
@@ -72,14 +82,20 @@ def test_a_result_that_never_comes_expires() -> None:
     assert some.figures().in_flight == 0
 
 
-def test_what_is_in_flight_is_bounded_for_a_tenant_and_every_provider_keeps_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_flight_is_bounded_for_a_tenant_and_every_provider_keeps_a_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(measured_tenant, "MAX_IN_FLIGHT", 200)
     some = SomeMeasurements()
     for number in range(500):
         some.on_assigned(TENANT, "a", f"{number:018}")
     for number in range(150):
         some.on_assigned(TENANT, "b", f"{number:018}")
-    assert (some.figures("a").in_flight, some.figures("b").in_flight, some.figures("a").chosen) == (200, 100, 500)
+    assert (some.figures("a").in_flight, some.figures("b").in_flight, some.figures("a").chosen) == (
+        200,
+        100,
+        500,
+    )
 
 
 def test_a_score_fades_when_its_provider_is_silent_and_the_last_minutes_are_forgotten() -> None:
@@ -87,7 +103,10 @@ def test_a_score_fades_when_its_provider_is_silent_and_the_last_minutes_are_forg
     some.report(times=10, latency_ms=100)
     some.report(times=5, ok=False)
     first = some.figures()
-    assert (first.recent_success_rate, first.p95_latency_ms) == (pytest.approx(2 / 3), pytest.approx(100, rel=0.05))
+    assert (first.recent_success_rate, first.p95_latency_ms) == (
+        pytest.approx(2 / 3),
+        pytest.approx(100, rel=0.05),
+    )
     some.clock.at += 600
     later = some.figures()
     assert later.score is not None
@@ -124,7 +143,7 @@ def test_a_percentile_is_off_by_a_twentieth_at_most(latency_ms: float) -> None:
     assert found == pytest.approx(latency_ms, rel=0.05, abs=0.5)
 
 
-# -- several instances ---------------------------------------------------------------------------------------------
+# -- several instances -----------------------------------------------------------------------------
 
 
 def share(one: SomeMeasurements, other: SomeMeasurements) -> None:

@@ -4,7 +4,15 @@ import pytest
 
 from router.policies.model import PreviousAttempt, parse_policy
 from router.policies.model.document import StickySessions
-from tests.support.policy import a_document, a_policy, a_provider, a_request, a_rule, decide, errors_of
+from tests.support.policy import (
+    a_document,
+    a_policy,
+    a_provider,
+    a_request,
+    a_rule,
+    decide,
+    errors_of,
+)
 
 
 def _warned(document: dict[str, object]) -> list[str]:
@@ -14,14 +22,25 @@ def _warned(document: dict[str, object]) -> list[str]:
 @pytest.mark.parametrize("weights", [{"a": 0.7, "b": 0.3}, {"a": 70, "b": 30}])
 def test_a_map_of_weights(weights: dict[str, float]) -> None:
     document = {"weights": weights}
-    assert [(p.name, p.weight) for p in parse_policy(document, "acme", "default").policy.providers] == [("a", 70), ("b", 30)]
+    assert [
+        (p.name, p.weight) for p in parse_policy(document, "acme", "default").policy.providers
+    ] == [("a", 70), ("b", 30)]
     assert _warned(document) == ["weights"]
 
 
 def test_a_map_of_weights_beside_a_list_of_names_weighs_them() -> None:
-    parsed = parse_policy({"providers": ["a", {"id": "b"}], "weights": {"a": 20, "b": 80}}, "acme", "default")
-    assert [(p.name, p.weight, p.priority) for p in parsed.policy.providers] == [("a", 20, 50), ("b", 80, 50)]
-    assert [finding.path for finding in parsed.warnings] == ["providers[0]", "providers[1].id", "weights"]
+    parsed = parse_policy(
+        {"providers": ["a", {"id": "b"}], "weights": {"a": 20, "b": 80}}, "acme", "default"
+    )
+    assert [(p.name, p.weight, p.priority) for p in parsed.policy.providers] == [
+        ("a", 20, 50),
+        ("b", 80, 50),
+    ]
+    assert [finding.path for finding in parsed.warnings] == [
+        "providers[0]",
+        "providers[1].id",
+        "weights",
+    ]
 
 
 @pytest.mark.parametrize("weights", [{"a": 1, "unknown": 1}, {"a": "much"}, [1], {"a": 140}])
@@ -37,7 +56,9 @@ def test_names_are_an_order_of_preference() -> None:
 
 
 def test_providers_with_an_id() -> None:
-    policy = parse_policy({"providers": [{"id": "a", "weight": 7}, {"id": "b"}]}, "acme", "default").policy
+    policy = parse_policy(
+        {"providers": [{"id": "a", "weight": 7}, {"id": "b"}]}, "acme", "default"
+    ).policy
     assert [(p.name, p.weight) for p in policy.providers] == [("a", 7), ("b", 100)]
 
 
@@ -49,47 +70,79 @@ def test_a_single_fallback_is_the_last_resort(fallback: object) -> None:
 
 
 def test_a_single_fallback_stands_behind_the_rules_and_out_of_the_way() -> None:
-    document = a_document(a_provider("a"), fallbacks=[a_rule("c", {"status": "timeout"})], fallback="b")
+    document = a_document(
+        a_provider("a"), fallbacks=[a_rule("c", {"status": "timeout"})], fallback="b"
+    )
     policy = parse_policy(document, "acme", "default").policy
     assert decide(policy, a_request(status="timeout")) == ("c", "fallback", 25)
     assert decide(policy, a_request(status="overloaded")) == ("a", "weighted", 50)
 
 
 def test_a_single_fallback_with_conditions_is_a_rule_of_statuses() -> None:
-    policy = parse_policy(a_document(a_provider("a"), fallback={"provider": "b", "conditions": ["timeout"]}), "acme", "default").policy
+    policy = parse_policy(
+        a_document(a_provider("a"), fallback={"provider": "b", "conditions": ["timeout"]}),
+        "acme",
+        "default",
+    ).policy
     assert decide(policy, a_request(status="timeout")) == ("b", "fallback", 25)
     assert decide(policy, a_request()) == ("a", "weighted", 50)
 
 
 def test_a_single_fallback_knows_no_retry() -> None:
-    policy = parse_policy(a_document(a_provider("a"), fallback={"provider": "b", "conditions": ["timeout"]}), "acme", "default").policy
-    assert decide(policy, a_request(status="timeout"), previous=PreviousAttempt("a", 1)) == ("b", "fallback", 25)
+    policy = parse_policy(
+        a_document(a_provider("a"), fallback={"provider": "b", "conditions": ["timeout"]}),
+        "acme",
+        "default",
+    ).policy
+    assert decide(policy, a_request(status="timeout"), previous=PreviousAttempt("a", 1)) == (
+        "b",
+        "fallback",
+        25,
+    )
 
 
 def test_a_list_of_statuses_as_condition() -> None:
     document = a_document(fallbacks=[a_rule("b", ["timeout", "5xx"])])
-    assert parse_policy(document, "acme", "default").policy.fallbacks[0].when == {"status": ["timeout", "5xx"]}
+    assert parse_policy(document, "acme", "default").policy.fallbacks[0].when == {
+        "status": ["timeout", "5xx"]
+    }
     assert _warned(document) == ["fallbacks[0].when"]
 
 
 @pytest.mark.parametrize(
-    "sticky", [{"key": "user", "ttl_seconds": 60}, {"key": "user", "ttl_sec": 60}, {"session_key": "user", "ttl": "1m"}]
+    "sticky",
+    [
+        {"key": "user", "ttl_seconds": 60},
+        {"key": "user", "ttl_sec": 60},
+        {"session_key": "user", "ttl": "1m"},
+    ],
 )
 def test_sticky_by_its_older_names(sticky: dict[str, object]) -> None:
-    assert a_policy(sticky=sticky).sticky == a_policy(sticky={"session_key": "user", "ttl": "60s"}).sticky
+    assert (
+        a_policy(sticky=sticky).sticky
+        == a_policy(sticky={"session_key": "user", "ttl": "60s"}).sticky
+    )
 
 
 @pytest.mark.parametrize(
     ("sticky", "older"),
     [
         ({"session_key": "user", "ttl": "10m", "ttl_seconds": 600}, ["sticky.ttl_seconds"]),
-        ({"session_key": "user", "ttl": "1h", "ttl_sec": 3600, "ttl_seconds": 3600}, ["sticky.ttl_seconds", "sticky.ttl_sec"]),
+        (
+            {"session_key": "user", "ttl": "1h", "ttl_sec": 3600, "ttl_seconds": 3600},
+            ["sticky.ttl_seconds", "sticky.ttl_sec"],
+        ),
         ({"session_key": "user", "key": "user", "ttl": "10m"}, ["sticky.key"]),
     ],
 )
-def test_sticky_by_both_names_that_say_the_same(sticky: dict[str, object], older: list[str]) -> None:
+def test_sticky_by_both_names_that_say_the_same(
+    sticky: dict[str, object], older: list[str]
+) -> None:
     assert _warned(a_document(sticky=sticky)) == older
-    assert a_policy(sticky=sticky).sticky == a_policy(sticky={"session_key": "user", "ttl": sticky["ttl"]}).sticky
+    assert (
+        a_policy(sticky=sticky).sticky
+        == a_policy(sticky={"session_key": "user", "ttl": sticky["ttl"]}).sticky
+    )
 
 
 def test_a_document_that_mixes_the_forms_is_read() -> None:
@@ -112,7 +165,9 @@ def test_a_document_that_mixes_the_forms_is_read() -> None:
 
 
 def test_nested_extensions() -> None:
-    document = a_document(extensions={"pre": [{"id": "a"}], "validators": [{"id": "b"}], "post": [{"id": "c"}]})
+    document = a_document(
+        extensions={"pre": [{"id": "a"}], "validators": [{"id": "b"}], "post": [{"id": "c"}]}
+    )
     pipeline = parse_policy(document, "acme", "default").policy.pipeline
     assert [use.id for use in pipeline.pre + pipeline.validators + pipeline.post] == ["a", "b", "c"]
     assert _warned(document) == ["extensions"]

@@ -16,7 +16,13 @@ EXAMPLE = {
     "validators": [{"id": "pii_guard", "on_fail": "block"}],
     "post": [{"id": "mask_pii", "mode": "optional"}],
     "circuit_breaker": {"enabled": True, "failure_threshold": 5, "timeout_ms": 30000},
-    "fallbacks": [{"when": {"status": ["circuit_breaker_open", "timeout", "5xx"]}, "retry": 2, "to": "anthropic"}],
+    "fallbacks": [
+        {
+            "when": {"status": ["circuit_breaker_open", "timeout", "5xx"]},
+            "retry": 2,
+            "to": "anthropic",
+        }
+    ],
     "sticky": {"enabled": True, "session_key": "user_id", "ttl": "10m"},
     "rate_limit": {"enabled": True, "requests_per_second": 100, "burst": 50},
 }
@@ -30,7 +36,10 @@ def test_the_references_example_is_read_without_a_warning() -> None:
     assert policy.sticky == StickySessions("user_id", 600)
     assert policy.circuit_breaker == BreakerConfig(failure_threshold=5, timeout_ms=30_000)
     assert policy.rate_limit == RateLimit(100, 50)
-    assert [(use.id, use.mode) for use in policy.pipeline.pre + policy.pipeline.validators + policy.pipeline.post] == [
+    assert [
+        (use.id, use.mode)
+        for use in policy.pipeline.pre + policy.pipeline.validators + policy.pipeline.post
+    ] == [
         ("normalize_text", "required"),
         ("pii_guard", "block"),
         ("mask_pii", "optional"),
@@ -38,22 +47,35 @@ def test_the_references_example_is_read_without_a_warning() -> None:
 
 
 def test_what_is_left_out_gets_the_tables_defaults() -> None:
-    policy = a_policy(circuit_breaker={}, sticky={}, fallbacks=[{"when": {}, "to": "only"}], pre=[{"id": "p"}], validators=[{"id": "v"}])
+    policy = a_policy(
+        circuit_breaker={},
+        sticky={},
+        fallbacks=[{"when": {}, "to": "only"}],
+        pre=[{"id": "p"}],
+        validators=[{"id": "v"}],
+    )
     assert policy.providers == (Provider("only", 100, 50, None, None, True),)
     assert policy.circuit_breaker == BreakerConfig(5, 2, 60_000, 3, 0.5, 60, 10, None)
     assert policy.sticky == StickySessions("session_id", 600)
     assert policy.fallbacks[0].retry == 1
-    assert (policy.pipeline.pre[0].mode, policy.pipeline.validators[0].mode) == ("optional", "block")
+    assert (policy.pipeline.pre[0].mode, policy.pipeline.validators[0].mode) == (
+        "optional",
+        "block",
+    )
     assert (policy.rate_limit, policy.timeout_ms) == (None, None)
 
 
 def test_an_object_that_is_switched_off_is_as_good_as_absent() -> None:
     off = {"enabled": False}
-    policy = a_policy(sticky=off, circuit_breaker=off, rate_limit={**off, "requests_per_second": 1, "burst": 1})
+    policy = a_policy(
+        sticky=off, circuit_breaker=off, rate_limit={**off, "requests_per_second": 1, "burst": 1}
+    )
     assert (policy.sticky, policy.circuit_breaker, policy.rate_limit) == (None, None, None)
 
 
-@pytest.mark.parametrize(("ttl", "seconds"), [("45s", 45), ("10m", 600), ("2h", 7200), ("0008s", 8)])
+@pytest.mark.parametrize(
+    ("ttl", "seconds"), [("45s", 45), ("10m", 600), ("2h", 7200), ("0008s", 8)]
+)
 def test_a_ttl_is_digits_and_a_unit(ttl: str, seconds: int) -> None:
     policy = a_policy(sticky={"ttl": ttl})
     assert policy.sticky is not None
@@ -150,7 +172,12 @@ def test_the_message_says_the_value_and_what_is_legal() -> None:
 
 def test_all_mistakes_are_told_at_once() -> None:
     document = a_document(a_provider("a", 140, priority=-1), surprise=1, sticky={"ttl": "soon"})
-    assert [path for path, _ in errors_of(document)] == ["providers[0].weight", "providers[0].priority", "sticky.ttl", "surprise"]
+    assert [path for path, _ in errors_of(document)] == [
+        "providers[0].weight",
+        "providers[0].priority",
+        "sticky.ttl",
+        "surprise",
+    ]
 
 
 def test_null_means_absent() -> None:
@@ -162,17 +189,30 @@ def test_all_weights_zero_is_legal_beside_a_fallback() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tenant", "policy_id"), [("..", "default"), ("_private", "default"), ("acme", "_x"), ("acme", "*"), ("a/b", "c"), ("", "")]
+    ("tenant", "policy_id"),
+    [
+        ("..", "default"),
+        ("_private", "default"),
+        ("acme", "_x"),
+        ("acme", "*"),
+        ("a/b", "c"),
+        ("", ""),
+    ],
 )
 def test_a_policy_is_not_stored_under_what_is_no_id(tenant: str, policy_id: str) -> None:
     assert errors_of(a_document(), tenant, policy_id)
 
 
 def test_the_shared_tenant_is_one() -> None:
-    assert parse_policy(a_document(tenant_id="_shared"), "_shared", "default").policy.tenant_id == "_shared"
+    assert (
+        parse_policy(a_document(tenant_id="_shared"), "_shared", "default").policy.tenant_id
+        == "_shared"
+    )
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b'{"version": "1.0"', b"\xff", b"[" * 60, b'{"providers": [NaN]}'])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"version": "1.0"', b"\xff", b"[" * 60, b'{"providers": [NaN]}']
+)
 def test_bytes_that_are_no_json_are_a_policy_error(data: bytes) -> None:
     with pytest.raises(PolicyError, match="is not JSON"):
         load_policy(data, "acme", "default")

@@ -1,4 +1,6 @@
-"""A bucket made equal to a directory: the plan names every change, and no document is overwritten that changed after the plan was made."""
+"""A bucket made equal to a directory: the plan names every change, and no document is overwritten
+that changed after the plan was made.
+"""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -28,9 +30,14 @@ def wanted(tmp_path: Path) -> Path:
     return tmp_path
 
 
-async def test_what_differs_is_put_and_what_is_not_there_is_deleted(store: PolicyBucket, wanted: Path) -> None:
+async def test_what_differs_is_put_and_what_is_not_there_is_deleted(
+    store: PolicyBucket, wanted: Path
+) -> None:
     steps = plan(read_policies(wanted).policies, await store.list())
-    assert [(step.action, step.key, step.replaces, [change.path for change in step.changes]) for step in steps] == [
+    assert [
+        (step.action, step.key, step.replaces, [change.path for change in step.changes])
+        for step in steps
+    ] == [
         ("put", ("_shared", "new"), None, []),
         ("delete", ("acme", "gone"), 1, []),
         ("replace", ("acme", "other"), 1, ["providers[a]", "providers[b]"]),
@@ -38,19 +45,29 @@ async def test_what_differs_is_put_and_what_is_not_there_is_deleted(store: Polic
     for step in steps:
         await apply_step(store, step, "git")
     assert plan(read_policies(wanted).policies, await store.list()) == []
-    assert {(one.policy_id, one.record.version, one.record.author) for one in await store.list()} == {
+    assert {
+        (one.policy_id, one.record.version, one.record.author) for one in await store.list()
+    } == {
         ("same", 1, "ann"),
         ("other", 2, "git"),
         ("new", 1, "git"),
     }
 
 
-async def test_a_number_written_otherwise_is_no_difference(store: PolicyBucket, wanted: Path) -> None:
-    (wanted / "acme" / "same.json").write_bytes(a_policy_of("a").replace(b'"weight": 1', b'"weight": 1.0'))
-    assert ("acme", "same") not in [step.key for step in plan(read_policies(wanted).policies, await store.list())]
+async def test_a_number_written_otherwise_is_no_difference(
+    store: PolicyBucket, wanted: Path
+) -> None:
+    (wanted / "acme" / "same.json").write_bytes(
+        a_policy_of("a").replace(b'"weight": 1', b'"weight": 1.0')
+    )
+    assert ("acme", "same") not in [
+        step.key for step in plan(read_policies(wanted).policies, await store.list())
+    ]
 
 
-async def test_what_another_operator_wrote_after_the_plan_is_not_overwritten(store: PolicyBucket, wanted: Path) -> None:
+async def test_what_another_operator_wrote_after_the_plan_is_not_overwritten(
+    store: PolicyBucket, wanted: Path
+) -> None:
     steps = plan(read_policies(wanted).policies, await store.list())
     for name in ("gone", "other"):
         await store.put("acme", name, a_policy_of("mine"), replaces=1, author="ann")
@@ -61,7 +78,9 @@ async def test_what_another_operator_wrote_after_the_plan_is_not_overwritten(sto
 
 
 def test_every_mistake_is_told_with_its_file_and_its_place(wanted: Path) -> None:
-    (wanted / "acme" / "bad.json").write_text('{"providers": [{"name": "x", "weight": -1}], "zz": 1}')
+    (wanted / "acme" / "bad.json").write_text(
+        '{"providers": [{"name": "x", "weight": -1}], "zz": 1}'
+    )
     (wanted / "readme.md").write_text("")
     files = read_policies(wanted)
     assert [(one.path, one.where) for one in files.mistakes] == [

@@ -49,7 +49,9 @@ class Board:
 
     def report(self, times: int, tenant: str = "acme", status: str = "timeout") -> None:
         for _ in range(times):
-            self.breakers.providers.observe(tenant, "openai", latency_ms=1, cost=0.0, status=status, error_code=None)
+            self.breakers.providers.observe(
+                tenant, "openai", latency_ms=1, cost=0.0, status=status, error_code=None
+            )
 
     def fail(self, extension: str, tenant: str = "acme") -> None:
         breaker = self.breakers.extensions.get(extension, tenant)
@@ -59,7 +61,10 @@ class Board:
 
     def series(self, name: str) -> dict[tuple[str, ...], float]:
         found = parse_scrape(self.metrics.registry).get(name, {})
-        return {tuple(dict(labels)[key] for key in ("kind", "name", *_rest(labels))): value for labels, value in found.items()}
+        return {
+            tuple(dict(labels)[key] for key in ("kind", "name", *_rest(labels))): value
+            for labels, value in found.items()
+        }
 
 
 def _rest(labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
@@ -117,7 +122,9 @@ def test_an_opening_warns_and_a_closing_informs() -> None:
     assert board.heard.heard[0]["metadata"]["probed_in_ms"] == 10_000
 
 
-def test_others_are_told_of_our_own_doing_only_and_operators_once_by_the_instance_that_did_it() -> None:
+def test_others_are_told_of_our_own_doing_only_and_operators_once_by_the_instance_that_did_it() -> (
+    None
+):
     board = Board()
     board.shared.tell({("acme", "openai"): RemoteTransition(board.heard.clock.now + 5, 123)})
     assert (board.shared.noted, board.heard.causes) == ([], [])
@@ -141,12 +148,18 @@ def test_the_listing_has_what_operators_ask_for() -> None:
         }
     }
     pii_guard = board.breakers.extension_states()["pii_guard"]
-    assert (pii_guard["extension_id"], pii_guard["state"], pii_guard["failure_count"]) == ("pii_guard", "open", 1)
+    assert (pii_guard["extension_id"], pii_guard["state"], pii_guard["failure_count"]) == (
+        "pii_guard",
+        "open",
+        1,
+    )
     assert isinstance(pii_guard["opened_at_ms"], int)
     assert pii_guard["not_closed"] == {"acme": "open"}
 
 
-def test_an_extension_that_was_called_and_is_well_is_closed_and_one_that_is_open_to_a_tenant_says_to_whom_it_is_not() -> None:
+def test_an_extension_that_was_called_and_is_well_is_closed_and_one_that_is_open_to_a_tenant_says_to_whom_it_is_not() -> (
+    None
+):
     board = Board()
     board.breakers.extensions.get("well", "acme")
     board.breakers.extensions.get("guard", "acme")

@@ -22,12 +22,20 @@ async def test_the_log_tells_once_a_minute_why_an_instance_counts_alone(nats_url
     rates = SharedRates()
     async with connected(nats_url) as connection:
         jetstream = JetStream(connection)
-        RateLeases(rates, jetstream, Settings().buckets.rate_limits.name, ServerClock(jetstream, Settings().streams.decide.name))
+        RateLeases(
+            rates,
+            jetstream,
+            Settings().buckets.rate_limits.name,
+            ServerClock(jetstream, Settings().streams.decide.name),
+        )
         with capture_log("warning") as lines:
             for _ in range(2):
                 rates.count_alone("no answer of the bucket within 1 s")
     (line,) = lines.all()
-    assert (line["event"], line["cause"]) == (events.RATE_LIMITS_ALONE, "no answer of the bucket within 1 s")
+    assert (line["event"], line["cause"]) == (
+        events.RATE_LIMITS_ALONE,
+        "no answer of the bucket within 1 s",
+    )
 
 
 class BrokenOnceClock:

@@ -53,7 +53,13 @@ def test_tenant_and_policy_are_never_run_together() -> None:
 
 def test_the_bucket_longest_unused_makes_room() -> None:
     limits, policy = RateLimits(limit=2), _limited(burst=1)
-    assert [limits.allow(policy, tenant, 0) for tenant in ("a", "b", "c", "a", "c")] == [None, None, None, None, 100]
+    assert [limits.allow(policy, tenant, 0) for tenant in ("a", "b", "c", "a", "c")] == [
+        None,
+        None,
+        None,
+        None,
+        100,
+    ]
 
 
 def test_a_limit_that_became_faster_does_not_wait_for_the_slow_one() -> None:

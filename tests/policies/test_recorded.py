@@ -1,4 +1,6 @@
-"""Recorded decisions of both strategies are computed again from what they saw: bit for bit, and without any difference."""
+"""Recorded decisions of both strategies are computed again from what they saw: bit for bit, and
+without any difference.
+"""
 
 import pytest
 from msgspec.structs import replace
@@ -11,8 +13,14 @@ from router.policies.model.measurements import Measurements
 from tests.support.measurements import TENANT, Simulation, SomeMeasurements
 from tests.support.policy import a_policy, a_provider, a_request
 
-FOUR = tuple(a_provider(name, weight, expected_cost=0.02) for name, weight in (("a", 10), ("b", 20), ("c", 30), ("d", 40)))
-STRATEGIES = ({"type": "least_latency", "explore": 0.05}, {"type": "cheapest", "within": {"p95_latency_ms": 90, "success_rate": 0.9}})
+FOUR = tuple(
+    a_provider(name, weight, expected_cost=0.02)
+    for name, weight in (("a", 10), ("b", 20), ("c", 30), ("d", 40))
+)
+STRATEGIES = (
+    {"type": "least_latency", "explore": 0.05},
+    {"type": "cheapest", "within": {"p95_latency_ms": 90, "success_rate": 0.9}},
+)
 COUNTS = [1_000, pytest.param(20_000, marks=pytest.mark.matrix)]
 
 
@@ -27,21 +35,32 @@ class RecordedSimulation(Simulation):
 
     def __init__(self, policy: Policy, entries: int) -> None:
         super().__init__(policy, work)
-        self.recorder = DecisionRecorder(frozenset({TENANT}), entries, today=self.clock.today, figures=self.instances[0].figures_of)
+        self.recorder = DecisionRecorder(
+            frozenset({TENANT}),
+            entries,
+            today=self.clock.today,
+            figures=self.instances[0].figures_of,
+        )
 
     def evaluate(self, request: RouteRequest, measurements: Measurements) -> Decision | Refusal:
-        return self.recorder.evaluate(self.policy, request, figures=measurements.figures_of(TENANT), now=self.clock.at)
+        return self.recorder.evaluate(
+            self.policy, request, figures=measurements.figures_of(TENANT), now=self.clock.at
+        )
 
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_recorded_decisions_are_computed_again_without_a_difference(strategy: dict[str, object], count: int) -> None:
+def test_recorded_decisions_are_computed_again_without_a_difference(
+    strategy: dict[str, object], count: int
+) -> None:
     policy = a_policy(*FOUR, strategy=strategy)
     simulated = RecordedSimulation(policy, 2 * count)
     simulated.run((count + 1) / 100, cost=lambda name: 0.001 * (5 - "abcd".index(name)))
     cases = list(simulated.recorder.list_latest(TENANT, "default", 2 * count))
     assert len(cases) >= count
-    assert [case.request.answer_id for case in cases if reevaluate(policy, case).answer != case.answer] == []
+    assert [
+        case.request.answer_id for case in cases if reevaluate(policy, case).answer != case.answer
+    ] == []
     assert len({case.answer.reason for case in cases if isinstance(case.answer, Decision)}) > 1
 
 

@@ -16,9 +16,15 @@ def test_a_choice_is_recalled_until_its_ttl() -> None:
     sessions.remember("acme", "p", "short", "a", ttl_s=10)
     sessions.remember("acme", "p", "long", "b", ttl_s=20)
     clock.now = 9.9
-    assert (sessions.recall("acme", "p", "short"), sessions.recall("acme", "p", "long")) == ("a", "b")
+    assert (sessions.recall("acme", "p", "short"), sessions.recall("acme", "p", "long")) == (
+        "a",
+        "b",
+    )
     clock.now = 10
-    assert (sessions.recall("acme", "p", "short"), sessions.recall("acme", "p", "long")) == (None, "b")
+    assert (sessions.recall("acme", "p", "short"), sessions.recall("acme", "p", "long")) == (
+        None,
+        "b",
+    )
 
 
 def test_recalling_does_not_prolong() -> None:

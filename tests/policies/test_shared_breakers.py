@@ -1,4 +1,6 @@
-"""Openings and closings in a bucket, on a real server: known to all, the last word wins, and never an echo."""
+"""Openings and closings in a bucket, on a real server: known to all, the last word wins, and never
+an echo.
+"""
 
 import asyncio
 import contextlib
@@ -22,7 +24,15 @@ from tests.support.waiting import until
 
 PAIR = ("acme", "openai")
 KEY = breaker_key(*PAIR)
-RECORD = BreakerRecord(tenant_id="acme", provider_id="openai", state="open", opened_at_ms=1, until_ms=0, node="other", life="another")
+RECORD = BreakerRecord(
+    tenant_id="acme",
+    provider_id="openai",
+    state="open",
+    opened_at_ms=1,
+    until_ms=0,
+    node="other",
+    life="another",
+)
 
 
 class Instance(SomeProviders):
@@ -30,7 +40,9 @@ class Instance(SomeProviders):
 
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         super().__init__()
-        self.shared = SharedBreakers(jetstream, bucket, "node", now=self.clock, wall_clock=self.clock.today)
+        self.shared = SharedBreakers(
+            jetstream, bucket, "node", now=self.clock, wall_clock=self.clock.today
+        )
         self.shared.attach(self.breakers.apply_remote, self.limits.apply_remote)
         self.breakers._on_change = self._own
 
@@ -61,7 +73,10 @@ async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
 
 
 async def test_what_one_opens_and_closes_all_honour(bucket: Bucket, nats_url: str) -> None:
-    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+    async with (
+        an_instance(nats_url, bucket.name) as one,
+        an_instance(nats_url, bucket.name) as other,
+    ):
         one.report(3)
         await other.is_now(OPEN)
         assert [one.is_remote for one in other.transitions] == [True]
@@ -72,7 +87,9 @@ async def test_what_one_opens_and_closes_all_honour(bucket: Bucket, nats_url: st
         assert other.breakers.find_not_closed("acme") is None
 
 
-async def test_an_instance_that_starts_later_begins_with_what_the_others_know(bucket: Bucket, nats_url: str) -> None:
+async def test_an_instance_that_starts_later_begins_with_what_the_others_know(
+    bucket: Bucket, nats_url: str
+) -> None:
     async with an_instance(nats_url, bucket.name) as one:
         one.report(3)
         await one.has_written()
@@ -105,8 +122,13 @@ async def test_half_open_is_each_instances_own(bucket: Bucket, nats_url: str) ->
         assert (one.state(), one.shared._unwritten) == (HALF_OPEN, {})
 
 
-async def test_of_two_that_write_at_once_the_last_one_wins_everywhere(bucket: Bucket, nats_url: str) -> None:
-    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+async def test_of_two_that_write_at_once_the_last_one_wins_everywhere(
+    bucket: Bucket, nats_url: str
+) -> None:
+    async with (
+        an_instance(nats_url, bucket.name) as one,
+        an_instance(nats_url, bucket.name) as other,
+    ):
         one.report(3)
         await other.is_now(OPEN)
         for instance in (one, other):
@@ -132,14 +154,21 @@ async def test_what_another_client_wrote_changes_nothing(bucket: Bucket, nats_ur
         }
         await bucket.write(KEY, b"junk")
         await bucket.write(breaker_key("other", "openai"), orjson.dumps(foreign))
-        await bucket.write(breaker_key("acme", "anthropic"), orjson.dumps({**foreign, "provider_id": "anthropic"}))
+        await bucket.write(
+            breaker_key("acme", "anthropic"), orjson.dumps({**foreign, "provider_id": "anthropic"})
+        )
         await until(lambda: one.state("acme", "anthropic") == OPEN)
         assert (one.state(), one.state("other")) == (None, None)
 
 
-async def test_while_the_bucket_is_away_each_goes_by_its_own_and_tells_later(bucket: Bucket, nats_url: str) -> None:
+async def test_while_the_bucket_is_away_each_goes_by_its_own_and_tells_later(
+    bucket: Bucket, nats_url: str
+) -> None:
     await bucket.unmake()
-    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+    async with (
+        an_instance(nats_url, bucket.name) as one,
+        an_instance(nats_url, bucket.name) as other,
+    ):
         one.report(3)
         await until(lambda: not one.shared._mirror.check.ok)
         assert (one.state(), list(one.shared._unwritten)) == (OPEN, [KEY])
@@ -148,7 +177,9 @@ async def test_while_the_bucket_is_away_each_goes_by_its_own_and_tells_later(buc
 
 
 class OneKey:
-    """A bucket of one key, with the methods of a mirror and of a store: each write meets a revision that this process has not read yet."""
+    """A bucket of one key, with the methods of a mirror and of a store: each write meets a revision
+    that this process has not read yet.
+    """
 
     def __init__(self) -> None:
         self.entries: dict[str, BucketEntry] = {}
@@ -164,7 +195,9 @@ def entry_of(revision: int, **fields: object) -> BucketEntry:
     return BucketEntry(KEY, breaker_record_bytes(record), revision, 0)
 
 
-async def test_what_came_after_our_own_write_but_was_heard_before_its_publish_ack_is_not_lost() -> None:
+async def test_what_came_after_our_own_write_but_was_heard_before_its_publish_ack_is_not_lost() -> (
+    None
+):
     some, bucket = SomeProviders(), OneKey()
     shared = a_sharing(some)
     shared._documents = shared._mirror = bucket  # type: ignore[assignment]
@@ -207,7 +240,9 @@ def test_in_a_bucket_that_was_made_again_revisions_begin_again() -> None:
 
 
 async def test_what_has_left_the_bucket_is_forgotten(bucket: Bucket, nats_url: str) -> None:
-    """Entries leave by their time to live: else every pair that ever opened would be known for ever."""
+    """Entries leave by their time to live: else every pair that ever opened would be known for
+    ever.
+    """
     async with an_instance(nats_url, bucket.name) as one:
         for provider in ("openai", "anthropic"):
             record = replace(RECORD, provider_id=provider)
@@ -231,7 +266,9 @@ async def test_what_was_written_here_is_known_until_it_comes_back_whatever_else_
 
 
 async def test_our_own_word_is_never_news_to_us() -> None:
-    """Half open is not written: an own opening, listed again, must not undo what the probes have shown."""
+    """Half open is not written: an own opening, listed again, must not undo what the probes have
+    shown.
+    """
     some, bucket = SomeProviders(), OneKey()
     shared = await write_own_opening(some, bucket)
     some.clock.at = 10.0
@@ -244,7 +281,9 @@ async def test_our_own_word_is_never_news_to_us() -> None:
 
 def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say() -> None:
     writer, reader = SomeProviders(), SomeProviders()
-    opened = a_sharing(writer)._record(BreakerTransition("acme/openai", CLOSED, OPEN, 1, 10.0, False))
+    opened = a_sharing(writer)._record(
+        BreakerTransition("acme/openai", CLOSED, OPEN, 1, 10.0, False)
+    )
     told = a_sharing(reader, behind_s=3600)._build_transition(opened)
     assert told.until == 3610
     reader.breakers.apply_remote({PAIR: told})
@@ -254,6 +293,12 @@ def test_a_readers_slow_wall_clock_holds_no_provider_longer_than_the_rules_say()
 
 
 def a_sharing(some: SomeProviders, behind_s: float = 0.0) -> SharedBreakers:
-    shared = SharedBreakers(JetStream(Connection()), "b", "n", now=some.clock, wall_clock=lambda: some.clock.today() - behind_s)
+    shared = SharedBreakers(
+        JetStream(Connection()),
+        "b",
+        "n",
+        now=some.clock,
+        wall_clock=lambda: some.clock.today() - behind_s,
+    )
     shared.attach(some.breakers.apply_remote, some.limits.apply_remote)
     return shared

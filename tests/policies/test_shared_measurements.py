@@ -11,7 +11,12 @@ from router.delivery.kv.shared_bucket import SHARE_S
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.policies.model import Policy
-from router.policies.model.measurements.figures_record import FiguresRecord, figures_key, figures_record_bytes, read_figures_record
+from router.policies.model.measurements.figures_record import (
+    FiguresRecord,
+    figures_key,
+    figures_record_bytes,
+    read_figures_record,
+)
 from router.policies.shared_measurements import SharedMeasurements
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.delivery import connected
@@ -29,7 +34,14 @@ class Instance(SomeMeasurements):
     def __init__(self, connection: Connection, bucket: str, policy: Policy) -> None:
         super().__init__()
         policies = {(TENANT, "default"): policy}
-        self.shared = SharedMeasurements(JetStream(connection), bucket, "node", self, lambda: policies, wall_clock=self.clock.today)
+        self.shared = SharedMeasurements(
+            JetStream(connection),
+            bucket,
+            "node",
+            self,
+            lambda: policies,
+            wall_clock=self.clock.today,
+        )
 
 
 @contextlib.asynccontextmanager
@@ -51,8 +63,13 @@ async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
         yield found
 
 
-async def test_two_instances_know_what_both_have_learned_and_one_that_starts_later_too(nats_url: str, bucket: Bucket) -> None:
-    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+async def test_two_instances_know_what_both_have_learned_and_one_that_starts_later_too(
+    nats_url: str, bucket: Bucket
+) -> None:
+    async with (
+        an_instance(nats_url, bucket.name) as one,
+        an_instance(nats_url, bucket.name) as other,
+    ):
         one.report(times=4, latency_ms=100)
         other.report(times=3, latency_ms=100)
         for instance in (one, other):
@@ -63,7 +80,10 @@ async def test_two_instances_know_what_both_have_learned_and_one_that_starts_lat
 
 
 async def test_its_own_record_is_not_counted_twice(nats_url: str, bucket: Bucket) -> None:
-    async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+    async with (
+        an_instance(nats_url, bucket.name) as one,
+        an_instance(nats_url, bucket.name) as other,
+    ):
         one.report(times=4)
         await until(lambda: samples(other) == 4)
         one.clock.at += SHARE_S
@@ -75,8 +95,13 @@ async def test_its_own_record_is_not_counted_twice(nats_url: str, bucket: Bucket
 async def test_what_no_router_wrote_is_left_out(nats_url: str, bucket: Bucket) -> None:
     async with connected(nats_url) as connection:
         documents = DocumentBucket(JetStream(connection), bucket.name)
-        await documents.put(figures_key(TENANT, "other"), b'{"tenant_id": "acme", "providers": 7}', revision=None)
-        async with an_instance(nats_url, bucket.name) as one, an_instance(nats_url, bucket.name) as other:
+        await documents.put(
+            figures_key(TENANT, "other"), b'{"tenant_id": "acme", "providers": 7}', revision=None
+        )
+        async with (
+            an_instance(nats_url, bucket.name) as one,
+            an_instance(nats_url, bucket.name) as other,
+        ):
             one.report()
             await until(lambda: samples(other) == 1)
 

@@ -1,4 +1,6 @@
-"""Rate limits over several instances: whatever they do, and when some die, not more than one limit and a slice of each is let through."""
+"""Rate limits over several instances: whatever they do, and when some die, not more than one limit
+and a slice of each is let through.
+"""
 
 import asyncio
 from random import Random
@@ -14,7 +16,9 @@ SECOND_NS = 10**9
 
 
 class Town:
-    """Instances that share a bucket, whose answers come at once. Each has a clock that is wrong, and reads the server's."""
+    """Instances that share a bucket, whose answers come at once. Each has a clock that is wrong,
+    and reads the server's.
+    """
 
     def __init__(self, instances: int) -> None:
         self.now = 1000.0
@@ -27,7 +31,9 @@ class Town:
         return rates
 
     def grant(self, one: RateSlice) -> None:
-        taken = take_tokens(one.limit, self.full_at_ns, round(self.now * SECOND_NS), one.find_wanted(self.now))
+        taken = take_tokens(
+            one.limit, self.full_at_ns, round(self.now * SECOND_NS), one.find_wanted(self.now)
+        )
         self.full_at_ns = taken.full_at_ns if taken.granted else self.full_at_ns
         one.on_granted(taken.granted, self.now, taken.wait_ns / SECOND_NS)
 
@@ -43,7 +49,11 @@ class Town:
 
 @pytest.mark.parametrize(("rate", "burst"), [(1, 1), (10, 3), (100, 50), (1000, 10), (3, 100)])
 def test_not_more_than_the_limit_and_a_slice_of_each_when_some_die(rate: float, burst: int) -> None:
-    dice, town, policy = Random(24), Town(4), a_policy(rate_limit={"requests_per_second": rate, "burst": burst})
+    dice, town, policy = (
+        Random(24),
+        Town(4),
+        a_policy(rate_limit={"requests_per_second": rate, "burst": burst}),
+    )
     allowed, asked_s = 0, 20.0
     while town.now < 1000 + asked_s:
         allowed += town.ask(dice.randrange(4), policy) is None
@@ -52,12 +62,15 @@ def test_not_more_than_the_limit_and_a_slice_of_each_when_some_die(rate: float, 
             town.instances[dice.randrange(4)] = town.make_instance()
     most = burst + rate * (town.now - 1000)
     assert allowed <= most + 4 * max(1, min(rate, burst) / 10)
-    assert allowed >= 0.6 * most  # tokens of those that die are lost, and those that are held for long
+    # tokens of those that die are lost, and those that are held for long
+    assert allowed >= 0.6 * most
 
 
 def test_what_one_instance_leaves_another_may_use() -> None:
     town, policy = Town(2), a_policy(rate_limit={"requests_per_second": 1, "burst": 100})
-    allowed = sum(town.ask(0, policy) is None for _ in range(70)) + sum(town.ask(1, policy) is None for _ in range(70))
+    allowed = sum(town.ask(0, policy) is None for _ in range(70)) + sum(
+        town.ask(1, policy) is None for _ in range(70)
+    )
     assert 90 <= allowed <= 100
 
 
@@ -81,7 +94,9 @@ def test_tokens_not_used_for_a_second_are_dropped() -> None:
     assert sum(town.ask(number % 2, policy) is None for number in range(300)) == 100
 
 
-async def test_a_bucket_without_an_answer_lets_each_instance_count_alone_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bucket_without_an_answer_lets_each_instance_count_alone_for_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("router.policies.model.shared_rates.WAIT_S", 0.01)
     town, policy = Town(1), a_policy(rate_limit={"requests_per_second": 1, "burst": 3})
     rates = town.instances[0]
@@ -105,7 +120,9 @@ def test_a_token_given_back_is_there_again() -> None:
     assert town.ask(0, policy) == 1000
 
 
-@pytest.mark.parametrize(("rate", "burst"), [(1, 1_000_000), (1_000_000, 1_000_000), (1_000_000, 1), (3.7, 5)])
+@pytest.mark.parametrize(
+    ("rate", "burst"), [(1, 1_000_000), (1_000_000, 1_000_000), (1_000_000, 1), (3.7, 5)]
+)
 def test_a_limit_at_its_bounds_gives_its_burst_and_not_one_more(rate: float, burst: int) -> None:
     limit, now = RateLimit(rate, burst), 1_800_000_000 * SECOND_NS
     first = take_tokens(limit, 0, now, 2 * burst)
@@ -129,6 +146,12 @@ def test_one_tenant_with_thousands_of_limits_drops_its_own_slices() -> None:
         rates.allow(quiet, "quiet", 0.0)
     for number in range(3000):
         with pytest.raises(RateShort):
-            rates.allow(a_policy(policy_id=f"p-{number}", rate_limit={"requests_per_second": 1, "burst": 1}), "loud", 0.0)
+            rates.allow(
+                a_policy(
+                    policy_id=f"p-{number}", rate_limit={"requests_per_second": 1, "burst": 1}
+                ),
+                "loud",
+                0.0,
+            )
     assert len(rates._slices) <= 720
     assert rates.allow(quiet, "quiet", 0.0) is None

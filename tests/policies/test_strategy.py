@@ -1,4 +1,6 @@
-"""A choice by learned figures: the same from the same figures, the better of two, the cheapest within objectives, and some of all."""
+"""A choice by learned figures: the same from the same figures, the better of two, the cheapest
+within objectives, and some of all.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,8 +25,13 @@ def scores(**values: float) -> dict[str, LearnedFigures]:
     return {name: LearnedFigures(samples=99, score=value) for name, value in values.items()}
 
 
-def choices(policy: Policy, figures: Mapping[str, LearnedFigures], count: int = 2000, **known: object) -> Counter[tuple[str, str]]:
-    made = (evaluate(policy, a_request(f"r-{number}"), figures=figures, now=0.0, **known) for number in range(count))  # type: ignore[arg-type]
+def choices(
+    policy: Policy, figures: Mapping[str, LearnedFigures], count: int = 2000, **known: object
+) -> Counter[tuple[str, str]]:
+    made = (
+        evaluate(policy, a_request(f"r-{number}"), figures=figures, now=0.0, **known)
+        for number in range(count)
+    )  # type: ignore[arg-type]
     return Counter((one.provider_id, one.reason) for one in made if isinstance(one, Decision))
 
 
@@ -38,7 +45,9 @@ def test_the_worst_of_four_is_never_the_better_of_two_and_the_best_always_is() -
 def test_without_figures_the_first_of_the_two_is_chosen_which_is_the_weighted_draw() -> None:
     weighted = choices(a_policy(*FOUR), {})
     least = choices(a_policy(*FOUR, strategy=LEAST), {})
-    assert {name: count for (name, _), count in weighted.items()} == {name: count for (name, _), count in least.items()}
+    assert {name: count for (name, _), count in weighted.items()} == {
+        name: count for (name, _), count in least.items()
+    }
 
 
 def test_what_is_in_flight_counts_before_there_are_results() -> None:
@@ -48,7 +57,11 @@ def test_what_is_in_flight_counts_before_there_are_results() -> None:
 
 
 def test_a_share_of_all_is_explored_by_every_provider_alike() -> None:
-    found = choices(a_policy(*FOUR, strategy={"type": "least_latency", "explore": 0.2}), scores(a=1.0, b=2.0, c=3.0, d=4.0), 4000)
+    found = choices(
+        a_policy(*FOUR, strategy={"type": "least_latency", "explore": 0.2}),
+        scores(a=1.0, b=2.0, c=3.0, d=4.0),
+        4000,
+    )
     explored = {name: count for (name, reason), count in found.items() if reason == "explore"}
     assert set(explored) == set(NAMES)
     assert 640 < sum(explored.values()) < 960
@@ -56,32 +69,75 @@ def test_a_share_of_all_is_explored_by_every_provider_alike() -> None:
 
 
 def test_a_single_provider_is_not_explored() -> None:
-    assert set(choices(a_policy(a_provider("a"), strategy={"type": "least_latency", "explore": 1}), {}, 10)) == {("a", "least_latency")}
+    assert set(
+        choices(a_policy(a_provider("a"), strategy={"type": "least_latency", "explore": 1}), {}, 10)
+    ) == {("a", "least_latency")}
 
 
 @pytest.mark.parametrize(
-    "weights", [(1.0,), (1.0, 1.0), (100.0, 1e-300), (1e-300, 100.0), (5.0, 0.001, 5.0), tuple(map(float, range(1, 60)))]
+    "weights",
+    [
+        (1.0,),
+        (1.0, 1.0),
+        (100.0, 1e-300),
+        (1e-300, 100.0),
+        (5.0, 0.001, 5.0),
+        tuple(map(float, range(1, 60))),
+    ],
 )
-def test_the_two_are_different_and_the_first_is_the_weighted_one(weights: tuple[float, ...]) -> None:
+def test_the_two_are_different_and_the_first_is_the_weighted_one(
+    weights: tuple[float, ...],
+) -> None:
     bounds = cumulative_weights(weights)
-    for point in (0, 1, DRAW_RANGE - 1, *(weighted_hash(1, "acme", f"r-{number}") for number in range(300))):
+    for point in (
+        0,
+        1,
+        DRAW_RANGE - 1,
+        *(weighted_hash(1, "acme", f"r-{number}") for number in range(300)),
+    ):
         one, other = draw_two(bounds, point)
         assert 0 <= other < len(weights)
         assert one != other or len(weights) == 1 or max(weights) / sum(weights) > 0.999
 
 
 def figures(cost: float, p95: float = 100.0, success: float = 1.0) -> LearnedFigures:
-    return LearnedFigures(samples=99, score=1.0, cost=cost, p95_latency_ms=p95, recent_success_rate=success)
+    return LearnedFigures(
+        samples=99, score=1.0, cost=cost, p95_latency_ms=p95, recent_success_rate=success
+    )
 
 
 @pytest.mark.parametrize(
     ("known", "expected"),
     [
-        ({"a": figures(3.0), "b": figures(2.0), "c": figures(1.0), "d": figures(4.0)}, ("c", "cheapest")),
-        ({"a": figures(3.0), "b": figures(2.0), "c": figures(1.0, p95=1001), "d": figures(4.0)}, ("b", "cheapest")),
-        ({"a": figures(3.0), "b": figures(2.0, success=0.9), "c": figures(1.0, p95=1001), "d": figures(4.0)}, ("a", "cheapest")),
-        ({name: figures(1.0, p95=limit) for name, limit in zip(NAMES, (4000, 3000, 2000, 5000), strict=True)}, ("c", "objectives_missed")),
-        ({"a": figures(0.02), "b": figures(0.03), "c": figures(0.04), "d": LearnedFigures()}, ("d", "cheapest")),  # 0.01 by default
+        (
+            {"a": figures(3.0), "b": figures(2.0), "c": figures(1.0), "d": figures(4.0)},
+            ("c", "cheapest"),
+        ),
+        (
+            {"a": figures(3.0), "b": figures(2.0), "c": figures(1.0, p95=1001), "d": figures(4.0)},
+            ("b", "cheapest"),
+        ),
+        (
+            {
+                "a": figures(3.0),
+                "b": figures(2.0, success=0.9),
+                "c": figures(1.0, p95=1001),
+                "d": figures(4.0),
+            },
+            ("a", "cheapest"),
+        ),
+        (
+            {
+                name: figures(1.0, p95=limit)
+                for name, limit in zip(NAMES, (4000, 3000, 2000, 5000), strict=True)
+            },
+            ("c", "objectives_missed"),
+        ),
+        # 0.01 by default
+        (
+            {"a": figures(0.02), "b": figures(0.03), "c": figures(0.04), "d": LearnedFigures()},
+            ("d", "cheapest"),
+        ),
     ],
 )
 def test_the_cheapest_that_meets_the_objectives_else_the_one_that_misses_them_least(
@@ -103,10 +159,14 @@ def test_the_kept_choice_of_the_cheapest_ends_with_the_figures_that_it_was_made_
     assert set(choices(policy, kept, 5)) == {("d", "cheapest")}
 
 
-def test_an_open_breaker_is_left_out_of_both_and_a_trace_names_the_candidates_with_their_scores() -> None:
+def test_an_open_breaker_is_left_out_of_both_and_a_trace_names_the_candidates_with_their_scores() -> (
+    None
+):
     trace: list[TraceStep] = []
     policy, known = a_policy(*FOUR, strategy=LEAST), scores(a=1.0, b=2.0, c=3.0, d=4.0)
-    answer = evaluate(policy, a_request("r-1"), states={"a": SHUT, "b": SHUT}, figures=known, now=0.0, trace=trace)
+    answer = evaluate(
+        policy, a_request("r-1"), states={"a": SHUT, "b": SHUT}, figures=known, now=0.0, trace=trace
+    )
     assert isinstance(answer, Decision)
     assert (answer.provider_id, answer.reason) == ("c", "least_latency")
     steps = [(step.stage, step.subject, step.verdict) for step in trace if step.stage != "eligible"]

@@ -15,7 +15,11 @@ def test_a_tenants_own_policy_comes_before_the_shared_one() -> None:
 def test_a_tenants_own_policy_says_whether_its_requests_go_first_else_the_shared_one() -> None:
     own, shared = a_policy(), a_policy(tenant="_shared", priority="high")
     policy_table = PolicyTable({("acme", "default"): own, ("_shared", "default"): shared})
-    assert [policy_table.is_high(tenant, policy) for tenant in ("acme", "other") for policy in ("default", "missing")] == [
+    assert [
+        policy_table.is_high(tenant, policy)
+        for tenant in ("acme", "other")
+        for policy in ("default", "missing")
+    ] == [
         *(False, False),
         *(True, False),
     ]

@@ -16,7 +16,13 @@ from router.policies.model.canaries import (
     parse_guard,
     parse_span_ms,
 )
-from router.policies.model.canaries.verdict import WORSE, Tally, compute_evidence, is_evident, list_findings
+from router.policies.model.canaries.verdict import (
+    WORSE,
+    Tally,
+    compute_evidence,
+    is_evident,
+    list_findings,
+)
 from router.policies.model.canary_record import GROUPS, canary_record_bytes
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
@@ -24,13 +30,22 @@ END_MS = 1000
 
 
 def a_plan(*guards: CanaryGuard, is_shadow: bool = False) -> CanaryPlan:
-    return CanaryPlan(document={}, share=5, guards=guards, until_ms=END_MS, min_results=100, is_shadow=is_shadow)
+    return CanaryPlan(
+        document={}, share=5, guards=guards, until_ms=END_MS, min_results=100, is_shadow=is_shadow
+    )
 
 
-def counts_of(*, control: tuple[int, int], candidate: tuple[int, int], latency_ms: tuple[float, float] = (100, 100)) -> CanaryTotals:
+def counts_of(
+    *,
+    control: tuple[int, int],
+    candidate: tuple[int, int],
+    latency_ms: tuple[float, float] = (100, 100),
+) -> CanaryTotals:
     """Of each arm: outcomes, errors; and the latency of its successes."""
     counts = CanaryCounts("acme", "default", 2)
-    for arm, (outcomes, errors), taken_ms in zip((CONTROL, CANDIDATE), (control, candidate), latency_ms, strict=True):
+    for arm, (outcomes, errors), taken_ms in zip(
+        (CONTROL, CANDIDATE), (control, candidate), latency_ms, strict=True
+    ):
         for number in range(outcomes):
             counts.on_result(arm, PROVIDER if number < errors else None, taken_ms, "acme")
     return add_totals([counts.build_record("node", "life")])
@@ -39,23 +54,58 @@ def counts_of(*, control: tuple[int, int], candidate: tuple[int, int], latency_m
 @pytest.mark.parametrize(
     ("control", "candidate", "at_ms", "verdict"),
     [
-        pytest.param((1900, 190), (100, 40), 0, CanaryVerdict.ROLL_BACK, id="four times the errors"),
-        pytest.param((1900, 0), (20, 12), 0, CanaryVerdict.ROLL_BACK, id="errors where the version in force has none"),
-        pytest.param((1900, 190), (100, 14), 0, CanaryVerdict.GO_ON, id="a little worse may be chance"),
-        pytest.param((1900, 190), (100, 14), END_MS, CanaryVerdict.PROMOTE, id="its time is over and no guard is broken"),
-        pytest.param((1900, 190), (99, 3), END_MS, CanaryVerdict.ROLL_BACK, id="its time is over with too few outcomes"),
-        pytest.param((0, 0), (0, 0), END_MS, CanaryVerdict.ROLL_BACK, id="its time is over and nothing came"),
+        pytest.param(
+            (1900, 190), (100, 40), 0, CanaryVerdict.ROLL_BACK, id="four times the errors"
+        ),
+        pytest.param(
+            (1900, 0),
+            (20, 12),
+            0,
+            CanaryVerdict.ROLL_BACK,
+            id="errors where the version in force has none",
+        ),
+        pytest.param(
+            (1900, 190), (100, 14), 0, CanaryVerdict.GO_ON, id="a little worse may be chance"
+        ),
+        pytest.param(
+            (1900, 190),
+            (100, 14),
+            END_MS,
+            CanaryVerdict.PROMOTE,
+            id="its time is over and no guard is broken",
+        ),
+        pytest.param(
+            (1900, 190),
+            (99, 3),
+            END_MS,
+            CanaryVerdict.ROLL_BACK,
+            id="its time is over with too few outcomes",
+        ),
+        pytest.param(
+            (0, 0), (0, 0), END_MS, CanaryVerdict.ROLL_BACK, id="its time is over and nothing came"
+        ),
         pytest.param((1900, 800), (400, 20), 0, CanaryVerdict.PROMOTE, id="better for certain"),
-        pytest.param((1900, 800), (99, 1), 0, CanaryVerdict.GO_ON, id="better, with too few outcomes"),
+        pytest.param(
+            (1900, 800), (99, 1), 0, CanaryVerdict.GO_ON, id="better, with too few outcomes"
+        ),
     ],
 )
-def test_errors_decide(control: tuple[int, int], candidate: tuple[int, int], at_ms: int, verdict: CanaryVerdict) -> None:
-    assert judge(a_plan(GUARDS[0]), counts_of(control=control, candidate=candidate), at_ms)[0] is verdict
+def test_errors_decide(
+    control: tuple[int, int], candidate: tuple[int, int], at_ms: int, verdict: CanaryVerdict
+) -> None:
+    assert (
+        judge(a_plan(GUARDS[0]), counts_of(control=control, candidate=candidate), at_ms)[0]
+        is verdict
+    )
 
 
 @pytest.mark.parametrize(
     ("latency_ms", "verdict"),
-    [((100, 200), CanaryVerdict.ROLL_BACK), ((100, 115), CanaryVerdict.PROMOTE), ((100, 50), CanaryVerdict.PROMOTE)],
+    [
+        ((100, 200), CanaryVerdict.ROLL_BACK),
+        ((100, 115), CanaryVerdict.PROMOTE),
+        ((100, 50), CanaryVerdict.PROMOTE),
+    ],
 )
 def test_slow_results_decide(latency_ms: tuple[float, float], verdict: CanaryVerdict) -> None:
     totals = counts_of(control=(4000, 0), candidate=(200, 0), latency_ms=latency_ms)
@@ -76,11 +126,22 @@ def test_a_shadow_only_ends_with_its_time() -> None:
 
 def test_a_shadow_is_compared_by_provider_and_by_what_both_expected() -> None:
     counts = CanaryCounts("acme", "default", 2)
-    one, other = (Decision(name, "weighted", 50, latency, cost) for name, latency, cost in (("a", 100, 0.2), ("b", 300, 0.1)))
-    for answer, shadow in ((one, one), (one, other), (one, Refusal("decision_failed", "none")), (one, one)):
+    one, other = (
+        Decision(name, "weighted", 50, latency, cost)
+        for name, latency, cost in (("a", 100, 0.2), ("b", 300, 0.1))
+    )
+    for answer, shadow in (
+        (one, one),
+        (one, other),
+        (one, Refusal("decision_failed", "none")),
+        (one, one),
+    ):
         counts.on_shadow(answer, shadow)
     _, told = judge(a_plan(is_shadow=True), add_totals([counts.build_record("node", "life")]), 0)
-    assert told.startswith("50.00% of 4 decisions differ; expected cost 0.1667 instead of 0.2, expected latency 166.7 ms instead of 100 ms")
+    assert told.startswith(
+        "50.00% of 4 decisions differ; expected cost 0.1667 instead of 0.2, expected "
+        "latency 166.7 ms instead of 100 ms"
+    )
 
 
 def test_counts_of_several_instances_are_added_up_and_an_order_of_outcomes_is_nothing() -> None:
@@ -89,7 +150,9 @@ def test_counts_of_several_instances_are_added_up_and_an_order_of_outcomes_is_no
     for number in range(200):
         outcome = PROVIDER if number % 7 == 0 else None
         for counts in (parts[number % 2], whole):
-            counts.on_result(CANDIDATE if number % 3 == 0 else CONTROL, outcome, 10 + number, f"t{number % 5}")
+            counts.on_result(
+                CANDIDATE if number % 3 == 0 else CONTROL, outcome, 10 + number, f"t{number % 5}"
+            )
     together = add_totals(one.build_record("node", str(place)) for place, one in enumerate(parts))
     assert together == add_totals([whole.build_record("node", "life")])
 
@@ -107,7 +170,9 @@ def test_a_refusal_of_the_arm_is_an_error_and_what_is_not_its_providers_fault_is
 
 def test_more_bad_outcomes_speak_more_against_it() -> None:
     assert compute_evidence([(Tally(0, 0), Tally(5, 100))], 1.0, WORSE) == pytest.approx(1.0)
-    grown = [compute_evidence([(Tally(bad, 100), Tally(100, 1000))], 1.0, WORSE) for bad in (10, 20, 30)]
+    grown = [
+        compute_evidence([(Tally(bad, 100), Tally(100, 1000))], 1.0, WORSE) for bad in (10, 20, 30)
+    ]
     assert grown[0] < 1 < grown[1] < grown[2]
     worst = Tally(10**6, 10**6), Tally(0, 10**6)
     assert compute_evidence([worst], 1.0, WORSE) > 1e100  # and no overflow
@@ -115,7 +180,11 @@ def test_more_bad_outcomes_speak_more_against_it() -> None:
 
 
 def test_no_group_of_several_decides_alone_for_or_against() -> None:
-    worst, best, none = (Tally(10**4, 10**4), Tally(0, 10**4)), (Tally(0, 10**4), Tally(10**4, 10**4)), (Tally(0, 1), Tally(0, 1))
+    worst, best, none = (
+        (Tally(10**4, 10**4), Tally(0, 10**4)),
+        (Tally(0, 10**4), Tally(10**4, 10**4)),
+        (Tally(0, 1), Tally(0, 1)),
+    )
     assert compute_evidence([worst, none], 1.0, WORSE, 14.0) == pytest.approx(14.0)
     assert compute_evidence([worst, worst, best], 1.0, WORSE, 14.0) == pytest.approx(14.0**2 / 10)
     assert is_evident([worst, worst], 1.0, WORSE, 196.0)
@@ -129,7 +198,17 @@ def test_each_guard_alone_has_the_whole_chance_of_a_false_alarm() -> None:
     assert (one.is_broken, both.is_broken) == (True, False)
 
 
-@pytest.mark.parametrize("text", ["error_rate<=0.5x", "error_rate<1.2x", "cost<=1.2x", "error_rate<=1.2", "p95_latency<=101x", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "error_rate<=0.5x",
+        "error_rate<1.2x",
+        "cost<=1.2x",
+        "error_rate<=1.2",
+        "p95_latency<=101x",
+        "",
+    ],
+)
 def test_a_guard_that_is_none_says_what_is_legal(text: str) -> None:
     with pytest.raises(GuardError, match=r"error_rate<=1\.2x or p95_latency<=1\.2x"):
         parse_guard(text)
@@ -137,7 +216,11 @@ def test_a_guard_that_is_none_says_what_is_legal(text: str) -> None:
 
 def test_guards_and_times_are_read() -> None:
     assert parse_guard("p95_latency <= 1.5x") == CanaryGuard("p95_latency", 1.5)
-    assert [parse_span_ms(text) for text in ("30s", "1h", "30d")] == [30_000, 3_600_000, 30 * 86_400_000]
+    assert [parse_span_ms(text) for text in ("30s", "1h", "30d")] == [
+        30_000,
+        3_600_000,
+        30 * 86_400_000,
+    ]
     for text in ("31d", "0s", "1w", "h"):
         with pytest.raises(GuardError):
             parse_span_ms(text)
@@ -162,7 +245,9 @@ SPITEFUL = (5000, 0, 5000, 5000)  # the candidate fails, it says
 FLATTERING = (5000, 5000, 5000, 0)
 
 
-def test_a_tenant_that_reports_errors_of_the_candidate_does_not_roll_it_back_alone_and_keeps_it_from_being_promoted() -> None:
+def test_a_tenant_that_reports_errors_of_the_candidate_does_not_roll_it_back_alone_and_keeps_it_from_being_promoted() -> (
+    None
+):
     totals = shared_counts(acme=USUAL, third=USUAL, spiteful=SPITEFUL)
     verdict, why = judge(a_plan(GUARDS[0]), totals, 0)
     assert (verdict, "broken by one group of tenants" in why) == (CanaryVerdict.GO_ON, True)
@@ -170,7 +255,9 @@ def test_a_tenant_that_reports_errors_of_the_candidate_does_not_roll_it_back_alo
     assert judge(a_plan(GUARDS[0]), totals, END_MS)[0] is CanaryVerdict.ROLL_BACK
 
 
-def test_a_tenant_that_praises_the_candidate_promotes_it_neither_early_nor_with_outcomes_of_its_own_alone() -> None:
+def test_a_tenant_that_praises_the_candidate_promotes_it_neither_early_nor_with_outcomes_of_its_own_alone() -> (
+    None
+):
     totals = shared_counts(acme=(400, 40, 10, 1), flattering=FLATTERING)
     assert judge(a_plan(GUARDS[0]), totals, 0)[0] is CanaryVerdict.GO_ON
     verdict, why = judge(a_plan(GUARDS[0]), totals, END_MS)
@@ -183,7 +270,10 @@ def test_a_tenant_that_praises_a_candidate_that_fails_for_the_others_does_not_sa
 
 
 def test_what_two_tenants_see_decides_and_a_tenant_alone_decides_for_itself() -> None:
-    assert judge(a_plan(GUARDS[0]), shared_counts(acme=BAD, third=BAD), 0)[0] is CanaryVerdict.ROLL_BACK
+    assert (
+        judge(a_plan(GUARDS[0]), shared_counts(acme=BAD, third=BAD), 0)[0]
+        is CanaryVerdict.ROLL_BACK
+    )
     assert judge(a_plan(GUARDS[0]), shared_counts(acme=BAD), 0)[0] is CanaryVerdict.ROLL_BACK
 
 

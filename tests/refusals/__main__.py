@@ -1,4 +1,5 @@
-"""`python -m tests.refusals`: each refusal of a publish, each store of effects, each kind of process. `make refusals` runs it.
+"""`python -m tests.refusals`: each refusal of a publish, each store of effects, each kind of
+process. `make refusals` runs it.
 
 Exit status: 0 every cell holds, 1 not.
 """
@@ -36,7 +37,11 @@ async def play_all(only: str | None, postgres: Postgres) -> list[Cell]:
     for process, store, refusal in list_cells():
         if only is None or only in f"{process}/{store}/{refusal.name}":
             cells.append(cell := await _play_one(process, store, refusal, postgres))
-            print(f"{process}/{store}/{refusal.name}: {'holds' if cell.holds else 'DOES NOT HOLD'}", file=sys.stderr, flush=True)
+            print(
+                f"{process}/{store}/{refusal.name}: {'holds' if cell.holds else 'DOES NOT HOLD'}",
+                file=sys.stderr,
+                flush=True,
+            )
     return cells
 
 
@@ -46,8 +51,14 @@ async def _play_one(process: str, store: str, refusal: Refusal, postgres: Postgr
         async with _a_stage(process, postgres) as (stage, url):
             return await play(process, stage, store, refusal, url)
     except Exception as exc:
-        print(f"{process}/{store}/{refusal.name}: {type(exc).__name__} {exc}", file=sys.stderr, flush=True)
-        return Cell(process, store, refusal, 0, find_told(process, store, refusal), UNKNOWN, is_well=False)
+        print(
+            f"{process}/{store}/{refusal.name}: {type(exc).__name__} {exc}",
+            file=sys.stderr,
+            flush=True,
+        )
+        return Cell(
+            process, store, refusal, 0, find_told(process, store, refusal), UNKNOWN, is_well=False
+        )
 
 
 @asynccontextmanager
@@ -55,7 +66,9 @@ async def _a_stage(process: str, postgres: Postgres) -> AsyncIterator[tuple[Stag
     with _a_broker() as broker, tempfile.TemporaryDirectory() as home:
         client = await connect_patiently(broker.url)
         try:
-            async with await _open_stage(process, client, broker.url, Path(home), postgres) as stage:
+            async with await _open_stage(
+                process, client, broker.url, Path(home), postgres
+            ) as stage:
                 yield stage, broker.url
         finally:
             await client.close()
@@ -94,7 +107,10 @@ def main() -> int:
     arguments = _parse_arguments()
     configure("critical")  # what refuses is told to operators, in every cell
     machine = facts(" ".join(sys.argv[1:]))
-    told = {**{name: machine[name] for name in FACTS}, "load": f"{os.getloadavg()[0]:.1f} before the run"}
+    told = {
+        **{name: machine[name] for name in FACTS},
+        "load": f"{os.getloadavg()[0]:.1f} before the run",
+    }
     postgres = Postgres(max(HOMES)).start()
     try:
         cells = asyncio.run(play_all(arguments.only, postgres))
@@ -108,7 +124,9 @@ def main() -> int:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.refusals", description=(__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.refusals", description=(__doc__ or "").partition("\n\n")[0]
+    )
     parser.add_argument("--only", help="cells whose process/store/refusal has this text")
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the page in this file")
     return parser.parse_args()

@@ -1,4 +1,6 @@
-"""One cell of the matrix: a store is spoilt, one message needs it, others do not; then the store is made whole again."""
+"""One cell of the matrix: a store is spoilt, one message needs it, others do not; then the store is
+made whole again.
+"""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -31,15 +33,25 @@ OK = "ok"
 
 Place = tuple[str, str]
 
-# What becomes of the message while its store refuses: by the store, then by whose fault that is. What is not listed waits.
+# What becomes of the message while its store refuses: by the store, then by whose fault that is.
+# What is not listed waits.
 TOLD: Mapping[Place, Mapping[str, str]] = {
-    ("router", "requests"): {MESSAGE: OK, STREAM: OK, FULL: OK},  # they are answered from the copies that pass by
+    # they are answered from the copies that pass by
+    ("router", "requests"): {MESSAGE: OK, STREAM: OK, FULL: OK},
     ("router", "assignments"): {MESSAGE: CANNOT_BE_STORED, STREAM: CANNOT_BE_STORED},
-    ("router", "known assignments"): {MESSAGE: CANNOT_BE_STORED, STREAM: CANNOT_BE_STORED, FULL: OVERLOADED},
+    ("router", "known assignments"): {
+        MESSAGE: CANNOT_BE_STORED,
+        STREAM: CANNOT_BE_STORED,
+        FULL: OVERLOADED,
+    },
     ("router", "usage"): {MESSAGE: "too_large"},
     ("router", "dead letters"): {MESSAGE: "invalid_request"},
     ("router", "invocations"): {MESSAGE: CANNOT_BE_STORED, STREAM: CANNOT_BE_STORED},
-    ("router", "policies"): {MESSAGE: "invalid_request", STREAM: CANNOT_BE_STORED, FULL: OVERLOADED},
+    ("router", "policies"): {
+        MESSAGE: "invalid_request",
+        STREAM: CANNOT_BE_STORED,
+        FULL: OVERLOADED,
+    },
     ("bus", "dead letters"): {MESSAGE: "left out"},
     ("agent", "outgoing messages"): {MESSAGE: "too_large"},
     ("agent", "dead letters"): {MESSAGE: "left out"},
@@ -48,7 +60,8 @@ TOLD: Mapping[Place, Mapping[str, str]] = {
     ("worker", "dead letters"): {MESSAGE: "left out"},
     ("relay", "events"): {MESSAGE: "parked"},
 }
-# What becomes of a message that waited, once its store is whole again; and of one that its store takes.
+# What becomes of a message that waited, once its store is whole again; and of one that its store
+# takes.
 MENDED: Mapping[Place, str] = {
     ("router", "requests"): OK,
     ("router", "results"): "metered",
@@ -70,7 +83,8 @@ MENDED: Mapping[Place, str] = {
     ("worker", "attempts"): "done",
     ("relay", "events"): "published",
 }
-# Nothing needs these: what its process says of a message that has to do with them, whatever they refuse.
+# Nothing needs these: what its process says of a message that has to do with them, whatever they
+# refuse.
 NEEDED_BY_NONE: Mapping[Place, str] = {
     **{("router", store): OK for store in QUIET},
     ("partition", "leases"): OK,
@@ -78,12 +92,21 @@ NEEDED_BY_NONE: Mapping[Place, str] = {
     ("inbox", "advisories"): "taken",
     ("worker", "acknowledgements"): "done",
 }
-# Every message of the process needs these, so all of them wait; what is too large alone lets the others go on.
+# Every message of the process needs these, so all of them wait; what is too large alone lets the
+# others go on.
 NEEDED_BY_ALL = frozenset({("worker", "assignments"), ("worker", "results"), ("relay", "events")})
 LARGE_ENOUGH_BYTES = 5_000  # for the others there; the message that is refused is larger
 
-# What is renamed on its way in is delivered to no consumer, which the comparison of the topology says (`tests/delivery/test_topology`).
-INPUT = frozenset({("router", "requests"), ("router", "results"), ("router", "acknowledgements"), ("worker", "assignments")})
+# What is renamed on its way in is delivered to no consumer, which the comparison of the topology
+# says (`tests/delivery/test_topology`).
+INPUT = frozenset(
+    {
+        ("router", "requests"),
+        ("router", "results"),
+        ("router", "acknowledgements"),
+        ("worker", "assignments"),
+    }
+)
 # Streams of many subjects: where one message of each is kept, the first one finds room.
 ROOM_FOR_ONE = frozenset(
     {
@@ -114,7 +137,9 @@ UNTOLD = frozenset(
 
 
 class Cell(Struct, frozen=True):
-    """What was found. `told` while the store refused, `end` once it was whole again: of a message that waited, else the same."""
+    """What was found. `told` while the store refused, `end` once it was whole again: of a message
+    that waited, else the same.
+    """
 
     process: str
     store: str
@@ -152,9 +177,12 @@ def find_told(process: str, store: str, refusal: Refusal) -> str:
 
 
 async def play(process: str, stage: Stage, store: str, refusal: Refusal, url: str) -> Cell:
-    """A message that is told something is waited for; of one that waits it is seen that it has no end, when the others have theirs.
+    """A message that is told something is waited for; of one that waits it is seen that it has no
+    end, when the others have theirs.
 
-    Where every message needs the store, the others are asked meanwhile, and have their end once it is whole."""
+    Where every message needs the store, the others are asked meanwhile, and have their end once it
+    is whole.
+    """
     told, place = find_told(process, store, refusal), (process, store)
     async with connected(url) as connection:
         jetstream = JetStream(connection)
@@ -162,7 +190,11 @@ async def play(process: str, stage: Stage, store: str, refusal: Refusal, url: st
         await _spoil(jetstream, stage.stores[store], refusal, place)
         needing = asyncio.create_task(stage.need(store))
         if place not in UNTOLD and told != MENDED[place]:
-            await until(lambda: _is_noticed(stage, needing), within_s=WITHIN_S, what=f"{store} {refusal.name} is noticed")
+            await until(
+                lambda: _is_noticed(stage, needing),
+                within_s=WITHIN_S,
+                what=f"{store} {refusal.name} is noticed",
+            )
         others_go_on = place not in NEEDED_BY_ALL or refusal.fault in {MESSAGE, TAKEN}
         if not others_go_on and told != WAITS:  # the only one that finds room
             await asyncio.wait({needing}, timeout=WITHIN_S)

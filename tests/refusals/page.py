@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from tests.refusals.matrix import Cell
 
-HEAD = "| process | store | refusal | JetStream's number | others failed | the message, meanwhile | once it is mended | ready | holds |"
+HEAD = (
+    "| process | store | refusal | JetStream's number | others failed | the message, meanwhile "
+    "| once it is mended | ready | holds |"
+)
 RULE = "|---|---|---|---:|---:|---|---|---|---|"
 
 
@@ -36,5 +39,23 @@ its place is what [the table of the contract](../../docs/reference/contracts.md#
 
 def _render_row(cell: Cell) -> str:
     end = cell.end if cell.end != cell.told else ""
-    values = [cell.process, cell.store, cell.refusal.name, cell.refusal.code, cell.others_failed, cell.told, end]
-    return "| " + " | ".join([*map(str, values), "yes" if cell.is_well else "**no**", "yes" if cell.holds else "**no**"]) + " |"
+    values = [
+        cell.process,
+        cell.store,
+        cell.refusal.name,
+        cell.refusal.code,
+        cell.others_failed,
+        cell.told,
+        end,
+    ]
+    return (
+        "| "
+        + " | ".join(
+            [
+                *map(str, values),
+                "yes" if cell.is_well else "**no**",
+                "yes" if cell.holds else "**no**",
+            ]
+        )
+        + " |"
+    )

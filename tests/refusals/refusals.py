@@ -1,4 +1,6 @@
-"""What an operator can do to a stream by the nats tool, so that JetStream refuses publishes or changes what it takes; and its end."""
+"""What an operator can do to a stream by the nats tool, so that JetStream refuses publishes or
+changes what it takes; and its end.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,7 +11,8 @@ from router.delivery.wire.api import JetStream
 from tests.support.made_anew import retry_while_removed
 
 TOO_SMALL_BYTES = 150  # less than any effect of ours with its headers
-MESSAGE, STREAM, FULL = "message", "stream", "full"  # whose fault: docs/reference/contracts.md#cannot-be-stored
+# whose fault: docs/reference/contracts.md#cannot-be-stored
+MESSAGE, STREAM, FULL = "message", "stream", "full"
 TAKEN = "taken"  # no fault: the publish is acknowledged
 FILLER = b"stands in the way"
 
@@ -99,7 +102,9 @@ async def mend(jetstream: JetStream, config: dict[str, Any]) -> None:
     """The stream as it was: it is changed back, or made anew where the server changes it no more."""
     stream = config["name"]
     info = await jetstream.stream(stream)
-    if info is not None and all(bool(info["config"].get(name)) == bool(config.get(name)) for name in NEVER_UNDONE):
+    if info is not None and all(
+        bool(info["config"].get(name)) == bool(config.get(name)) for name in NEVER_UNDONE
+    ):
         await _remove_filler(jetstream, stream, info)
         await jetstream.ask(f"STREAM.UPDATE.{stream}", config)
         return

@@ -1,4 +1,6 @@
-"""The router of the matrix, whole or of one partition: a tenant pushes, one only asks, a worker reports, an operator writes."""
+"""The router of the matrix, whole or of one partition: a tenant pushes, one only asks, a worker
+reports, an operator writes.
+"""
 
 import asyncio
 import json
@@ -19,7 +21,15 @@ from tests.support.policy import a_document, a_provider
 from tests.support.providers import an_entry, answers, register, serve_provider
 from tests.support.router_streams import a_result, headers_of, publish_result, read_stream
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import a_request, ask, has_acked_all, is_ready, make_topology, read_dead_letters, read_page
+from tests.support.stories import (
+    a_request,
+    ask,
+    has_acked_all,
+    is_ready,
+    make_topology,
+    read_dead_letters,
+    read_page,
+)
 from tests.support.waiting import until
 
 Json = dict[str, Any]
@@ -64,11 +74,15 @@ class RouterStage:
             "audit": settings.streams.audit.name,
             "policies": f"KV_{settings.buckets.policies.name}",
             "leases": f"KV_{settings.buckets.partitions.name}",
-            **{store: f"KV_{getattr(settings.buckets, store.replace(' ', '_')).name}" for store in QUIET_BUCKETS},
+            **{
+                store: f"KV_{getattr(settings.buckets, store.replace(' ', '_')).name}"
+                for store in QUIET_BUCKETS
+            },
         }
 
     async def need(self, store: str) -> str:
-        if store == "requests":  # a request that no stream takes has no answer until the router sees that
+        # a request that no stream takes has no answer until the router sees that
+        if store == "requests":
             self._patience_s = SHORTLY_S
         match store:
             case "usage" | "results":
@@ -92,7 +106,12 @@ class RouterStage:
         while True:
             tries += 1
             try:
-                return await ask(self._nc, self._settings, a_request(f"{name}-{tries}", **fields), timeout_s=self._patience_s)
+                return await ask(
+                    self._nc,
+                    self._settings,
+                    a_request(f"{name}-{tries}", **fields),
+                    timeout_s=self._patience_s,
+                )
             except NoAnswer:
                 await asyncio.sleep(AGAIN_S)
 
@@ -101,20 +120,33 @@ class RouterStage:
         await _repeat(lambda: publish_result(self._nc, self._settings, a_result("billed")))
         await until(lambda: self._has_taken("results"), within_s=WITHIN_S)
         stored = await read_stream(self._nc, self._settings.streams.usage.name)
-        return "metered" if any(b'"a-billed"' in data for _, data, _ in stored) else await self._read_letter()
+        return (
+            "metered"
+            if any(b'"a-billed"' in data for _, data, _ in stored)
+            else await self._read_letter()
+        )
 
     async def _read_letter(self) -> str:
         return str((await read_dead_letters(self._nc, self._settings))[0]["last_error"]["code"])
 
     async def _acknowledge(self) -> str:
-        body = json.dumps({"assignment_id": "a-taken", "status": "accepted", "message": LONGER}).encode()
-        await _repeat(lambda: self._nc.jetstream().publish(self._settings.acks.subject, body, headers=headers_of("taken")))
+        body = json.dumps(
+            {"assignment_id": "a-taken", "status": "accepted", "message": LONGER}
+        ).encode()
+        await _repeat(
+            lambda: self._nc.jetstream().publish(
+                self._settings.acks.subject, body, headers=headers_of("taken")
+            )
+        )
         await until(lambda: self._has_taken("acks"), within_s=WITHIN_S)
         return "counted"
 
     async def _has_taken(self, section: str) -> bool:
         """A stream that was made anew has no durable yet."""
-        stream, durable = getattr(self._settings.streams, section).name, getattr(self._settings, section).durable
+        stream, durable = (
+            getattr(self._settings.streams, section).name,
+            getattr(self._settings, section).durable,
+        )
         try:
             return await has_acked_all(self._nc, stream, durable)
         except NotFoundError:
@@ -122,11 +154,19 @@ class RouterStage:
 
     async def _break_the_contract(self) -> str:
         """Its headers break a rule, which is told in a stream; the answer does not wait for that."""
-        answer = await ask(self._nc, self._settings, a_request("breaks"), headers_of("breaks", trace_id=""))
+        answer = await ask(
+            self._nc, self._settings, a_request("breaks"), headers_of("breaks", trace_id="")
+        )
         return _word_of(answer)
 
     async def _put_policy(self) -> str:
-        answer = await call(self._nc, "put_policy", tenant_id="acme", policy_id="new", policy=a_document(a_provider("openai", 100)))
+        answer = await call(
+            self._nc,
+            "put_policy",
+            tenant_id="acme",
+            policy_id="new",
+            policy=a_document(a_provider("openai", 100)),
+        )
         return code(answer) or "ok"
 
     async def _invoke(self) -> str:
@@ -158,7 +198,11 @@ class PartitionStage(RouterStage):
 
     async def _ask(self, name: str, **fields: Any) -> Json:
         subject = self._settings.decide.taken_subject
-        return dict(json.loads((await self._nc.request(subject, a_request(name, **fields), timeout=LONG_S)).data))
+        return dict(
+            json.loads(
+                (await self._nc.request(subject, a_request(name, **fields), timeout=LONG_S)).data
+            )
+        )
 
 
 async def _repeat(publish: Callable[[], Awaitable[object]]) -> None:
@@ -173,7 +217,14 @@ async def _repeat(publish: Callable[[], Awaitable[object]]) -> None:
 
 @asynccontextmanager
 async def a_router_stage(nc: Client, url: str, prefix: str) -> AsyncIterator[Stage]:
-    settings = settings_for(url, prefix, effects__retry_ms=50, effects__patience_ms=500, topology="check", acks__enabled=True)
+    settings = settings_for(
+        url,
+        prefix,
+        effects__retry_ms=50,
+        effects__patience_ms=500,
+        topology="check",
+        acks__enabled=True,
+    )
     await make_topology(settings)
     async with a_router(settings) as router:
         await register(router, an_entry())
@@ -183,7 +234,12 @@ async def a_router_stage(nc: Client, url: str, prefix: str) -> AsyncIterator[Sta
 @asynccontextmanager
 async def a_partition_stage(nc: Client, url: str) -> AsyncIterator[Stage]:
     """The only router of a partition, whose requests a client sends to the partition's own subject."""
-    names = {"decide__partition": "0", "decide__standby": "1", "decide__lease_ms": 600, "topology": "check"}
+    names = {
+        "decide__partition": "0",
+        "decide__standby": "1",
+        "decide__lease_ms": 600,
+        "topology": "check",
+    }
     settings = settings_for(url, "t", effects__retry_ms=50, effects__patience_ms=500, **names)
     await make_topology(settings)
     async with a_router(settings) as router:

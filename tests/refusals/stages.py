@@ -1,10 +1,13 @@
-"""The kinds of processes of the matrix: the bus, agents, the inbox; `router_stage` has the router, `work_stages` workers and the relay.
+"""The kinds of processes of the matrix: the bus, agents, the inbox; `router_stage` has the router,
+`work_stages` workers and the relay.
 
-Each has the stores of its effects and of its input, the message that needs each, and messages that need none.
+Each has the stores of its effects and of its input, the message that needs each, and messages that
+need none.
 
-`need` sends the message and returns the word for its end: what its requester is told, or what is stored in the end.
-`ask_others` returns how many of the others fail; `is_troubled` whether the process says that some wait; `is_well` readiness;
-`make_whole` does what an operator does once the streams are as they were.
+`need` sends the message and returns the word for its end: what its requester is told, or what is
+stored in the end. `ask_others` returns how many of the others fail; `is_troubled` whether the
+process says that some wait; `is_well` readiness; `make_whole` does what an operator does once the
+streams are as they were.
 """
 
 import asyncio
@@ -55,11 +58,16 @@ class Stage(Protocol):
 
 
 class BusStage:
-    """A consumer of the bus: it refuses one event for good, sends one back once, and takes the others."""
+    """A consumer of the bus: it refuses one event for good, sends one back once, and takes the
+    others.
+    """
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self.stores = {"dead letters": f"{bus.settings.stream_prefix}-dlq", "attempts": f"KV_{bus.settings.attempts_bucket}"}
+        self.stores = {
+            "dead letters": f"{bus.settings.stream_prefix}-dlq",
+            "attempts": f"KV_{bus.settings.attempts_bucket}",
+        }
         self._taken: set[str] = set()
         self._tries = 0
 
@@ -83,16 +91,22 @@ class BusStage:
 
     async def _is_settled(self) -> bool:
         """All that is delivered has its ack, and the message was handled."""
-        info = await self._bus.jetstream.consumer(f"{self._bus.settings.stream_prefix}-events", self._bus.settings.durable("projector"))
+        info = await self._bus.jetstream.consumer(
+            f"{self._bus.settings.stream_prefix}-events", self._bus.settings.durable("projector")
+        )
         return info is not None and info["num_ack_pending"] == info["num_pending"] == 0
 
     async def ask_others(self) -> int:
         wanted = {f"evt_{number}" for number in range(OTHERS)}
-        await asyncio.gather(*(self._bus.publisher.event(an_envelope(number)) for number in range(OTHERS)))
+        await asyncio.gather(
+            *(self._bus.publisher.event(an_envelope(number)) for number in range(OTHERS))
+        )
         return await count_missing(lambda: list_missing(wanted, self._taken))
 
     async def is_troubled(self) -> bool:
-        info = await self._bus.jetstream.consumer(f"{self._bus.settings.stream_prefix}-events", self._bus.settings.durable("projector"))
+        info = await self._bus.jetstream.consumer(
+            f"{self._bus.settings.stream_prefix}-events", self._bus.settings.durable("projector")
+        )
         return info is not None and info["num_ack_pending"] > 0
 
     async def is_well(self) -> bool:
@@ -108,7 +122,11 @@ async def a_bus_stage(nc: Client, url: str, prefix: str) -> AsyncIterator[Stage]
         stage = BusStage(bus)
         consuming = asyncio.create_task(bus.consume("projector", stage.handle, options=QUICK))
         try:
-            await until(lambda: bus.jetstream.consumer(f"{prefix}-events", bus.settings.durable("projector")))
+            await until(
+                lambda: bus.jetstream.consumer(
+                    f"{prefix}-events", bus.settings.durable("projector")
+                )
+            )
             yield stage
         finally:
             consuming.cancel()
@@ -129,16 +147,29 @@ class QuietAgent:
 
     def apply(self, ctx: Context, envelope: Envelope) -> list[Outgoing]:
         self.taken.add(ctx.idempotency_key)
-        return [Outgoing(COUNTED, "counted", {"key": ctx.idempotency_key})] if envelope.payload.get("sends") else []
+        return (
+            [Outgoing(COUNTED, "counted", {"key": ctx.idempotency_key})]
+            if envelope.payload.get("sends")
+            else []
+        )
 
 
 class AgentStage:
-    def __init__(self, nc: Client, jetstream: JetStream, agent: QuietAgent, running: RunningAgent) -> None:
+    def __init__(
+        self, nc: Client, jetstream: JetStream, agent: QuietAgent, running: RunningAgent
+    ) -> None:
         self._nc, self._jetstream, self._agent, self._running = nc, jetstream, agent, running
-        self.stores = {"outgoing messages": "MESHFORGE_EVENTS", "dead letters": "MESHFORGE_FAILED", "advisories": ADVISORY_STREAM}
+        self.stores = {
+            "outgoing messages": "MESHFORGE_EVENTS",
+            "dead letters": "MESHFORGE_FAILED",
+            "advisories": ADVISORY_STREAM,
+        }
 
     async def need(self, store: str) -> str:
-        fields: dict[str, Any] = {"outgoing messages": {"sends": True}, "dead letters": {"poison": True}}.get(store, {})
+        fields: dict[str, Any] = {
+            "outgoing messages": {"sends": True},
+            "dead letters": {"poison": True},
+        }.get(store, {})
         await self._send(a_command("needs-it", **fields))
         await until(self._is_settled, within_s=WITHIN_S)
         letters = await read_sent(self._jetstream, ">", "MESHFORGE_FAILED")
@@ -173,7 +204,10 @@ class AgentStage:
 @asynccontextmanager
 async def an_agent_stage(nc: Client, url: str, home: Path) -> AsyncIterator[Stage]:
     agent = QuietAgent()
-    async with connected(url) as connection, an_agent(url, home / "witness.db", agent, ack_wait=30.0) as running:
+    async with (
+        connected(url) as connection,
+        an_agent(url, home / "witness.db", agent, ack_wait=30.0) as running,
+    ):
         yield AgentStage(nc, JetStream(connection), agent, running)
 
 
@@ -227,7 +261,9 @@ async def list_missing(wanted: set[str], taken: set[str]) -> set[str]:
 
 
 async def count_missing(list_missing: Callable[[], Awaitable[set[str]]]) -> int:
-    """How many of the others are not handled in a while in which all of them are, on a busy machine too."""
+    """How many of the others are not handled in a while in which all of them are, on a busy machine
+    too.
+    """
 
     async def are_handled() -> bool:
         return not await list_missing()

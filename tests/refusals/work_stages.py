@@ -18,7 +18,15 @@ from tests.refusals.refusals import FILLER
 from tests.refusals.stages import OTHERS, WITHIN_S, Stage, count_missing
 from tests.support.agents import publish_until_stored
 from tests.support.delivery import connected
-from tests.support.mailbox import STREAM, OutboxStream, a_relay, add_events, an_event, fill_outbox, row
+from tests.support.mailbox import (
+    STREAM,
+    OutboxStream,
+    a_relay,
+    add_events,
+    an_event,
+    fill_outbox,
+    row,
+)
 from tests.support.postgres import rows
 from tests.support.sdk import ACK_WAIT_S, a_body, run_workers, with_options
 from tests.support.waiting import until
@@ -28,15 +36,32 @@ Json = dict[str, Any]
 DURABLE = "caf-worker"
 LARGE = "x" * 20_000
 TOPOLOGY = WorkerTopology(
-    stream="W_ASSIGNMENTS", attempts="W_ATTEMPTS", results="w.result", acks="w.ack", letters="w.dlq", heartbeats="w.heartbeat"
+    stream="W_ASSIGNMENTS",
+    attempts="W_ATTEMPTS",
+    results="w.result",
+    acks="w.ack",
+    letters="w.dlq",
+    heartbeats="w.heartbeat",
 )
-STREAMS = {"assignments": "W_ASSIGNMENTS", "results": "W_RESULTS", "acknowledgements": "W_ACKS", "dead letters": "W_DLQ"}
-SUBJECTS = {"W_ASSIGNMENTS": "w.assign", "W_RESULTS": "w.result", "W_ACKS": "w.ack", "W_DLQ": "w.dlq"}
+STREAMS = {
+    "assignments": "W_ASSIGNMENTS",
+    "results": "W_RESULTS",
+    "acknowledgements": "W_ACKS",
+    "dead letters": "W_DLQ",
+}
+SUBJECTS = {
+    "W_ASSIGNMENTS": "w.assign",
+    "W_RESULTS": "w.result",
+    "W_ACKS": "w.ack",
+    "W_DLQ": "w.dlq",
+}
 TASKS = {"results": "large", "dead letters": "refused", "attempts": "late"}
 
 
 class WorkerStage:
-    """A worker: it refuses one assignment for good, sends one back once, answers one at length and the others shortly."""
+    """A worker: it refuses one assignment for good, sends one back once, answers one at length and
+    the others shortly.
+    """
 
     def __init__(self, nc: Client, jetstream: JetStream) -> None:
         self._nc, self._jetstream = nc, jetstream
@@ -50,19 +75,31 @@ class WorkerStage:
     def handle(self, assignment: ExecAssignment) -> StepResult:
         if _task_of(assignment) == "refused":
             raise Poison("refused")
-        return StepResult(output={"text": LARGE if _task_of(assignment) == "large" else "short"}, cost=0.5)
+        return StepResult(
+            output={"text": LARGE if _task_of(assignment) == "large" else "short"}, cost=0.5
+        )
 
     async def need(self, store: str) -> str:
-        await self._push("needs-it", TASKS.get(store, "short"), LARGE if store == "assignments" else "")
+        await self._push(
+            "needs-it", TASKS.get(store, "short"), LARGE if store == "assignments" else ""
+        )
         await until(self._is_settled, within_s=WITHIN_S)
         if "needs-it" in (done := await self._read("W_RESULTS")):
-            return "done" if done["needs-it"]["status"] == "success" else str(done["needs-it"]["error_code"])
+            return (
+                "done"
+                if done["needs-it"]["status"] == "success"
+                else str(done["needs-it"]["error_code"])
+            )
         return "dead letter" if "needs-it" in await self._read("W_DLQ") else "left out"
 
     async def _push(self, name: str, task: str, padding: str = "") -> None:
         payload = {"text": task, "padding": padding}
-        body = a_body(name, job={"type": "chat", "payload": payload}, **with_options(deadline_ms=600_000))
-        await publish_until_stored(self._nc.jetstream(), json.dumps(body).encode(), "w.assign", {"Nats-Msg-Id": name})
+        body = a_body(
+            name, job={"type": "chat", "payload": payload}, **with_options(deadline_ms=600_000)
+        )
+        await publish_until_stored(
+            self._nc.jetstream(), json.dumps(body).encode(), "w.assign", {"Nats-Msg-Id": name}
+        )
 
     async def _is_settled(self) -> bool:
         stream = await self._jetstream.stream(TOPOLOGY.stream)
@@ -112,8 +149,15 @@ async def a_worker_stage(nc: Client, url: str) -> AsyncIterator[Stage]:
         streams = (StreamSpec(name=name, subjects=(subject,)) for name, subject in SUBJECTS.items())
         await create(jetstream, Topology((*streams, bucket(TOPOLOGY.attempts, ttl=60))))
         stage = WorkerStage(nc, jetstream)
-        options: Json = {"subject": "w.assign", "accepts": stage.accepts, "topology": TOPOLOGY, "ack_wait_s": ACK_WAIT_S}
-        async with run_workers(Worker(url, stage.handle, worker_id="w-1", heartbeat_s=0.05, **options)):
+        options: Json = {
+            "subject": "w.assign",
+            "accepts": stage.accepts,
+            "topology": TOPOLOGY,
+            "ack_wait_s": ACK_WAIT_S,
+        }
+        async with run_workers(
+            Worker(url, stage.handle, worker_id="w-1", heartbeat_s=0.05, **options)
+        ):
             yield stage
 
 
@@ -136,7 +180,13 @@ class RelayStage:
         await fill_outbox(self._dsn, OTHERS)
 
         async def list_missing() -> set[str]:
-            found = await rows(self._dsn, "SELECT id FROM outbox_events WHERE published_at IS NULL AND aggregate_id <> 'long'")
+            found = await rows(
+                self._dsn,
+                (
+                    "SELECT id FROM outbox_events WHERE published_at IS NULL AND aggregate_id "
+                    "<> 'long'"
+                ),
+            )
             return {str(one) for (one,) in found}
 
         return await count_missing(list_missing)

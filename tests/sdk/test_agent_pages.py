@@ -18,18 +18,31 @@ def pages_of(tmp_path: Path) -> tuple[AgentRuntime, AgentPages]:
 
 def test_its_figures_are_its_metrics(tmp_path: Path) -> None:
     runtime, pages = pages_of(tmp_path)
-    runtime.stats.applied, runtime.stats.dead, runtime.stats.given_up, runtime.stats.rescued = 5, 3, 2, 1
+    runtime.stats.applied, runtime.stats.dead, runtime.stats.given_up, runtime.stats.rescued = (
+        5,
+        3,
+        2,
+        1,
+    )
     seen = parse_scrape(pages._register(Metrics()).registry)
-    told = {name: seen[f"router_agent_{name}_total"][WITNESS] for name in ("applied", "duplicates", "dead", "given_up", "rescued")}
+    told = {
+        name: seen[f"router_agent_{name}_total"][WITNESS]
+        for name in ("applied", "duplicates", "dead", "given_up", "rescued")
+    }
     assert told == {"applied": 5, "duplicates": 0, "dead": 3, "given_up": 2, "rescued": 1}
 
 
-def test_a_consumer_of_which_some_messages_wait_is_named_and_it_is_not_ready(tmp_path: Path) -> None:
+def test_a_consumer_of_which_some_messages_wait_is_named_and_it_is_not_ready(
+    tmp_path: Path,
+) -> None:
     runtime, pages = pages_of(tmp_path)
     (durable,) = runtime.durables
     runtime.stats.waiting.add(durable)
     check = pages._checks()["consumers"]
-    assert (check.ok, check.detail) == (False, f"some messages wait for a stream that refuses, the others go on: {durable}")
+    assert (check.ok, check.detail) == (
+        False,
+        f"some messages wait for a stream that refuses, the others go on: {durable}",
+    )
 
 
 def test_a_consumer_that_waits_is_named_and_it_is_not_ready(tmp_path: Path) -> None:

@@ -1,4 +1,6 @@
-"""`router.Bus`: what the first steps show, what it says when it is not open, and a life beside a broker that is away."""
+"""`router.Bus`: what the first steps show, what it says when it is not open, and a life beside a
+broker that is away.
+"""
 
 import asyncio
 import re
@@ -17,7 +19,14 @@ from router.bus.processed import Write
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import BrokerUnavailable, Misconfigured, PermissionDenied, RouterError
 from tests.support.broker import Broker
-from tests.support.bus import QUICK, a_bus, an_envelope, read_bus_stream, run_consumer, wait_until_settled
+from tests.support.bus import (
+    QUICK,
+    a_bus,
+    an_envelope,
+    read_bus_stream,
+    run_consumer,
+    wait_until_settled,
+)
 from tests.support.cli import clean_environment
 from tests.support.waiting import until
 
@@ -54,19 +63,31 @@ class _Locked(SqliteProcessed):
 async def test_the_page_shows_what_runs(nats_url: str, tmp_path: Path) -> None:
     """Run twice, as a person would: the event is the same message, and the row is there once."""
     (text,) = re.findall(r"```python\n(# loops.py\n.*?)```", PAGE.read_text(), re.DOTALL)
-    assert re.search(r"^python loops\.py ", PAGE.read_text(), re.MULTILINE), "the command that runs it"
+    assert re.search(r"^python loops\.py ", PAGE.read_text(), re.MULTILINE), (
+        "the command that runs it"
+    )
     file = tmp_path / "loops.py"
     file.write_text(text.replace("nats://127.0.0.1:4222", nats_url))
     environ = clean_environment({"PYTHONPATH": str(PAGE.parents[2])})
-    process = await asyncio.create_subprocess_exec(sys.executable, str(file), cwd=tmp_path, env=environ, stdout=PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(file), cwd=tmp_path, env=environ, stdout=PIPE
+    )
     try:
         await until(lambda: _loops(tmp_path / "loops.db") == ["loop_1"])
     finally:
         process.terminate()
         said, _ = await process.communicate()
-    assert (process.returncode, said) == (0, b"LoopCreated loop_1\n"), "a person sees that something happened"
+    assert (process.returncode, said) == (0, b"LoopCreated loop_1\n"), (
+        "a person sees that something happened"
+    )
     async with a_bus(nats_url, "sr", consumer_prefix="sr-consumer") as bus:
-        await bus.publish("LoopCreated", {"loop_id": "loop_1"}, message_id="evt_1", actor_id="user_1", actor_kind="HUMAN")
+        await bus.publish(
+            "LoopCreated",
+            {"loop_id": "loop_1"},
+            message_id="evt_1",
+            actor_id="user_1",
+            actor_kind="HUMAN",
+        )
         assert len(await read_bus_stream(bus, "events")) == 1
 
 
@@ -86,7 +107,9 @@ async def test_a_bus_that_is_not_open_says_how_to_open_it() -> None:
             attempt()
 
 
-async def test_a_server_that_is_not_there_is_told_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_not_there_is_told_and_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """SR-30."""
     monkeypatch.setenv("NATS_URL", "nats://127.0.0.1:1")
     monkeypatch.setenv("ROUTER_NATS__CONNECT_TIMEOUT_MS", "50")
@@ -95,28 +118,46 @@ async def test_a_server_that_is_not_there_is_told_and_not_waited_for(monkeypatch
             raise AssertionError("it opened")
 
 
-async def test_a_role_that_may_make_nothing_finds_what_others_made(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """docs/reference/contracts.md#topology, `topology = check`: what is missing is told with its name."""
+async def test_a_role_that_may_make_nothing_finds_what_others_made(
+    nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/reference/contracts.md#topology, `topology = check`: what is missing is told with its
+    name.
+    """
     variables = {"NATS_STREAM_PREFIX": prefix, "ROUTER_TOPOLOGY": "check"}
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     async with Bus(nats_url) as bus:
         assert await bus.jetstream.stream(f"{prefix}-events") is None
-        with pytest.raises(Misconfigured, match=r"topology: .*projector is missing, and topology=check creates nothing: .*topology=create"):
+        with pytest.raises(
+            Misconfigured,
+            match=(
+                r"topology: .*projector is missing, and topology=check creates nothing: "
+                r".*topology=create"
+            ),
+        ):
             await bus.consume("projector", lambda _: None)
 
 
-async def test_a_consumer_that_may_not_see_its_durable_is_told_at_once(limited_url: str, prefix: str) -> None:
+async def test_a_consumer_that_may_not_see_its_durable_is_told_at_once(
+    limited_url: str, prefix: str
+) -> None:
     """Waiting would not help: its permissions must be corrected."""
     async with a_bus(limited_url, prefix) as bus:
-        with pytest.raises(PermissionDenied, match=r"no permission to publish to \$JS\.API\.CONSUMER\.INFO"):
+        with pytest.raises(
+            PermissionDenied, match=r"no permission to publish to \$JS\.API\.CONSUMER\.INFO"
+        ):
             await asyncio.wait_for(bus.consume("projector", lambda _: None), 60)
 
 
-async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats_url: str, prefix: str, tmp_path: Path) -> None:
-    """docs/explanation/durability.md#bus-keys: nothing is acknowledged that is not marked; nothing is spent while it cannot be.
+async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(
+    nats_url: str, prefix: str, tmp_path: Path
+) -> None:
+    """docs/explanation/durability.md#bus-keys: nothing is acknowledged that is not marked; nothing
+    is spent while it cannot be.
 
-    Nor does the handler run again, once a second for as long as the store is away: only the mark is missing.
+    Nor does the handler run again, once a second for as long as the store is away: only the mark is
+    missing.
     """
     handled: list[str] = []
 
@@ -136,11 +177,24 @@ async def test_a_store_that_is_away_pauses_the_consumer_and_no_message_pays(nats
 
 
 @pytest.mark.parametrize(
-    ("category", "only"), [("events", "nonesuch"), ("events", "Loop"), ("events", "iteration.start"), ("commands", "loop")]
+    ("category", "only"),
+    [
+        ("events", "nonesuch"),
+        ("events", "Loop"),
+        ("events", "iteration.start"),
+        ("commands", "loop"),
+    ],
 )
-async def test_a_domain_or_command_that_does_not_exist_is_refused(nats_url: str, prefix: str, category: str, only: str) -> None:
+async def test_a_domain_or_command_that_does_not_exist_is_refused(
+    nats_url: str, prefix: str, category: str, only: str
+) -> None:
     """Nothing would ever come; the names that there are are told."""
     async with a_bus(nats_url, prefix) as bus, asyncio.timeout(30):
-        with pytest.raises(Misconfigured, match=r"only: .*(loop, iteration|iteration.start, iteration.complete)"):
+        with pytest.raises(
+            Misconfigured, match=r"only: .*(loop, iteration|iteration.start, iteration.complete)"
+        ):
             await bus.consume("projector", lambda _: None, category=category, only=only)
-        assert await bus.jetstream.consumer(f"{prefix}-{category}", bus.settings.durable("projector")) is None
+        assert (
+            await bus.jetstream.consumer(f"{prefix}-{category}", bus.settings.durable("projector"))
+            is None
+        )

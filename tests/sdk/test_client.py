@@ -58,19 +58,28 @@ async def test_a_no_is_an_answer(client: Client) -> None:
 
 
 async def test_a_hundred_questions_at_once_each_get_their_own_answer(client: Client) -> None:
-    answers = await asyncio.gather(*(client.decide(**ASKED, request_id=f"many-{n}") for n in range(100)))
+    answers = await asyncio.gather(
+        *(client.decide(**ASKED, request_id=f"many-{n}") for n in range(100))
+    )
     assert [answer.context["request_id"] for answer in answers] == [f"many-{n}" for n in range(100)]
 
 
 async def test_two_tenants_may_use_the_same_request_id_at_once(client: Client) -> None:
     """Within the duplicate window the stream would drop a second message with the same message id."""
-    both = await asyncio.gather(*(client.decide(**{**ASKED, "tenant_id": tenant}, request_id="same") for tenant in ("acme", "globex")))
+    both = await asyncio.gather(
+        *(
+            client.decide(**{**ASKED, "tenant_id": tenant}, request_id="same")
+            for tenant in ("acme", "globex")
+        )
+    )
     assert all(answer.ok for answer in both)
 
 
 def test_a_payload_of_long_numbers_is_sent_with_every_digit() -> None:
     assert b'"payload":18446744073709551616}' in _body("acme", "chat", 2**64, {})
-    assert b'"payload":0.10000000000000000001}' in _body("acme", "chat", Raw(b"0.10000000000000000001"), {})
+    assert b'"payload":0.10000000000000000001}' in _body(
+        "acme", "chat", Raw(b"0.10000000000000000001"), {}
+    )
     for no_json in (Raw(b"{"), float("nan"), {1, 2}):
         with pytest.raises(Malformed):
             _body("acme", "chat", no_json, {})
@@ -80,9 +89,15 @@ async def test_bytes_are_a_payload_too(client: Client) -> None:
     assert (await client.decide(**{**ASKED, "payload": b"\x00\xff"})).ok
 
 
-async def test_every_request_names_its_inbox_and_has_a_message_id_and_the_contract_headers(wire: Connection, nats_url: str) -> None:
-    heard: asyncio.Future[tuple[str, dict[str, str] | None]] = asyncio.get_running_loop().create_future()
-    await wire.subscribe_direct("s.d", lambda _s, reply, _d, headers: heard.set_result((reply, headers)))
+async def test_every_request_names_its_inbox_and_has_a_message_id_and_the_contract_headers(
+    wire: Connection, nats_url: str
+) -> None:
+    heard: asyncio.Future[tuple[str, dict[str, str] | None]] = (
+        asyncio.get_running_loop().create_future()
+    )
+    await wire.subscribe_direct(
+        "s.d", lambda _s, reply, _d, headers: heard.set_result((reply, headers))
+    )
     await wire.flush()
     async with Client(nats_url, subject="s.d") as client:
         with pytest.raises(Unanswered):
@@ -102,7 +117,9 @@ async def test_another_attempt_is_the_same_message_again(wire: Connection, nats_
     def hear(_subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
         heard.append((reply, data, headers))
         if len(heard) >= 2:
-            wire.publish_nowait(reply, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')
+            wire.publish_nowait(
+                reply, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}'
+            )
 
     await wire.subscribe_direct("s.twice", hear)
     await wire.flush()
@@ -129,20 +146,32 @@ async def test_a_server_where_no_router_ever_was_says_so_at_once(nats_url: str) 
 
 @pytest.mark.parametrize(
     ("reply", "error"),
-    [(b"what?", RouterError), (b"{}", RouterError), (b'{"error":{"err_code":10077,"description":"full"},"stream":""}', BrokerRefused)],
+    [
+        (b"what?", RouterError),
+        (b"{}", RouterError),
+        (b'{"error":{"err_code":10077,"description":"full"},"stream":""}', BrokerRefused),
+    ],
 )
-async def test_what_is_no_answer_is_an_error(wire: Connection, nats_url: str, reply: bytes, error: type[RouterError]) -> None:
-    await wire.subscribe_direct("s.odd", lambda _s, inbox, _d, _h: wire.publish_nowait(inbox, reply))
+async def test_what_is_no_answer_is_an_error(
+    wire: Connection, nats_url: str, reply: bytes, error: type[RouterError]
+) -> None:
+    await wire.subscribe_direct(
+        "s.odd", lambda _s, inbox, _d, _h: wire.publish_nowait(inbox, reply)
+    )
     await wire.flush()
     async with Client(nats_url, subject="s.odd") as client:
         with pytest.raises(error):
             await client.decide(**ASKED)
 
 
-async def test_a_publish_ack_of_the_stream_is_not_taken_for_the_answer(wire: Connection, nats_url: str) -> None:
+async def test_a_publish_ack_of_the_stream_is_not_taken_for_the_answer(
+    wire: Connection, nats_url: str
+) -> None:
     def hear(_subject: str, inbox: str, _data: bytes, _headers: object) -> None:
         wire.publish_nowait(inbox, b'{"stream":"S","seq":1}')
-        wire.publish_nowait(inbox, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}')
+        wire.publish_nowait(
+            inbox, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}'
+        )
 
     await wire.subscribe_direct("s.stored", hear)
     await wire.flush()
@@ -150,7 +179,9 @@ async def test_a_publish_ack_of_the_stream_is_not_taken_for_the_answer(wire: Con
         assert (await client.decide(**ASKED)).error is not None
 
 
-async def test_a_request_above_the_server_s_limit_is_refused_before_it_closes_the_connection(client: Client) -> None:
+async def test_a_request_above_the_server_s_limit_is_refused_before_it_closes_the_connection(
+    client: Client,
+) -> None:
     with pytest.raises(RouterError, match="above the server's limit"):
         await client.decide(**{**ASKED, "payload": "x" * (9 << 20)})
     assert (await client.decide(**ASKED)).ok
@@ -163,5 +194,8 @@ async def test_an_address_where_nothing_listens_is_told() -> None:
 
 
 def test_importing_the_package_imports_nothing_else() -> None:
-    script = "import router, router.contracts, sys; print([m for m in ('nats', 'pydantic', 'typer') if m in sys.modules])"
+    script = (
+        "import router, router.contracts, sys; print([m for m in ('nats', 'pydantic', 'typer') "
+        "if m in sys.modules])"
+    )
     assert subprocess.check_output([sys.executable, "-c", script], text=True).strip() == "[]"

@@ -20,15 +20,29 @@ OK = b'{"ok":true,"context":{}}'
 
 
 async def decide(client: Client, timeout_s: float) -> object:
-    return await client.decide(tenant_id="acme", message_type="chat", payload="hello", push=True, timeout=timeout_s, attempts=2)
+    return await client.decide(
+        tenant_id="acme",
+        message_type="chat",
+        payload="hello",
+        push=True,
+        timeout=timeout_s,
+        attempts=2,
+    )
 
 
 async def invoke(client: Client, timeout_s: float) -> object:
-    return await client.invoke(tenant_id="acme", provider_id="echo", prompt="hello", timeout=timeout_s)
+    return await client.invoke(
+        tenant_id="acme", provider_id="echo", prompt="hello", timeout=timeout_s
+    )
 
 
 async def stream(client: Client, timeout_s: float) -> object:
-    return [one async for one in client.invoke_stream(tenant_id="acme", provider_id="echo", prompt="hello", timeout=timeout_s)]
+    return [
+        one
+        async for one in client.invoke_stream(
+            tenant_id="acme", provider_id="echo", prompt="hello", timeout=timeout_s
+        )
+    ]
 
 
 @pytest.fixture
@@ -42,11 +56,14 @@ async def own_broker() -> AsyncIterator[Broker]:
 async def heard(own_broker: Broker) -> AsyncIterator[list[str]]:
     """The subjects of the requests that arrive, before and after the broker was away.
 
-    A stream has them too, as a router's has: a client that is back before the connection that answers hears of no absent subscriber.
+    A stream has them too, as a router's has: a client that is back before the connection that
+    answers hears of no absent subscriber.
     """
     heard: list[str] = []
     connection = await connect({"servers": [own_broker.url], "reconnect_time_wait": 0.01})
-    await JetStream(connection).ask("STREAM.CREATE.SENT", {"name": "SENT", "subjects": ["beamline.>"], "no_ack": True})
+    await JetStream(connection).ask(
+        "STREAM.CREATE.SENT", {"name": "SENT", "subjects": ["beamline.>"], "no_ack": True}
+    )
 
     def hear(subject: str, inbox: str, _data: bytes, headers: object) -> None:
         heard.append(subject)
@@ -64,7 +81,9 @@ async def away(broker: Broker, *connections: Connection) -> None:
 
 
 @pytest.mark.parametrize("ask", [decide, invoke, stream])
-async def test_what_was_asked_while_the_broker_was_away_is_never_sent(own_broker: Broker, heard: list[str], ask: Ask) -> None:
+async def test_what_was_asked_while_the_broker_was_away_is_never_sent(
+    own_broker: Broker, heard: list[str], ask: Ask
+) -> None:
     async with Client(own_broker.url) as client:
         await away(own_broker, client._open())
         with pytest.raises(BrokerUnavailable, match="nothing was sent"):
@@ -78,7 +97,9 @@ async def test_what_was_asked_while_the_broker_was_away_is_never_sent(own_broker
     assert max(len(heard), stream["state"]["messages"]) <= 2
 
 
-async def test_a_request_waits_within_its_time_for_the_broker_to_come_back(own_broker: Broker, heard: list[str]) -> None:
+async def test_a_request_waits_within_its_time_for_the_broker_to_come_back(
+    own_broker: Broker, heard: list[str]
+) -> None:
     async with Client(own_broker.url) as client:
         await away(own_broker, client._open())
         asking = asyncio.create_task(decide(client, 20))
@@ -120,9 +141,13 @@ async def _stored_queries(bus: Bus) -> int:
     return stored
 
 
-async def test_a_stream_s_request_above_the_server_s_limit_is_refused_before_it_closes_the_connection(nats_url: str) -> None:
+async def test_a_stream_s_request_above_the_server_s_limit_is_refused_before_it_closes_the_connection(
+    nats_url: str,
+) -> None:
     async with Client(nats_url) as client:
         with pytest.raises(RouterError, match="above the server's limit"):
-            async for _ in client.invoke_stream(tenant_id="acme", provider_id="echo", prompt="x" * (9 << 20), timeout=3):
+            async for _ in client.invoke_stream(
+                tenant_id="acme", provider_id="echo", prompt="x" * (9 << 20), timeout=3
+            ):
                 pass
         assert client._open().is_connected

@@ -28,22 +28,33 @@ async def test_of_several_urls_the_one_that_answers_is_taken(nats_url: str) -> N
 
 @pytest.fixture
 def silent_url() -> Iterator[str]:
-    """A host that accepts connections and never says a word, as one does that vanished behind a proxy."""
+    """A host that accepts connections and never says a word, as one does that vanished behind a
+    proxy.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"nats://127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("by", ["urls", "settings"])
-async def test_each_of_several_urls_gets_its_time(nats_url: str, silent_url: str, by: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nats.aio.client.shuffle", lambda _: None)  # the two that are silent are tried first
+async def test_each_of_several_urls_gets_its_time(
+    nats_url: str, silent_url: str, by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the two that are silent are tried first
+    monkeypatch.setattr("nats.aio.client.shuffle", lambda _: None)
     urls = f"{silent_url},{silent_url.replace('127.0.0.1', 'localhost')},{nats_url}"
-    given = urls if by == "urls" else load(None, {"nats.url": urls, "nats.connect_timeout_ms": 2_000}, {}).settings.nats
+    given = (
+        urls
+        if by == "urls"
+        else load(None, {"nats.url": urls, "nats.connect_timeout_ms": 2_000}, {}).settings.nats
+    )
     connection = await open_connection(given, "test")
     assert connection.is_connected
     await connection.close()
 
 
-async def test_a_connection_is_closed_also_when_its_last_bytes_cannot_be_confirmed(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_is_closed_also_when_its_last_bytes_cannot_be_confirmed(
+    nats_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     connection = await open_connection(nats_url, "test")
 
     async def hang(*_: object, **__: object) -> None:
@@ -55,7 +66,9 @@ async def test_a_connection_is_closed_also_when_its_last_bytes_cannot_be_confirm
 
 
 @pytest.mark.parametrize("kind", ["worker", "extensions", "agent"])
-async def test_what_serves_closes_its_connection_so(nats_url: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_serves_closes_its_connection_so(
+    nats_url: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened: list[Connection] = []
 
     async def remember(*arguments: Any) -> Connection:
@@ -66,7 +79,8 @@ async def test_what_serves_closes_its_connection_so(nats_url: str, kind: str, tm
     monkeypatch.setattr(f"{module}.open_connection", remember)
     ready = asyncio.Event()
     task = asyncio.create_task(serving.work(lambda _: ready.set()))
-    await until(lambda: opened and (kind == "worker" or ready.is_set()))  # the worker may wait for its stream for ever
+    # the worker may wait for its stream for ever
+    await until(lambda: opened and (kind == "worker" or ready.is_set()))
 
     async def hang(*_: object, **__: object) -> None:
         raise TimeoutError
@@ -80,9 +94,16 @@ async def test_what_serves_closes_its_connection_so(nats_url: str, kind: str, tm
 
 def _serve(kind: str, url: str, directory: Path) -> tuple[str, Worker | ExtensionServer | Agent]:
     if kind == "worker":
-        return "router.sdk.worker", Worker(url, lambda _: StepResult(), worker_id="w-1", topology=WorkerTopology(stream="NEVER_MADE"))
+        return "router.sdk.worker", Worker(
+            url,
+            lambda _: StepResult(),
+            worker_id="w-1",
+            topology=WorkerTopology(stream="NEVER_MADE"),
+        )
     if kind == "extensions":
-        return "router.sdk.extension.server", ExtensionServer(pre("closes")(lambda _: None), nats=url)
+        return "router.sdk.extension.server", ExtensionServer(
+            pre("closes")(lambda _: None), nats=url
+        )
     return "router.sdk.agent", Agent(url, _Idle(), store=directory / "idle.db")
 
 

@@ -45,7 +45,14 @@ def raising(exc: Exception) -> Callable[[object], StepResult]:
     ],
 )
 async def test_a_result_says_whose_fault_it_was_after_as_many_attempts_as_may_help(
-    place: WorkerStreams, *, encoding: str, exc: Exception, code: str, which: str, attempts: int, retry_after_ms: int | None
+    place: WorkerStreams,
+    *,
+    encoding: str,
+    exc: Exception,
+    code: str,
+    which: str,
+    attempts: int,
+    retry_after_ms: int | None,
 ) -> None:
     begun: list[object] = []
 
@@ -59,7 +66,11 @@ async def test_a_result_says_whose_fault_it_was_after_as_many_attempts_as_may_he
     (stored,) = await place.stored(place.topology.results)
     result = read_result(a_message(stored.data, stored.headers, stored_ns=time.time_ns())).found
     assert isinstance(result, ExecResult)
-    assert (result.status, result.error_code, result.retry_after_ms) == ("error", code, retry_after_ms)
+    assert (result.status, result.error_code, result.retry_after_ms) == (
+        "error",
+        code,
+        retry_after_ms,
+    )
     assert len(begun) == attempts
     found = classify_outcome(result.status, result.error_code)
     assert found is not None
@@ -68,9 +79,16 @@ async def test_a_result_says_whose_fault_it_was_after_as_many_attempts_as_may_he
 
 @pytest.mark.parametrize(
     ("status", "kind"),
-    [(400, RequestRefused), (422, RequestRefused), (429, RateLimited), *((one, ProviderFailed) for one in (401, 404, 408, 500, 503, 529))],
+    [
+        (400, RequestRefused),
+        (422, RequestRefused),
+        (429, RateLimited),
+        *((one, ProviderFailed) for one in (401, 404, 408, 500, 503, 529)),
+    ],
 )
-def test_an_http_status_becomes_the_exception_of_its_class(status: int, kind: type[Exception]) -> None:
+def test_an_http_status_becomes_the_exception_of_its_class(
+    status: int, kind: type[Exception]
+) -> None:
     assert type(make_failure(status)) is kind
 
 
@@ -90,7 +108,9 @@ def test_an_http_status_becomes_the_exception_of_its_class(status: int, kind: ty
         ("1e300", MAX_LATENCY_MS),
     ],
 )
-def test_the_time_of_a_limit_is_read_where_it_is_a_number_or_a_date(header: str | None, told_ms: int | None) -> None:
+def test_the_time_of_a_limit_is_read_where_it_is_a_number_or_a_date(
+    header: str | None, told_ms: int | None
+) -> None:
     limited = make_failure(429, retry_after=header)
     assert isinstance(limited, RateLimited)
     assert limited.retry_after_ms == told_ms

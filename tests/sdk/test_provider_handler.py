@@ -28,11 +28,15 @@ class Router:
         return self._answer
 
 
-GOOD = ProviderResponse(request_id="r", status="success", body="hi", cost=0.5, metadata={"completion_tokens": "2"})
+GOOD = ProviderResponse(
+    request_id="r", status="success", body="hi", cost=0.5, metadata={"completion_tokens": "2"}
+)
 
 
 def an_assignment(payload: object) -> ExecAssignment:
-    return read_exec_assignment(json.dumps(a_body(job={"type": "chat", "payload": payload})).encode())
+    return read_exec_assignment(
+        json.dumps(a_body(job={"type": "chat", "payload": payload})).encode()
+    )
 
 
 async def asked(payload: object) -> dict[str, Any]:
@@ -43,7 +47,12 @@ async def asked(payload: object) -> dict[str, Any]:
 
 async def test_a_response_is_the_steps_output() -> None:
     step = await ProviderHandler(Router(GOOD))(an_assignment("hello"))
-    assert (step.status, step.output, step.cost, step.metadata) == ("ok", "hi", 0.5, {"completion_tokens": "2"})
+    assert (step.status, step.output, step.cost, step.metadata) == (
+        "ok",
+        "hi",
+        0.5,
+        {"completion_tokens": "2"},
+    )
 
 
 async def test_the_payload_is_what_the_provider_is_asked() -> None:
@@ -51,7 +60,12 @@ async def test_the_payload_is_what_the_provider_is_asked() -> None:
     assert (await asked({"text": "a"}))["prompt"] == '{"text":"a"}'
     given = await asked({"prompt": "p", "parameters": {"n": 1}, "context": {"c": 2}})
     assert (given["prompt"], given["parameters"], given["context"]["c"]) == ("p", {"n": 1}, 2)
-    assert (given["tenant_id"], given["provider_id"], given["request_id"], given["timeout"]) == ("acme", "openai", "a-1", 5.0)
+    assert (given["tenant_id"], given["provider_id"], given["request_id"], given["timeout"]) == (
+        "acme",
+        "openai",
+        "a-1",
+        5.0,
+    )
     assert given["context"]["job_type"] == "chat"
 
 
@@ -78,9 +92,16 @@ def test_codes_are_those_that_provider_breakers_read(
     assert classify_outcome(RESULT_STATUS[step.status], str(step.error_code)) is FailureClass(which)
 
 
-@pytest.mark.parametrize(("told", "passed_on"), [("1500", 1500), ("", None), ("0", None), ("soon", None), ("9" * 12, 2_592_000_000)])
+@pytest.mark.parametrize(
+    ("told", "passed_on"),
+    [("1500", 1500), ("", None), ("0", None), ("soon", None), ("9" * 12, 2_592_000_000)],
+)
 def test_the_time_of_a_rate_limit_is_passed_on(told: str, passed_on: int | None) -> None:
-    step = step_of(refuse("r", "extension_error", "why", metadata={"fault": "rate_limit", "retry_after_ms": told}))
+    step = step_of(
+        refuse(
+            "r", "extension_error", "why", metadata={"fault": "rate_limit", "retry_after_ms": told}
+        )
+    )
     assert step.retry_after_ms == passed_on
 
 

@@ -1,4 +1,6 @@
-"""Every field that the specifications' tables do not mark optional is in all that a worker of the SDK says."""
+"""Every field that the specifications' tables do not mark optional is in all that a worker of the
+SDK says.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -9,12 +11,35 @@ from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.core.errors import Poison
 from router.sdk import ExecAssignment, StepResult
 from router.sdk.reports import PROTOBUF_ENCODING
-from tests.support.sdk import Json, WorkerStreams, a_body, run_workers, some_worker_streams, with_options
+from tests.support.sdk import (
+    Json,
+    WorkerStreams,
+    a_body,
+    run_workers,
+    some_worker_streams,
+    with_options,
+)
 from tests.support.spec_tables import find_faults_in
 from tests.support.waiting import until
 
-WORKS = ("text", "none", "bytes", "error", "raises", "unsendable", "timeout", "hopeless", "unwanted")
-LITTLE = {"trace_id": None, "metadata": None, "options": None, "correlation": None, "decision": None}
+WORKS = (
+    "text",
+    "none",
+    "bytes",
+    "error",
+    "raises",
+    "unsendable",
+    "timeout",
+    "hopeless",
+    "unwanted",
+)
+LITTLE = {
+    "trace_id": None,
+    "metadata": None,
+    "options": None,
+    "correlation": None,
+    "decision": None,
+}
 
 
 @pytest.fixture
@@ -43,13 +68,29 @@ def _answer(assignment: ExecAssignment) -> StepResult:
 def _list_assignments() -> list[Json]:
     """Of each kind of work one with all that is optional, and one with nothing of it."""
     job = [{"type": "chat", "payload": work} for work in WORKS]
-    whole = [a_body(f"a-{one['payload']}", job=one, run_id="u", flow_id="f", step_id="s", **with_options(attempts=1)) for one in job]
+    whole = [
+        a_body(
+            f"a-{one['payload']}",
+            job=one,
+            run_id="u",
+            flow_id="f",
+            step_id="s",
+            **with_options(attempts=1),
+        )
+        for one in job
+    ]
     return whole + [a_body(f"b-{one['payload']}", job=one, **LITTLE) for one in job]
 
 
-async def test_everything_that_a_worker_says_has_the_fields_of_its_table(place: WorkerStreams) -> None:
+async def test_everything_that_a_worker_says_has_the_fields_of_its_table(
+    place: WorkerStreams,
+) -> None:
     sent = _list_assignments()
-    works = place.worker(_answer, accepts=lambda one: "not mine" if one.payload == "unwanted" else None, max_attempts=1)
+    works = place.worker(
+        _answer,
+        accepts=lambda one: "not mine" if one.payload == "unwanted" else None,
+        max_attempts=1,
+    )
     async with run_workers(works):
         await place.push(*sent)
         results, letters = await place.results(14), await place.letters(4)
@@ -63,17 +104,38 @@ async def test_everything_that_a_worker_says_has_the_fields_of_its_table(place: 
 
 async def test_what_a_worker_says_in_protobuf_has_them_too(place: WorkerStreams) -> None:
     acks: list[bytes] = []
-    await place.connection.subscribe_direct(f"{place.topology.acks}.packed", lambda _s, _r, data, _h: acks.append(data))
+    await place.connection.subscribe_direct(
+        f"{place.topology.acks}.packed", lambda _s, _r, data, _h: acks.append(data)
+    )
     places = {"topology": _named_apart(place)}
     async with run_workers(place.worker(_answer, encoding=PROTOBUF_ENCODING, **places)):
-        await place.push(*(one for one in _list_assignments() if one["job"]["payload"] not in {"hopeless", "unwanted"}))
+        await place.push(
+            *(
+                one
+                for one in _list_assignments()
+                if one["job"]["payload"] not in {"hopeless", "unwanted"}
+            )
+        )
         await until(lambda: len(acks) >= 14)
         await until(lambda: _has_stored(place, 14))
         stored = await place.stored(place.topology.results)
     results = [result_pb2.ExecResult.FromString(one.data) for one in stored]
-    assert all((one.assignment_id, one.request_id, one.status, one.provider_id, one.job.type, one.tenant_id) for one in results)
+    assert all(
+        (
+            one.assignment_id,
+            one.request_id,
+            one.status,
+            one.provider_id,
+            one.job.type,
+            one.tenant_id,
+        )
+        for one in results
+    )
     told = [ack_pb2.ExecAssignmentAck.FromString(data) for data in acks]
-    assert all((one.assignment_id, one.status, one.request_id, one.tenant_id, one.acknowledged_at) for one in told)
+    assert all(
+        (one.assignment_id, one.status, one.request_id, one.tenant_id, one.acknowledged_at)
+        for one in told
+    )
 
 
 def _named_apart(place: WorkerStreams) -> object:
@@ -88,10 +150,15 @@ async def _has_stored(place: WorkerStreams, count: int) -> bool:
 
 
 async def test_bytes_that_are_no_assignment_are_no_result(place: WorkerStreams) -> None:
-    """A result of them would have neither request, provider nor type: they are told on a subject of their own."""
+    """A result of them would have neither request, provider nor type: they are told on a subject of
+    their own.
+    """
     async with run_workers(place.worker(_answer)):
         await place.push(b"nonsense", json.dumps({"assignment_id": "a-1"}).encode(), a_body("a-2"))
         reports, results = await place.unread(2), await place.results()
         await place.settled()
-    assert [(one["reason"], one["payload_ref"]["len"]) for one in reports] == [("1001", 8), ("1001", 24)]
+    assert [(one["reason"], one["payload_ref"]["len"]) for one in reports] == [
+        ("1001", 8),
+        ("1001", 24),
+    ]
     assert (len(results), await place.stored(place.topology.letters)) == (1, [])

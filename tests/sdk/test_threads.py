@@ -27,8 +27,12 @@ async def test_a_call_ends_with_what_the_function_returns_or_raises(threads: Dae
         await threads.call(int, "a")
 
 
-@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration()])
-async def test_what_would_end_a_process_is_an_error_of_the_call(threads: DaemonThreads, error: BaseException) -> None:
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), StopIteration()]
+)
+async def test_what_would_end_a_process_is_an_error_of_the_call(
+    threads: DaemonThreads, error: BaseException
+) -> None:
     def raises(_: object) -> NoReturn:
         raise error
 
@@ -37,7 +41,9 @@ async def test_what_would_end_a_process_is_an_error_of_the_call(threads: DaemonT
         await threads.call(raises, None)
 
 
-async def test_a_cancelled_call_keeps_its_thread_until_the_function_returns(threads: DaemonThreads) -> None:
+async def test_a_cancelled_call_keeps_its_thread_until_the_function_returns(
+    threads: DaemonThreads,
+) -> None:
     go_on = threading.Event()
     assert await threads.acquire()
     call = threads.call(lambda _: go_on.wait(10), None)
@@ -51,7 +57,9 @@ async def test_a_cancelled_call_keeps_its_thread_until_the_function_returns(thre
     assert (threads.are_busy, threads.held) == (True, 0)
 
 
-async def test_a_thread_given_to_a_caller_that_is_cancelled_goes_to_the_next(threads: DaemonThreads) -> None:
+async def test_a_thread_given_to_a_caller_that_is_cancelled_goes_to_the_next(
+    threads: DaemonThreads,
+) -> None:
     assert await threads.acquire()
     first, second = (asyncio.create_task(threads.acquire()) for _ in range(2))
     await asyncio.sleep(0)
@@ -82,7 +90,9 @@ async def test_its_threads_are_daemons_and_end_when_it_is_closed() -> None:
     assert not thread.is_alive()
 
 
-async def test_a_thread_that_cannot_be_started_takes_no_place(threads: DaemonThreads, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_thread_that_cannot_be_started_takes_no_place(
+    threads: DaemonThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert await threads.acquire()
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse_to_start)

@@ -1,4 +1,6 @@
-"""A worker goes on, on a real server, when a user's function, a durable or an assignment is not what it should be."""
+"""A worker goes on, on a real server, when a user's function, a durable or an assignment is not
+what it should be.
+"""
 
 import asyncio
 import json
@@ -18,7 +20,14 @@ from router.core.errors import BrokerRefused, Misconfigured, Poison, Transient
 from router.delivery.consume.subscription import IN_PROGRESS
 from router.delivery.wire.topology import ConsumerSpec, Topology, create
 from tests.support.observability import LogLines
-from tests.support.sdk import WorkerStreams, a_body, a_step, run_workers, some_worker_streams, with_options
+from tests.support.sdk import (
+    WorkerStreams,
+    a_body,
+    a_step,
+    run_workers,
+    some_worker_streams,
+    with_options,
+)
 from tests.support.waiting import until
 
 
@@ -32,7 +41,7 @@ def plain(assignment: ExecAssignment) -> StepResult:
     return a_step()
 
 
-# -- a worker that runs again ------------------------------------------------------------------------------------------
+# -- a worker that runs again ----------------------------------------------------------------------
 
 
 async def test_a_worker_may_run_again_with_a_plain_handler(place: WorkerStreams) -> None:
@@ -44,7 +53,7 @@ async def test_a_worker_may_run_again_with_a_plain_handler(place: WorkerStreams)
     assert [result["status"] for result in await place.results(2)] == ["success", "success"]
 
 
-# -- a user's function that fails --------------------------------------------------------------------------------------
+# -- a user's function that fails ------------------------------------------------------------------
 
 
 def _raise(*_: object) -> NoReturn:
@@ -59,7 +68,9 @@ async def _later() -> None: ...
 
 
 @pytest.mark.parametrize("on_done", [_raise, _exit, lambda *_: _later()])
-async def test_an_on_done_that_fails_leaves_the_result_as_it_is(place: WorkerStreams, on_done: object, lines: LogLines) -> None:
+async def test_an_on_done_that_fails_leaves_the_result_as_it_is(
+    place: WorkerStreams, on_done: object, lines: LogLines
+) -> None:
     async with run_workers(place.worker(plain, on_done=on_done)):
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
@@ -72,7 +83,9 @@ async def test_a_worker_whose_output_is_closed_drains_and_ends(place: WorkerStre
     worker = place.start_process()
     try:
         assert worker.stdout is not None
-        assert json.loads(await asyncio.to_thread(worker.stdout.readline))["event"] == "worker.ready"
+        assert (
+            json.loads(await asyncio.to_thread(worker.stdout.readline))["event"] == "worker.ready"
+        )
         worker.stdout.close()  # as `| head -1` does
         await place.push(a_body())
         status = await asyncio.to_thread(worker.wait, 30)
@@ -103,7 +116,9 @@ def test_a_cost_that_is_no_number_is_refused_where_the_step_is_made(cost: object
 
 
 @pytest.mark.parametrize("cost", [Float64(0.5), Decimal("0.5")])
-async def test_a_cost_of_any_number_is_stored_with_the_result(place: WorkerStreams, cost: float) -> None:
+async def test_a_cost_of_any_number_is_stored_with_the_result(
+    place: WorkerStreams, cost: float
+) -> None:
     async with run_workers(place.worker(lambda _: a_step(cost=cost))):
         await place.push(a_body())
         (result,) = await place.results()
@@ -111,7 +126,9 @@ async def test_a_cost_of_any_number_is_stored_with_the_result(place: WorkerStrea
 
 
 async def test_the_costs_of_all_attempts_are_stored_however_large(place: WorkerStreams) -> None:
-    async with run_workers(place.worker(lambda _: a_step(status="error", cost=1.5e308, is_retriable=True))):
+    async with run_workers(
+        place.worker(lambda _: a_step(status="error", cost=1.5e308, is_retriable=True))
+    ):
         await place.push(a_body())
         (result,) = await place.results()
     assert (result["status"], result["cost"]) == ("error", sys.float_info.max)
@@ -125,7 +142,9 @@ class Unprintable:
 
 
 async def test_an_error_code_without_a_text_is_an_error_result(place: WorkerStreams) -> None:
-    async with run_workers(place.worker(lambda _: a_step(status="error", error_code=Unprintable()))):
+    async with run_workers(
+        place.worker(lambda _: a_step(status="error", error_code=Unprintable()))
+    ):
         await place.push(a_body())
         (result,) = await place.results()
     assert (result["status"], result["error_code"], result["cost"]) == ("error", "2002", 0.5)
@@ -158,12 +177,18 @@ def _interrupts(assignment: ExecAssignment) -> StepResult:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("handler", [_interrupts_at_once, _interrupts_later, _ends_as_a_generator, _interrupts])
-async def test_what_would_end_the_process_fails_one_assignment(place: WorkerStreams, handler: object) -> None:
+@pytest.mark.parametrize(
+    "handler", [_interrupts_at_once, _interrupts_later, _ends_as_a_generator, _interrupts]
+)
+async def test_what_would_end_the_process_fails_one_assignment(
+    place: WorkerStreams, handler: object
+) -> None:
     async with run_workers(place.worker(handler)):  # type: ignore[arg-type]
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
-    assert [(result["status"], result["error_code"]) for result in results] == [("error", "2001")] * 2
+    assert [(result["status"], result["error_code"]) for result in results] == [
+        ("error", "2001")
+    ] * 2
 
 
 class Unspeakable(Exception):
@@ -182,15 +207,23 @@ async def test_an_exception_without_a_text_is_an_error_result(place: WorkerStrea
     async with run_workers(place.worker(fails)):
         await place.push(a_body())
         (result,) = await place.results()
-    assert (result["status"], result["error_code"], result["error_message"]) == ("error", "2001", "Unspeakable")
+    assert (result["status"], result["error_code"], result["error_message"]) == (
+        "error",
+        "2001",
+        "Unspeakable",
+    )
 
 
 @pytest.mark.parametrize("handler", [_exits_at_once, _exits_later, _exit])
-async def test_a_handler_that_exits_fails_one_assignment(place: WorkerStreams, handler: object) -> None:
+async def test_a_handler_that_exits_fails_one_assignment(
+    place: WorkerStreams, handler: object
+) -> None:
     async with run_workers(place.worker(handler)):  # type: ignore[arg-type]
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
-    assert [(result["status"], result["error_code"]) for result in results] == [("error", "2001")] * 2
+    assert [(result["status"], result["error_code"]) for result in results] == [
+        ("error", "2001")
+    ] * 2
     assert results[0]["error_message"] == "SystemExit: 3"
 
 
@@ -208,16 +241,26 @@ async def test_an_accepts_that_exits_is_an_attempt_that_failed(place: WorkerStre
 
 
 @pytest.mark.parametrize("answer", ["\ud800", 5, b"no", Unprintable()])
-async def test_an_assignment_whose_reason_cannot_be_sent_is_given_up_at_last(place: WorkerStreams, answer: object) -> None:
+async def test_an_assignment_whose_reason_cannot_be_sent_is_given_up_at_last(
+    place: WorkerStreams, answer: object
+) -> None:
     async with run_workers(place.worker(plain, accepts=lambda _: answer, max_attempts=2)):
         await place.push(a_body())
         (letter,) = await place.letters()
         await place.settled()
-    assert (letter["assignment_id"], letter["status"], letter["error_code"]) == ("a-1", "error", "5001")
+    assert (letter["assignment_id"], letter["status"], letter["error_code"]) == (
+        "a-1",
+        "error",
+        "5001",
+    )
 
 
-@pytest.mark.parametrize("wrong", [Poison("\ud800"), ValueError("\ud800"), type("Odd", (Poison,), {"code": 5})("no")])
-async def test_a_failure_whose_words_cannot_be_sent_is_answered(place: WorkerStreams, wrong: Exception) -> None:
+@pytest.mark.parametrize(
+    "wrong", [Poison("\ud800"), ValueError("\ud800"), type("Odd", (Poison,), {"code": 5})("no")]
+)
+async def test_a_failure_whose_words_cannot_be_sent_is_answered(
+    place: WorkerStreams, wrong: Exception
+) -> None:
     async def fails(assignment: ExecAssignment) -> StepResult:
         raise wrong
 
@@ -228,7 +271,9 @@ async def test_a_failure_whose_words_cannot_be_sent_is_answered(place: WorkerStr
     assert [(one["assignment_id"], one["status"]) for one in told] == [("a-1", "error")]
 
 
-async def test_a_handler_whose_own_task_was_cancelled_fails_one_assignment(place: WorkerStreams) -> None:
+async def test_a_handler_whose_own_task_was_cancelled_fails_one_assignment(
+    place: WorkerStreams,
+) -> None:
     async def awaits_a_cancelled_task(assignment: ExecAssignment) -> StepResult:
         task = asyncio.create_task(asyncio.sleep(30))
         asyncio.get_running_loop().call_later(0.01, task.cancel)
@@ -238,10 +283,12 @@ async def test_a_handler_whose_own_task_was_cancelled_fails_one_assignment(place
     async with run_workers(place.worker(awaits_a_cancelled_task)):
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
-    assert [(result["status"], result["error_code"]) for result in results] == [("cancelled", "2001")] * 2
+    assert [(result["status"], result["error_code"]) for result in results] == [
+        ("cancelled", "2001")
+    ] * 2
 
 
-# -- plain handlers that do not return ---------------------------------------------------------------------------------
+# -- plain handlers that do not return -------------------------------------------------------------
 
 
 class Hanging:
@@ -268,24 +315,33 @@ def hanging() -> Iterator[Hanging]:
     handler.go_on.set()
 
 
-async def test_an_assignment_begins_only_when_a_thread_is_free(place: WorkerStreams, hanging: Hanging, lines: LogLines) -> None:
+async def test_an_assignment_begins_only_when_a_thread_is_free(
+    place: WorkerStreams, hanging: Hanging, lines: LogLines
+) -> None:
     async with run_workers(place.worker(hanging, slots=1, ack_wait_s=60.0)):
         await place.push(a_body("hung", **with_options(deadline_ms=50)))
         await place.results(1)
-        await place.push(*(a_body(name, **with_options(deadline_ms=DEADLINE_MS)) for name in ("a-2", "a-3")))
+        await place.push(
+            *(a_body(name, **with_options(deadline_ms=DEADLINE_MS)) for name in ("a-2", "a-3"))
+        )
         await until(lambda: lines.of("worker.threads_held"))
         await asyncio.sleep(1.2 * DEADLINE_MS / 1000)
         assert [ack["assignment_id"] for ack in place.acks] == ["hung"]
         assert len(await place.stored(place.topology.results)) == 1
         hanging.go_on.set()
         results = await place.results(3)
-    assert [(result["assignment_id"], result["status"]) for result in results[1:]] == [("a-2", "success"), ("a-3", "success")]
+    assert [(result["assignment_id"], result["status"]) for result in results[1:]] == [
+        ("a-2", "success"),
+        ("a-3", "success"),
+    ]
     assert hanging.begun == ["hung", "a-2", "a-3"]
     (line,) = lines.of("worker.threads_held")
     assert (line["handler"], line["held"], line["threads"]) == ("Hanging", 1, 1)
 
 
-async def test_what_waits_for_a_thread_is_handed_back_when_the_worker_stops(place: WorkerStreams, hanging: Hanging) -> None:
+async def test_what_waits_for_a_thread_is_handed_back_when_the_worker_stops(
+    place: WorkerStreams, hanging: Hanging
+) -> None:
     async with run_workers(place.worker(hanging, "held", slots=1, drain_s=60.0)):
         await place.push(a_body("hung", **with_options(deadline_ms=50)))
         await place.results(1)
@@ -294,13 +350,19 @@ async def test_what_waits_for_a_thread_is_handed_back_when_the_worker_stops(plac
     async with run_workers(place.worker(plain, "free")):
         _, result = await place.results(2)
         await place.settled()
-    assert (result["status"], result["metadata"]["worker_id"], hanging.begun) == ("success", "free", ["hung"])
+    assert (result["status"], result["metadata"]["worker_id"], hanging.begun) == (
+        "success",
+        "free",
+        ["hung"],
+    )
 
 
 async def test_another_attempt_that_waits_for_a_thread_is_handed_back_when_the_worker_stops(
     place: WorkerStreams, hanging: Hanging, lines: LogLines
 ) -> None:
-    """Its thread was another's during its backoff, and that one hangs: the assignment did not fail by it."""
+    """Its thread was another's during its backoff, and that one hangs: the assignment did not fail
+    by it.
+    """
     fail = threading.Event()
 
     def handler(assignment: ExecAssignment) -> StepResult:
@@ -322,7 +384,10 @@ async def test_another_attempt_that_waits_for_a_thread_is_handed_back_when_the_w
     async with run_workers(place.worker(plain, "free")):
         results = {result["assignment_id"]: result for result in await place.results(3)}
         await place.settled()
-    assert (results["a-1"]["status"], results["a-1"]["metadata"]["worker_id"]) == ("success", "free")
+    assert (results["a-1"]["status"], results["a-1"]["metadata"]["worker_id"]) == (
+        "success",
+        "free",
+    )
     assert hanging.begun == ["hung-1", "a-1", "hung-2"]
 
 
@@ -341,20 +406,34 @@ async def test_an_assignment_whose_thread_cannot_be_started_takes_no_other_s_pla
     async with run_workers(place.worker(plain, slots=1)):
         await place.push(a_body("a-1"), a_body("a-2"))
         results = await place.results(2)
-    said = {result["assignment_id"]: (result["status"], result.get("error_message")) for result in results}
+    said = {
+        result["assignment_id"]: (result["status"], result.get("error_message"))
+        for result in results
+    }
     assert said == {"a-1": ("error", "can't start new thread"), "a-2": ("success", None)}
 
 
-# -- a durable that another made ---------------------------------------------------------------------------------------
+# -- a durable that another made -------------------------------------------------------------------
 
 
 async def _make_durable(place: WorkerStreams, **settings: Any) -> None:
-    spec = ConsumerSpec(**{"stream": place.topology.stream, "durable": "caf-worker", "filter_subject": place.subject, **settings})
+    spec = ConsumerSpec(
+        **{
+            "stream": place.topology.stream,
+            "durable": "caf-worker",
+            "filter_subject": place.subject,
+            **settings,
+        }
+    )
     await create(place.jetstream, Topology((), (spec,)))
 
 
-async def test_the_durable_s_own_ack_wait_says_how_often_a_worker_signals(place: WorkerStreams) -> None:
-    """Else the server gives work in progress to another worker, where that of the durable is the shorter one."""
+async def test_the_durable_s_own_ack_wait_says_how_often_a_worker_signals(
+    place: WorkerStreams,
+) -> None:
+    """Else the server gives work in progress to another worker, where that of the durable is the
+    shorter one.
+    """
     await _make_durable(place, ack_wait=12.0)
     begun, signals, is_released = [], [], asyncio.Event()
 
@@ -368,9 +447,14 @@ async def test_the_durable_s_own_ack_wait_says_how_often_a_worker_signals(place:
             signals.append(data)
 
     await place.connection.subscribe_direct(f"$JS.ACK.{place.topology.stream}.caf-worker.>", hear)
-    async with run_workers(*(place.worker(wait, name, ack_wait_s=600.0) for name in ("w-1", "w-2"))):
+    async with run_workers(
+        *(place.worker(wait, name, ack_wait_s=600.0) for name in ("w-1", "w-2"))
+    ):
         await place.push(a_body(**with_options(deadline_ms=120_000)))
-        await until(lambda: len(signals) == 2, what="two signals, each a quarter of the durable's ack wait after the last")
+        await until(
+            lambda: len(signals) == 2,
+            what="two signals, each a quarter of the durable's ack wait after the last",
+        )
         is_released.set()
         await place.results()
         await place.settled()
@@ -381,16 +465,26 @@ async def test_the_durable_s_own_ack_wait_says_how_often_a_worker_signals(place:
 async def test_a_durable_with_another_filter_is_refused(place: WorkerStreams, others: int) -> None:
     has = [f"{place.subject}.other", f"{place.subject}.another"][:others]
     stream = place.topology.stream
-    await place.jetstream.ask(f"STREAM.UPDATE.{stream}", {"name": stream, "subjects": [place.subject, *has]})
+    await place.jetstream.ask(
+        f"STREAM.UPDATE.{stream}", {"name": stream, "subjects": [place.subject, *has]}
+    )
     await _make_durable(place, filter_subject=None, filter_subjects=tuple(has))
-    words = f"subject: the durable caf-worker of {stream} gets {', '.join(sorted(has))}, and this worker asks for {place.subject}: "
+    words = (
+        f"subject: the durable caf-worker of {stream} gets {', '.join(sorted(has))}, and this "
+        f"worker asks for {place.subject}: "
+    )
     with pytest.raises(Misconfigured, match=re.escape(words)):
         await asyncio.wait_for(place.worker(plain).run(), 60)
 
 
-async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(place: WorkerStreams, lines: LogLines) -> None:
+async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(
+    place: WorkerStreams, lines: LogLines
+) -> None:
     stream = place.topology.stream
-    await place.jetstream.ask(f"STREAM.UPDATE.{stream}", {"name": stream, "subjects": [place.subject, f"{place.subject}.other"]})
+    await place.jetstream.ask(
+        f"STREAM.UPDATE.{stream}",
+        {"name": stream, "subjects": [place.subject, f"{place.subject}.other"]},
+    )
 
     async def replace_durable() -> bool:
         await place.jetstream.ask(f"CONSUMER.DELETE.{stream}.caf-worker")
@@ -403,14 +497,16 @@ async def test_another_filter_at_work_is_told_in_the_log_and_nothing_is_taken(pl
 
 
 @pytest.mark.parametrize(("has", "asked"), [(None, "the subject"), ("the subject", None)])
-async def test_no_filter_is_the_same_as_the_stream_s_only_subject(place: WorkerStreams, has: str | None, asked: str | None) -> None:
+async def test_no_filter_is_the_same_as_the_stream_s_only_subject(
+    place: WorkerStreams, has: str | None, asked: str | None
+) -> None:
     await _make_durable(place, filter_subject=place.subject if has else None)
     async with run_workers(place.worker(plain, subject=place.subject if asked else None)):
         await place.push(a_body())
         assert len(await place.results()) == 1
 
 
-# -- assignments with ids above the limits -----------------------------------------------------------------------------
+# -- assignments with ids above the limits ---------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -436,7 +532,11 @@ async def test_an_assignment_with_an_id_that_is_none_is_reported_and_the_next_on
         await place.push(a_body("a-1", **wrong), a_body("a-2"))
         (report,), (result,) = await place.unread(), await place.results()
         await place.settled()
-    assert (report["assignment_id"], report["reason"], result["assignment_id"]) == ("a-1", "1001", "a-2")
+    assert (report["assignment_id"], report["reason"], result["assignment_id"]) == (
+        "a-1",
+        "1001",
+        "a-2",
+    )
     assert next(iter(wrong)).split("_")[0] in report["message"]
 
 

@@ -1,4 +1,6 @@
-"""Each dependency has its reason in docs/explanation/house.md, and its exact version in constraints.txt."""
+"""Each dependency has its reason in docs/explanation/house.md, and its exact version in
+constraints.txt.
+"""
 
 import re
 import tomllib
@@ -21,21 +23,39 @@ def _name(requirement: str) -> str:
 
 def _pinned() -> Counter[str]:
     """How often each name stands in constraints.txt, an extra's own dependencies among them."""
-    return Counter(_name(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line)
+    return Counter(
+        _name(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line
+    )
 
 
 def _declared() -> set[str]:
     """Every name in pyproject.toml, whatever group it stands in."""
     project = PROJECT["project"]
-    groups = [project["dependencies"], *project["optional-dependencies"].values(), PROJECT["build-system"]["requires"]]
+    groups = [
+        project["dependencies"],
+        *project["optional-dependencies"].values(),
+        PROJECT["build-system"]["requires"],
+    ]
     return {_name(one) for group in groups for one in group} - {OURS}
 
 
 def _reasons() -> dict[str, str]:
     """The names in the table of dependencies, with what stands beside each."""
-    _, _, table = (ROOT / "docs" / "explanation" / "house.md").read_text().partition("## Dependencies, each with its reason")
-    rows = [line.strip("| ").split(" | ", 1) for line in table.splitlines() if line.startswith("| ") and " | " in line[2:]]
-    return {name: reason for names, reason in rows for name in re.sub(r"\(.*?\)", "", names).replace(" ", "").lower().split(",")}
+    _, _, table = (
+        (ROOT / "docs" / "explanation" / "house.md")
+        .read_text()
+        .partition("## Dependencies, each with its reason")
+    )
+    rows = [
+        line.strip("| ").split(" | ", 1)
+        for line in table.splitlines()
+        if line.startswith("| ") and " | " in line[2:]
+    ]
+    return {
+        name: reason
+        for names, reason in rows
+        for name in re.sub(r"\(.*?\)", "", names).replace(" ", "").lower().split(",")
+    }
 
 
 @pytest.mark.parametrize("name", sorted(_declared()))

@@ -10,27 +10,49 @@ from router.contracts.shapes.fields import list_fields
 from router.operate.catalogue import build_shapes
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "threats.md"
-HEADERS = ("tenant_id", "trace_id", "version", "traceparent", "cp_phase", "Nats-Msg-Id", "Reply-To", "Router-Deadline-Ms", "Router-Stream")
+HEADERS = (
+    "tenant_id",
+    "trace_id",
+    "version",
+    "traceparent",
+    "cp_phase",
+    "Nats-Msg-Id",
+    "Reply-To",
+    "Router-Deadline-Ms",
+    "Router-Stream",
+)
 COLUMNS = 6
 
 
 def read_rows() -> list[list[str]]:
     """The rows of the table, without its head."""
     _, _, rest = PAGE.read_text().partition('<a id="fields"></a>')
-    lines = [line for line in rest.partition('<a id="shared"></a>')[0].splitlines() if line.startswith("| ")]
+    lines = [
+        line
+        for line in rest.partition('<a id="shared"></a>')[0].splitlines()
+        if line.startswith("| ")
+    ]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[1:]]
 
 
 def list_patterns(message: str) -> list[str]:
     named = [row[1] for row in read_rows() if row[0].strip("` ") == message]
-    return [part.strip("` ") for cell in named for part in cell.replace(" and other control headers", "").split(",")]
+    return [
+        part.strip("` ")
+        for cell in named
+        for part in cell.replace(" and other control headers", "").split(",")
+    ]
 
 
 def list_names(message: str) -> Iterator[str]:
     """The message's fields; one inside `data`, `message` or `task` is the one of its name."""
     for field in list_fields(build_shapes()[message].body):
         inner = field.removeprefix("data.")
-        yield inner if message == "dead-letter" else inner.removeprefix("message.").removeprefix("task.")
+        yield (
+            inner
+            if message == "dead-letter"
+            else inner.removeprefix("message.").removeprefix("task.")
+        )
 
 
 def find_missing(names: Sequence[str], patterns: Sequence[str]) -> list[str]:

@@ -1,4 +1,6 @@
-"""Names from outside, wherever one becomes part of a subject, key, path, label, header, statement or file name."""
+"""Names from outside, wherever one becomes part of a subject, key, path, label, header, statement
+or file name.
+"""
 
 import json
 from collections.abc import Callable, Mapping
@@ -92,7 +94,9 @@ def _header(name: str, value: str) -> bool:
 
 
 def _is_scoped(value: str) -> bool:
-    """A tenant or a policy may hold dots; as a key it is one part all the same, and as a path one name."""
+    """A tenant or a policy may hold dots; as a key it is one part all the same, and as a path one
+    name.
+    """
     return ids.is_scoped(value) and "/" not in value and "." not in ids.key(value)
 
 
@@ -105,7 +109,10 @@ def _replayed(value: str) -> bool:
     """A dead letter that names another subject than the one whose dead letters stand there is kept."""
     letter = a_dead_letter(a_failed_message())
     body = {**orjson.loads(letter.data), "original_subject": value}
-    return isinstance(_rebuild_from_letter(parse(a_stored_dead_letter(_bytes(body))), ReplayOptions()), NotReplayed)
+    return isinstance(
+        _rebuild_from_letter(parse(a_stored_dead_letter(_bytes(body))), ReplayOptions()),
+        NotReplayed,
+    )
 
 
 def _setting(name: str, value: str) -> bool:
@@ -113,47 +120,87 @@ def _setting(name: str, value: str) -> bool:
 
 
 def _metric_label(value: str) -> bool:
-    """A label is short text that a scrape gives back whole, and all of it can be printed: no name from outside begins another line."""
+    """A label is short text that a scrape gives back whole, and all of it can be printed: no name
+    from outside begins another line.
+    """
     metrics = Metrics((value,))
     metrics.violations["s", "h", "r", "t"] += 1
     clean = value.encode("utf-8", "replace").decode()
     metrics.extension_calls[metrics.extension[clean], "pre", "ok"] += 1
     families = text_string_to_metric_families(render(metrics.registry.snapshot()).decode())
-    labels = [sample.labels for family in families for sample in family.samples if sample.name == "router_extension_calls_total"]
+    labels = [
+        sample.labels
+        for family in families
+        for sample in family.samples
+        if sample.name == "router_extension_calls_total"
+    ]
     (label,) = [one["extension"] for one in labels]
     is_itself = label == clean or not clean.isprintable() or len(clean) > MAX_LABEL
-    return label == label_of(clean) and label.isprintable() and len(label) <= MAX_LABEL and is_itself
+    return (
+        label == label_of(clean) and label.isprintable() and len(label) <= MAX_LABEL and is_itself
+    )
 
 
 PLACES: Mapping[str, Callable[[str], bool]] = {
     "decide: tenant": lambda value: _is_scoped(value) or _asked(**a_body(tenant_id=value)),
     "decide: policy": lambda value: _is_scoped(value) or _asked(policy_id=value, **a_body()),
-    "decide: assignment subject": lambda value: _asked(push_assignment=True, assignment_subject=value, **a_body()),
+    "decide: assignment subject": lambda value: _asked(
+        push_assignment=True, assignment_subject=value, **a_body()
+    ),
     "decide: header tenant": lambda value: _header("tenant_id", value) or _is_scoped(value),
     "decide: header trace": lambda value: _header("trace_id", value) or ids.is_opaque(value),
     "decide: reply address": lambda value: (
-        not _may_reach(value) and (not _may_reach(f"_INBOX.{value}") or ids.is_literal_subject(f"_INBOX.{value}"))
+        not _may_reach(value)
+        and (not _may_reach(f"_INBOX.{value}") or ids.is_literal_subject(f"_INBOX.{value}"))
     ),
     "result: tenant": lambda value: (
-        _is_scoped(value) or isinstance(read_result(a_message(_bytes({**orjson.loads(a_result().data), "tenant_id": value}))).found, Fault)
+        _is_scoped(value)
+        or isinstance(
+            read_result(
+                a_message(_bytes({**orjson.loads(a_result().data), "tenant_id": value}))
+            ).found,
+            Fault,
+        )
     ),
     "assignment: id": lambda value: (
-        ids.is_opaque(value) or _refused(lambda: read_exec_assignment(_bytes(an_assignment(value))), RouterError)
+        ids.is_opaque(value)
+        or _refused(lambda: read_exec_assignment(_bytes(an_assignment(value))), RouterError)
     ),
-    "extension: id": lambda value: _refused(lambda: load_entry(_bytes(an_entry(value))), EntryError),
-    "extension: subject": lambda value: _refused(lambda: load_entry(_bytes(an_entry("guard", subject=value))), EntryError),
+    "extension: id": lambda value: _refused(
+        lambda: load_entry(_bytes(an_entry(value))), EntryError
+    ),
+    "extension: subject": lambda value: _refused(
+        lambda: load_entry(_bytes(an_entry("guard", subject=value))), EntryError
+    ),
     "extension: instance": lambda value: _refused(
-        lambda: load_entry(_bytes(an_entry("guard", instances=[{"id": "a", "subject": f"x.{value}"}]))), EntryError
+        lambda: load_entry(
+            _bytes(an_entry("guard", instances=[{"id": "a", "subject": f"x.{value}"}]))
+        ),
+        EntryError,
     ),
-    "provider: id": lambda value: _refused(lambda: read_invocation(_bytes(a_prompt(provider_id=value)), {}), RouterError),
-    "admin: tenant": lambda value: _is_scoped(value) or _refused(RequestFields({"tenant_id": value}).policy_tenant, ServiceError),
-    "admin: policy": lambda value: _is_scoped(value) or _refused(RequestFields({"policy_id": value}).policy_id, ServiceError),
-    "admin: extension": lambda value: _refused(RequestFields({"id": value}).extension_id, ServiceError),
+    "provider: id": lambda value: _refused(
+        lambda: read_invocation(_bytes(a_prompt(provider_id=value)), {}), RouterError
+    ),
+    "admin: tenant": lambda value: (
+        _is_scoped(value)
+        or _refused(RequestFields({"tenant_id": value}).policy_tenant, ServiceError)
+    ),
+    "admin: policy": lambda value: (
+        _is_scoped(value) or _refused(RequestFields({"policy_id": value}).policy_id, ServiceError)
+    ),
+    "admin: extension": lambda value: _refused(
+        RequestFields({"id": value}).extension_id, ServiceError
+    ),
     "policy store: key": lambda value: (
         _is_scoped(value)
-        or (_refused(lambda: check_ids(value, "default"), PolicyError) and _refused(lambda: check_ids("acme", value), PolicyError))
+        or (
+            _refused(lambda: check_ids(value, "default"), PolicyError)
+            and _refused(lambda: check_ids("acme", value), PolicyError)
+        )
     ),
-    "bucket: key": lambda value: SAFE_KEY.issuperset(ids.key(value.encode("utf-8", "replace").decode(), "x")),
+    "bucket: key": lambda value: SAFE_KEY.issuperset(
+        ids.key(value.encode("utf-8", "replace").decode(), "x")
+    ),
     "replay: original subject": _replayed,
     "bus: event type": lambda value: event_subject("sr", value) == "sr.events.other",
     "bus: command": lambda value: _refused(lambda: command_subject("sr", value), UnknownSubject),
@@ -162,8 +209,13 @@ PLACES: Mapping[str, Callable[[str], bool]] = {
         _refused(lambda: EventSubject.from_parts(value, "made", 1), ValueError)
         and _refused(lambda: EventSubject.from_parts("sea", value, 1), ValueError)
     ),
-    "worker: id": lambda value: ids.is_opaque(value) or _refused(lambda: Worker("nats://x", print, worker_id=value), Misconfigured),
-    "worker: durable": lambda value: _refused(lambda: Worker("nats://x", print, worker_id="w", durable=value), Misconfigured),
+    "worker: id": lambda value: (
+        ids.is_opaque(value)
+        or _refused(lambda: Worker("nats://x", print, worker_id=value), Misconfigured)
+    ),
+    "worker: durable": lambda value: _refused(
+        lambda: Worker("nats://x", print, worker_id="w", durable=value), Misconfigured
+    ),
     "metrics: label": _metric_label,
     **{
         f"setting: {name}": lambda value, name=name: _setting(name, value)
@@ -195,7 +247,9 @@ def test_no_value_begins_a_header_of_its_own(hostile: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["..", "a b", "*", "x\ny", "_other", ".hidden"])
-def test_a_directory_of_policies_is_read_one_level_down_and_nowhere_else(tmp_path: Path, name: str) -> None:
+def test_a_directory_of_policies_is_read_one_level_down_and_nowhere_else(
+    tmp_path: Path, name: str
+) -> None:
     (tmp_path / "secret.json").write_text("{}")
     root = tmp_path / "policies"
     (root / "acme").mkdir(parents=True)
@@ -204,13 +258,20 @@ def test_a_directory_of_policies_is_read_one_level_down_and_nowhere_else(tmp_pat
         (root / name).mkdir()
         (root / name / "default.json").write_text("{}")
     (root / "acme" / "link.json").symlink_to(tmp_path / "secret.json")
-    assert [found.key for found in read_documents(root) if isinstance(found, Document)] == [("acme", "good")]
+    assert [found.key for found in read_documents(root) if isinstance(found, Document)] == [
+        ("acme", "good")
+    ]
 
 
-def test_a_key_is_compared_in_constant_time_whatever_it_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_is_compared_in_constant_time_whatever_it_holds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """By `hmac.compare_digest`, as bytes: with text it would raise for anything beyond ASCII."""
     seen: list[tuple[object, object]] = []
-    monkeypatch.setattr("router.operate.admin.request_guard.hmac.compare_digest", lambda one, other: bool(seen.append((one, other))))
+    monkeypatch.setattr(
+        "router.operate.admin.request_guard.hmac.compare_digest",
+        lambda one, other: bool(seen.append((one, other))),
+    )
     for given in ("wrong", "ünï", "a\ud800", "x" * 5000):
         with pytest.raises(ServiceError):
             RequestGuard("sesame").open(b"", {"api_key": given})

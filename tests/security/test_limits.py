@@ -1,6 +1,7 @@
 """Every entrance with its limits: how many bytes, how deep; looked at before anything is parsed.
 
-The table is the page: docs/explanation/threats.md points here. Where an entrance has no size of its own, the server's `max_payload` is it.
+The table is the page: docs/explanation/threats.md points here. Where an entrance has no size of its
+own, the server's `max_payload` is it.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,11 @@ from router.agents.envelope import read_envelope as read_agent_envelope
 from router.contracts.ack import read_ack
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.envelope import read_envelope as read_bus_envelope
-from router.contracts.extension import MAX_METADATA_BYTES, read_processor_answer, read_validator_answer
+from router.contracts.extension import (
+    MAX_METADATA_BYTES,
+    read_processor_answer,
+    read_validator_answer,
+)
 from router.contracts.heartbeat import MAX_BYTES as MAX_HEARTBEAT_BYTES
 from router.contracts.heartbeat import read_heartbeat
 from router.contracts.ingress import read_body_of
@@ -67,7 +72,9 @@ def _raises(read: Callable[[bytes], Any]) -> Callable[[bytes], bool]:
     return refuses
 
 
-def _faults(read: Callable[[Any], Any], subject: str = "x.event.made.v1") -> Callable[[bytes], bool]:
+def _faults(
+    read: Callable[[Any], Any], subject: str = "x.event.made.v1"
+) -> Callable[[bytes], bool]:
     def refuses(data: bytes) -> bool:
         found = read(a_message(data, subject=subject))
         return isinstance(getattr(found, "asked", getattr(found, "found", found)), Fault)
@@ -84,33 +91,67 @@ ENTRANCES = {
     "decide": Entrance(_faults(read_decide), MAX_PAYLOAD_BYTES),
     "results": Entrance(_faults(read_result), MAX_PAYLOAD_BYTES),
     "acks": Entrance(_faults(read_ack), MAX_PAYLOAD_BYTES),
-    "heartbeats": Entrance(lambda data: isinstance(read_heartbeat(data, 1), Fault), MAX_HEARTBEAT_BYTES),
-    "ingress": Entrance(_raises(lambda data: read_body_of(data, DEFAULT_LIMITS)), MAX_PAYLOAD_BYTES),
-    "admin services": Entrance(_raises(lambda data: RequestGuard().open(data, {})), MAX_PAYLOAD_BYTES),
-    "extension answers: pre, post": Entrance(_raises(read_processor_answer), MAX_PAYLOAD_BYTES + 2 * MAX_METADATA_BYTES),
-    "extension answers: validators": Entrance(_raises(read_validator_answer), MAX_METADATA_BYTES, b'{"status":"ok","details":%b}'),
-    "provider invocations": Entrance(_raises(lambda data: read_request(data, {})), MAX_PAYLOAD_BYTES),
-    "provider answers": Entrance(_raises(lambda data: read_answer(data, "p")), MAX_PAYLOAD_BYTES, b'{"output":%b}'),
-    "provider streams": Entrance(_raises(lambda data: read_piece(data, "p")), MAX_PAYLOAD_BYTES, CHUNK),
+    "heartbeats": Entrance(
+        lambda data: isinstance(read_heartbeat(data, 1), Fault), MAX_HEARTBEAT_BYTES
+    ),
+    "ingress": Entrance(
+        _raises(lambda data: read_body_of(data, DEFAULT_LIMITS)), MAX_PAYLOAD_BYTES
+    ),
+    "admin services": Entrance(
+        _raises(lambda data: RequestGuard().open(data, {})), MAX_PAYLOAD_BYTES
+    ),
+    "extension answers: pre, post": Entrance(
+        _raises(read_processor_answer), MAX_PAYLOAD_BYTES + 2 * MAX_METADATA_BYTES
+    ),
+    "extension answers: validators": Entrance(
+        _raises(read_validator_answer), MAX_METADATA_BYTES, b'{"status":"ok","details":%b}'
+    ),
+    "provider invocations": Entrance(
+        _raises(lambda data: read_request(data, {})), MAX_PAYLOAD_BYTES
+    ),
+    "provider answers": Entrance(
+        _raises(lambda data: read_answer(data, "p")), MAX_PAYLOAD_BYTES, b'{"output":%b}'
+    ),
+    "provider streams": Entrance(
+        _raises(lambda data: read_piece(data, "p")), MAX_PAYLOAD_BYTES, CHUNK
+    ),
     "provider streams, at a client": Entrance(_raises(read_chunk), SERVERS, CHUNK),
     "bus": Entrance(_raises(read_bus_envelope), MAX_PAYLOAD_BYTES),
-    "agents": Entrance(_raises(lambda data: read_agent_envelope(a_message(data))), MAX_PAYLOAD_BYTES, b'{"type":"t","payload":%b}'),
+    "agents": Entrance(
+        _raises(lambda data: read_agent_envelope(a_message(data))),
+        MAX_PAYLOAD_BYTES,
+        b'{"type":"t","payload":%b}',
+    ),
     "inbox": Entrance(_faults(read_event), MAX_PAYLOAD_BYTES),
-    "policy files": Entrance(_raises(lambda data: load_policy(data, "acme", "default")), MAX_POLICY_BYTES, POLICY),
-    "policies, as they are put": Entrance(_raises(lambda data: check_policy(data, "acme", "default")), MAX_POLICY_BYTES, POLICY),
+    "policy files": Entrance(
+        _raises(lambda data: load_policy(data, "acme", "default")), MAX_POLICY_BYTES, POLICY
+    ),
+    "policies, as they are put": Entrance(
+        _raises(lambda data: check_policy(data, "acme", "default")), MAX_POLICY_BYTES, POLICY
+    ),
     "policies in their bucket": Entrance(_raises(read_record), SERVERS, RECORD),
     "extension entries": Entrance(_raises(load_entry), MAX_ENTRY_BYTES, ENTRY),
-    "extensions in their bucket": Entrance(_raises(lambda data: read_registered(Held("guard", data, 1, 0))), MAX_ENTRY_BYTES + 4096, ENTRY),
+    "extensions in their bucket": Entrance(
+        _raises(lambda data: read_registered(Held("guard", data, 1, 0))),
+        MAX_ENTRY_BYTES + 4096,
+        ENTRY,
+    ),
     "dead letters, exported": Entrance(
-        lambda data: as_full_fields(parse(a_stored_dead_letter(data)))["letter"] is None, SERVERS, b'{"reason":"x","y":%b}'
+        lambda data: as_full_fields(parse(a_stored_dead_letter(data)))["letter"] is None,
+        SERVERS,
+        b'{"reason":"x","y":%b}',
     ),
     "payloads, shown": Entrance(lambda data: not format_bytes(data).startswith("{\n"), 4096),
-    "payloads, edited": Entrance(lambda data: "\n" not in (opened_in_an_editor(data) or ""), SERVERS),
+    "payloads, edited": Entrance(
+        lambda data: "\n" not in (opened_in_an_editor(data) or ""), SERVERS
+    ),
     "usage events in the lake": Entrance(lambda data: read_usage(data, 0) is None, SERVERS),
 }
 
 
-@pytest.mark.parametrize("name", [name for name, entrance in ENTRANCES.items() if entrance.most_bytes is not None])
+@pytest.mark.parametrize(
+    "name", [name for name, entrance in ENTRANCES.items() if entrance.most_bytes is not None]
+)
 def test_what_is_too_large_is_turned_away_before_it_is_parsed(name: str) -> None:
     """Bytes that no parser could bear: they never get to one."""
     entrance = ENTRANCES[name]
@@ -122,13 +163,22 @@ def test_what_is_too_large_is_turned_away_before_it_is_parsed(name: str) -> None
 @pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 300, 5_000])
 @pytest.mark.parametrize("name", ENTRANCES)
 def test_what_nests_too_deep_is_turned_away(name: str, depth: int) -> None:
-    """Above 254 levels JSON can be read and never be written again; above a thousand Python's own stack ends."""
+    """Above 254 levels JSON can be read and never be written again; above a thousand Python's own
+    stack ends.
+    """
     inner = b"[" * depth + b"]" * depth
     assert ENTRANCES[name].refuses(ENTRANCES[name].around % inner)
 
 
 @pytest.mark.parametrize(
-    "name", ["policy files", "policies in their bucket", "extension entries", "provider streams, at a client", "dead letters, exported"]
+    "name",
+    [
+        "policy files",
+        "policies in their bucket",
+        "extension entries",
+        "provider streams, at a client",
+        "dead letters, exported",
+    ],
 )
 def test_what_is_deep_and_no_deeper_is_taken(name: str) -> None:
     entrance = ENTRANCES[name]

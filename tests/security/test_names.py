@@ -1,4 +1,6 @@
-"""Each name of each contract has a length, in JSON and in protobuf; what is longer is refused where it ties messages together, else cut."""
+"""Each name of each contract has a length, in JSON and in protobuf; what is longer is refused where
+it ties messages together, else cut.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -35,8 +37,14 @@ REQUESTS: dict[str, tuple[int, Callable[[str], object]]] = {
     "tenant": (128, lambda name: _decided(**_message(tenant_id=name))),
     "policy": (128, lambda name: _decided(**_message(), policy_id=name)),
     "message type": (256, lambda name: _decided(**_message(message_type=name))),
-    "type": (256, lambda name: _decided(message={"tenant_id": "acme", "type": name, "payload": "x"})),
-    "task type": (256, lambda name: _decided(tenant_id="acme", task={"type": name, "payload": "x"})),
+    "type": (
+        256,
+        lambda name: _decided(message={"tenant_id": "acme", "type": name, "payload": "x"}),
+    ),
+    "task type": (
+        256,
+        lambda name: _decided(tenant_id="acme", task={"type": name, "payload": "x"}),
+    ),
     "request": (128, lambda name: _decided(**_message(), request_id=name)),
     "message": (128, lambda name: _decided(**_message(message_id=name))),
     "trace": (128, lambda name: _decided(**_message(trace_id=name))),
@@ -45,10 +53,16 @@ REQUESTS: dict[str, tuple[int, Callable[[str], object]]] = {
     "run": (128, lambda name: _decided(**_message(run_id=name, flow_id="f", step_id="s"))),
     "step": (128, lambda name: _decided(**_message(run_id="r", flow_id="f", step_id=name))),
     "tenant, protobuf": (128, lambda name: read(a_message(a_protobuf(tenant_id=name))).asked),
-    "message type, protobuf": (256, lambda name: read(a_message(a_protobuf(message_type=name))).asked),
+    "message type, protobuf": (
+        256,
+        lambda name: read(a_message(a_protobuf(message_type=name))).asked,
+    ),
     "message, protobuf": (128, lambda name: read(a_message(a_protobuf(message_id=name))).asked),
     "ack's assignment": (128, lambda name: read_ack(an_ack(assignment_id=name)).found),
-    "ack's assignment, protobuf": (128, lambda name: read_ack(a_protobuf_ack(assignment_id=name)).found),
+    "ack's assignment, protobuf": (
+        128,
+        lambda name: read_ack(a_protobuf_ack(assignment_id=name)).found,
+    ),
     "ack's tenant": (128, lambda name: read_ack(an_ack(tenant_id=name)).found),
     "worker": (128, lambda name: read_heartbeat(_beat(name), 0)),
     "ingress message": (128, lambda name: _ingress(message_id=name)),
@@ -63,7 +77,10 @@ def _beat(name: str) -> bytes:
 
 def _ingress(**fields: Any) -> object:
     try:
-        return read_ingress({"message_id": "m", "tenant_id": "acme", "message_type": "t", "payload": "x", **fields}, {})
+        return read_ingress(
+            {"message_id": "m", "tenant_id": "acme", "message_type": "t", "payload": "x", **fields},
+            {},
+        )
     except Malformed as refused:
         return refused.as_fault()
 
@@ -78,10 +95,14 @@ def test_a_name_is_taken_up_to_its_length_and_refused_above(kind: str) -> None:
 
 @pytest.mark.parametrize("form", ["json", "protobuf", "envelope"])
 @pytest.mark.parametrize(("field", "most"), [*((name, 128) for name in REFUSED_IDS), ("job", 256)])
-def test_a_result_s_name_is_taken_up_to_its_length_in_every_form(form: str, field: str, most: int) -> None:
+def test_a_result_s_name_is_taken_up_to_its_length_in_every_form(
+    form: str, field: str, most: int
+) -> None:
     def result(length: int) -> ExecResult | Fault:
         name = "n" * length
-        return read_result(in_every_form(**{field: {"type": name} if field == "job" else name})[form]).found
+        return read_result(
+            in_every_form(**{field: {"type": name} if field == "job" else name})[form]
+        ).found
 
     assert isinstance(result(most), ExecResult)
     assert isinstance(result(most + 1), Fault)
@@ -89,7 +110,10 @@ def test_a_result_s_name_is_taken_up_to_its_length_in_every_form(form: str, fiel
 
 def test_words_for_people_are_cut_and_refuse_nothing() -> None:
     told = read_result(a_result(status="error", error_code=HALF, error_message=HALF)).found
-    ack, by_protobuf = read_ack(an_ack(message=MEGABYTE)).found, read_ack(a_protobuf_ack(message=MEGABYTE)).found
+    ack, by_protobuf = (
+        read_ack(an_ack(message=MEGABYTE)).found,
+        read_ack(a_protobuf_ack(message=MEGABYTE)).found,
+    )
     assert isinstance(told, ExecResult)
     assert isinstance(ack, ExecAssignmentAck)
     assert isinstance(by_protobuf, ExecAssignmentAck)
@@ -109,7 +133,14 @@ def test_a_header_that_is_too_long_counts_as_absent() -> None:
 
 def test_a_name_that_is_too_long_is_answered_and_not_kept() -> None:
     names = ids.ScopedNames(limit=2)
-    assert [names["a"], names["-"], names["_a"], names["n" * 128], names["n" * 129], names[MEGABYTE]] == [
+    assert [
+        names["a"],
+        names["-"],
+        names["_a"],
+        names["n" * 128],
+        names["n" * 129],
+        names[MEGABYTE],
+    ] == [
         True,
         True,
         False,

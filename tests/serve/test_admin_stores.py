@@ -29,7 +29,10 @@ class KeptTrail:
 @pytest.mark.parametrize(
     ("raised", "code"),
     [
-        (PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")]), "invalid_request"),
+        (
+            PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")]),
+            "invalid_request",
+        ),
         (PolicyNotFound("gone"), "policy_not_found"),
         (ExtensionNotFound("gone"), "extension_not_found"),
         (Conflict("another write came first"), "conflict"),
@@ -47,12 +50,17 @@ def test_every_mistake_of_a_document_is_told_with_its_path() -> None:
         raise PolicyError([("providers[0].weight", "is too large"), ("version", "is missing")])
     assert caught.value.details == {
         "field": "providers[0].weight",
-        "errors": [{"path": "providers[0].weight", "message": "is too large"}, {"path": "version", "message": "is missing"}],
+        "errors": [
+            {"path": "providers[0].weight", "message": "is too large"},
+            {"path": "version", "message": "is missing"},
+        ],
     }
 
 
 @pytest.mark.parametrize(("version", "details"), [(3, {"version": 3}), (None, None)])
-def test_who_was_too_late_is_told_the_present_version_if_there_is_one(version: int | None, details: object) -> None:
+def test_who_was_too_late_is_told_the_present_version_if_there_is_one(
+    version: int | None, details: object
+) -> None:
     with pytest.raises(ServiceError) as caught, translate_errors():
         raise Conflict("another write came first", version=version)
     assert caught.value.details == details
@@ -63,17 +71,25 @@ def test_a_broker_that_is_away_is_not_the_callers_mistake() -> None:
         raise BrokerUnavailable("silent")
 
 
-async def test_a_request_that_names_no_author_writes_as_the_admin_service(nats_url: str, prefix: str) -> None:
+async def test_a_request_that_names_no_author_writes_as_the_admin_service(
+    nats_url: str, prefix: str
+) -> None:
     async with a_policy_bucket(nats_url, prefix) as policies:
         body = {"tenant_id": "_shared", "policy_id": "p", "policy": json.loads(a_policy_of("x"))}
         authors: list[str] = []
         services = PolicyServices(policies, lambda by: KeptTrail(by, authors))
-        assert await services.put(RequestFields(body)) == {"tenant_id": "_shared", "policy_id": "p", "version": 1}
+        assert await services.put(RequestFields(body)) == {
+            "tenant_id": "_shared",
+            "policy_id": "p",
+            "version": 1,
+        }
         assert (await policies.get("_shared", "p")).record.author == "admin service"
         assert authors == ["admin service"]
 
 
-async def test_a_write_whose_event_is_lost_stands_and_the_answer_says_so(nats_url: str, prefix: str) -> None:
+async def test_a_write_whose_event_is_lost_stands_and_the_answer_says_so(
+    nats_url: str, prefix: str
+) -> None:
     async with a_policy_bucket(nats_url, prefix) as policies:
         body = {"tenant_id": "_shared", "policy_id": "p", "policy": json.loads(a_policy_of("x"))}
         services = PolicyServices(policies, lambda by: KeptTrail(by, [], "broker_unavailable"))

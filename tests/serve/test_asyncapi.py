@@ -1,4 +1,6 @@
-"""The AsyncAPI document is that of the settings, the topology and the shapes; `npx @asyncapi/cli validate` checks its form."""
+"""The AsyncAPI document is that of the settings, the topology and the shapes; `npx @asyncapi/cli
+validate` checks its form.
+"""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +28,9 @@ DOCUMENT = build_contract_document(Settings())
 def references(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         yield from ([value["$ref"]] if isinstance(value.get("$ref"), str) else [])
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for inner in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
         yield from references(inner)
 
 
@@ -48,7 +52,24 @@ def test_as_yaml_it_is_the_same_document() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["yes", "Off", "null", "1", "1e3", "- a", "a: b", "# a", "", " a", "é\n\t\x7f", "0x1", "~", "2024-01-15", "@a"]
+    "text",
+    [
+        "yes",
+        "Off",
+        "null",
+        "1",
+        "1e3",
+        "- a",
+        "a: b",
+        "# a",
+        "",
+        " a",
+        "é\n\t\x7f",
+        "0x1",
+        "~",
+        "2024-01-15",
+        "@a",
+    ],
 )
 def test_no_text_changes_its_kind_in_yaml(text: str) -> None:
     value = {text: [text, {"inner": [1.5, 1e-7, 1e20, True, None, {}, []]}]}
@@ -64,8 +85,15 @@ def test_every_example_is_valid_where_the_document_holds_it() -> None:
 
 
 def test_every_subject_that_a_stream_keeps_is_a_channel() -> None:
-    addresses = {re.sub(r"\{\w+\}", "*", channel["address"] or "") for channel in DOCUMENT["channels"].values()}
-    streams = [stream for stream in declare_topology(Settings()).streams if not stream.name.startswith("KV_")]
+    addresses = {
+        re.sub(r"\{\w+\}", "*", channel["address"] or "")
+        for channel in DOCUMENT["channels"].values()
+    }
+    streams = [
+        stream
+        for stream in declare_topology(Settings()).streams
+        if not stream.name.startswith("KV_")
+    ]
     subjects = {subject for stream in streams for subject in stream.subjects if ">" not in subject}
     assert subjects <= addresses
 
@@ -86,15 +114,26 @@ def test_it_follows_the_settings_and_shows_no_login() -> None:
         "streams.decide.name": "OWN_DECIDE",
     }
     document = build_contract_document(load(None, given, {}).settings)
-    assert document["servers"]["nats1"] == {"host": "broker.example:4333", "protocol": "tls", "description": "NATS with JetStream"}
+    assert document["servers"]["nats1"] == {
+        "host": "broker.example:4333",
+        "protocol": "tls",
+        "description": "NATS with JetStream",
+    }
     channel = document["channels"]["decide"]
     assert (channel["address"], channel["x-jetstream"]["stream"]) == ("own.decide", "OWN_DECIDE")
-    assert document["components"]["schemas"]["result"]["oneOf"][0]["properties"]["cost"]["maximum"] == 7
+    assert (
+        document["components"]["schemas"]["result"]["oneOf"][0]["properties"]["cost"]["maximum"]
+        == 7
+    )
     assert b"secret" not in orjson.dumps(document)
 
 
 def test_the_messages_of_the_checked_subjects_carry_the_headers() -> None:
-    checked = [channel for channel in DOCUMENT["channels"].values() if channel["address"] in CHECKED_SUBJECTS]
+    checked = [
+        channel
+        for channel in DOCUMENT["channels"].values()
+        if channel["address"] in CHECKED_SUBJECTS
+    ]
     assert len(checked) == len(CHECKED_SUBJECTS)
     for channel in checked:
         assert all("headers" in find(message["$ref"]) for message in channel["messages"].values())
@@ -105,7 +144,19 @@ def test_the_messages_of_the_checked_subjects_carry_the_headers() -> None:
 def test_a_header_that_the_schema_refuses_breaks_a_rule(header: str) -> None:
     validator = jsonschema_rs.Draft202012Validator(build_headers_schema())
     good = {"Nats-Msg-Id": "m-1", "trace_id": "t-1"}
-    for value in ("", "1", "1.0", "v1", "v2", "cp1", "cp3", "acme", f"00-{32 * 'a'}-{16 * 'b'}-01", "00-x", "a b"):
+    for value in (
+        "",
+        "1",
+        "1.0",
+        "v1",
+        "v2",
+        "cp1",
+        "cp3",
+        "acme",
+        f"00-{32 * 'a'}-{16 * 'b'}-01",
+        "00-x",
+        "a b",
+    ):
         headers = {**good, header: value}
         assert validator.is_valid(headers) or violations(headers)
         assert not violations(headers) or not validator.is_valid(headers)
@@ -125,19 +176,37 @@ def test_the_headers_schema_has_every_rule() -> None:
     [
         ("{}", [], set()),
         ("{tenant_id?}", [], {"tenant_id"}),
-        ("{tenant_id, policy_id, version?}", ["tenant_id", "policy_id"], {"tenant_id", "policy_id", "version"}),
-        ("{tenant_id, request_id or message_id}", ["tenant_id"], {"tenant_id", "request_id", "message_id"}),
-        ("a registry entry {id, type, subject, …}; beside it replaces? (0)", ["id", "type", "subject"], {"id", "type", "subject"}),
+        (
+            "{tenant_id, policy_id, version?}",
+            ["tenant_id", "policy_id"],
+            {"tenant_id", "policy_id", "version"},
+        ),
+        (
+            "{tenant_id, request_id or message_id}",
+            ["tenant_id"],
+            {"tenant_id", "request_id", "message_id"},
+        ),
+        (
+            "a registry entry {id, type, subject, …}; beside it replaces? (0)",
+            ["id", "type", "subject"],
+            {"id", "type", "subject"},
+        ),
     ],
 )
-def test_the_notation_of_a_service_is_read_as_a_schema(notation: str, required: list[str], known: set[str]) -> None:
+def test_the_notation_of_a_service_is_read_as_a_schema(
+    notation: str, required: list[str], known: set[str]
+) -> None:
     schema = build_request(notation)
     assert (schema.get("required", []), set(schema["properties"])) == (required, known)
 
 
 def test_a_service_answers_with_its_fields_or_with_an_error() -> None:
     success, failure = build_response("{ok, policies[{tenant_id, hash}], version}")["oneOf"]
-    assert success["properties"] == {"ok": {"const": True}, "policies": {"type": "array"}, "version": {}}
+    assert success["properties"] == {
+        "ok": {"const": True},
+        "policies": {"type": "array"},
+        "version": {},
+    }
     assert failure["required"] == ["ok", "error"]
 
 

@@ -20,7 +20,11 @@ def test_what_is_stored_is_counted_by_its_stream() -> None:
     observer.on_stored(a_delivery(), [publish_ack("ROUTER_USAGE")])
     observer.on_stored(a_delivery(), [publish_ack("ROUTER_ASSIGNMENTS")])
     observer.on_stored(a_delivery(), [publish_ack("ROUTER_DLQ")])
-    assert (metrics.usage_published.value, metrics.assignments_published.value, metrics.results_duplicate.value) == (1, 1, 0)
+    assert (
+        metrics.usage_published.value,
+        metrics.assignments_published.value,
+        metrics.results_duplicate.value,
+    ) == (1, 1, 0)
 
 
 def test_a_usage_event_that_stood_there_is_a_duplicate_unless_its_own_message_stored_it() -> None:

@@ -1,4 +1,6 @@
-"""One setting, `replicas`, gives every stream and every bucket its copies, whichever process makes it."""
+"""One setting, `replicas`, gives every stream and every bucket its copies, whichever process makes
+it.
+"""
 
 import pytest
 
@@ -12,9 +14,18 @@ from router.serve.assembly import declare_topology
 
 
 def _settings() -> Settings:
-    given = {"replicas": 3, "acks.enabled": True, "mailbox.dsn": "postgresql://nowhere/x", "decide.partition": "p1"}
+    given = {
+        "replicas": 3,
+        "acks.enabled": True,
+        "mailbox.dsn": "postgresql://nowhere/x",
+        "decide.partition": "p1",
+    }
     given |= {"inbox.source": "sea", "inbox.handler.url": "http://127.0.0.1:1/"}
-    return load(None, {}, {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in given.items()}).settings
+    return load(
+        None,
+        {},
+        {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in given.items()},
+    ).settings
 
 
 def _declared(process: str) -> tuple[StreamSpec, ...]:
@@ -32,4 +43,6 @@ def _declared(process: str) -> tuple[StreamSpec, ...]:
 
 @pytest.mark.parametrize("process", ["router", "bus", "inbox", "agent"])
 def test_every_stream_and_bucket_of_a_process_has_the_copies_of_the_setting(process: str) -> None:
-    assert {stream.name: stream.replicas for stream in _declared(process) if stream.replicas != 3} == {}
+    assert {
+        stream.name: stream.replicas for stream in _declared(process) if stream.replicas != 3
+    } == {}

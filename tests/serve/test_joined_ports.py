@@ -1,6 +1,8 @@
-"""Each port of a running router is joined: a default that does nothing hides a missing call, and no other test would tell.
+"""Each port of a running router is joined: a default that does nothing hides a missing call, and no
+other test would tell.
 
-From the service every object of the router is visited that it reaches, through attributes, containers, bound methods and closures.
+From the service every object of the router is visited that it reaches, through attributes,
+containers, bound methods and closures.
 """
 
 import asyncio
@@ -48,15 +50,23 @@ def find_idle_ports(*roots: object) -> set[str]:
 def _is_idle(value: object) -> bool:
     if isinstance(value, FunctionType):
         code = value.__code__
-        return value.__name__ == "<lambda>" and code.co_code == NOTHING and code.co_consts == (None,)
+        return (
+            value.__name__ == "<lambda>" and code.co_code == NOTHING and code.co_consts == (None,)
+        )
     return type(value).__name__.startswith(NULL_NAMES)
 
 
 def _list_attributes(one: object) -> Iterator[tuple[str, object]]:
     if not type(one).__module__.startswith("router."):
         return
-    slots = [name for kind in type(one).__mro__ for name in _as_names(getattr(kind, "__slots__", ()))]
-    names = {*getattr(one, "__dict__", {}), *slots, *(one.__struct_fields__ if isinstance(one, Struct) else ())}
+    slots = [
+        name for kind in type(one).__mro__ for name in _as_names(getattr(kind, "__slots__", ()))
+    ]
+    names = {
+        *getattr(one, "__dict__", {}),
+        *slots,
+        *(one.__struct_fields__ if isinstance(one, Struct) else ()),
+    }
     for name in names - {"__weakref__", "__dict__"}:
         try:
             yield name, getattr(one, name)
@@ -79,7 +89,9 @@ def _list_reached(one: object) -> Iterator[object]:
     elif isinstance(one, partial):
         yield from (one.func, *one.args, *one.keywords.values())
     elif isinstance(one, FunctionType):
-        yield from (cell.cell_contents for cell in one.__closure__ or () if cell.cell_contents is not one)
+        yield from (
+            cell.cell_contents for cell in one.__closure__ or () if cell.cell_contents is not one
+        )
     elif isinstance(one, asyncio.Task):
         yield one.get_coro()
 
@@ -89,7 +101,11 @@ async def test_no_port_of_a_running_router_does_nothing(nats_url: str, prefix: s
     async with a_router(settings) as router:
         context = router.service._context
         assert context is not None
-        handlers = build_decide_handler(context), build_results_handler(context), build_acks_handler(context)
+        handlers = (
+            build_decide_handler(context),
+            build_results_handler(context),
+            build_acks_handler(context),
+        )
         assert find_idle_ports(router.service, context, *handlers) == ALLOWED
         assert_counted(context)
 
@@ -99,12 +115,18 @@ def assert_counted(context: AppContext) -> None:
     decide, results = build_decide_handler(context), build_results_handler(context)
     assert decide._canaries is context.canaries
     assert decide._push is not None
-    assert (decide._push._charges, decide._push._shares) == (context.budgets.table, context.assignment_shares)
+    assert (decide._push._charges, decide._push._shares) == (
+        context.budgets.table,
+        context.assignment_shares,
+    )
     assert context.budgets.table.on_asked == context.budgets.leases._on_asked
     assert results._on_finished == context.finished.finish
     assert isinstance(results._marks, ReportMarks)
     assert results._marks._can_be_invoked == context.registry.has_entry
-    assert (context.invoker._breakers, context.invoker._health) == (context.breakers.extensions, context.health)
+    assert (context.invoker._breakers, context.invoker._health) == (
+        context.breakers.extensions,
+        context.health,
+    )
 
 
 def test_a_port_that_does_nothing_is_found() -> None:

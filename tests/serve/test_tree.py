@@ -11,7 +11,9 @@ ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
 
 
 def test_the_tree_in_the_architecture_is_the_tree_that_runs(tmp_path: Path) -> None:
-    drawing = draw(RouterService(load(None, {"acks.enabled": True}, {}).settings, policies_dir=tmp_path).tree())
+    drawing = draw(
+        RouterService(load(None, {"acks.enabled": True}, {}).settings, policies_dir=tmp_path).tree()
+    )
     assert drawing in ARCHITECTURE.read_text()
 
 
@@ -21,8 +23,15 @@ def test_the_parent_of_two_workers_is_drawn_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_worker_has_no_port_of_its_own(tmp_path: Path) -> None:
-    names = [child.name for child in RouterService(Settings(), policies_dir=tmp_path, http=False).tree().children]
-    assert names == [child.name for child in RouterService(Settings(), policies_dir=tmp_path).tree().children if child.name != "http"]
+    names = [
+        child.name
+        for child in RouterService(Settings(), policies_dir=tmp_path, http=False).tree().children
+    ]
+    assert names == [
+        child.name
+        for child in RouterService(Settings(), policies_dir=tmp_path).tree().children
+        if child.name != "http"
+    ]
 
 
 def test_without_acks_the_tree_has_no_branch_for_them(tmp_path: Path) -> None:

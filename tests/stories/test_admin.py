@@ -26,20 +26,41 @@ SECOND = {"version": "1.0", "providers": [{"name": "second", "weight": 1}], "pre
 BAD = {"version": "1.0", "providers": [{"name": "first", "weight": -5}]}
 ENTRY = {"id": "norm", "type": "pre", "subject": "beamline.ext.pre.norm.v1"}
 TABLE = (
-    *("get_extension_health", "get_circuit_breaker_states", "dry_run_pipeline", "get_pipeline_complexity"),
-    *("list_policies", "get_policy", "put_policy", "delete_policy", "list_extensions", "put_extension", "delete_extension"),
+    *(
+        "get_extension_health",
+        "get_circuit_breaker_states",
+        "dry_run_pipeline",
+        "get_pipeline_complexity",
+    ),
+    *(
+        "list_policies",
+        "get_policy",
+        "put_policy",
+        "delete_policy",
+        "list_extensions",
+        "put_extension",
+        "delete_extension",
+    ),
 )
 
 
-async def test_every_service_is_found_by_the_service_protocol(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_every_service_is_found_by_the_service_protocol(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     async with a_router(settings_for(nats_url, prefix)):
         info = json.loads((await nc.request("$SRV.INFO.router-admin")).data)
         pinged = json.loads((await nc.request("$SRV.PING")).data)
     subjects = {end["subject"]: end for end in info["endpoints"]}
     assert {f"beamline.router.v1.admin.{name}" for name in TABLE} | {GET_DECISION} <= set(subjects)
     assert {subjects[GET_DECISION]["queue_group"]} == {"router-decide-group"}
-    assert all(end["metadata"]["request"] and end["metadata"]["response"] for end in info["endpoints"])
-    schemas = [json.loads(end["metadata"][f"{side}_schema"]) for end in info["endpoints"] for side in ("request", "response")]
+    assert all(
+        end["metadata"]["request"] and end["metadata"]["response"] for end in info["endpoints"]
+    )
+    schemas = [
+        json.loads(end["metadata"][f"{side}_schema"])
+        for end in info["endpoints"]
+        for side in ("request", "response")
+    ]
     assert all(schema.get("properties") is not None or schema["oneOf"] for schema in schemas)
     assert len(json.dumps(info)) < 65_536
     assert (pinged["name"], info["version"].count(".")) == ("router-admin", 2)
@@ -59,21 +80,35 @@ async def test_a_server_that_takes_small_messages_gets_a_small_description(prefi
     assert all(end["metadata"]["request"] for end in info["endpoints"])
 
 
-async def test_a_policy_is_put_decides_is_replaced_and_deleted(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_policy_is_put_decides_is_replaced_and_deleted(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     names = {"tenant_id": "acme", "policy_id": "live"}
 
     async def decides() -> object:
-        answer = await ask(nc, settings, json.dumps({**json.loads(a_request(0)), "request_id": None, "policy_id": "live"}).encode())
+        answer = await ask(
+            nc,
+            settings,
+            json.dumps(
+                {**json.loads(a_request(0)), "request_id": None, "policy_id": "live"}
+            ).encode(),
+        )
         return answer["decision"]["provider_id"] if answer["ok"] else answer["error"]["code"]
 
     async def is_decided(by: str) -> bool:
         return await decides() == by
 
     async with a_router(settings):
-        assert await call(nc, "put_policy", **names, policy=GOOD) == {"ok": True, **names, "version": 1}
+        assert await call(nc, "put_policy", **names, policy=GOOD) == {
+            "ok": True,
+            **names,
+            "version": 1,
+        }
         await until(lambda: is_decided("first"))
-        assert (await call(nc, "put_policy", **names, policy=SECOND, replaces=1, author="olga"))["version"] == 2
+        assert (await call(nc, "put_policy", **names, policy=SECOND, replaces=1, author="olga"))[
+            "version"
+        ] == 2
         await until(lambda: is_decided("second"))
         stood = await call(nc, "get_policy", **names)
         assert (stood["policy"], stood["version"], stood["author"]) == (SECOND, 2, "olga")
@@ -82,18 +117,23 @@ async def test_a_policy_is_put_decides_is_replaced_and_deleted(nc: Client, nats_
         assert code(await call(nc, "get_policy", **names)) == "policy_not_found"
 
 
-async def test_what_was_written_by_a_request_stands_in_the_audit(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_what_was_written_by_a_request_stands_in_the_audit(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     names = {"tenant_id": "acme", "policy_id": "audited"}
     router = await connect_by(settings.nats)
     async with a_router(settings):
         await call(nc, "put_policy", **names, policy=GOOD, author="olga")
-        assert code(await call(nc, "put_policy", **names, policy=SECOND)) == "conflict"  # nothing was written
+        # nothing was written
+        assert code(await call(nc, "put_policy", **names, policy=SECOND)) == "conflict"
         await call(nc, "delete_policy", **names)
         await call(nc, "put_extension", **ENTRY, author="olga")
         await call(nc, "put_extension", **ENTRY)  # nothing is new
         await call(nc, "delete_extension", id="norm", author="olga")
-        found = [one.event async for one in read_audit(JetStream(router), settings.streams.audit.name)]
+        found = [
+            one.event async for one in read_audit(JetStream(router), settings.streams.audit.name)
+        ]
     await router.close()
     assert [(one.command, one.target, one.by, one.via) for one in found] == [
         ("policy put", "acme/audited", "olga", "admin"),
@@ -114,16 +154,23 @@ async def test_a_bad_policy_is_refused_with_the_path_of_its_mistake_and_the_old_
     async with a_router(settings_for(nats_url, prefix)):
         await call(nc, "put_policy", **names, policy=GOOD)
         refused = await call(nc, "put_policy", **names, policy=BAD, replaces=1)
-        assert (code(refused), refused["error"]["details"]["field"]) == ("invalid_request", "providers[0].weight")
+        assert (code(refused), refused["error"]["details"]["field"]) == (
+            "invalid_request",
+            "providers[0].weight",
+        )
         assert (await call(nc, "get_policy", **names))["policy"] == GOOD
 
 
-async def test_of_two_writers_at_once_one_wins_and_the_other_is_told(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_of_two_writers_at_once_one_wins_and_the_other_is_told(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Story 5."""
     names = {"tenant_id": "acme", "policy_id": "live"}
     async with a_router(settings_for(nats_url, prefix)), a_router(settings_for(nats_url, prefix)):
         await call(nc, "put_policy", **names, policy=GOOD)
-        answers = await asyncio.gather(*(call(nc, "put_policy", **names, policy=SECOND, replaces=1) for _ in range(2)))
+        answers = await asyncio.gather(
+            *(call(nc, "put_policy", **names, policy=SECOND, replaces=1) for _ in range(2))
+        )
     assert sorted(map(code, answers)) == ["", "conflict"]
     assert next(answer for answer in answers if code(answer))["error"]["details"] == {"version": 2}
 
@@ -134,13 +181,21 @@ async def test_a_bad_entry_is_refused_with_its_field_and_a_good_one_is_listed_wi
     """Story 5, of the registry."""
 
     async def is_healthy() -> bool:
-        return bool((await call(nc, "get_extension_health"))["health"].get("norm", {}).get("status") == "healthy")
+        return bool(
+            (await call(nc, "get_extension_health"))["health"].get("norm", {}).get("status")
+            == "healthy"
+        )
 
     async with a_router(settings_for(nats_url, prefix)):
         refused = await call(nc, "put_extension", **{**ENTRY, "timeout_ms": 5})
-        assert (code(refused), refused["error"]["details"]["field"]) == ("invalid_request", "timeout_ms")
+        assert (code(refused), refused["error"]["details"]["field"]) == (
+            "invalid_request",
+            "timeout_ms",
+        )
         assert (await call(nc, "put_extension", **ENTRY))["version"] == 1
-        assert [one["entry"] for one in (await call(nc, "list_extensions"))["extensions"]] == [ENTRY]
+        assert [one["entry"] for one in (await call(nc, "list_extensions"))["extensions"]] == [
+            ENTRY
+        ]
         await until(is_healthy)
         line = (await call(nc, "get_extension_health"))["health"]["norm"]
         assert (line["latency_samples"], line["circuit_breaker_state"]) == (0, "closed")
@@ -148,7 +203,9 @@ async def test_a_bad_entry_is_refused_with_its_field_and_a_good_one_is_listed_wi
         assert code(await call(nc, "delete_extension", id="norm")) == "extension_not_found"
 
 
-async def test_a_dry_run_shows_the_decision_its_trace_and_every_extension_as_skipped(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_dry_run_shows_the_decision_its_trace_and_every_extension_as_skipped(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     names = {"tenant_id": "acme", "policy_id": "live"}
 
     async def complexity() -> Json:
@@ -164,11 +221,15 @@ async def test_a_dry_run_shows_the_decision_its_trace_and_every_extension_as_ski
         result = (await call(nc, "dry_run_pipeline", **names, payload={"text": "hi"}))["result"]
         assert (await complexity())["complexity_score"] == 15
     assert result["decision"]["provider_id"] == "second"
-    assert result["executed_extensions"] == [{"type": "pre", "id": "norm", "status": "skipped", "latency_ms": 0}]
+    assert result["executed_extensions"] == [
+        {"type": "pre", "id": "norm", "status": "skipped", "latency_ms": 0}
+    ]
     assert (result["final_payload"], result["trace"][-1]["verdict"]) == ({"text": "hi"}, "chosen")
 
 
-async def test_a_dry_run_without_a_decision_says_why_and_nothing_is_null(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_dry_run_without_a_decision_says_why_and_nothing_is_null(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     names = {"tenant_id": "acme", "policy_id": "live"}
     all_disabled = {**GOOD, "providers": [{"name": "first", "weight": 1, "enabled": False}]}
 
@@ -186,13 +247,17 @@ async def test_a_dry_run_without_a_decision_says_why_and_nothing_is_null(nc: Cli
     assert "decision" not in result
 
 
-async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_behind(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_behind(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """The pre-processor's payload is the final one; nothing is stored, counted or remembered of it."""
     settings, names = settings_for(nats_url, prefix), {"tenant_id": "acme", "policy_id": "live"}
 
     async def shout(message: Msg) -> None:
         said = json.loads(message.data)["payload"]
-        await message.respond(json.dumps({"payload": {**said, "payload": said["payload"].upper()}}).encode())
+        await message.respond(
+            json.dumps({"payload": {**said, "payload": said["payload"].upper()}}).encode()
+        )
 
     async def dry_run() -> Json:
         answer = await call(nc, "dry_run_pipeline", **names, payload="hi", invoke=True)
@@ -209,19 +274,34 @@ async def test_a_dry_run_that_invokes_calls_the_extensions_and_leaves_no_trace_b
         (executed,) = (await dry_run())["executed_extensions"]
         assert (executed["id"], executed["status"]) == ("norm", "ok")
         assert (await call(nc, "get_extension_health"))["health"]["norm"]["latency_samples"] == 0
-        uncalled = {"extension_id": "norm", "state": "closed", "failure_count": 0, "error_rate": 0, "nodes": {}}
+        uncalled = {
+            "extension_id": "norm",
+            "state": "closed",
+            "failure_count": 0,
+            "error_rate": 0,
+            "nodes": {},
+        }
         assert (await call(nc, "get_circuit_breaker_states"))["states"] == {"norm": uncalled}
         assert await read_last_sequence(nc, settings) == 0
 
 
-async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Story 2, as an operator sees it; a provider's breaker stands beside the extensions'."""
     settings = settings_for(nats_url, prefix, extension_breaker__timeout_ms=50_000)
-    names, answers = {"tenant_id": "acme", "policy_id": "live"}, {"Nats-Service-Error-Code": "503", "Nats-Service-Error": "down"}
+    names, answers = (
+        {"tenant_id": "acme", "policy_id": "live"},
+        {"Nats-Service-Error-Code": "503", "Nats-Service-Error": "down"},
+    )
     policy = {**SECOND, "pre": [{"id": "norm", "mode": "required"}]}
 
     async def answer(message: Msg) -> None:
-        await nc.publish(message.reply, json.dumps({"payload": json.loads(message.data)["payload"]}).encode(), headers=answers)
+        await nc.publish(
+            message.reply,
+            json.dumps({"payload": json.loads(message.data)["payload"]}).encode(),
+            headers=answers,
+        )
 
     async def told() -> Json:
         states: dict[str, Json] = (await call(nc, "get_circuit_breaker_states"))["states"]
@@ -234,7 +314,9 @@ async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: C
         return code(await ask(nc, settings, a_request(name, policy_id="live")))
 
     async def is_failing() -> bool:
-        return await decide("first") == "pre_processor_failed" and (await told())["failure_count"] >= 1
+        return (
+            await decide("first") == "pre_processor_failed" and (await told())["failure_count"] >= 1
+        )
 
     await nc.subscribe(ENTRY["subject"], cb=answer)
     async with a_router(settings) as router:
@@ -258,7 +340,9 @@ async def test_each_step_of_a_breaker_is_told_with_the_time_of_its_opening(nc: C
         assert await is_told("closed")
 
 
-async def test_with_a_key_no_request_is_served_without_it(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_with_a_key_no_request_is_served_without_it(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix, admin__api_key="sesame")
     async with a_router(settings):
         for name in TABLE:
@@ -268,7 +352,9 @@ async def test_with_a_key_no_request_is_served_without_it(nc: Client, nats_url: 
         assert (await call(nc, "list_policies", {"api_key": "sesame"}))["ok"] is True
 
 
-async def test_operators_are_served_again_when_the_server_comes_back(broker: Broker, nc: Client, nats_url: str, prefix: str) -> None:
+async def test_operators_are_served_again_when_the_server_comes_back(
+    broker: Broker, nc: Client, nats_url: str, prefix: str
+) -> None:
     async def is_served() -> bool:
         try:
             async with asyncio.timeout(0.5 * slack()):  # the test's own client is coming back, too
@@ -283,7 +369,9 @@ async def test_operators_are_served_again_when_the_server_comes_back(broker: Bro
         await until(is_served)
 
 
-async def test_an_answer_goes_to_an_inbox_and_nowhere_else(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_an_answer_goes_to_an_inbox_and_nowhere_else(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     async with a_router(settings_for(nats_url, prefix)) as router:
         victim = await nc.subscribe("beamline.victim")
         await nc.publish("beamline.router.v1.admin.list_policies", b"{}", reply="beamline.victim")

@@ -1,4 +1,6 @@
-"""The operators' key: an empty key is refused, the router never writes the key anywhere, and guessing it is slow and is logged."""
+"""The operators' key: an empty key is refused, the router never writes the key anywhere, and
+guessing it is slow and is logged.
+"""
 
 import asyncio
 import json
@@ -20,7 +22,12 @@ from tests.support.waiting import until
 
 KEY = "sesame-opens-the-door"
 FIND = "beamline.router.v1.internal.find_decision"
-SECRETS = ("ROUTER_ADMIN__API_KEY", "ROUTER_NATS__PASSWORD", "ROUTER_NATS__TOKEN", "ROUTER_MAILBOX__DSN")
+SECRETS = (
+    "ROUTER_ADMIN__API_KEY",
+    "ROUTER_NATS__PASSWORD",
+    "ROUTER_NATS__TOKEN",
+    "ROUTER_MAILBOX__DSN",
+)
 
 
 @pytest.mark.parametrize("variable", SECRETS)
@@ -34,7 +41,9 @@ def test_a_secret_that_is_set_and_empty_is_no_secret(variable: str, empty: str) 
     assert "empty" in str(refused.value)
 
 
-async def test_instances_find_each_others_decisions_and_no_client_hears_the_key(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_instances_find_each_others_decisions_and_no_client_hears_the_key(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix, admin__api_key=KEY, admin__peers_wait_ms=20_000)
     heard: list[Msg] = []
 
@@ -56,31 +65,44 @@ async def test_instances_find_each_others_decisions_and_no_client_hears_the_key(
             await until(is_found)
             found = [await call_on(nc, GET_DECISION, {"api_key": KEY}, **wanted) for _ in range(6)]
             assert [code(one) for one in found] == [""] * 6
-            assert code(await call_on(nc, FIND, **wanted)) == "unauthorized"  # the inner service wants a proof, or the key
+            # the inner service wants a proof, or the key
+            assert code(await call_on(nc, FIND, **wanted)) == "unauthorized"
             question = next(message for message in heard if message.subject == FIND)
             again = await nc.request(FIND, question.data, headers=dict(question.headers or {}))
-            assert code(json.loads(again.data)) == "unauthorized"  # the proof is for the inbox that it was made for
+            # the proof is for the inbox that it was made for
+            assert code(json.loads(again.data)) == "unauthorized"
         assert first.service.readiness()["admin"].ok
-    assert not [message for message in heard if KEY.encode() in message.data or KEY in str(message.headers)]
+    assert not [
+        message for message in heard if KEY.encode() in message.data or KEY in str(message.headers)
+    ]
 
 
 async def test_guesses_are_few_counted_and_logged_and_who_has_the_key_is_served_meanwhile(
     nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_guesses, "ONE_PER_S", 1e-6)  # no further guess accrues while the machine is busy
+    # no further guess accrues while the machine is busy
+    monkeypatch.setattr(key_guesses, "ONE_PER_S", 1e-6)
     settings = settings_for(nats_url, prefix, admin__api_key=KEY)
     guesser, known = await connect_patiently(nats_url), await connect_patiently(nats_url)
     with capture_log("warning") as lines:
         async with a_router(settings) as router:
             assert (await call(known, "list_policies", {"api_key": KEY}))["ok"] is True
             began = time.monotonic()
-            answers = [code(await call(guesser, "list_policies", {"api_key": f"guess-{n}"})) for n in range(300)]
+            answers = [
+                code(await call(guesser, "list_policies", {"api_key": f"guess-{n}"}))
+                for n in range(300)
+            ]
             assert answers == ["unauthorized"] * 20 + ["overloaded"] * 280  # one asker: twenty
-            assert code(await call(guesser, "list_policies", {"api_key": KEY})) == "overloaded"  # the right one among them is no hit
-            assert (await call(nc, "list_policies", {"api_key": KEY}))["ok"] is True  # another asker
+            # the right one among them is no hit
+            assert code(await call(guesser, "list_policies", {"api_key": KEY})) == "overloaded"
+            # another asker
+            assert (await call(nc, "list_policies", {"api_key": KEY}))["ok"] is True
             for n in range(300):  # each guess by an inbox of its own
                 await guesser.publish(
-                    "beamline.router.v1.admin.list_policies", b"{}", reply=f"_INBOX.g{n}.1", headers={"api_key": f"guess-{n}"}
+                    "beamline.router.v1.admin.list_policies",
+                    b"{}",
+                    reply=f"_INBOX.g{n}.1",
+                    headers={"api_key": f"guess-{n}"},
                 )
             await guesser.flush()
             await until(lambda: _is_at_least(router.ready.http, 600))

@@ -1,4 +1,6 @@
-"""What an agent sends for many inputs at once, on a real server: batches that are stored, refused, and cut off."""
+"""What an agent sends for many inputs at once, on a real server: batches that are stored, refused,
+and cut off.
+"""
 
 import asyncio
 import json
@@ -11,7 +13,14 @@ from nats.aio.msg import Msg
 from router.agents.envelope import derive_ids
 from router.delivery.publish.batching_publisher import MIN_BATCH
 from router.delivery.wire.api import JetStream
-from tests.support.agents import an_agent, count_applied, count_unsent, is_empty, publish_commands, read_sent
+from tests.support.agents import (
+    an_agent,
+    count_applied,
+    count_unsent,
+    is_empty,
+    publish_commands,
+    read_sent,
+)
 from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED
 from tests.support.delivery import connected
@@ -63,13 +72,17 @@ async def _streams(url: str, store: Path) -> None:
         pass  # they are there when it is ready
 
 
-async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-7: 10201; an earlier life's message whose publish ack was lost."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)
     for key in KNOWN:
         known, _ = derive_ids("outgoing", "witness", key, "0")
-        await nc.jetstream().publish(COUNTED, json.dumps({"payload": {"key": key}}).encode(), headers={"Nats-Msg-Id": known})
+        await nc.jetstream().publish(
+            COUNTED, json.dumps({"payload": {"key": key}}).encode(), headers={"Nats-Msg-Id": known}
+        )
     await publish_commands(nc, range(MANY))
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -80,7 +93,9 @@ async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again
         assert len(published) >= MANY + MIN_BATCH  # a batch, and then one by one what was in it
 
 
-async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(nc: Client, broker: Broker, tmp_path: Path) -> None:
+async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(
+    nc: Client, broker: Broker, tmp_path: Path
+) -> None:
     """MF-4: the stream is full; its messages wait, and go on where they were once there is room."""
     store = tmp_path / "w.db"
     await _streams(broker.url, store)

@@ -1,4 +1,6 @@
-"""Agents on a real server: duplicates, failures, poison, durables of other programs, a broker and a store that go away."""
+"""Agents on a real server: duplicates, failures, poison, durables of other programs, a broker and a
+store that go away.
+"""
 
 import asyncio
 import contextlib
@@ -26,7 +28,16 @@ from router.core.errors import Misconfigured, Poison
 from router.delivery.consume.advisories import advisory_subject
 from router.delivery.wire.api import JetStream
 from router.process.supervision import SupervisionFailed
-from tests.support.agents import AgentProcess, a_command, an_agent, count_applied, count_unsent, is_empty, publish_until_stored, read_sent
+from tests.support.agents import (
+    AgentProcess,
+    a_command,
+    an_agent,
+    count_applied,
+    count_unsent,
+    is_empty,
+    publish_until_stored,
+    read_sent,
+)
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 from tests.support.counting_agent import COUNTED, SUBJECT, CountingAgent
@@ -69,7 +80,9 @@ async def send(nc: Client, *bodies: bytes, subject: str = SUBJECT) -> None:
     await asyncio.gather(*(publish_until_stored(js, body, subject) for body in bodies))
 
 
-async def test_each_id_has_one_effect_however_often_it_is_published(broker: Broker, tmp_path: Path) -> None:
+async def test_each_id_has_one_effect_however_often_it_is_published(
+    broker: Broker, tmp_path: Path
+) -> None:
     """MF-7, T5: each one to five times, some after the broker was killed and started again."""
     times = {f"k-{number}": random.Random(number).randint(1, 5) for number in range(60)}
     copies = [a_command(key) for key, count in times.items() for _ in range(count)]
@@ -90,8 +103,12 @@ async def test_each_id_has_one_effect_however_often_it_is_published(broker: Brok
 
 
 @pytest.mark.parametrize("pending", [1, 50, 1000])
-async def test_what_fails_at_first_comes_late_and_changes_no_hash(broker: Broker, nc: Client, tmp_path: Path, pending: int) -> None:
-    """MF-11, T6: one of ten is sent back once; the state hash is that of an agent that never failed."""
+async def test_what_fails_at_first_comes_late_and_changes_no_hash(
+    broker: Broker, nc: Client, tmp_path: Path, pending: int
+) -> None:
+    """MF-11, T6: one of ten is sent back once; the state hash is that of an agent that never
+    failed.
+    """
     bodies = [a_command(f"k-{number}", fail=int(number % 10 == 3)) for number in range(30)]
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -101,14 +118,18 @@ async def test_what_fails_at_first_comes_late_and_changes_no_hash(broker: Broker
             await settled(jetstream)
     with open_read_only(tmp_path / "w.db") as db:
         found = hashes_of(db)
-        ordered = [row[0] for row in db.execute("SELECT idempotency_key FROM events ORDER BY stream_seq")]
+        ordered = [
+            row[0] for row in db.execute("SELECT idempotency_key FROM events ORDER BY stream_seq")
+        ]
     assert count_applied(tmp_path / "w.db") == {f"k-{number}": 1 for number in range(30)}
     assert ordered == [f"k-{number}" for number in range(30)]
     assert found.events == 30
 
 
 class Undecided(CountingAgent):
-    """Fails until it is told to go on; `name` and `filters` make two agents of it that read the same events."""
+    """Fails until it is told to go on; `name` and `filters` make two agents of it that read the
+    same events.
+    """
 
     def __init__(self, name: str, go_on: threading.Event) -> None:
         self.name = name
@@ -127,7 +148,9 @@ class Undecided(CountingAgent):
 async def test_stores_that_saw_changed_content_while_they_retried_replay_to_equal_hashes(
     broker: Broker, nc: Client, tmp_path: Path
 ) -> None:
-    """MF-10, MF-11: each key is published again, with other content and another time, while the first message waits for its retry."""
+    """MF-10, MF-11: each key is published again, with other content and another time, while the
+    first message waits for its retry.
+    """
     keys = [f"k-{number}" for number in range(20)]
     go_on = threading.Event()
     agents = [Undecided("one", go_on), Undecided("two", go_on)]
@@ -136,12 +159,19 @@ async def test_stores_that_saw_changed_content_while_they_retried_replay_to_equa
         an_agent(broker.url, stores[0], agents[0], ack_wait=30.0) as one,
         an_agent(broker.url, stores[1], agents[1], ack_wait=30.0) as two,
     ):
-        await send(nc, *(a_command(key, note="first") for key in keys), subject="evt.default.demo.changed")
+        await send(
+            nc, *(a_command(key, note="first") for key in keys), subject="evt.default.demo.changed"
+        )
         await until(lambda: all(agent.begun >= len(keys) for agent in agents))
         go_on.set()
-        await send(nc, *(a_command(key, note="second") for key in keys), subject="evt.default.demo.changed")
+        await send(
+            nc, *(a_command(key, note="second") for key in keys), subject="evt.default.demo.changed"
+        )
         await until(lambda: all(running.stats.applied >= 2 * len(keys) for running in (one, two)))
-    found = [replay(agent, store, tmp_path / f"{agent.name}.replayed") for agent, store in zip(agents, stores, strict=True)]
+    found = [
+        replay(agent, store, tmp_path / f"{agent.name}.replayed")
+        for agent, store in zip(agents, stores, strict=True)
+    ]
     assert [result.is_same for result in found] == [True, True]
     assert found[0].stored.state == found[1].stored.state, "both hold what came first"
     assert {note_of(store) for store in stores} == {("first",)}
@@ -153,20 +183,30 @@ def note_of(store: Path) -> tuple[str, ...]:
         return tuple({json.loads(value) for (value,) in db.execute("SELECT value FROM memory")})
 
 
-async def test_a_poisonous_message_is_one_dead_letter_and_is_terminated(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_a_poisonous_message_is_one_dead_letter_and_is_terminated(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-8: on `meshforge.failed.{original_subject}`, with its body; the queue is empty afterwards."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db", ack_wait=30.0):
             acks = await record_acks(nc)
-            await send(nc, a_command("good"), a_command("bad", poison=True), b"unreadable", a_command("other"))
+            await send(
+                nc,
+                a_command("good"),
+                a_command("bad", poison=True),
+                b"unreadable",
+                a_command("other"),
+            )
             await settled(jetstream)
             await until(lambda: len(final_of(acks)) >= 4)
         assert sorted(final_of(acks)) == [b"+ACK", b"+ACK", b"+TERM", b"+TERM"]
         found = sorted(await letters(jetstream), key=lambda letter: letter["reason"])
         assert [letter["reason"] for letter in found] == ["processing_error", "validation_failed"]
         assert found[0]["original_subject"] == SUBJECT
-        assert await jetstream.get_last("MESHFORGE_FAILED", f"meshforge.failed.{SUBJECT}") is not None
+        assert (
+            await jetstream.get_last("MESHFORGE_FAILED", f"meshforge.failed.{SUBJECT}") is not None
+        )
         assert found[0]["message"]["payload"].encode() == a_command("bad", poison=True)
         assert count_applied(tmp_path / "w.db") == {"good": 1, "other": 1}
 
@@ -185,10 +225,14 @@ async def test_a_dead_letter_that_an_operator_replays_is_applied_once_the_agent_
         async with an_agent(broker.url, tmp_path / "w.db", Broken()):
             await send(nc, a_command("k-1"))
             await settled(jetstream)
-        listed = await call_command_async("dlq", "list", "--of", "agents", "--json", "--nats-url", broker.url)
+        listed = await call_command_async(
+            "dlq", "list", "--of", "agents", "--json", "--nats-url", broker.url
+        )
         assert [line["original_subject"] for line in listed.lines] == [SUBJECT]
         async with an_agent(broker.url, tmp_path / "w.db"):
-            replayed = await call_command_async("dlq", "replay", "--of", "agents", "--all", "--nats-url", broker.url)
+            replayed = await call_command_async(
+                "dlq", "replay", "--of", "agents", "--all", "--nats-url", broker.url
+            )
             assert replayed.status == 0, replayed.err
             await settled(jetstream)
         assert count_applied(tmp_path / "w.db") == {"k-1": 1}
@@ -196,7 +240,9 @@ async def test_a_dead_letter_that_an_operator_replays_is_applied_once_the_agent_
 
 
 @pytest.mark.slow  # a process dies five times
-async def test_a_message_that_kills_the_process_is_given_up_after_five_starts_and_harms_no_other(broker: Broker, nc: Client) -> None:
+async def test_a_message_that_kills_the_process_is_given_up_after_five_starts_and_harms_no_other(
+    broker: Broker, nc: Client
+) -> None:
     """MF-8, T14."""
     agent = AgentProcess(broker.url)
     deaths = 0
@@ -204,7 +250,13 @@ async def test_a_message_that_kills_the_process_is_given_up_after_five_starts_an
         jetstream = JetStream(connection)
         try:
             await asyncio.to_thread(agent.start)
-            await send(nc, *(a_command(f"k-{number}", **({"kill": True} if number == 15 else {})) for number in range(30)))
+            await send(
+                nc,
+                *(
+                    a_command(f"k-{number}", **({"kill": True} if number == 15 else {}))
+                    for number in range(30)
+                ),
+            )
             while not await is_empty(jetstream):
                 if not agent.is_alive():
                     assert agent.wait() == KILLED
@@ -214,12 +266,19 @@ async def test_a_message_that_kills_the_process_is_given_up_after_five_starts_an
         finally:
             agent.remove()
         (letter,) = await letters(jetstream)
-        assert (letter["reason"], letter["message"]["payload"].encode()) == ("maxdeliver_exhausted", a_command("k-15", kill=True))
+        assert (letter["reason"], letter["message"]["payload"].encode()) == (
+            "maxdeliver_exhausted",
+            a_command("k-15", kill=True),
+        )
         assert deaths == 5
-        assert count_applied(agent.store) == {f"k-{number}": 1 for number in range(30) if number != 15}
+        assert count_applied(agent.store) == {
+            f"k-{number}": 1 for number in range(30) if number != 15
+        }
 
 
-async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_operators(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_operators(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-8, T14: once in the dead letters, with its body."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -229,25 +288,40 @@ async def test_one_that_always_fails_is_tried_as_often_as_allowed_and_told_to_op
         (letter,) = await letters(jetstream)
         assert (letter["reason"], letter["source"]["deliveries"]) == ("maxdeliver_exhausted", 2)
         assert agent.causes == {f"delivery_limit:{DURABLE}"}
-        assert (agent.stats.retried, agent.stats.dead, count_applied(tmp_path / "w.db")) == (1, 1, {"good": 1})
+        assert (agent.stats.retried, agent.stats.dead, count_applied(tmp_path / "w.db")) == (
+            1,
+            1,
+            {"good": 1},
+        )
 
 
 async def strand(jetstream: JetStream, nc: Client) -> None:
     """Deliver everything as often as the server allows, to a subscriber that never acks."""
     pull = f"$JS.API.CONSUMER.MSG.NEXT.MESHFORGE_COMMANDS.{DURABLE}"
     sub = await nc.subscribe("strand.>")
-    for number in range(2_000):  # forty seconds at least; on a quiet machine it is done after half a second
-        await nc.publish(pull, json.dumps({"batch": 10, "no_wait": True}).encode(), reply=f"strand.{number}")
+    # forty seconds at least; on a quiet machine it is done after half a second
+    for number in range(2_000):
+        await nc.publish(
+            pull, json.dumps({"batch": 10, "no_wait": True}).encode(), reply=f"strand.{number}"
+        )
         info = await jetstream.consumer("MESHFORGE_COMMANDS", DURABLE) or {}
-        if info["num_ack_pending"] == 0 and info["num_pending"] == 0 and info["delivered"]["consumer_seq"] >= 10:
+        if (
+            info["num_ack_pending"] == 0
+            and info["num_pending"] == 0
+            and info["delivered"]["consumer_seq"] >= 10
+        ):
             break
         await asyncio.sleep(0.02)
     await sub.unsubscribe()
 
 
 @pytest.mark.parametrize("is_advised", [True, False], ids=["advisory", "sweep"])
-async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, nc: Client, tmp_path: Path, is_advised: bool) -> None:
-    """MF-8: five deliveries to a process that died each time are no attempt; also when the advisory was lost."""
+async def test_what_the_server_gave_up_is_applied_all_the_same(
+    broker: Broker, nc: Client, tmp_path: Path, is_advised: bool
+) -> None:
+    """MF-8: five deliveries to a process that died each time are no attempt; also when the advisory
+    was lost.
+    """
     store = tmp_path / "w.db"
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -256,7 +330,12 @@ async def test_what_the_server_gave_up_is_applied_all_the_same(broker: Broker, n
         await send(nc, a_command("k-1"), a_command("k-2", poison=True))
         await strand(jetstream, nc)
         await until(lambda: is_told(jetstream))
-        assert await jetstream.get_last("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE)) is not None
+        assert (
+            await jetstream.get_last(
+                "ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE)
+            )
+            is not None
+        )
         if not is_advised:
             await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
         assert not await is_empty(jetstream)
@@ -275,8 +354,14 @@ async def strand_first(jetstream: JetStream, nc: Client, deliveries: int) -> Non
         delivery = await nc.request(pull, b"", timeout=10, old_style=True)
         await nc.request(delivery.reply, b"-NAK", timeout=10)
     with contextlib.suppress(TimeoutError, NatsError):
-        await nc.request(pull, json.dumps({"batch": 1, "no_wait": True}).encode(), timeout=10, old_style=True)
-    await until(lambda: jetstream.get_last("ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE)))
+        await nc.request(
+            pull, json.dumps({"batch": 1, "no_wait": True}).encode(), timeout=10, old_style=True
+        )
+    await until(
+        lambda: jetstream.get_last(
+            "ROUTER_ADVISORIES", advisory_subject("MESHFORGE_COMMANDS", DURABLE)
+        )
+    )
     await jetstream.ask("STREAM.PURGE.ROUTER_ADVISORIES")
 
 
@@ -299,10 +384,14 @@ async def test_a_message_that_waits_for_its_next_attempt_is_not_rescued_along_wi
 
 
 def keyless(*numbers: int) -> list[bytes]:
-    return [json.dumps({"type": "count", "payload": {"note": number}}).encode() for number in numbers]
+    return [
+        json.dumps({"type": "count", "payload": {"note": number}}).encode() for number in numbers
+    ]
 
 
-async def test_commands_without_a_key_are_applied_after_their_stream_was_made_anew(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_commands_without_a_key_are_applied_after_their_stream_was_made_anew(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-4: sequences begin again there, the store does not."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -311,11 +400,17 @@ async def test_commands_without_a_key_are_applied_after_their_stream_was_made_an
                 await send(nc, *commands)
                 await settled(jetstream)
             await nc.jetstream().delete_stream("MESHFORGE_COMMANDS")
-        assert sorted(one["payload"]["note"] for one in await read_sent(jetstream)) == list(range(13))
+        assert sorted(one["payload"]["note"] for one in await read_sent(jetstream)) == list(
+            range(13)
+        )
 
 
-async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_new_one(broker: Broker, nc: Client, tmp_path: Path) -> None:
-    """MF-8: an advisory names a sequence alone; in the new stream another message has it, which the server did not give up."""
+async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_new_one(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
+    """MF-8: an advisory names a sequence alone; in the new stream another message has it, which the
+    server did not give up.
+    """
     store = tmp_path / "w.db"
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -334,7 +429,9 @@ async def test_what_the_server_gave_up_in_an_earlier_stream_says_nothing_of_the_
         assert (agent.causes, agent.stats.rescued) == (set(), 0)
 
 
-async def test_the_sweep_tells_of_a_sequence_again_after_the_stream_was_made_anew(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_the_sweep_tells_of_a_sequence_again_after_the_stream_was_made_anew(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-8: the advisories' stream drops an id that it had a moment ago."""
     store = tmp_path / "w.db"
     async with connected(broker.url) as connection:
@@ -380,11 +477,17 @@ class Nosy(CountingAgent):
     filters = ("cmd.default.demo.*.count",)
 
 
-async def test_filters_that_overlap_on_a_work_queue_are_refused_with_both_names(broker: Broker, tmp_path: Path) -> None:
+async def test_filters_that_overlap_on_a_work_queue_are_refused_with_both_names(
+    broker: Broker, tmp_path: Path
+) -> None:
     """MF-12."""
     async with an_agent(broker.url, tmp_path / "one.db"):
         with pytest.raises(
-            Misconfigured, match=r"cmd\.default\.demo\.\*\.count overlaps with cmd\.default\.demo\.witness\.> of witness_consumer"
+            Misconfigured,
+            match=(
+                r"cmd\.default\.demo\.\*\.count overlaps with cmd\.default\.demo\.witness\.> "
+                r"of witness_consumer"
+            ),
         ):
             async with an_agent(broker.url, tmp_path / "two.db", Nosy()):
                 pass
@@ -394,7 +497,9 @@ class Both(CountingAgent):
     filters = ("cmd.default.demo.witness.>", "evt.default.demo.heard", "evt.other.>")
 
 
-async def test_an_agent_may_listen_to_events_and_to_commands(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_an_agent_may_listen_to_events_and_to_commands(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-1, MF-3."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -409,7 +514,9 @@ async def test_an_agent_may_listen_to_events_and_to_commands(broker: Broker, nc:
         assert info["state"]["messages"] == 6, "events are kept by limits: three sent, three told"
 
 
-async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-4: the stream of events is gone; the consumer waits, and goes on where it was."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -420,10 +527,14 @@ async def test_nothing_is_acknowledged_while_its_messages_cannot_be_stored(broke
             assert (agent.stats.applied, await is_empty(jetstream)) == (0, False)
             await create_streams(jetstream, AgentTopology().streams()[0])
             await settled(jetstream)
-        assert [one["payload"] for one in await read_sent(jetstream)] == [{"key": "k-1", "times": 1}]
+        assert [one["payload"] for one in await read_sent(jetstream)] == [
+            {"key": "k-1", "times": 1}
+        ]
 
 
-async def test_what_was_applied_and_not_sent_is_sent_before_anything_is_fetched(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_what_was_applied_and_not_sent_is_sent_before_anything_is_fetched(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-6: start-up."""
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
@@ -448,7 +559,9 @@ async def test_a_store_that_fails_ends_the_agent_and_its_messages_stay(
         async def work_on_a_full_disk() -> None:
             async with an_agent(broker.url, tmp_path / "w.db") as agent:
                 db = stores[0].database.connection
-                db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
+                db.execute(
+                    f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}"
+                )
                 await send(nc, *(a_command(f"k-{number}", note="x" * 500) for number in range(200)))
                 await until(agent.work.done)
 
@@ -467,17 +580,25 @@ def opened_stores(monkeypatch: pytest.MonkeyPatch) -> list[Store]:
     """Every store that is opened from now on."""
     stores: list[Store] = []
     open_store = Store.__init__
-    monkeypatch.setattr(Store, "__init__", lambda self, *given: (open_store(self, *given), stores.append(self))[0])
+    monkeypatch.setattr(
+        Store, "__init__", lambda self, *given: (open_store(self, *given), stores.append(self))[0]
+    )
     return stores
 
 
 @pytest.mark.parametrize("after", [0, 20, 80])
-async def test_an_agent_that_is_told_to_stop_leaves_nothing_half_done(broker: Broker, nc: Client, tmp_path: Path, after: int) -> None:
-    """MF-7: under load; what it applied is sent and acknowledged, what it did not begin is another life's."""
+async def test_an_agent_that_is_told_to_stop_leaves_nothing_half_done(
+    broker: Broker, nc: Client, tmp_path: Path, after: int
+) -> None:
+    """MF-7: under load; what it applied is sent and acknowledged, what it did not begin is another
+    life's.
+    """
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         async with an_agent(broker.url, tmp_path / "w.db", drain_s=60.0) as agent:
-            sending = asyncio.create_task(send(nc, *(a_command(f"k-{number}") for number in range(200))))
+            sending = asyncio.create_task(
+                send(nc, *(a_command(f"k-{number}") for number in range(200)))
+            )
             await until(lambda: agent.stats.applied >= after)
         done = count_applied(tmp_path / "w.db")
         assert count_unsent(tmp_path / "w.db") == 0
@@ -500,7 +621,9 @@ class Blocked(CountingAgent):
         return super().apply(ctx, envelope)
 
 
-async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(broker: Broker, nc: Client, tmp_path: Path) -> None:
+async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(
+    broker: Broker, nc: Client, tmp_path: Path
+) -> None:
     """MF-7: the store has a thread of its own, so in-progress signals go out while it is busy."""
     blocked = Blocked()
     async with connected(broker.url) as connection:
@@ -509,7 +632,8 @@ async def test_work_that_takes_longer_than_the_ack_wait_is_not_delivered_again(b
             acks = await record_acks(nc)
             await send(nc, a_command("k-1"))
             try:
-                await until(lambda: acks.count(b"+WPI") >= 6, within_s=30.0)  # one each quarter of the ack wait
+                # one each quarter of the ack wait
+                await until(lambda: acks.count(b"+WPI") >= 6, within_s=30.0)
             finally:
                 blocked.go.set()
             await settled(jetstream)

@@ -1,4 +1,6 @@
-"""Each answer that a requester hears is counted by its outcome, once, and what the runbook looks for stands in the log."""
+"""Each answer that a requester hears is counted by its outcome, once, and what the runbook looks
+for stands in the log.
+"""
 
 from typing import Any
 
@@ -11,7 +13,15 @@ from router.core.outcome import Outcome
 from router.operate.admin import reply_addresses
 from router.serve import consumer_metrics
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, is_settled, read_dead_letters, read_metric, wrap_decide_handler
+from tests.support.stories import (
+    Inboxes,
+    a_request,
+    ask,
+    is_settled,
+    read_dead_letters,
+    read_metric,
+    wrap_decide_handler,
+)
 from tests.support.waiting import until
 
 DECISIONS = "router_decisions_total"
@@ -30,13 +40,25 @@ class Lines:
         return [facts for name, facts in self.lines if name == event]
 
 
-async def test_each_answer_is_counted_by_its_outcome(nc: Client, nats_url: str, prefix: str) -> None:
-    """Validation, a foreign tenant, a request that the stream refuses in silence, an id that was taken."""
-    settings = settings_for(nats_url, prefix, tenants_allowed="acme", metrics__tenant_label_allowlist="acme", reply__inbox_wait_ms=2_000)
+async def test_each_answer_is_counted_by_its_outcome(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """Validation, a foreign tenant, a request that the stream refuses in silence, an id that was
+    taken.
+    """
+    settings = settings_for(
+        nats_url,
+        prefix,
+        tenants_allowed="acme",
+        metrics__tenant_label_allowlist="acme",
+        reply__inbox_wait_ms=2_000,
+    )
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request("good")))["ok"] is True
-        assert (await ask(nc, settings, b'{"message":{"tenant_id":"acme"}}'))["error"]["code"] == "invalid_request"
+        assert (await ask(nc, settings, b'{"message":{"tenant_id":"acme"}}'))["error"][
+            "code"
+        ] == "invalid_request"
         assert (await ask(nc, settings, b"no request at all"))["error"]["code"] == "invalid_request"
         foreign = a_request("foreign").replace(b"acme", b"evil")
         assert (await ask(nc, settings, foreign))["error"]["code"] == "unauthorized"
@@ -47,7 +69,10 @@ async def test_each_answer_is_counted_by_its_outcome(nc: Client, nats_url: str, 
         await inboxes.publish(nc, settings, "second", a_request("second"), Nats_Msg_Id="taken")
         await until(lambda: len(inboxes) == 2)
         conflict = orjson.loads(inboxes.answers("second")[0])
-        assert (conflict["error"]["details"]["cause"], conflict["context"]["request_id"]) == ("message_id_taken", "r-second")
+        assert (conflict["error"]["details"]["cause"], conflict["context"]["request_id"]) == (
+            "message_id_taken",
+            "r-second",
+        )
         await until(lambda: is_settled(nc, settings))
 
         async def counted(outcome: str, **labels: str) -> float:
@@ -55,7 +80,10 @@ async def test_each_answer_is_counted_by_its_outcome(nc: Client, nats_url: str, 
 
         assert await counted("ok") == 2
         assert await counted("unauthorized") == 1
-        assert (await counted("invalid_request"), await counted("invalid_request", tenant="acme")) == (4, 3)
+        assert (
+            await counted("invalid_request"),
+            await counted("invalid_request", tenant="acme"),
+        ) == (4, 3)
 
 
 async def test_a_request_that_the_router_could_not_handle_is_counted_as_internal_once(
@@ -88,7 +116,12 @@ async def test_a_refused_reply_address_is_counted_once_and_told(
         await until(lambda: is_settled(nc, settings))
 
         async def total() -> float:
-            return sum([await read_metric(router.ready.http, "router_reply_refused_total") for router in (one, other)])
+            return sum(
+                [
+                    await read_metric(router.ready.http, "router_reply_refused_total")
+                    for router in (one, other)
+                ]
+            )
 
         await until(lambda: total())
         assert await total() == 1
@@ -97,8 +130,12 @@ async def test_a_refused_reply_address_is_counted_once_and_told(
     assert len(told["address"]) <= 128
 
 
-async def test_a_refused_subject_is_told(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = settings_for(nats_url, prefix, subject_allowlist="elsewhere", decide__backoff_ms="10,10")
+async def test_a_refused_subject_is_told(
+    nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_for(
+        nats_url, prefix, subject_allowlist="elsewhere", decide__backoff_ms="10,10"
+    )
     lines = Lines()
     monkeypatch.setattr(consumer_metrics, "log", lines)
     async with a_router(settings):

@@ -1,4 +1,6 @@
-"""Several routers on one durable: a failing message is begun exactly as often as allowed, and its dead letter says so."""
+"""Several routers on one durable: a failing message is begun exactly as often as allowed, and its
+dead letter says so.
+"""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -50,7 +52,9 @@ class Fleet(AsyncExitStack):
         self.running: list[Running] = []
 
     async def start(self, count: int) -> None:
-        self.running = [await self.enter_async_context(a_router(self.settings)) for _ in range(count)]
+        self.running = [
+            await self.enter_async_context(a_router(self.settings)) for _ in range(count)
+        ]
 
     async def fail(self, consumer: str, count: int) -> None:
         """Publish, and wait until every message has its dead letter."""
@@ -63,17 +67,28 @@ class Fleet(AsyncExitStack):
         await until(all_given_up, within_s=20, what="a dead letter for every message")
 
     async def violations(self) -> float:
-        return sum([await read_metric(router.ready.http, "router_nats_contract_violations_total") for router in self.running])
+        return sum(
+            [
+                await read_metric(router.ready.http, "router_nats_contract_violations_total")
+                for router in self.running
+            ]
+        )
 
     async def _publish(self, consumer: str, number: int) -> None:
         """A message whose `trace_id` header is empty: one violation of the header contract."""
         subject = getattr(self.settings, consumer).subject
         if consumer == "decide":
             headers = headers_of(number, trace_id="")
-            await self.nc.publish(subject, a_request(number), reply=self.inboxes.of(number), headers=headers)
+            await self.nc.publish(
+                subject, a_request(number), reply=self.inboxes.of(number), headers=headers
+            )
             return
-        body = a_result(number, tenant_id="other", status="accepted" if consumer == "acks" else "success")
-        await self.nc.jetstream().publish(subject, body, headers=headers_of(number, tenant_id="other", trace_id=""))
+        body = a_result(
+            number, tenant_id="other", status="accepted" if consumer == "acks" else "success"
+        )
+        await self.nc.jetstream().publish(
+            subject, body, headers=headers_of(number, tenant_id="other", trace_id="")
+        )
 
 
 @pytest.fixture
@@ -89,26 +104,38 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     begun = Begun()
     for consumer, module in CONSUMERS.items():
         name = f"build_{consumer}_handler"
-        monkeypatch.setattr(module, name, begun.around(getattr(module, name), fails=consumer == "decide"))
+        monkeypatch.setattr(
+            module, name, begun.around(getattr(module, name), fails=consumer == "decide")
+        )
     return begun
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS)
-async def test_three_routers_begin_a_failing_message_exactly_as_often_as_allowed(fleet: Fleet, begun: Begun, consumer: str) -> None:
+async def test_three_routers_begin_a_failing_message_exactly_as_often_as_allowed(
+    fleet: Fleet, begun: Begun, consumer: str
+) -> None:
     """Each message has its limit, its dead letter counts the same, and a request has one answer."""
     limit = getattr(fleet.settings, consumer).max_attempts
     await fleet.start(3)
     await fleet.fail(consumer, MESSAGES)
     assert Counter(begun.values()) == {limit: MESSAGES}
-    assert Counter(letter["source"]["attempts"] for letter in await read_dead_letters(fleet.nc, fleet.settings)) == {limit: MESSAGES}
+    assert Counter(
+        letter["source"]["attempts"] for letter in await read_dead_letters(fleet.nc, fleet.settings)
+    ) == {limit: MESSAGES}
     if consumer == "decide":
         await until(lambda: len(fleet.inboxes) >= MESSAGES)
         assert set(fleet.inboxes.counts.values()) == {1}
 
 
-@pytest.mark.parametrize(("consumer", "routers"), [("decide", 1), ("results", 1), ("acks", 1), ("results", 3)])
-async def test_a_broken_header_is_one_violation_of_its_message(fleet: Fleet, begun: Begun, consumer: str, routers: int) -> None:
-    """However often that is begun: one message that fails ten times does not raise the alert that ten messages do."""
+@pytest.mark.parametrize(
+    ("consumer", "routers"), [("decide", 1), ("results", 1), ("acks", 1), ("results", 3)]
+)
+async def test_a_broken_header_is_one_violation_of_its_message(
+    fleet: Fleet, begun: Begun, consumer: str, routers: int
+) -> None:
+    """However often that is begun: one message that fails ten times does not raise the alert that
+    ten messages do.
+    """
     await fleet.start(routers)
     await fleet.fail(consumer, FEW)
     assert (await fleet.violations(), min(begun.values()) > 1) == (FEW, True)

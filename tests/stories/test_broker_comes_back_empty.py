@@ -1,4 +1,6 @@
-"""Streams and buckets vanish under a live router: where it makes its topology, all are back soon, with what a start seeds."""
+"""Streams and buckets vanish under a live router: where it makes its topology, all are back soon,
+with what a start seeds.
+"""
 
 import asyncio
 
@@ -12,7 +14,9 @@ from tests.support.waiting import until
 WITHIN_S = 30.0  # a busy machine; a quiet one has them back after one round of the comparison
 
 
-async def test_a_broker_that_comes_back_empty_gets_streams_buckets_and_policies_again(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_broker_that_comes_back_empty_gets_streams_buckets_and_policies_again(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request("before")))["ok"]
@@ -25,7 +29,9 @@ async def test_a_broker_that_comes_back_empty_gets_streams_buckets_and_policies_
             assert (await ask(nc, settings, a_request(f"after-{push}", push_assignment=push)))["ok"]
 
 
-async def test_each_bucket_that_is_deleted_alone_comes_back(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_each_bucket_that_is_deleted_alone_comes_back(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router:
         made = {name for name in await _list_streams(nc, settings) if name.startswith("KV_")}
@@ -36,7 +42,9 @@ async def test_each_bucket_that_is_deleted_alone_comes_back(nc: Client, nats_url
         assert (await ask(nc, settings, a_request("after", push_assignment=True)))["ok"]
 
 
-async def test_a_bucket_that_was_deleted_is_named_where_the_router_makes_none(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_bucket_that_was_deleted_is_named_where_the_router_makes_none(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         pass
@@ -44,7 +52,9 @@ async def test_a_bucket_that_was_deleted_is_named_where_the_router_makes_none(nc
     async with a_router(checking) as router:
         bucket = f"KV_{settings.buckets.attempts.name}"
         await nc.jsm().delete_stream(bucket)
-        await until(lambda: _names(router.ready.http, f"stream {bucket} is missing"), within_s=WITHIN_S)
+        await until(
+            lambda: _names(router.ready.http, f"stream {bucket} is missing"), within_s=WITHIN_S
+        )
 
 
 async def _names(http: str, text: str) -> bool:
@@ -57,7 +67,11 @@ async def _has_keys(nc: Client, bucket: str) -> bool:
 
 async def _list_streams(nc: Client, settings: Settings) -> set[str]:
     prefix = settings.streams.decide.name.removesuffix("DECIDE")
-    return {one.config.name for one in await nc.jsm().streams_info() if one.config.name and prefix in one.config.name}
+    return {
+        one.config.name
+        for one in await nc.jsm().streams_info()
+        if one.config.name and prefix in one.config.name
+    }
 
 
 async def _are_back(nc: Client, settings: Settings, made: set[str]) -> bool:

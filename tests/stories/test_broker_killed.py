@@ -1,4 +1,6 @@
-"""The broker dies under load and comes back on its store: the router finds it again by itself, and nothing acknowledged is gone."""
+"""The broker dies under load and comes back on its store: the router finds it again by itself, and
+nothing acknowledged is gone.
+"""
 
 import asyncio
 import contextlib
@@ -14,7 +16,13 @@ from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.broker import Broker
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, is_settled, read_dead_letters, wrap_decide_handler
+from tests.support.stories import (
+    Inboxes,
+    a_request,
+    is_settled,
+    read_dead_letters,
+    wrap_decide_handler,
+)
 from tests.support.waiting import until
 
 BEFORE, AFTER = 300, 100
@@ -23,7 +31,9 @@ BEFORE, AFTER = 300, 100
 async def test_after_a_kill_of_the_broker_it_pulls_again_and_nothing_acked_is_lost(
     nc: Client, broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Story 3: `kill -9` of nats-server under load; publishers hear PubAcks (confirm mode "stored"), so that acked has a meaning."""
+    """Story 3: `kill -9` of nats-server under load; publishers hear PubAcks (confirm mode
+    "stored"), so that acked has a meaning.
+    """
     settings = settings_for(broker.url, prefix, reply__confirm="stored", decide__ack_wait_ms=1_000)
     inboxes = await Inboxes.under(nc, prefix)
     acked: set[int] = set()
@@ -35,11 +45,15 @@ async def test_after_a_kill_of_the_broker_it_pulls_again_and_nothing_acked_is_lo
         broker.kill()
         known = len(acked)
         broker.start()
-        await until(lambda: len(acked) >= known + AFTER and len(inboxes.heard) > known, what="answers after the restart")
+        await until(
+            lambda: len(acked) >= known + AFTER and len(inboxes.heard) > known,
+            what="answers after the restart",
+        )
         over.set()
         await load
 
-        # An answer on its way through the broker dies with it (heard at most once); the decision may not.
+        # An answer on its way through the broker dies with it (heard at most once); the decision
+        # may not.
         await until(lambda: acked <= decided, what="every acked request to be decided")
         await until(lambda: is_settled(nc, settings))
         assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
@@ -47,8 +61,12 @@ async def test_after_a_kill_of_the_broker_it_pulls_again_and_nothing_acked_is_lo
         await until(lambda: all(check.ok for check in router.service.readiness().values()))
 
 
-async def _load(nc: Client, settings: Settings, inboxes: Inboxes, acked: set[int], over: asyncio.Event) -> None:
-    """Publish without a pause; a message without a publish ack may be lost, so only the acked ones count."""
+async def _load(
+    nc: Client, settings: Settings, inboxes: Inboxes, acked: set[int], over: asyncio.Event
+) -> None:
+    """Publish without a pause; a message without a publish ack may be lost, so only the acked ones
+    count.
+    """
     js, n = nc.jetstream(timeout=0.5), 0
     while not over.is_set():
         n += 1

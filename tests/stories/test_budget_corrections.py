@@ -1,4 +1,6 @@
-"""What spends a budget is what its tenant's assignments cost, and what was booked wrongly is corrected, on a real server."""
+"""What spends a budget is what its tenant's assignments cost, and what was booked wrongly is
+corrected, on a real server.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -24,12 +26,16 @@ async def town(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> AsyncI
     settings = settings_for(nats_url, prefix, usage__uncorrelated="mark")
     await serve_assignments(nc, settings)
     async with AsyncExitStack() as stack:
-        yield BudgetTown(nc, [await stack.enter_async_context(a_router(settings, policies))], nats_url)
+        yield BudgetTown(
+            nc, [await stack.enter_async_context(a_router(settings, policies))], nats_url
+        )
 
 
 async def test_a_result_of_an_unknown_assignment_spends_no_budget(town: BudgetTown) -> None:
     await town.put("--amount", "10", "--window", "month")
-    await publish_result(town.nc, town.routers[0].settings, a_result("made-up", cost=1e9), headers_of("made-up"))
+    await publish_result(
+        town.nc, town.routers[0].settings, a_result("made-up", cost=1e9), headers_of("made-up")
+    )
     await town.wait_until_metered(1)
     await town.spend(range(3))
     shown = await town.wait_until_settled("month", 3)
@@ -70,13 +76,32 @@ async def find_event(town: BudgetTown) -> dict[str, object]:
     return found
 
 
-async def test_a_bill_is_corrected_in_every_budget_that_counts_it_and_ends_no_reservation(town: BudgetTown) -> None:
-    for scope in ((), ("--policy", "default"), ("--policy", "cheap"), ("--provider", "a"), ("--provider", "b")):
+async def test_a_bill_is_corrected_in_every_budget_that_counts_it_and_ends_no_reservation(
+    town: BudgetTown,
+) -> None:
+    for scope in (
+        (),
+        ("--policy", "default"),
+        ("--policy", "cheap"),
+        ("--provider", "a"),
+        ("--provider", "b"),
+    ):
         await town.put("--amount", "10", "--window", "month", *scope)
     await town.spend([1])
     event = await find_event(town)
     counting = ("month", "month/policy=default", "month/provider=a")
-    words = ("adjust", "--tenant", "acme", "--assignment", str(event["assignment_id"]), "--amount", "-0.004", *REASON, "--id", "81")
+    words = (
+        "adjust",
+        "--tenant",
+        "acme",
+        "--assignment",
+        str(event["assignment_id"]),
+        "--amount",
+        "-0.004",
+        *REASON,
+        "--id",
+        "81",
+    )
     assert (await town.command(*words, what="usage"))["budgets"] == list(counting)
     assert not (await town.command(*words, what="usage"))["booked"]
     for name in counting:

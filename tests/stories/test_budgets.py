@@ -1,4 +1,6 @@
-"""Budgets on a real server: what fits is decided, what does not is denied or decided by another policy, and each event is settled once."""
+"""Budgets on a real server: what fits is decided, what does not is denied or decided by another
+policy, and each event is settled once.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,10 +33,16 @@ async def town(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> AsyncI
     every = [settings_for(nats_url, prefix, node_id=f"node-{number}") for number in (1, 2)]
     await serve_assignments(nc, every[0])
     async with AsyncExitStack() as stack:
-        yield BudgetTown(nc, [await stack.enter_async_context(a_router(settings, policies)) for settings in every], nats_url)
+        yield BudgetTown(
+            nc,
+            [await stack.enter_async_context(a_router(settings, policies)) for settings in every],
+            nats_url,
+        )
 
 
-async def test_what_a_budget_has_no_room_for_is_denied_and_settled_is_the_sum_of_the_events(town: BudgetTown) -> None:
+async def test_what_a_budget_has_no_room_for_is_denied_and_settled_is_the_sum_of_the_events(
+    town: BudgetTown,
+) -> None:
     alerts = await AlertRecorder.heard_on(town.nc)
     await town.put("--amount", "0.2", "--window", "month")
     answers = [await town.ask(number) for number in range(30)]
@@ -52,28 +60,45 @@ async def test_what_a_budget_has_no_room_for_is_denied_and_settled_is_the_sum_of
     assert Decimal("0.15") <= Decimal(shown["settled"]) <= Decimal("0.2")
     assert await read_settled(town) == [(shown["settled"], decided, "month")]
     await until(lambda: len(alerts.causes("warning")) == 2, what="both notices")
-    assert sorted(cause.partition(":")[0] for cause in alerts.causes("warning")) == ["budget_100", "budget_80"]
+    assert sorted(cause.partition(":")[0] for cause in alerts.causes("warning")) == [
+        "budget_100",
+        "budget_80",
+    ]
 
 
 async def read_settled(town: BudgetTown) -> list[tuple[str, int, str]]:
     """As `router usage reconcile` reads it."""
     settings = town.routers[0].settings
     options = read_options({"url": settings.nats.url[0], "stream": settings.streams.usage.name})
-    found = await asyncio.to_thread(read_sums, options, settings.buckets.budgets.name, settings.buckets.budgets_spent.name)
-    return [(format_nanos(one.settled), one.events, one.budget_id) for one in found if one.through <= one.complete]
+    found = await asyncio.to_thread(
+        read_sums, options, settings.buckets.budgets.name, settings.buckets.budgets_spent.name
+    )
+    return [
+        (format_nanos(one.settled), one.events, one.budget_id)
+        for one in found
+        if one.through <= one.complete
+    ]
 
 
 async def test_a_budget_without_room_lets_the_policy_that_it_names_decide(town: BudgetTown) -> None:
-    await town.put("--amount", "0.05", "--window", "day", "--policy", "default", "--then", "downgrade:cheap")
+    await town.put(
+        "--amount", "0.05", "--window", "day", "--policy", "default", "--then", "downgrade:cheap"
+    )
     decisions = [(await town.ask(number))["decision"] for number in range(12)]
     cheap = [one for one in decisions if one["provider_id"] == "b"]
     assert len(cheap) >= 7
-    assert {(one["metadata"]["policy_id"], one["metadata"]["downgraded_by"]) for one in cheap} == {("cheap", "day/policy=default")}
+    assert {(one["metadata"]["policy_id"], one["metadata"]["downgraded_by"]) for one in cheap} == {
+        ("cheap", "day/policy=default")
+    }
 
 
 async def test_there_is_no_second_downgrade(town: BudgetTown) -> None:
-    await town.put("--amount", "0.02", "--window", "day", "--policy", "default", "--then", "downgrade:cheap")
-    await town.put("--amount", "0.02", "--window", "day", "--policy", "cheap", "--then", "downgrade:default")
+    await town.put(
+        "--amount", "0.02", "--window", "day", "--policy", "default", "--then", "downgrade:cheap"
+    )
+    await town.put(
+        "--amount", "0.02", "--window", "day", "--policy", "cheap", "--then", "downgrade:default"
+    )
     answers = [await town.ask(number) for number in range(12)]
     assert {answer["error"]["code"] for answer in answers[-4:]} == {"budget_exceeded"}
 
@@ -87,24 +112,36 @@ async def test_a_budget_counts_what_its_window_spent_before_it_was_put(town: Bud
     assert sum(answer["ok"] for answer in answers) <= 2
 
 
-async def test_a_result_that_is_repeated_is_settled_once_and_a_drained_router_gives_its_slice_back(town: BudgetTown) -> None:
+async def test_a_result_that_is_repeated_is_settled_once_and_a_drained_router_gives_its_slice_back(
+    town: BudgetTown,
+) -> None:
     await town.put("--amount", "10", "--window", "month")
     decision = await town.ask("one")
     await town.wait_until_metered(1)
     (event,) = await read_usage(town.nc, town.routers[0].settings)
-    again = a_body(**{name: event[name] for name in ("assignment_id", "request_id", "tenant_id", "cost", "latency_ms", "status")})
+    again = a_body(
+        **{
+            name: event[name]
+            for name in ("assignment_id", "request_id", "tenant_id", "cost", "latency_ms", "status")
+        }
+    )
     await publish_result(town.nc, town.routers[0].settings, orjson.dumps(again))
     assert decision["ok"]
     assert (await town.ask("two"))["ok"]
     shown = await town.wait_until_settled("month", 2)
-    assert (shown["settled"], shown["left"]) == ("0.02", str(Decimal("9.98") - Decimal(shown["reserved"])))
+    assert (shown["settled"], shown["left"]) == (
+        "0.02",
+        str(Decimal("9.98") - Decimal(shown["reserved"])),
+    )
     assert Decimal(shown["reserved"]) > 0
     for router in town.routers:
         await router.stop()
     assert (await town.command("show", "acme", "month"))["reserved"] == "0"
 
 
-async def test_a_usage_stream_that_was_made_anew_is_settled_from_its_first_event(town: BudgetTown) -> None:
+async def test_a_usage_stream_that_was_made_anew_is_settled_from_its_first_event(
+    town: BudgetTown,
+) -> None:
     """What was settled before stays settled; the sequences begin at 1 again."""
     await town.put("--amount", "10", "--window", "month")
     await town.spend(range(3))
@@ -118,8 +155,12 @@ async def test_a_usage_stream_that_was_made_anew_is_settled_from_its_first_event
     assert await read_settled(town) == [("0.09", 9, "month")]
 
 
-async def test_a_stream_that_lost_its_end_counts_each_event_once_and_none_is_skipped(town: BudgetTown) -> None:
-    """It is restored from a backup that is older than the documents: their last sequences belong to other events then."""
+async def test_a_stream_that_lost_its_end_counts_each_event_once_and_none_is_skipped(
+    town: BudgetTown,
+) -> None:
+    """It is restored from a backup that is older than the documents: their last sequences belong to
+    other events then.
+    """
     await town.put("--amount", "10", "--window", "month")
     await town.spend(range(3))
     await town.wait_until_settled("month", 3)
@@ -134,7 +175,9 @@ async def test_a_stream_that_lost_its_end_counts_each_event_once_and_none_is_ski
     assert (await town.wait_until_settled("month", 11))["settled"] == "0.11"
 
 
-async def test_a_document_that_cannot_be_read_is_counted_anew(town: BudgetTown, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_document_that_cannot_be_read_is_counted_anew(
+    town: BudgetTown, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As a router of another version may write it while this one settles."""
     monkeypatch.setattr(settlement, "CHECK_S", 0.5)
     await town.put("--amount", "10", "--window", "month")

@@ -1,4 +1,6 @@
-"""A router on a cluster of three servers: one setting says the copies, and requests are decided when a server dies."""
+"""A router on a cluster of three servers: one setting says the copies, and requests are decided
+when a server dies.
+"""
 
 import asyncio
 import os
@@ -35,7 +37,9 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-async def test_the_copies_of_existing_streams_and_buckets_are_changed(cluster: Cluster, prefix: str) -> None:
+async def test_the_copies_of_existing_streams_and_buckets_are_changed(
+    cluster: Cluster, prefix: str
+) -> None:
     await wait_for_cluster(cluster)
     async with connected(cluster.servers[0].url) as connection:
         jetstream = JetStream(connection)
@@ -43,17 +47,25 @@ async def test_the_copies_of_existing_streams_and_buckets_are_changed(cluster: C
             wanted = declare_topology(settings_for(cluster.url, prefix, replicas=copies))
             await apply(jetstream, wanted)
             infos = [await jetstream.stream(stream.name) for stream in wanted.streams]
-            assert {info["config"]["num_replicas"] for info in infos if info is not None} == {copies}
+            assert {info["config"]["num_replicas"] for info in infos if info is not None} == {
+                copies
+            }
             assert None not in infos
 
 
-async def test_a_request_is_pushed_once_when_the_leader_of_its_stream_dies(cluster: Cluster, prefix: str) -> None:
+async def test_a_request_is_pushed_once_when_the_leader_of_its_stream_dies(
+    cluster: Cluster, prefix: str
+) -> None:
     """The server that leads the requests' stream is killed."""
     await wait_for_cluster(cluster)
     settings = settings_for(cluster.url, prefix, replicas=3)
     async with a_router(settings), connected(cluster.servers[0].url) as operator:
-        client = await connect_patiently([server.url for server in cluster.servers], reconnect_time_wait=0.05)
-        assert (await ask(client, settings, a_request("before", push_assignment=True)))["ok"] is True
+        client = await connect_patiently(
+            [server.url for server in cluster.servers], reconnect_time_wait=0.05
+        )
+        assert (await ask(client, settings, a_request("before", push_assignment=True)))[
+            "ok"
+        ] is True
 
         info = await JetStream(operator).stream(settings.streams.decide.name)
         assert info is not None
@@ -65,18 +77,27 @@ async def test_a_request_is_pushed_once_when_the_leader_of_its_stream_dies(clust
         await client.close()
 
 
-async def test_a_router_whose_cluster_loses_its_quorum_names_that_and_is_ready_again_after_it(cluster: Cluster, prefix: str) -> None:
+async def test_a_router_whose_cluster_loses_its_quorum_names_that_and_is_ready_again_after_it(
+    cluster: Cluster, prefix: str
+) -> None:
     await wait_for_cluster(cluster)
     settings = settings_for(cluster.url, prefix, replicas=3)
     async with a_router(settings) as running:
         for server in cluster.servers[1:]:
             server.kill()
         for name in ("topology", settings.decide.durable, settings.results.durable):
-            await until(lambda name=name: "leader" in _cause(running, name) or "quorum" in _cause(running, name), within_s=30, what=name)
+            await until(
+                lambda name=name: (
+                    "leader" in _cause(running, name) or "quorum" in _cause(running, name)
+                ),
+                within_s=30,
+                what=name,
+            )
         for server in cluster.servers[1:]:
             server.start()
         await until(lambda: is_ready(running.service.readiness()), within_s=30)
-        client = await connect_patiently(cluster.servers[0].url)  # it lived on; another may not have met the others yet
+        # it lived on; another may not have met the others yet
+        client = await connect_patiently(cluster.servers[0].url)
         assert (await ask(client, settings, a_request("after", push_assignment=True)))["ok"] is True
         await client.close()
 
@@ -88,25 +109,46 @@ def _cause(running: Running, check: str) -> str:
 
 
 async def _is_answered(client: Client, settings: Settings) -> bool:
-    """Whether the request was answered within two seconds of a quiet machine; it is the same request each time."""
+    """Whether the request was answered within two seconds of a quiet machine; it is the same
+    request each time.
+    """
     with suppress(NatsError, TimeoutError):
-        answer = await ask(client, settings, a_request("meanwhile", push_assignment=True), timeout_s=2.0 * slack())
+        answer = await ask(
+            client, settings, a_request("meanwhile", push_assignment=True), timeout_s=2.0 * slack()
+        )
         assert answer["ok"] is True
         return True
     return False
 
 
-async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, tmp_path: Path) -> None:
-    """One of three servers runs. No setting is wrong, so the router waits, says so, and serves when the others are there."""
+async def test_a_router_that_starts_without_a_quorum_waits_for_one(
+    prefix: str, tmp_path: Path
+) -> None:
+    """One of three servers runs. No setting is wrong, so the router waits, says so, and serves when
+    the others are there.
+    """
     with started_cluster(running=1) as cluster, (tmp_path / "log").open("wb") as log:
         settings = {**names_for(cluster.servers[0].url, prefix), "replicas": 3}
-        environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
+        environ = {
+            f"ROUTER_{name.upper().replace('.', '__')}": str(value)
+            for name, value in settings.items()
+        }
         router = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "router", "serve", env=os.environ | environ, stdout=PIPE, stderr=log
+            sys.executable,
+            "-m",
+            "router",
+            "serve",
+            env=os.environ | environ,
+            stdout=PIPE,
+            stderr=log,
         )
         try:
-            await until(lambda: "broker.without_leader" in (tmp_path / "log").read_text(), within_s=60)
-            assert (await _doctor({"ROUTER_NATS__URL": cluster.servers[0].url}))["quorum"]["verdict"] == "fail"
+            await until(
+                lambda: "broker.without_leader" in (tmp_path / "log").read_text(), within_s=60
+            )
+            assert (await _doctor({"ROUTER_NATS__URL": cluster.servers[0].url}))["quorum"][
+                "verdict"
+            ] == "fail"
             for server in cluster.servers[1:]:
                 server.start()
             assert router.stdout is not None
@@ -117,10 +159,17 @@ async def test_a_router_that_starts_without_a_quorum_waits_for_one(prefix: str, 
             await router.wait()
 
 
-async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost_server_would_stop_is_told() -> None:
-    """Servers of 10 MiB, a stream of 4, another of 4: there is room for a copy of each on every server, and for no third stream."""
+async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost_server_would_stop_is_told() -> (
+    None
+):
+    """Servers of 10 MiB, a stream of 4, another of 4: there is room for a copy of each on every
+    server, and for no third stream.
+    """
     sizes = {"ROUTER_STREAMS__DECIDE__MAX_BYTES": 4, "ROUTER_STREAMS__RESULTS__MAX_BYTES": 4}
-    sizes |= {f"ROUTER_STREAMS__{name}__MAX_BYTES": 0 for name in ("ACKS", "ASSIGNMENTS", "USAGE", "HELD", "VIOLATIONS", "AUDIT", "DLQ")}
+    sizes |= {
+        f"ROUTER_STREAMS__{name}__MAX_BYTES": 0
+        for name in ("ACKS", "ASSIGNMENTS", "USAGE", "HELD", "VIOLATIONS", "AUDIT", "DLQ")
+    }
     sizes |= {"ROUTER_BUCKETS__RATE_LIMITS__MAX_BYTES": 0}
     with started_cluster(store_limit=10 * MIB) as cluster:
         await wait_for_cluster(cluster)
@@ -130,8 +179,12 @@ async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost
         applied = await call_command_async("topology", "apply", environ=environ)
         assert applied.status == 0, applied.err
 
-        async def tells_what_a_lost_server_stops() -> bool:  # not beside an election, which a busy machine may cause
-            return any(check.startswith("if ") and "ROUTER_REPLICAS=3" in one["remedy"] for check, one in (await _doctor(environ)).items())
+        # not beside an election, which a busy machine may cause
+        async def tells_what_a_lost_server_stops() -> bool:
+            return any(
+                check.startswith("if ") and "ROUTER_REPLICAS=3" in one["remedy"]
+                for check, one in (await _doctor(environ)).items()
+            )
 
         await until(tells_what_a_lost_server_stops)
 
@@ -142,11 +195,14 @@ async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost
         assert "nothing was changed" in refused.err
 
         async def tells_the_shortage() -> bool:
-            return (await _doctor(environ)).get("storage of the declared streams", {}).get("verdict") == "warn"
+            return (await _doctor(environ)).get("storage of the declared streams", {}).get(
+                "verdict"
+            ) == "warn"
 
         await until(tells_the_shortage)
         forced = await call_command_async("topology", "apply", "--overcommit", environ=environ)
-        # Whether the servers notice in time that their room is gone is chance; the router's own comparison is not made.
+        # Whether the servers notice in time that their room is gone is chance; the router's own
+        # comparison is not made.
         assert forced.status == 0 or "stream " in forced.err, forced.err
         assert "would reserve" not in forced.err
 
@@ -163,4 +219,7 @@ async def test_copies_that_find_no_room_are_refused_with_figures_and_what_a_lost
 
 async def _doctor(environ: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """The findings by their checks."""
-    return {one["check"]: one for one in (await call_command_async("doctor", "--json", environ=environ)).lines}
+    return {
+        one["check"]: one
+        for one in (await call_command_async("doctor", "--json", environ=environ)).lines
+    }

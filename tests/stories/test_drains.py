@@ -9,15 +9,26 @@ from nats.aio.client import Client
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, has_attempt_records, is_settled, make_topology, read_dead_letters, wrap_decide_handler
+from tests.support.stories import (
+    Inboxes,
+    has_attempt_records,
+    is_settled,
+    make_topology,
+    read_dead_letters,
+    wrap_decide_handler,
+)
 from tests.support.waiting import until
 
 REQUESTS = 500
 DRAINS = 3
 
 
-async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Story 5: the deliveries of what waited rise above the attempts allowed, and nothing is given up."""
+async def test_drains_in_a_row_leave_no_dead_letter(
+    nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Story 5: the deliveries of what waited rise above the attempts allowed, and nothing is given
+    up.
+    """
     deliveries: list[int] = []
     wrap_decide_handler(monkeypatch, lambda handle: _slow(handle, deliveries))
     settings = settings_for(nats_url, prefix, decide__slots=4)
@@ -25,13 +36,17 @@ async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, p
     inboxes = await Inboxes.under(nc, prefix)
     for n in range(REQUESTS):
         await inboxes.publish_named(nc, settings, n)
-    while max(deliveries, default=0) <= settings.decide.max_attempts:  # how many a life pulls, and so how many lives it takes, is chance
+    # how many a life pulls, and so how many lives it takes, is chance
+    while max(deliveries, default=0) <= settings.decide.max_attempts:
         handled = len(inboxes)
         assert handled < REQUESTS * 2 / 3
         async with a_router(settings):
             await until(lambda handled=handled: len(inboxes) > handled + 10)  # type: ignore[misc]
         assert await read_dead_letters(nc, settings) == []
-        await until(lambda: has_attempt_records(nc, settings, 0), what="no attempt is recorded while no handler runs")
+        await until(
+            lambda: has_attempt_records(nc, settings, 0),
+            what="no attempt is recorded while no handler runs",
+        )
 
     async with a_router(settings):
         await until(lambda: len(inboxes) >= REQUESTS)
@@ -40,9 +55,12 @@ async def test_drains_in_a_row_leave_no_dead_letter(nc: Client, nats_url: str, p
         assert await read_dead_letters(nc, settings) == []
 
 
-async def test_a_drain_amid_redeliveries_spends_no_attempt(nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After one drain the redelivered messages are handled one by one, each attempt recorded first; a second drain leaves no attempt
-    without a handler that ran."""
+async def test_a_drain_amid_redeliveries_spends_no_attempt(
+    nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After one drain the redelivered messages are handled one by one, each attempt recorded first;
+    a second drain leaves no attempt without a handler that ran.
+    """
     settings = settings_for(nats_url, prefix, decide__slots=4)
     await make_topology(settings)
     inboxes = await Inboxes.under(nc, prefix)

@@ -1,4 +1,6 @@
-"""The same request again: each time it is asked there is one answer, always the same one, and none goes astray."""
+"""The same request again: each time it is asked there is one answer, always the same one, and none
+goes astray.
+"""
 
 import asyncio
 import json
@@ -15,32 +17,46 @@ from tests.support.waiting import until
 
 APART_S = 0.8
 STOOD_STILL_S = 0.5
-PATIENT = {"reply.inbox_wait_ms": 10_000}  # a busy server may tell of a request's inbox after its answer
-BEYOND_WINDOW_S = 0.75  # far beyond the 0.22 s in which one answer goes to all who asked: an instance may hear the first late
+# a busy server may tell of a request's inbox after its answer
+PATIENT = {"reply.inbox_wait_ms": 10_000}
+# far beyond the 0.22 s in which one answer goes to all who asked: an instance may hear the first
+# late
+BEYOND_WINDOW_S = 0.75
 
 
 class Asked:
     """One request, asked several times, each time from an inbox of its own."""
 
-    def __init__(self, nc: Client, settings: Settings, inboxes: Inboxes, strays: MessageRecorder) -> None:
+    def __init__(
+        self, nc: Client, settings: Settings, inboxes: Inboxes, strays: MessageRecorder
+    ) -> None:
         self._nc, self._settings = nc, settings
         self.inboxes, self.strays = inboxes, strays
         self.times = 0
         self.routers = 1
 
     async def again(self, body: bytes | None = None, **headers: str) -> None:
-        await self.inboxes.publish(self._nc, self._settings, self.times, body or a_request("same"), **{"Nats_Msg_Id": "same", **headers})
+        await self.inboxes.publish(
+            self._nc,
+            self._settings,
+            self.times,
+            body or a_request("same"),
+            **{"Nats_Msg_Id": "same", **headers},
+        )
         self.times += 1
 
     async def answered(self, *, times: int | None = None) -> None:
-        await until(lambda: len(self.inboxes) >= (times or self.times), what="an answer for each time")
+        await until(
+            lambda: len(self.inboxes) >= (times or self.times), what="an answer for each time"
+        )
 
     async def has_one_equal_answer_each(self) -> None:
         await self.answered()
         await asyncio.sleep(SILENCE_S)
         counts = self.inboxes.counts
         assert set(counts) == {self.inboxes.of(n) for n in range(self.times)}
-        assert max(counts.values()) <= self.routers  # one that stood still may hear of it when the other has answered
+        # one that stood still may hear of it when the other has answered
+        assert max(counts.values()) <= self.routers
         assert self.strays.counts == {}
         (answer,) = {answer for answers in self.inboxes.heard.values() for answer in answers}
         assert json.loads(answer)["ok"] is True
@@ -53,11 +69,18 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 @pytest.fixture
 async def asked(nc: Client, settings: Settings, prefix: str) -> Asked:
-    return Asked(nc, settings, await Inboxes.under(nc, prefix), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply"))
+    return Asked(
+        nc,
+        settings,
+        await Inboxes.under(nc, prefix),
+        await MessageRecorder.on(nc, f"{settings.decide.subject}.reply"),
+    )
 
 
 @pytest.fixture(params=[1, 2], ids=["one-router", "two-routers"])
-async def routers(settings: Settings, asked: Asked, request: pytest.FixtureRequest) -> AsyncIterator[None]:
+async def routers(
+    settings: Settings, asked: Asked, request: pytest.FixtureRequest
+) -> AsyncIterator[None]:
     asked.routers = request.param
     async with AsyncExitStack() as stack:
         for _ in range(request.param):
@@ -88,7 +111,9 @@ class TestEveryTime:
         await asked.has_one_equal_answer_each()
 
     async def test_five_times_with_pauses(self, asked: Asked) -> None:
-        """Story 8: 0.8 s apart, five times; each is stored, and each may be decided by another instance."""
+        """Story 8: 0.8 s apart, five times; each is stored, and each may be decided by another
+        instance.
+        """
         for _ in range(5):
             await asked.again()
             await asyncio.sleep(APART_S)
@@ -96,7 +121,9 @@ class TestEveryTime:
 
 
 async def test_the_same_id_with_other_bytes_is_refused(asked: Asked, settings: Settings) -> None:
-    """Story 8: `invalid_request`, within the window, where the stream drops it, and later, where it is stored."""
+    """Story 8: `invalid_request`, within the window, where the stream drops it, and later, where it
+    is stored.
+    """
     async with a_router(settings):
         await asked.again()
         await asked.answered()
@@ -125,7 +152,9 @@ def processes(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
             process.remove()
 
 
-async def test_after_the_instance_that_answered_was_killed(asked: Asked, processes: list[RouterProcess]) -> None:
+async def test_after_the_instance_that_answered_was_killed(
+    asked: Asked, processes: list[RouterProcess]
+) -> None:
     """Story 8: the other one knows nothing of the first answer, and gives the same."""
     asked.routers = 2
     await asked.again()
@@ -133,14 +162,19 @@ async def test_after_the_instance_that_answered_was_killed(asked: Asked, process
     for process in processes:  # it has heard who asked: its turn is over
         await read_metric(process.ready["http"], "router_jetstream_ack_total")
     await asyncio.sleep(BEYOND_WINDOW_S)
-    decided = [await read_metric(process.ready["http"], "router_jetstream_ack_total") for process in processes]
+    decided = [
+        await read_metric(process.ready["http"], "router_jetstream_ack_total")
+        for process in processes
+    ]
     assert sorted(decided) == [0, 1]
     processes[decided.index(1)].kill()
     await asked.again()
     await asked.has_one_equal_answer_each()
 
 
-async def test_again_within_the_window_to_a_router_that_stood_still(asked: Asked, nats_url: str, prefix: str) -> None:
+async def test_again_within_the_window_to_a_router_that_stood_still(
+    asked: Asked, nats_url: str, prefix: str
+) -> None:
     """Story 8: the stream drops the repeat, and the router hears it half a second later."""
     process = RouterProcess({**names_for(nats_url, prefix), **PATIENT})
     try:

@@ -1,4 +1,6 @@
-"""The registry at run time: registered, switched and removed while routers run; a broken entry, a bucket and a broker that go away."""
+"""The registry at run time: registered, switched and removed while routers run; a broken entry, a
+bucket and a broker that go away.
+"""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -27,7 +29,9 @@ BACK_S = 2.0  # from a reconnect to the truth
 async def an_operator(settings: Settings) -> AsyncIterator[ExtensionStore]:
     """Another client that writes entries: the command line, the admin service."""
     async with connected(settings.nats.url[0]) as connection:
-        yield ExtensionStore(DocumentBucket(JetStream(connection), settings.buckets.extensions.name))
+        yield ExtensionStore(
+            DocumentBucket(JetStream(connection), settings.buckets.extensions.name)
+        )
 
 
 def registry(router: Running) -> ExtensionRegistry:
@@ -37,7 +41,10 @@ def registry(router: Running) -> ExtensionRegistry:
 
 
 def is_found(router: Running, extension_id: str = "guard") -> bool:
-    return registry(router).find(extension_id, kind="validator", tenant_id="acme", policy_id="default") is not None
+    return (
+        registry(router).find(extension_id, kind="validator", tenant_id="acme", policy_id="default")
+        is not None
+    )
 
 
 async def soon(condition: Callable[[], object], within_s: float = AT_ONCE_S) -> None:
@@ -50,9 +57,15 @@ async def told(router: Running) -> tuple[int, str]:
     return status, json.loads(text)["checks"]["extensions"]["detail"]
 
 
-async def test_what_is_registered_switched_and_removed_is_in_force_in_every_instance_at_once(nats_url: str, prefix: str) -> None:
+async def test_what_is_registered_switched_and_removed_is_in_force_in_every_instance_at_once(
+    nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
-    async with a_router(settings) as one, a_router(settings) as other, an_operator(settings) as store:
+    async with (
+        a_router(settings) as one,
+        a_router(settings) as other,
+        an_operator(settings) as store,
+    ):
         await store.put(an_entry(), author="ann")
         await soon(lambda: is_found(one) and is_found(other))
         await store.switch("guard", enabled=False, author="ann")
@@ -73,25 +86,35 @@ async def test_a_seed_is_in_force_before_the_first_request_and_a_bad_file_keeps_
         assert not is_found(router, "worse")
 
 
-async def test_what_another_client_wrote_leaves_the_last_good_entry_and_readiness_tells(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_what_another_client_wrote_leaves_the_last_good_entry_and_readiness_tells(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Story 5, for those who write past the checks."""
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router, an_operator(settings) as store:
         await store.put(an_entry(), author="ann")
         await soon(lambda: is_found(router))
         bucket = await nc.jetstream().key_value(settings.buckets.extensions.name)
-        await bucket.put("guard", b'{"id": "guard", "type": "validator", "subject": "$SYS.REQ.ACCOUNT.PURGE"}')
-        await bucket.put("beacon", json.dumps(an_entry("beacon")).encode())  # once this one is in force, the other has been read
+        await bucket.put(
+            "guard", b'{"id": "guard", "type": "validator", "subject": "$SYS.REQ.ACCOUNT.PURGE"}'
+        )
+        # once this one is in force, the other has been read
+        await bucket.put("beacon", json.dumps(an_entry("beacon")).encode())
         await soon(lambda: is_found(router, "beacon"))
         assert is_found(router)
         status, detail = await told(router)
         assert (status, "; cannot be read: guard: " in detail) == (200, True)
 
 
-async def test_without_its_bucket_the_last_known_state_serves_and_readiness_says_so(nc: Client, nats_url: str, prefix: str) -> None:
-    """Story 7: the bucket is deleted under a running router, and made again with another entry in it."""
+async def test_without_its_bucket_the_last_known_state_serves_and_readiness_says_so(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """Story 7: the bucket is deleted under a running router, and made again with another entry in
+    it.
+    """
     await make_topology(settings_for(nats_url, prefix))
-    settings = settings_for(nats_url, prefix, topology="check")  # else the router makes the bucket again
+    # else the router makes the bucket again
+    settings = settings_for(nats_url, prefix, topology="check")
     name = settings.buckets.extensions.name
     async with a_router(settings) as router, an_operator(settings) as store:
         await store.put(an_entry(), author="ann")
@@ -99,7 +122,11 @@ async def test_without_its_bucket_the_last_known_state_serves_and_readiness_says
         await nc.jetstream().delete_key_value(name)
         await until(lambda: not router.service.readiness()["extensions"].ok)
         status, detail = await told(router)
-        assert (status, "the last known state serves" in detail, is_found(router)) == (503, True, True)
+        assert (status, "the last known state serves" in detail, is_found(router)) == (
+            503,
+            True,
+            True,
+        )
 
         await nc.jetstream().create_key_value(bucket=name, history=64)
         await store.put(an_entry("other"), author="ann")
@@ -107,8 +134,12 @@ async def test_without_its_bucket_the_last_known_state_serves_and_readiness_says
         await until(lambda: router.service.readiness()["extensions"].ok)
 
 
-async def test_what_was_registered_while_it_was_cut_off_is_in_force_soon_after_the_reconnect(broker: Broker, prefix: str) -> None:
-    """Story 8 for extensions: nats-server killed and restarted, an entry put meanwhile by another client."""
+async def test_what_was_registered_while_it_was_cut_off_is_in_force_soon_after_the_reconnect(
+    broker: Broker, prefix: str
+) -> None:
+    """Story 8 for extensions: nats-server killed and restarted, an entry put meanwhile by another
+    client.
+    """
     settings = settings_for(broker.url, prefix)
     async with a_router(settings) as router:
         async with an_operator(settings) as store:
@@ -118,7 +149,8 @@ async def test_what_was_registered_while_it_was_cut_off_is_in_force_soon_after_t
         await until(lambda: not router.service.readiness()["broker"].ok)
         assert is_found(router)
         broker.start()
-        async with an_operator(settings) as store:  # a new client is there before the router tries again
+        # a new client is there before the router tries again
+        async with an_operator(settings) as store:
             await store.put(an_entry("meanwhile"), author="ann")
             await until(lambda: router.service.readiness()["broker"].ok)
             await soon(lambda: is_found(router, "meanwhile"), within_s=BACK_S)

@@ -1,6 +1,8 @@
-"""What fails at once is never preferred, however it says that it failed, and comes back soon after it has recovered.
+"""What fails at once is never preferred, however it says that it failed, and comes back soon after
+it has recovered.
 
-The test is the worker: it answers each assignment at once, so nothing here depends on the speed of the machine.
+The test is the worker: it answers each assignment at once, so nothing here depends on the speed of
+the machine.
 """
 
 import asyncio
@@ -50,7 +52,9 @@ class Work:
         ids = {key: assignment[key] for key in ("assignment_id", "request_id", "tenant_id")}
         headers = {"Nats-Msg-Id": f"result-{ids['assignment_id']}"}
         body = json.dumps({**ids, "job": {"type": "chat"}, "cost": 0, **said}).encode()
-        await self._nc.jetstream().publish(self._router.settings.results.subject, body, headers=headers)
+        await self._nc.jetstream().publish(
+            self._router.settings.results.subject, body, headers=headers
+        )
 
     async def choose(self, count: int) -> Counter[str]:
         """The choices for so many requests; when it returns the router knows all their results."""
@@ -59,25 +63,35 @@ class Work:
             names = range(self._asked, self._asked + AT_ONCE)
             self._asked += AT_ONCE
             bodies = [a_request(name, push_assignment=True) for name in names]
-            answers = await asyncio.gather(*(ask(self._nc, self._router.settings, body) for body in bodies))
+            answers = await asyncio.gather(
+                *(ask(self._nc, self._router.settings, body) for body in bodies)
+            )
             chosen.update(answer["decision"]["provider_id"] for answer in answers)
-            await until(self._knows_all, within_s=20, what=f"the router knows {self._asked} results")
+            await until(
+                self._knows_all, within_s=20, what=f"the router knows {self._asked} results"
+            )
         return chosen
 
     async def _knows_all(self) -> bool:
         stream = await self._nc.jetstream().stream_info(self._router.settings.streams.results.name)
-        return stream.state.messages == self._asked and await results_are_settled(self._nc, self._router.settings)
+        return stream.state.messages == self._asked and await results_are_settled(
+            self._nc, self._router.settings
+        )
 
 
 def write_policy(directory: Path, **sections: object) -> None:
     """Four providers; `a` is the fastest and the cheapest that the policy tells of."""
-    providers = (a_provider(name, 25, expected_latency_ms=100, expected_cost=0.02) for name in NAMES)
+    providers = (
+        a_provider(name, 25, expected_latency_ms=100, expected_cost=0.02) for name in NAMES
+    )
     (directory / "acme").mkdir(exist_ok=True)
     (directory / "acme" / "default.json").write_text(json.dumps(a_document(*providers, **sections)))
 
 
 @pytest.fixture
-async def work(request: pytest.FixtureRequest, nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> AsyncIterator[Work]:
+async def work(
+    request: pytest.FixtureRequest, nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> AsyncIterator[Work]:
     write_policy(tmp_path, **request.param)
     async with a_router(settings_for(nats_url, prefix), tmp_path) as router:
         one = Work(nc, router)
@@ -95,7 +109,12 @@ FAILS = [{}, {"error_code": "2001"}, {"error_code": "503"}, {"error_code": "PROV
 
 
 @pytest.mark.parametrize("error", FAILS, ids=["no code", "2001", "503", "PROVIDER_ERROR"])
-@pytest.mark.parametrize("work", policies(*STRATEGIES), indirect=True, ids=[*STRATEGIES, *(f"{name}, breaker" for name in STRATEGIES)])
+@pytest.mark.parametrize(
+    "work",
+    policies(*STRATEGIES),
+    indirect=True,
+    ids=[*STRATEGIES, *(f"{name}, breaker" for name in STRATEGIES)],
+)
 async def test_who_fails_at_once_is_left_out_and_comes_back(work: Work, error: Json) -> None:
     usual = await work.choose(60)
     assert usual["a"] == max(usual.values())  # it is the best, but for what it has in hand

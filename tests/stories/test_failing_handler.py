@@ -1,4 +1,5 @@
-"""A handler that fails: it is asked again as often as allowed, with pauses, and then there is a dead letter.
+"""A handler that fails: it is asked again as often as allowed, with pauses, and then there is a
+dead letter.
 
 The whole router, with another decide handler; everything around it is real.
 """
@@ -30,7 +31,9 @@ from tests.support.waiting import until
 async def test_a_handler_that_always_fails_is_begun_three_times(
     nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Story 4, with the real values: about 1 and 2 s apart, then one dead letter, and the requester hears `internal` once."""
+    """Story 4, with the real values: about 1 and 2 s apart, then one dead letter, and the requester
+    hears `internal` once.
+    """
     begun: list[float] = []
 
     def failing(message: Message) -> Outcome:
@@ -40,7 +43,9 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
     wrap_decide_handler(monkeypatch, lambda _: failing)
     settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
-    acks = await MessageRecorder.on(nc, f"$JS.ACK.{settings.streams.decide.name}.{settings.decide.durable}.>")
+    acks = await MessageRecorder.on(
+        nc, f"$JS.ACK.{settings.streams.decide.name}.{settings.decide.durable}.>"
+    )
     async with a_router(settings):
         await inboxes.publish(nc, settings, "doomed")
         await until(lambda: len(inboxes))
@@ -50,7 +55,10 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         first, second = begun[1] - begun[0], begun[2] - begun[1]
         assert first >= 1.0  # a busy machine may be late; early it must never be
         assert second >= 2.0
-        assert _select_naks(acks.heard.values()) == [b'-NAK {"delay": 1000000000}', b'-NAK {"delay": 2000000000}']
+        assert _select_naks(acks.heard.values()) == [
+            b'-NAK {"delay": 1000000000}',
+            b'-NAK {"delay": 2000000000}',
+        ]
         await until(lambda: is_settled(nc, settings))
         (letter,) = await read_dead_letters(nc, settings)
         assert letter["reason"] == "maxdeliver_exhausted"
@@ -59,7 +67,8 @@ async def test_a_handler_that_always_fails_is_begun_three_times(
         (answer,) = inboxes.answers("doomed")
         assert b'"code":"internal"' in answer
         assert b'"request_id":"r-doomed"' in answer
-        assert len(await read_attempt_records(nc, settings)) == 1  # it stays: a redelivery may be on its way to another router
+        # it stays: a redelivery may be on its way to another router
+        assert len(await read_attempt_records(nc, settings)) == 1
 
 
 async def test_a_handler_that_recovers_leaves_no_dead_letter(
@@ -86,5 +95,7 @@ async def test_a_handler_that_recovers_leaves_no_dead_letter(
 
 
 def _select_naks(acks: Iterable[list[bytes]]) -> list[bytes]:
-    """What the server was told of each failed attempt: exactly how long to wait, however late it then is."""
+    """What the server was told of each failed attempt: exactly how long to wait, however late it
+    then is.
+    """
     return [one for heard in acks for one in heard if one.startswith(b"-NAK")]

@@ -1,4 +1,6 @@
-"""What a real worker says of its provider is what breakers and rate limits hear: the tutorial's worker, and `--providers`."""
+"""What a real worker says of its provider is what breakers and rate limits hear: the tutorial's
+worker, and `--providers`.
+"""
 
 import json
 import threading
@@ -51,7 +53,11 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Model]]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Own)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    settings = {"MODEL": "any", "MODEL_KEY": "none", "MODEL_URL": f"http://127.0.0.1:{server.server_address[1]}"}
+    settings = {
+        "MODEL": "any",
+        "MODEL_KEY": "none",
+        "MODEL_URL": f"http://127.0.0.1:{server.server_address[1]}",
+    }
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
     yield Own
@@ -88,7 +94,13 @@ class Circle:
     async def push(self, client: Client, times: int) -> None:
         for _ in range(times):
             self._asked += 1
-            await client.decide(tenant_id="acme", message_type="chat", payload="hi", request_id=f"r-{self._asked}", push=True)
+            await client.decide(
+                tenant_id="acme",
+                message_type="chat",
+                payload="hi",
+                request_id=f"r-{self._asked}",
+                push=True,
+            )
 
     def find_blocks(self) -> Mapping[str, bool]:
         """Whether openai's breaker is open, and whether it limits the tenant."""
@@ -119,12 +131,21 @@ async def circle(nats_url: str, prefix: str, tmp_path: Path) -> AsyncIterator[Ci
         yield Circle(router, nats_url)
 
 
-OPEN, LIMITED, WELL = {"breaker": True, "limit": False}, {"breaker": False, "limit": True}, {"breaker": False, "limit": False}
+OPEN, LIMITED, WELL = (
+    {"breaker": True, "limit": False},
+    {"breaker": False, "limit": True},
+    {"breaker": False, "limit": False},
+)
 
 
 @pytest.mark.parametrize(
     ("status", "pushed", "blocks", "errors"),
-    [(503, 3, OPEN, (3, 0, 0)), (401, 3, OPEN, (3, 0, 0)), (429, 1, LIMITED, (0, 0, 1)), (400, 5, WELL, (0, 5, 0))],
+    [
+        (503, 3, OPEN, (3, 0, 0)),
+        (401, 3, OPEN, (3, 0, 0)),
+        (429, 1, LIMITED, (0, 0, 1)),
+        (400, 5, WELL, (0, 5, 0)),
+    ],
 )
 async def test_the_tutorials_worker_trips_the_breaker_of_a_provider_that_fails(
     circle: Circle,
@@ -172,5 +193,7 @@ async def test_a_worker_passes_on_what_a_provider_said(
         await stack.enter_async_context(run_workers(circle.worker(ProviderHandler(client))))
         await stack.enter_async_context(serve_provider(nc, refuse, SUBJECT))
         await circle.push(client, pushed)
-        await until(lambda: sum(circle.count_errors()) == pushed, within_s=60, what=f"{pushed} results")
+        await until(
+            lambda: sum(circle.count_errors()) == pushed, within_s=60, what=f"{pushed} results"
+        )
     assert circle.find_blocks() == blocks

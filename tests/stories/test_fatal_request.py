@@ -8,7 +8,14 @@ from nats.aio.client import Client
 from tests.support.crashing_router import FATAL, CrashingRouter
 from tests.support.requests import a_body
 from tests.support.service import names_for, settings_for
-from tests.support.stories import Inboxes, a_request, has_attempt_records, is_settled, make_topology, read_dead_letters
+from tests.support.stories import (
+    Inboxes,
+    a_request,
+    has_attempt_records,
+    is_settled,
+    make_topology,
+    read_dead_letters,
+)
 from tests.support.waiting import until
 
 HEALTHY = 200
@@ -18,13 +25,19 @@ PATIENT = {"admission.patience_ms": 60_000}  # three deaths take seconds, on a b
 
 @pytest.fixture
 def router(nats_url: str, prefix: str) -> Iterator[CrashingRouter]:
-    router = CrashingRouter({**names_for(nats_url, prefix), "decide.ack_wait_ms": ACK_WAIT_MS, **PATIENT})
+    router = CrashingRouter(
+        {**names_for(nats_url, prefix), "decide.ack_wait_ms": ACK_WAIT_MS, **PATIENT}
+    )
     yield router
     router.remove()
 
 
-async def test_it_takes_no_neighbour_along(nc: Client, nats_url: str, prefix: str, router: CrashingRouter) -> None:
-    """Story 5: prefetched among 200 healthy requests, it kills three processes; one dead letter, 200 answers."""
+async def test_it_takes_no_neighbour_along(
+    nc: Client, nats_url: str, prefix: str, router: CrashingRouter
+) -> None:
+    """Story 5: prefetched among 200 healthy requests, it kills three processes; one dead letter,
+    200 answers.
+    """
     settings = settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS)
     await make_topology(settings)
     inboxes = await Inboxes.under(nc, prefix)
@@ -47,10 +60,13 @@ async def test_it_takes_no_neighbour_along(nc: Client, nats_url: str, prefix: st
     assert letter["msg_id"] == "m-fatal"
     assert letter["reason"] == "maxdeliver_exhausted"
     assert letter["source"]["attempts"] == settings.decide.max_attempts
-    # The process may die with an acknowledgement unsent: an answer may come again then, but never another one.
+    # The process may die with an acknowledgement unsent: an answer may come again then, but never
+    # another one.
     assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
     decided = [subject for subject, (first, *_) in inboxes.heard.items() if b'"ok":true' in first]
     assert len(decided) == HEALTHY
     assert b'"code":"internal"' in inboxes.answers("fatal")[0]
-    assert letter["source"]["attempts_unconfirmed"] == 1  # it died of the first delivery, and left no word
-    await until(lambda: has_attempt_records(nc, settings, 1))  # of the fatal one; its neighbours were forgotten when they were answered
+    # it died of the first delivery, and left no word
+    assert letter["source"]["attempts_unconfirmed"] == 1
+    # of the fatal one; its neighbours were forgotten when they were answered
+    await until(lambda: has_attempt_records(nc, settings, 1))

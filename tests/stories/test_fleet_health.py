@@ -25,7 +25,9 @@ def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
 
 
 async def test_an_answer_adds_up_what_every_instance_counted(nc: Client, at: PipelinePlace) -> None:
-    """Two routers share one durable, so each decides some of the requests, and the queue group gives an asking to either."""
+    """Two routers share one durable, so each decides some of the requests, and the queue group
+    gives an asking to either.
+    """
     names = count()
     guard = await Extension(nc, "validator", "guard", passes).start()
     async with (
@@ -34,7 +36,9 @@ async def test_an_answer_adds_up_what_every_instance_counted(nc: Client, at: Pip
     ):
 
         async def decide(requests: int) -> None:
-            await asyncio.gather(*(ask(nc, settings, a_request(next(names))) for _ in range(requests)))
+            await asyncio.gather(
+                *(ask(nc, settings, a_request(next(names))) for _ in range(requests))
+            )
 
         async def told(service: str, table: str) -> Json:
             answer = await call(nc, service)
@@ -42,17 +46,24 @@ async def test_an_answer_adds_up_what_every_instance_counted(nc: Client, at: Pip
 
         async def is_added_up() -> bool:
             line = await told("get_extension_health", "health")
-            return (line.get("success_count"), sum(one["success_count"] for one in line.get("nodes", {}).values())) == (60, 60)
+            return (
+                line.get("success_count"),
+                sum(one["success_count"] for one in line.get("nodes", {}).values()),
+            ) == (60, 60)
 
         async def is_open() -> bool:
             await decide(20)
             line = await told("get_circuit_breaker_states", "states")
-            return line.get("state") == "open" and {one["state"] for one in line["nodes"].values()} == {"open"}
+            return line.get("state") == "open" and {
+                one["state"] for one in line["nodes"].values()
+            } == {"open"}
 
         stats = await MessageRecorder.on(nc, "_INBOX.stats")
         await nc.publish("$SRV.STATS.router-admin", reply="_INBOX.stats")
         await until(lambda: len(stats) == 2)
-        assert {json.loads(data)["metadata"]["node_id"] for data in stats.heard["_INBOX.stats"]} == NODES
+        assert {
+            json.loads(data)["metadata"]["node_id"] for data in stats.heard["_INBOX.stats"]
+        } == NODES
 
         await decide(60)
         await until(is_added_up, within_s=5)

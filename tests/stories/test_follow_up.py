@@ -1,4 +1,6 @@
-"""A request that follows up one that failed: the same provider while the rule's retries last, then the rule's other one."""
+"""A request that follows up one that failed: the same provider while the rule's retries last, then
+the rule's other one.
+"""
 
 from pathlib import Path
 
@@ -10,12 +12,17 @@ from tests.support.stories import a_request, ask
 
 POLICY = {
     "version": "1.0",
-    "providers": [{"name": "a", "weight": 100, "priority": 90}, {"name": "b", "weight": 100, "priority": 10}],
+    "providers": [
+        {"name": "a", "weight": 100, "priority": 90},
+        {"name": "b", "weight": 100, "priority": 10},
+    ],
     "fallbacks": [{"when": {"status": "timeout"}, "retry": 2, "to": "b"}],
 }
 
 
-async def test_retries_are_counted_over_requests_and_instances_and_end(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_retries_are_counted_over_requests_and_instances_and_end(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     (tmp_path / "acme").mkdir()
     (tmp_path / "acme" / "default.json").write_bytes(orjson.dumps(POLICY))
     settings = settings_for(nats_url, prefix)
@@ -25,11 +32,20 @@ async def test_retries_are_counted_over_requests_and_instances_and_end(nc: Clien
         async with a_router(settings, tmp_path):  # each time a new process's memory
             answer = await ask(nc, settings, a_request(number, push_assignment=True, context=after))
             decision = answer["decision"]
-            told.append((decision["provider_id"], decision["reason"], decision["metadata"].get("attempts")))
-    assert told == [("a", "weighted", None), ("a", "retry", "2"), ("a", "retry", "3"), ("b", "fallback", None)]
+            told.append(
+                (decision["provider_id"], decision["reason"], decision["metadata"].get("attempts"))
+            )
+    assert told == [
+        ("a", "weighted", None),
+        ("a", "retry", "2"),
+        ("a", "retry", "3"),
+        ("b", "fallback", None),
+    ]
 
 
-async def test_no_tenant_follows_up_another_tenants_request(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_no_tenant_follows_up_another_tenants_request(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     for tenant in ("acme", "globex"):
         (tmp_path / tenant).mkdir()
         (tmp_path / tenant / "default.json").write_bytes(orjson.dumps(POLICY))

@@ -1,4 +1,6 @@
-"""What a worker may say of other tenants' providers, and of its own: results steer nothing but by an assignment that is known."""
+"""What a worker may say of other tenants' providers, and of its own: results steer nothing but by
+an assignment that is known.
+"""
 
 import json
 from pathlib import Path
@@ -9,7 +11,13 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.policy import a_document, a_provider, a_rule
-from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled, store_assignment
+from tests.support.router_streams import (
+    a_result,
+    publish_result,
+    read_usage,
+    results_are_settled,
+    store_assignment,
+)
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Json, a_request, ask, read_dead_letters, read_metric
 from tests.support.waiting import until
@@ -21,7 +29,9 @@ USUAL, FALLBACK = "openai", "anthropic"
 
 @pytest.fixture
 def policies(tmp_path: Path) -> Path:
-    """Everything goes to openai; what its open breaker stops goes to anthropic, whose own breaker sends it to mistral."""
+    """Everything goes to openai; what its open breaker stops goes to anthropic, whose own breaker
+    sends it to mistral.
+    """
     document = a_document(
         a_provider(USUAL),
         fallbacks=[a_rule(FALLBACK, {"status": "circuit_breaker_open"})],
@@ -37,7 +47,9 @@ def settings(nats_url: str, prefix: str) -> Settings:
     return settings_for(nats_url, prefix, metrics__tenant_label_allowlist="victim")
 
 
-async def test_forged_results_open_no_breaker_and_move_no_average(nc: Client, settings: Settings, policies: Path) -> None:
+async def test_forged_results_open_no_breaker_and_move_no_average(
+    nc: Client, settings: Settings, policies: Path
+) -> None:
     """Of assignments that no router knows: timeouts, and a success that took a month."""
     async with a_router(settings, policies) as router:
         for number in range(5):
@@ -50,18 +62,27 @@ async def test_forged_results_open_no_breaker_and_move_no_average(nc: Client, se
         assert len(await read_usage(nc, settings)) == 7
 
 
-async def test_a_result_speaks_of_its_assignments_provider_whatever_it_names(nc: Client, settings: Settings, policies: Path) -> None:
+async def test_a_result_speaks_of_its_assignments_provider_whatever_it_names(
+    nc: Client, settings: Settings, policies: Path
+) -> None:
     async with a_router(settings, policies) as router:
         for number in range(THRESHOLD):
             known = await store_assignment(nc, settings, number, FALLBACK, "victim")
             await _tell(nc, settings, number, status="timeout", provider_id=USUAL, **known)
         assert await _chosen(nc, settings) == USUAL
-        assert await read_metric(router.ready.http, "router_results_total", provider=FALLBACK) == THRESHOLD
+        assert (
+            await read_metric(router.ready.http, "router_results_total", provider=FALLBACK)
+            == THRESHOLD
+        )
         events = await read_usage(nc, settings)
-        assert {(event["provider_id"], event["told_provider_id"]) for event in events} == {(FALLBACK, USUAL)}
+        assert {(event["provider_id"], event["told_provider_id"]) for event in events} == {
+            (FALLBACK, USUAL)
+        }
 
 
-async def test_one_assignment_teaches_once_however_often_it_is_told(nc: Client, settings: Settings, policies: Path) -> None:
+async def test_one_assignment_teaches_once_however_often_it_is_told(
+    nc: Client, settings: Settings, policies: Path
+) -> None:
     async with a_router(settings, policies):
         known = await store_assignment(nc, settings, "same", USUAL, "victim")
         for status in ("timeout", "error", "timeout", "error"):
@@ -79,22 +100,32 @@ async def test_uncorrelated_usage_is_marked(nc: Client, settings: Settings) -> N
     assert marks == [None, False]
 
 
-async def test_uncorrelated_usage_is_refused_where_the_settings_ask_for_it(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_uncorrelated_usage_is_refused_where_the_settings_ask_for_it(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Not at its first attempt: its assignment may be known a moment later."""
-    patient = settings_for(nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="600000")
+    patient = settings_for(
+        nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="600000"
+    )
     async with a_router(patient) as router:
         await publish_result(nc, patient, a_result("early"))
         await until(lambda: _is_sent_back(router.ready.http))
     await store_assignment(nc, patient, "early")
-    await nc.jsm().delete_consumer(patient.streams.results.name, patient.results.durable)  # made anew, it delivers without the delay
-    settings = settings_for(nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="50")
+    # made anew, it delivers without the delay
+    await nc.jsm().delete_consumer(patient.streams.results.name, patient.results.durable)
+    settings = settings_for(
+        nats_url, prefix, usage__uncorrelated="refuse", results__backoff_ms="50"
+    )
     async with a_router(settings):
         await until(lambda: results_are_settled(nc, settings))
         await _tell(nc, settings, "forged")
         (letter,) = await read_dead_letters(nc, settings)
         (event,) = await read_usage(nc, settings)
     assert event["assignment_id"] == "a-early"
-    assert (letter["assignment_id"], letter["validation_error"]["code"]) == ("a-forged", "CORRELATION_FIELDS_INVALID")
+    assert (letter["assignment_id"], letter["validation_error"]["code"]) == (
+        "a-forged",
+        "CORRELATION_FIELDS_INVALID",
+    )
 
 
 async def _tell(nc: Client, settings: Settings, name: object, **fields: Any) -> None:

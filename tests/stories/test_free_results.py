@@ -1,4 +1,6 @@
-"""A result that costs nothing opens no budget: what is in flight counts at what the policy lists, on a real server."""
+"""A result that costs nothing opens no budget: what is in flight counts at what the policy lists,
+on a real server.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,4 +32,6 @@ async def test_one_free_result_lets_no_more_through_than_fits(town: BudgetTown) 
     await at_work.unsubscribe()  # the others are in flight until the end
     answers = await asyncio.gather(*(town.ask(number) for number in range(300)))
     assert sum(answer["ok"] for answer in answers) <= FITS
-    assert {answer["error"]["code"] for answer in answers if not answer["ok"]} == {"budget_exceeded"}
+    assert {answer["error"]["code"] for answer in answers if not answer["ok"]} == {
+        "budget_exceeded"
+    }

@@ -1,4 +1,6 @@
-"""A stream is full: the messages that must store something in it wait, each tenant within its share; all others go on."""
+"""A stream is full: the messages that must store something in it wait, each tenant within its
+share; all others go on.
+"""
 
 import json
 
@@ -16,7 +18,14 @@ from router.operate.dead_letters.parse import parse
 from router.sdk import StepResult, Worker
 from router.work.commands.workers import make_places
 from tests.support.delivery import connected
-from tests.support.router_streams import AlertRecorder, a_result, publish_result, read_assignments, read_usage, results_are_settled
+from tests.support.router_streams import (
+    AlertRecorder,
+    a_result,
+    publish_result,
+    read_assignments,
+    read_usage,
+    results_are_settled,
+)
 from tests.support.sdk import run_workers
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import (
@@ -40,7 +49,9 @@ MANY = 40
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
-    return settings_for(nats_url, prefix, **TIMES, decide__prefetch=128, results__prefetch=128, **more)
+    return settings_for(
+        nats_url, prefix, **TIMES, decide__prefetch=128, results__prefetch=128, **more
+    )
 
 
 def _pushed(name: object, tenant: str = "acme") -> bytes:
@@ -49,7 +60,9 @@ def _pushed(name: object, tenant: str = "acme") -> bytes:
     return json.dumps(body).encode()
 
 
-async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_full_assignments_stream_stops_only_what_pushes(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
     inboxes, alarms = await Inboxes.under(nc, prefix), await AlertRecorder.heard_on(nc)
     async with a_router(settings) as router:
@@ -59,9 +72,17 @@ async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats
             assert (await ask(nc, settings, a_request(number)))["ok"]
         assert inboxes.answers("push") == []
         assert not await is_ready(router.ready.http)
-        assert f"{settings.assignment.subjects[0]} cannot be stored" in (await read_page(router.ready.http, "/readyz"))[1]
+        assert (
+            f"{settings.assignment.subjects[0]} cannot be stored"
+            in (await read_page(router.ready.http, "/readyz"))[1]
+        )
         assert alarms.causes("critical") == [f"storage_refused:{settings.decide.durable}"]
-        assert await read_metric(router.ready.http, "router_consumer_paused", consumer=settings.decide.durable) == 0
+        assert (
+            await read_metric(
+                router.ready.http, "router_consumer_paused", consumer=settings.decide.durable
+            )
+            == 0
+        )
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: inboxes.answers("push"))
@@ -71,7 +92,9 @@ async def test_a_full_assignments_stream_stops_only_what_pushes(nc: Client, nats
         await until(lambda: has_attempt_records(nc, settings, 0))
 
 
-async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix, streams__assignments__max_bytes=300)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
@@ -81,12 +104,17 @@ async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again
         answers = [json.loads(answer) for heard in inboxes.heard.values() for answer in heard]
         assert {answer["error"]["code"] for answer in answers} == {"overloaded"}
         assert all(answer["error"]["details"]["retry_after_ms"] > 0 for answer in answers)
-        await inboxes.publish(nc, settings, "tenx", _pushed("tenx", "tenx"))  # another tenant has a share of its own
+        # another tenant has a share of its own
+        await inboxes.publish(nc, settings, "tenx", _pushed("tenx", "tenx"))
         await until(lambda: _waiting(router, settings.decide.durable, SHARE + 1))
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: is_ready(router.ready.http))
-        refused = next(number for number in range(MANY) if inboxes.answers(number) and b"overloaded" in inboxes.answers(number)[0])
+        refused = next(
+            number
+            for number in range(MANY)
+            if inboxes.answers(number) and b"overloaded" in inboxes.answers(number)[0]
+        )
         assert (await ask(nc, settings, _pushed(refused)))["ok"]
         assert f"r-{refused}" in {one["request_id"] for one in await read_assignments(nc, settings)}
 
@@ -94,14 +122,23 @@ async def test_who_pushes_more_than_its_share_hears_overloaded_and_may_ask_again
 async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_settle(
     monkeypatch: pytest.MonkeyPatch, nc: Client, nats_url: str, prefix: str
 ) -> None:
-    """A day of pushes, scaled down: what is acknowledged or metered leaves its stream before its tenant's share is looked at."""
+    """A day of pushes, scaled down: what is acknowledged or metered leaves its stream before its
+    tenant's share is looked at.
+    """
     monkeypatch.setattr(shares, "SHARES_EVERY_S", 0.01)
-    settings = _settings(nats_url, prefix, streams__assignments__max_bytes=30_000, assignment__removal_every_ms=20)
+    settings = _settings(
+        nats_url, prefix, streams__assignments__max_bytes=30_000, assignment__removal_every_ms=20
+    )
     js = nc.jetstream()
     async with a_router(settings) as router:
-        worker = await js.pull_subscribe(settings.assignment.subjects[0], "w", stream=settings.streams.assignments.name)
+        worker = await js.pull_subscribe(
+            settings.assignment.subjects[0], "w", stream=settings.streams.assignments.name
+        )
         for number in range(200):
-            await until(lambda: _is_at_most(nc, settings, 12_000), what="finished assignments to leave the stream")
+            await until(
+                lambda: _is_at_most(nc, settings, 12_000),
+                what="finished assignments to leave the stream",
+            )
             answer = await ask(nc, settings, _pushed(number))
             assert answer["ok"], (number, answer)
             (assigned,) = await worker.fetch(1, timeout=60)
@@ -109,11 +146,19 @@ async def test_many_times_what_the_stream_holds_goes_through_it_while_workers_se
                 await assigned.ack_sync(timeout=60)
             else:  # one that forgets to acknowledge, and tells its result
                 done = json.loads(assigned.data)
-                await publish_result(nc, settings, a_result(number, assignment_id=done["assignment_id"], request_id=done["request_id"]))
+                await publish_result(
+                    nc,
+                    settings,
+                    a_result(
+                        number, assignment_id=done["assignment_id"], request_id=done["request_id"]
+                    ),
+                )
         assert (await nc.jsm().stream_info(settings.streams.assignments.name)).state.last_seq == 200
         await until(lambda: _removed(router, 100))
         assert (await ask(nc, settings, _pushed(7)))["ok"]
-        assert (await nc.jsm().stream_info(settings.streams.assignments.name)).state.last_seq == 200, "the same request is no new work"
+        assert (
+            await nc.jsm().stream_info(settings.streams.assignments.name)
+        ).state.last_seq == 200, "the same request is no new work"
 
 
 async def _is_at_most(nc: Client, settings: Settings, size: int) -> bool:
@@ -124,7 +169,9 @@ async def _removed(router: Running, count: int) -> bool:
     return await read_metric(router.ready.http, "router_assignments_removed_total") >= count
 
 
-async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_full_dead_letters_stop_only_what_failed(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
@@ -140,8 +187,12 @@ async def test_full_dead_letters_stop_only_what_failed(nc: Client, nats_url: str
         assert len(await read_dead_letters(nc, settings)) == 3
 
 
-async def test_a_flood_of_what_fails_is_answered_when_its_dead_letters_find_no_room(nc: Client, nats_url: str, prefix: str) -> None:
-    """Its requester hears of the failure; that no dead letter was stored is counted, logged and alarmed, never silent."""
+async def test_a_flood_of_what_fails_is_answered_when_its_dead_letters_find_no_room(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """Its requester hears of the failure; that no dead letter was stored is counted, logged and
+    alarmed, never silent.
+    """
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings) as router:
@@ -150,14 +201,19 @@ async def test_a_flood_of_what_fails_is_answered_when_its_dead_letters_find_no_r
         await until(lambda: len(inboxes.subjects) == MANY - SHARE)
         assert all(b"invalid_request" in heard[0] for heard in inboxes.heard.values())
         skipped = await read_metric(
-            router.ready.http, "router_storage_refused_total", consumer=settings.decide.durable, what="dead_letter_omitted"
+            router.ready.http,
+            "router_storage_refused_total",
+            consumer=settings.decide.durable,
+            what="dead_letter_omitted",
         )
         assert skipped == MANY - SHARE
         assert (await ask(nc, settings, a_request("good")))["ok"]
 
 
 @pytest.mark.parametrize("slots", [1, 4])
-async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, nats_url: str, prefix: str, slots: int) -> None:
+async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(
+    nc: Client, nats_url: str, prefix: str, slots: int
+) -> None:
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=300)
 
     def work(assignment: ExecAssignment) -> StepResult:
@@ -166,7 +222,9 @@ async def test_full_dead_letters_stop_no_worker_but_what_it_gave_up(nc: Client, 
         return StepResult(cost=0.5)
 
     subject, places = settings.assignment.subjects[0], make_places(settings)
-    worker = Worker(settings.nats, work, worker_id="w-1", subject=subject, topology=places, slots=slots)
+    worker = Worker(
+        settings.nats, work, worker_id="w-1", subject=subject, topology=places, slots=slots
+    )
     async with a_router(settings), run_workers(worker):
         for name in ("hopeless", *range(5)):
             assert (await ask(nc, settings, _pushed(name)))["ok"]
@@ -184,7 +242,9 @@ async def _stored(nc: Client, stream: str, count: int) -> bool:
     return (await nc.jsm().stream_info(stream)).state.messages == count
 
 
-async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_full_usage_stream_stops_only_what_is_metered(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Results beyond the bound are sent back without spending an attempt; not one is lost."""
     settings = _settings(nats_url, prefix, streams__usage__max_bytes=300, effects__full_retry_ms=50)
     async with a_router(settings) as router:
@@ -197,12 +257,16 @@ async def test_a_full_usage_stream_stops_only_what_is_metered(nc: Client, nats_u
 
         await make_topology(_settings(nats_url, prefix))
         await until(lambda: results_are_settled(nc, settings))
-        assert sorted(event["assignment_id"] for event in await read_usage(nc, settings)) == sorted(f"a-{number}" for number in range(MANY))
+        assert sorted(event["assignment_id"] for event in await read_usage(nc, settings)) == sorted(
+            f"a-{number}" for number in range(MANY)
+        )
         assert len(await read_dead_letters(nc, settings)) == 1
         await until(lambda: is_ready(router.ready.http))
 
 
-async def test_a_tenant_that_takes_more_than_its_share_leaves_the_rest_to_others(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_tenant_that_takes_more_than_its_share_leaves_the_rest_to_others(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Above the half of the stream a tenant that holds a quarter hears overloaded; the others push."""
     settings = _settings(nats_url, prefix, streams__assignments__max_bytes=60_000)
     async with a_router(settings) as router:
@@ -211,8 +275,16 @@ async def test_a_tenant_that_takes_more_than_its_share_leaves_the_rest_to_others
                 break
             assert (await ask(nc, settings, _pushed(number)))["ok"]
         refused = await ask(nc, settings, _pushed("more"))
-        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == ("overloaded", "tenant_share")
-        assert all([(await ask(nc, settings, _pushed(f"t-{number}", "tenx")))["ok"] for number in range(10)])
+        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == (
+            "overloaded",
+            "tenant_share",
+        )
+        assert all(
+            [
+                (await ask(nc, settings, _pushed(f"t-{number}", "tenx")))["ok"]
+                for number in range(10)
+            ]
+        )
         assert (await ask(nc, settings, a_request("plain")))["ok"]
         assert await is_ready(router.ready.http)
 
@@ -227,13 +299,19 @@ async def test_a_tenant_that_fills_the_dead_letters_keeps_no_payloads_and_then_n
         await ask(nc, settings, _bad("acme"))
         assert "message" not in (await read_dead_letters(nc, settings))[-1]
         assert await read_metric(router.ready.http, "router_dlq_over_share_total") > 0
-        while not await read_metric(router.ready.http, "router_storage_refused_total", what="dead_letter_omitted"):
+        while not await read_metric(
+            router.ready.http, "router_storage_refused_total", what="dead_letter_omitted"
+        ):
             assert await _is_over_letters(router, "acme")
             assert not (await ask(nc, settings, _bad("acme")))["ok"]
         before = len(await read_dead_letters(nc, settings))
         await ask(nc, settings, _bad("tenx"))
         kept = await read_dead_letters(nc, settings)
-        assert (len(kept), kept[-1]["tenant_id"], "payload" in kept[-1]["message"]) == (before + 1, "tenx", True)
+        assert (len(kept), kept[-1]["tenant_id"], "payload" in kept[-1]["message"]) == (
+            before + 1,
+            "tenx",
+            True,
+        )
         assert await read_metric(router.ready.http, "router_dlq_total") == len(kept)
 
 
@@ -257,24 +335,35 @@ async def _is_over_letters(router: Running, tenant: str) -> bool:
     return context.dead_letter_shares.is_over(tenant)
 
 
-async def test_a_full_bucket_of_records_stops_only_what_pushes(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_full_bucket_of_records_stops_only_what_pushes(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix, buckets__assignments_known__max_bytes=300)
     async with a_router(settings) as router:
         refused = await ask(nc, settings, _pushed("push"))
-        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == ("overloaded", "storage_full")
+        assert (refused["error"]["code"], refused["error"]["details"]["cause"]) == (
+            "overloaded",
+            "storage_full",
+        )
         assert (await ask(nc, settings, a_request("plain")))["ok"]
         assert await is_ready(router.ready.http)
 
 
-async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(nc: Client, nats_url: str, prefix: str) -> None:
-    """A dead letter keeps a bounded payload; of a longer one its hash and its place, from where a replay takes it."""
+async def test_large_failures_do_not_fill_the_dead_letters_and_can_be_replayed(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """A dead letter keeps a bounded payload; of a longer one its hash and its place, from where a
+    replay takes it.
+    """
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=1_000_000)
     large = [b"%d" % number + b"x" * 200_000 for number in range(20)]
     async with a_router(settings):
         for data in large:
             await ask(nc, settings, data)
         kept = await read_dead_letters(nc, settings)
-        assert [letter["original_payload_bytes"] for letter in kept] == [len(data) for data in large]
+        assert [letter["original_payload_bytes"] for letter in kept] == [
+            len(data) for data in large
+        ]
         assert (await nc.jsm().stream_info(settings.streams.dlq.name)).state.bytes < 40_000
 
         original = await _original(settings, 1)
@@ -299,4 +388,9 @@ async def _waiting(router: Running, durable: str, count: int) -> bool:
 
 
 async def _sent_back(router: Running, durable: str) -> bool:
-    return await read_metric(router.ready.http, "router_storage_refused_total", consumer=durable, what="sent_back") > 0
+    return (
+        await read_metric(
+            router.ready.http, "router_storage_refused_total", consumer=durable, what="sent_back"
+        )
+        > 0
+    )

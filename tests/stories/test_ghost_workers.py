@@ -1,4 +1,6 @@
-"""Heartbeats of workers that do not exist: they take no more than their share, and who is there is still watched."""
+"""Heartbeats of workers that do not exist: they take no more than their share, and who is there is
+still watched.
+"""
 
 import json
 
@@ -13,9 +15,12 @@ BEATS = "caf.worker.heartbeat.v1"
 GHOSTS, HOUR_MS = 10_000, 3_600_000
 
 
-async def test_ten_thousand_ghosts_keep_no_worker_of_a_tenant_out(nc: Client, nats_url: str, prefix: str) -> None:
-    """They promise one heartbeat an hour, each for a tenant of its own without any request. A worker of a tenant that is served comes
-    after them, falls silent, and the operators are told."""
+async def test_ten_thousand_ghosts_keep_no_worker_of_a_tenant_out(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """They promise one heartbeat an hour, each for a tenant of its own without any request. A
+    worker of a tenant that is served comes after them, falls silent, and the operators are told.
+    """
     alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings_for(nats_url, prefix)) as router:
         await until(lambda: _is_heard(nc, router))
@@ -27,7 +32,10 @@ async def test_ten_thousand_ghosts_keep_no_worker_of_a_tenant_out(nc: Client, na
 
 
 async def _beat(nc: Client, worker_id: str, **fields: object) -> None:
-    await nc.publish(BEATS, json.dumps({"worker_id": worker_id, "timestamp": 1, "status": "idle", **fields}).encode())
+    await nc.publish(
+        BEATS,
+        json.dumps({"worker_id": worker_id, "timestamp": 1, "status": "idle", **fields}).encode(),
+    )
 
 
 async def _is_heard(nc: Client, router: Running) -> bool:

@@ -1,4 +1,6 @@
-"""The operators' port while one client holds connections open: probes are answered, and the broker is found again."""
+"""The operators' port while one client holds connections open: probes are answered, and the broker
+is found again.
+"""
 
 import resource
 import socket
@@ -15,7 +17,9 @@ from tests.support.waiting import until
 FILES, HELD = 256, 300
 
 
-async def test_more_half_open_connections_than_files_keep_no_probe_out(nc: Client, broker: Broker, prefix: str) -> None:
+async def test_more_half_open_connections_than_files_keep_no_probe_out(
+    nc: Client, broker: Broker, prefix: str
+) -> None:
     router = RouterProcess(names_for(broker.url, prefix)).start()
     try:
         resource.prlimit(router.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
@@ -29,7 +33,9 @@ async def test_more_half_open_connections_than_files_keep_no_probe_out(nc: Clien
             broker.start()
             await until(lambda: nc.is_connected)
             await until(lambda: _is_ready(where))
-            assert (await ask(nc, settings_for(broker.url, prefix), a_request("after")))["ok"] is True
+            assert (await ask(nc, settings_for(broker.url, prefix), a_request("after")))[
+                "ok"
+            ] is True
     finally:
         router.remove()
 

@@ -1,6 +1,7 @@
 """The server has no room for requests, and says nothing, because their stream is `no_ack`.
 
-What the router hears and does not find in the stream reaches readiness, an alert, the log and the requester.
+What the router hears and does not find in the stream reaches readiness, an alert, the log and the
+requester.
 """
 
 import nats
@@ -54,18 +55,34 @@ async def _play(nc: Client, settings: Settings) -> None:
             http = router.ready.http
             assert (await ask(nc, settings, a_request("before")))["ok"] is True
             async with full_store(nc):
-                await until(lambda: _is_answered(nc, settings), within_s=20, what="a plain request is answered though no stream stores it")
+                await until(
+                    lambda: _is_answered(nc, settings),
+                    within_s=20,
+                    what="a plain request is answered though no stream stores it",
+                )
                 status, page = await read_page(http, "/readyz")
-                assert (status, settings.streams.decide.name in page, "stores none" in page) == (503, True, True), page
-                pushed = await ask(nc, settings, a_request("pushed", push_assignment=True), timeout_s=10)
+                assert (status, settings.streams.decide.name in page, "stores none" in page) == (
+                    503,
+                    True,
+                    True,
+                ), page
+                pushed = await ask(
+                    nc, settings, a_request("pushed", push_assignment=True), timeout_s=10
+                )
                 assert pushed["error"]["code"] == "overloaded"
                 assert pushed["error"]["details"]["retry_after_ms"] >= 1000
             assert "requests_not_stored" in alarms.causes("critical")
-            assert [line["event"] for line in lines.all() if line["event"] == "requests.not_stored"] != []
-            await until(lambda: _is_over(nc, settings, http), within_s=20, what="requests are stored again")
+            assert [
+                line["event"] for line in lines.all() if line["event"] == "requests.not_stored"
+            ] != []
+            await until(
+                lambda: _is_over(nc, settings, http), within_s=20, what="requests are stored again"
+            )
             assert await read_assignments(nc, settings) == []
             assert (await ask(nc, settings, a_request("after", push_assignment=True)))["ok"] is True
-            assert [line["event"] for line in lines.all() if line["event"] == "requests.stored_again"] != []
+            assert [
+                line["event"] for line in lines.all() if line["event"] == "requests.stored_again"
+            ] != []
 
 
 async def _is_answered(nc: Client, settings: Settings) -> bool:

@@ -6,7 +6,9 @@ from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask
 
 
-async def test_a_misspelled_field_is_told_in_every_answer(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_misspelled_field_is_told_in_every_answer(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     hint = {"polcy_id": "policy_id"}
     async with a_router(settings):
@@ -15,7 +17,12 @@ async def test_a_misspelled_field_is_told_in_every_answer(nc: Client, nats_url: 
         assert (decided["ok"], warning["code"]) == (True, "unknown_field")
         assert warning["details"] == {"field": "polcy_id", "did_you_mean": "policy_id"}
 
-        missing = await ask(nc, settings, b'{"tenant_id":"acme","task":{"payload":1},"polcy_id":"gold"}')
+        missing = await ask(
+            nc, settings, b'{"tenant_id":"acme","task":{"payload":1},"polcy_id":"gold"}'
+        )
         assert missing["error"]["details"] == {"field": "task.type", "did_you_mean": hint}
         absent = await ask(nc, settings, a_request(2, policy_id="none-such", cntext={}))
-        assert absent["error"]["details"] == {"policy_id": "none-such", "did_you_mean": {"cntext": "context"}}
+        assert absent["error"]["details"] == {
+            "policy_id": "none-such",
+            "did_you_mean": {"cntext": "context"},
+        }

@@ -1,4 +1,6 @@
-"""Each invocation of a provider is metered once, also a stream that either side cuts; what cannot be metered is not given out."""
+"""Each invocation of a provider is metered once, also a stream that either side cuts; what cannot
+be metered is not given out.
+"""
 
 import asyncio
 import json
@@ -12,7 +14,17 @@ from router import Client
 from router.contracts.provider import INVOKE
 from router.contracts.usage import identity_of
 from router.sdk.providers import InvocationFailed
-from tests.support.providers import Answer, Streaming, an_entry, answers, hangs, read_until_failure, register, says_no, serve_provider
+from tests.support.providers import (
+    Answer,
+    Streaming,
+    an_entry,
+    answers,
+    hangs,
+    read_until_failure,
+    register,
+    says_no,
+    serve_provider,
+)
 from tests.support.router_streams import read_stream, read_usage
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json
@@ -26,7 +38,12 @@ HASTY = "beamline.provider.hasty.v1"
 @pytest.fixture
 async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
     async with a_router(settings_for(nats_url, prefix)) as router:
-        await register(router, an_entry(), an_entry("patient", timeout_ms=30_000), an_entry("hasty", timeout_ms=1_000))
+        await register(
+            router,
+            an_entry(),
+            an_entry("patient", timeout_ms=30_000),
+            an_entry("hasty", timeout_ms=1_000),
+        )
         yield router
 
 
@@ -45,9 +62,15 @@ class PricedStream:
 
     async def __call__(self, message: Msg) -> None:
         for cost in (0.1, 0.2):
-            await self._nc.publish(message.reply, json.dumps({"data": "x", "done": False, "metadata": {"cost": cost}}).encode())
+            await self._nc.publish(
+                message.reply,
+                json.dumps({"data": "x", "done": False, "metadata": {"cost": cost}}).encode(),
+            )
         if self._ends:
-            await self._nc.publish(message.reply, json.dumps({"data": "", "done": True, "metadata": {"cost": "0.5"}}).encode())
+            await self._nc.publish(
+                message.reply,
+                json.dumps({"data": "", "done": True, "metadata": {"cost": "0.5"}}).encode(),
+            )
 
 
 async def read_one(nc: Nats, router: Running) -> Json:
@@ -60,12 +83,20 @@ async def _count(nc: Nats, router: Running, count: int) -> bool:
     return len(await read_usage(nc, router.settings)) == count
 
 
-async def test_an_answer_is_metered_before_it_goes_out(nc: Nats, router: Running, client: Client) -> None:
+async def test_an_answer_is_metered_before_it_goes_out(
+    nc: Nats, router: Running, client: Client
+) -> None:
     async with serve_provider(nc, answers):
         response = await client.invoke(**ASKED, request_id="r-1", trace_id="t-1")
     assert response.ok
     (event,) = await read_usage(nc, router.settings)  # at once
-    told = {"tenant_id": "acme", "provider_id": "echo", "event_type": "provider.invoke", "cost": 0.25, "status": "success"}
+    told = {
+        "tenant_id": "acme",
+        "provider_id": "echo",
+        "event_type": "provider.invoke",
+        "cost": 0.25,
+        "status": "success",
+    }
     assert event | told | {"trace_id": "t-1", "request_id": "r-1"} == event
     assert "assignment_id" not in event
     ((_, _, headers),) = await read_stream(nc, router.settings.streams.usage.name)
@@ -73,14 +104,18 @@ async def test_an_answer_is_metered_before_it_goes_out(nc: Nats, router: Running
 
 
 @pytest.mark.parametrize(("answer", "status"), [(says_no(400), "error"), (says_no(503), "error")])
-async def test_what_fails_at_the_provider_is_metered_too(nc: Nats, router: Running, client: Client, answer: Answer, status: str) -> None:
+async def test_what_fails_at_the_provider_is_metered_too(
+    nc: Nats, router: Running, client: Client, answer: Answer, status: str
+) -> None:
     async with serve_provider(nc, answer):
         assert (await client.invoke(**ASKED)).status == status
     event = await read_one(nc, router)
     assert (event["status"], event["cost"]) == (status, 0.0)
 
 
-async def test_what_a_provider_does_not_answer_is_metered_too(nc: Nats, router: Running, client: Client) -> None:
+async def test_what_a_provider_does_not_answer_is_metered_too(
+    nc: Nats, router: Running, client: Client
+) -> None:
     async with serve_provider(nc, hangs, HASTY):
         assert (await client.invoke(**BRIEF)).status == "timeout"
     event = await read_one(nc, router)
@@ -96,26 +131,40 @@ async def test_what_reaches_no_provider_is_not(nc: Nats, router: Running, client
     assert await read_usage(nc, router.settings) == []
 
 
-async def test_an_invocation_that_one_attempt_brought_to_its_provider_is_metered(nc: Nats, router: Running, client: Client) -> None:
+async def test_an_invocation_that_one_attempt_brought_to_its_provider_is_metered(
+    nc: Nats, router: Running, client: Client
+) -> None:
     await register(router, an_entry("leaving", timeout_ms=1_000, retry=1))
     heard = await nc.subscribe("beamline.provider.leaving.v1")
-    await heard.unsubscribe(limit=1)  # the server hands it one request, and has no responder for the next
+    # the server hands it one request, and has no responder for the next
+    await heard.unsubscribe(limit=1)
     await nc.flush()
-    assert (await client.invoke(**{**ASKED, "provider_id": "leaving"})).error_code == "extension_unavailable"
+    assert (
+        await client.invoke(**{**ASKED, "provider_id": "leaving"})
+    ).error_code == "extension_unavailable"
     event = await read_one(nc, router)  # of the attempt that reached it
     assert (event["status"], event["cost"]) == ("timeout", 0.0)
 
 
-async def test_a_stream_is_metered_before_its_last_chunk_goes_out(nc: Nats, router: Running, client: Client) -> None:
+async def test_a_stream_is_metered_before_its_last_chunk_goes_out(
+    nc: Nats, router: Running, client: Client
+) -> None:
     async with serve_provider(nc, PricedStream(nc, ends=True)):
         async for chunk in client.invoke_stream(**ASKED, request_id="r-1"):
             if chunk.done:
                 assert len(await read_usage(nc, router.settings)) == 1
     (event,) = await read_usage(nc, router.settings)
-    assert (event["event_type"], event["status"], event["cost"], event["request_id"]) == ("provider.invoke.stream", "success", 0.5, "r-1")
+    assert (event["event_type"], event["status"], event["cost"], event["request_id"]) == (
+        "provider.invoke.stream",
+        "success",
+        0.5,
+        "r-1",
+    )
 
 
-async def test_a_stream_whose_provider_stops_in_between_is_metered_by_what_was_received(nc: Nats, router: Running, client: Client) -> None:
+async def test_a_stream_whose_provider_stops_in_between_is_metered_by_what_was_received(
+    nc: Nats, router: Running, client: Client
+) -> None:
     async with serve_provider(nc, PricedStream(nc, ends=False), HASTY):
         chunks, _ = await read_until_failure(client.invoke_stream(**BRIEF))
     costs = [0.0, *(float(chunk.metadata["cost"]) for chunk in chunks)]
@@ -124,7 +173,9 @@ async def test_a_stream_whose_provider_stops_in_between_is_metered_by_what_was_r
     assert (event["status"], event["cost"]) == ("timeout", costs[-1])
 
 
-async def test_a_stream_whose_reader_leaves_is_metered_by_what_was_received(nc: Nats, router: Running, client: Client) -> None:
+async def test_a_stream_whose_reader_leaves_is_metered_by_what_was_received(
+    nc: Nats, router: Running, client: Client
+) -> None:
     source = Streaming(nc, 1_000_000)
     async with serve_provider(nc, source):
         async for _ in client.invoke_stream(**ASKED, request_id="r-1"):
@@ -149,7 +200,9 @@ async def test_a_stream_that_a_stopping_router_cuts_off_ends_with_its_code_and_i
     assert (event["status"], event["cost"]) == ("cancelled", 0.2)
 
 
-async def test_what_cannot_be_metered_is_not_given_out_and_reaches_the_provider_once(nc: Nats, router: Running, client: Client) -> None:
+async def test_what_cannot_be_metered_is_not_given_out_and_reaches_the_provider_once(
+    nc: Nats, router: Running, client: Client
+) -> None:
     jsm = nc.jsm()
     stream = (await jsm.stream_info(router.settings.streams.usage.name)).config
     stream.max_msgs = 1
@@ -161,7 +214,9 @@ async def test_what_cannot_be_metered_is_not_given_out_and_reaches_the_provider_
         assert len(asked) == 2
 
         async def is_refused_unasked() -> bool:
-            """By the pause after what could not be metered. Where it is over already, the provider is asked, and it begins again."""
+            """By the pause after what could not be metered. Where it is over already, the provider
+            is asked, and it begins again.
+            """
             before = len(asked)
             is_refused = (await client.invoke(**ASKED)).error_code == "overloaded"
             assert len(asked) == before + (not is_refused)
@@ -184,8 +239,13 @@ async def test_what_cannot_be_metered_is_not_given_out_and_reaches_the_provider_
         await until(is_served, what="invocations are served again")
 
 
-async def test_a_router_that_meters_nothing_answers_all_the_same(nc: Nats, nats_url: str, prefix: str) -> None:
-    async with a_router(settings_for(nats_url, prefix, usage__enabled=False)) as router, Client(nats_url) as client:
+async def test_a_router_that_meters_nothing_answers_all_the_same(
+    nc: Nats, nats_url: str, prefix: str
+) -> None:
+    async with (
+        a_router(settings_for(nats_url, prefix, usage__enabled=False)) as router,
+        Client(nats_url) as client,
+    ):
         await register(router, an_entry())
         async with serve_provider(nc, answers):
             assert (await client.invoke(**ASKED)).ok

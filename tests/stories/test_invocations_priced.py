@@ -1,4 +1,6 @@
-"""What an invocation costs: by its price, also where its stream is cut or nothing came back; and what it may spend of a budget."""
+"""What an invocation costs: by its price, also where its stream is cut or nothing came back; and
+what it may spend of a budget.
+"""
 
 import asyncio
 import json
@@ -17,18 +19,30 @@ from router.sdk.providers import InvocationFailed
 from router.work.invocations import invocation_bill
 from tests.support.budgets import BudgetTown, write_policies
 from tests.support.prices import put_prices
-from tests.support.providers import Streaming, an_entry, answers, echoed, hangs, read_until_failure, register, serve_provider
+from tests.support.providers import (
+    Streaming,
+    an_entry,
+    answers,
+    echoed,
+    hangs,
+    read_until_failure,
+    register,
+    serve_provider,
+)
 from tests.support.router_streams import AlertRecorder, read_stream, read_usage
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json
 from tests.support.waiting import until
 
 ASKED: Json = {"tenant_id": "acme", "provider_id": "echo", "prompt": "hello"}
-PRICE: Json = {"provider": "echo", "input": "1000", "output": "10000"}  # of a million tokens: 0.001 a token of input, 0.01 of output
+# of a million tokens: 0.001 a token of input, 0.01 of output
+PRICE: Json = {"provider": "echo", "input": "1000", "output": "10000"}
 
 
 @pytest.fixture
-async def town(nc: Nats, nats_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[BudgetTown]:
+async def town(
+    nc: Nats, nats_url: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[BudgetTown]:
     monkeypatch.setattr("router.work.invocations.provider_server.DRAIN_S", 0.0)
     settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path)) as router:
@@ -56,7 +70,9 @@ async def read_one(nc: Nats, router: Running) -> Json:
     return event
 
 
-async def test_an_answer_is_billed_by_the_price_and_not_by_what_its_provider_says(nc: Nats, router: Running, client: Client) -> None:
+async def test_an_answer_is_billed_by_the_price_and_not_by_what_its_provider_says(
+    nc: Nats, router: Running, client: Client
+) -> None:
     await put_prices(router, PRICE)
     async with serve_provider(nc, answers):  # it tells 3 and 2 tokens, and a cost of 0.25
         response = await client.invoke(**ASKED)
@@ -65,10 +81,17 @@ async def test_an_answer_is_billed_by_the_price_and_not_by_what_its_provider_say
     assert event | told == event
     assert "estimated" not in event
     assert response.cost == 0.023
-    assert response.metadata == {"cost": "0.023", "prompt_tokens": "3", "completion_tokens": "2", "price": "echo#1"}
+    assert response.metadata == {
+        "cost": "0.023",
+        "prompt_tokens": "3",
+        "completion_tokens": "2",
+        "price": "echo#1",
+    }
 
 
-async def test_a_told_cost_wins_where_the_price_trusts_it(nc: Nats, router: Running, client: Client) -> None:
+async def test_a_told_cost_wins_where_the_price_trusts_it(
+    nc: Nats, router: Running, client: Client
+) -> None:
     await put_prices(router, {**PRICE, "trust": "told"})
     async with serve_provider(nc, answers):
         assert (await client.invoke(**ASKED)).cost == 0.25
@@ -76,24 +99,35 @@ async def test_a_told_cost_wins_where_the_price_trusts_it(nc: Nats, router: Runn
 
 async def _tells_too_many_tokens(message: Msg) -> None:
     usage = {"prompt_tokens": 999_999_999, "completion_tokens": 999_999_999}
-    await message.respond(json.dumps({"provider_id": "echo", "output": "short", "usage": usage}).encode())
+    await message.respond(
+        json.dumps({"provider_id": "echo", "output": "short", "usage": usage}).encode()
+    )
 
 
 async def _tells_a_huge_cost(message: Msg) -> None:
-    await message.respond(json.dumps({"provider_id": "echo", "output": "short", "cost": 1e9}).encode())
+    await message.respond(
+        json.dumps({"provider_id": "echo", "output": "short", "cost": 1e9}).encode()
+    )
 
 
 @pytest.mark.parametrize(
     ("price", "told", "most"),
     [
-        (PRICE, _tells_too_many_tokens, 100 * 5.01),  # a hundred times the 500 tokens that an answer may be expected to have
+        # a hundred times the 500 tokens that an answer may be expected to have
+        (PRICE, _tells_too_many_tokens, 100 * 5.01),
         ({**PRICE, "trust": "told"}, _tells_a_huge_cost, 100 * 5.01),
-        ({"provider": "echo", "per_request": "0.0001", "trust": "told"}, _tells_a_huge_cost, 0.01),  # the floor
+        # the floor
+        ({"provider": "echo", "per_request": "0.0001", "trust": "told"}, _tells_a_huge_cost, 0.01),
     ],
     ids=["tokens", "cost", "floor"],
 )
 async def test_what_a_provider_tells_far_above_what_passed_by_is_booked_at_its_bound_and_held(  # noqa: PLR0917 - three fixtures
-    nc: Nats, router: Running, client: Client, price: Json, told: Callable[[Msg], Awaitable[None]], most: float
+    nc: Nats,
+    router: Running,
+    client: Client,
+    price: Json,
+    told: Callable[[Msg], Awaitable[None]],
+    most: float,
 ) -> None:
     """A price says what a token costs, and the provider's word alone how many there were."""
     await put_prices(router, price)
@@ -103,11 +137,15 @@ async def test_what_a_provider_tells_far_above_what_passed_by_is_booked_at_its_b
     assert 0 < event["cost"] <= most
     assert event["told_cost"] > 1e6
     assert response.cost == event["cost"]
-    (notice,) = [json.loads(data) for _, data, _ in await read_stream(nc, router.settings.streams.held.name)]
+    (notice,) = [
+        json.loads(data) for _, data, _ in await read_stream(nc, router.settings.streams.held.name)
+    ]
     assert notice["event_id"] == event["event_id"]
 
 
-async def test_a_stream_that_is_cut_is_billed_for_what_passed_by(nc: Nats, router: Running, client: Client) -> None:
+async def test_a_stream_that_is_cut_is_billed_for_what_passed_by(
+    nc: Nats, router: Running, client: Client
+) -> None:
     await put_prices(router, PRICE)
     source, heard = Streaming(nc, 1_000_000), 0
     async with serve_provider(nc, source):
@@ -123,7 +161,9 @@ async def test_a_stream_that_is_cut_is_billed_for_what_passed_by(nc: Nats, route
 
 
 class Counting:
-    """Sends pieces of eleven characters until the server says that one has no listener; `heard`: those that had one."""
+    """Sends pieces of eleven characters until the server says that one has no listener; `heard`:
+    those that had one.
+    """
 
     def __init__(self, nc: Nats) -> None:
         self._nc = nc
@@ -149,12 +189,15 @@ class Counting:
         self._unheard += 1
 
 
-@pytest.mark.parametrize("ends", ["its reader leaves", "its budget is spent", "its time is over", "its router stops"])
+@pytest.mark.parametrize(
+    "ends", ["its reader leaves", "its budget is spent", "its time is over", "its router stops"]
+)
 async def test_a_cut_stream_is_billed_for_each_piece_that_the_router_got(
     nc: Nats, town: BudgetTown, router: Running, client: Client, ends: str
 ) -> None:
     """Also for those that come between its end and the moment in which the server knows of it."""
-    await put_prices(router, {"provider": "echo", "output": "1000", "characters_per_token": "1"})  # 0.001 a character
+    # 0.001 a character
+    await put_prices(router, {"provider": "echo", "output": "1000", "characters_per_token": "1"})
     if ends == "its budget is spent":
         await town.put("--amount", "2", "--window", "month")
     source, timeout = Counting(nc), 1.0 if ends == "its time is over" else 60.0
@@ -170,7 +213,9 @@ async def test_a_cut_stream_is_billed_for_each_piece_that_the_router_got(
     assert (event["output_tokens"], event["cost"]) == (11 * heard, pytest.approx(0.011 * heard))
 
 
-async def test_without_a_price_a_told_cost_is_booked_at_its_bound_and_the_rest_is_held(nc: Nats, router: Running, client: Client) -> None:
+async def test_without_a_price_a_told_cost_is_booked_at_its_bound_and_the_rest_is_held(
+    nc: Nats, router: Running, client: Client
+) -> None:
     """No operator has said what it may cost: one answer must not empty a budget."""
 
     async def asks_for_much(message: Msg) -> None:
@@ -181,14 +226,18 @@ async def test_without_a_price_a_told_cost_is_booked_at_its_bound_and_the_rest_i
         response = await client.invoke(**ASKED)
     event = await read_one(nc, router)
     assert (event["cost"], event["told_cost"], response.cost) == (1.0, 1e9, 1.0)
-    (notice,) = [json.loads(data) for _, data, _ in await read_stream(nc, router.settings.streams.held.name)]
+    (notice,) = [
+        json.loads(data) for _, data, _ in await read_stream(nc, router.settings.streams.held.name)
+    ]
     assert (notice["event_id"], notice["told_cost"]) == (event["event_id"], 1e9)
     await until(lambda: alerts.causes("warning"))
     assert alerts.causes("warning") == ["cost_held:acme"]
 
 
 @pytest.mark.parametrize("is_stream", [False, True])
-async def test_what_its_provider_never_answers_costs_its_input(nc: Nats, router: Running, client: Client, *, is_stream: bool) -> None:
+async def test_what_its_provider_never_answers_costs_its_input(
+    nc: Nats, router: Running, client: Client, *, is_stream: bool
+) -> None:
     await put_prices(router, {**PRICE, "provider": "hasty"})
     asked = {**ASKED, "provider_id": "hasty"}
     async with serve_provider(nc, hangs, "beamline.provider.hasty.v1"):
@@ -211,7 +260,9 @@ async def test_invocations_reserve_as_decisions_do_and_what_has_no_room_is_refus
         await until(lambda: len(asked) == 2)
         refused = await client.invoke(**ASKED)
         for message in asked:
-            await message.respond(echoed(message, usage={"prompt_tokens": 2, "completion_tokens": 500}))
+            await message.respond(
+                echoed(message, usage={"prompt_tokens": 2, "completion_tokens": 500})
+            )
         assert all(response.ok for response in await asyncio.gather(*first))
     assert (refused.status, refused.error_code, refused.cost) == ("error", "budget_exceeded", 0.0)
     assert refused.metadata["budget"] == "month"
@@ -222,7 +273,9 @@ async def test_invocations_reserve_as_decisions_do_and_what_has_no_room_is_refus
     assert all("month#" in headers["Router-Reservation"] for _, _, headers in stored)
 
 
-async def test_a_price_of_nothing_reserves_nothing(town: BudgetTown, router: Running, client: Client) -> None:
+async def test_a_price_of_nothing_reserves_nothing(
+    town: BudgetTown, router: Running, client: Client
+) -> None:
     """0.01 is reserved only where there is no price."""
     await put_prices(router, {**PRICE, "input": "0", "output": "0"})
     await town.put("--amount", "0.001", "--window", "month")
@@ -231,7 +284,9 @@ async def test_a_price_of_nothing_reserves_nothing(town: BudgetTown, router: Run
     assert (response.error_code, response.cost) == (None, 0.0)
 
 
-async def test_a_price_by_time_reserves_time(town: BudgetTown, router: Running, client: Client) -> None:
+async def test_a_price_by_time_reserves_time(
+    town: BudgetTown, router: Running, client: Client
+) -> None:
     await put_prices(router, {"provider": "echo", "per_second": "1"})  # ten seconds are expected
     await town.put("--amount", "12", "--window", "month")
     async with serve_provider(town.nc, hangs) as asked:
@@ -249,7 +304,8 @@ async def test_a_stream_that_takes_longer_than_expected_spends_its_budget_by_tim
 ) -> None:
     monkeypatch.setattr(invocation_bill, "USUAL_SECONDS", 0.05)
     await put_prices(router, {"provider": "echo", "per_second": "100"})
-    await town.put("--amount", "6", "--window", "month")  # 5.00 are expected, and the stream would take a minute at least
+    # 5.00 are expected, and the stream would take a minute at least
+    await town.put("--amount", "6", "--window", "month")
     async with serve_provider(town.nc, Streaming(town.nc, 10_000_000)):
         _, failed = await read_until_failure(client.invoke_stream(**ASKED))
     assert failed.code == "budget_exceeded"
@@ -259,7 +315,8 @@ async def test_a_stream_whose_budget_is_spent_is_ended_and_what_was_delivered_is
     town: BudgetTown, router: Running, client: Client
 ) -> None:
     await put_prices(router, PRICE)
-    await town.put("--amount", "6", "--window", "month")  # 5.00 are expected of a stream, and this one would cost 100
+    # 5.00 are expected of a stream, and this one would cost 100
+    await town.put("--amount", "6", "--window", "month")
     async with serve_provider(town.nc, Streaming(town.nc, 10_000)):
         chunks, failed = await read_until_failure(client.invoke_stream(**ASKED))
     assert (failed.code, failed.metadata["budget"]) == ("budget_exceeded", "month")
@@ -270,7 +327,9 @@ async def test_a_stream_whose_budget_is_spent_is_ended_and_what_was_delivered_is
     assert float(failed.metadata["cost"]) == event["cost"]
 
 
-async def test_what_reached_no_provider_gives_its_reservation_back(town: BudgetTown, router: Running, client: Client) -> None:
+async def test_what_reached_no_provider_gives_its_reservation_back(
+    town: BudgetTown, router: Running, client: Client
+) -> None:
     await put_prices(router, PRICE)
     await town.put("--amount", "6", "--window", "month")
     for _ in range(4):
@@ -280,7 +339,9 @@ async def test_what_reached_no_provider_gives_its_reservation_back(town: BudgetT
         assert (await client.invoke(**ASKED)).ok
 
 
-async def test_a_budget_of_a_policy_counts_the_invocations_that_name_it(town: BudgetTown, router: Running, client: Client) -> None:
+async def test_a_budget_of_a_policy_counts_the_invocations_that_name_it(
+    town: BudgetTown, router: Running, client: Client
+) -> None:
     await put_prices(router, PRICE)
     await town.put("--amount", "100", "--window", "month", "--policy", "chat")
     async with serve_provider(town.nc, answers):
@@ -290,7 +351,9 @@ async def test_a_budget_of_a_policy_counts_the_invocations_that_name_it(town: Bu
     assert Decimal(shown["settled"]) == Decimal("0.023")
 
 
-async def test_an_invocation_for_an_assignment_uses_what_its_decision_reserved(town: BudgetTown, router: Running, client: Client) -> None:
+async def test_an_invocation_for_an_assignment_uses_what_its_decision_reserved(
+    town: BudgetTown, router: Running, client: Client
+) -> None:
     """The budget has room for the decision alone."""
     await put_prices(router, {**PRICE, "provider": "a"})
     await register(router, an_entry("a"))
@@ -298,10 +361,19 @@ async def test_an_invocation_for_an_assignment_uses_what_its_decision_reserved(t
     given = await town.nc.subscribe(router.settings.assignment.subjects[0])
     assert (await town.ask("one"))["ok"]
     assignment = json.loads((await given.next_msg(timeout=60)).data)
-    asked = {"tenant_id": "acme", "provider_id": "a", "prompt": "hello", "request_id": assignment["assignment_id"]}
+    asked = {
+        "tenant_id": "acme",
+        "provider_id": "a",
+        "prompt": "hello",
+        "request_id": assignment["assignment_id"],
+    }
     async with serve_provider(town.nc, answers, "beamline.provider.a.v1"):
-        assert (await client.invoke(**{**asked, "request_id": "r-1"})).error_code == "budget_exceeded"
-        assert (await client.invoke(**asked, context={"assignment_id": assignment["assignment_id"]})).ok
+        assert (
+            await client.invoke(**{**asked, "request_id": "r-1"})
+        ).error_code == "budget_exceeded"
+        assert (
+            await client.invoke(**asked, context={"assignment_id": assignment["assignment_id"]})
+        ).ok
     shown = await town.wait_until_settled("month", 1)
     assert Decimal(shown["settled"]) == Decimal("0.023")
 
@@ -309,11 +381,19 @@ async def test_an_invocation_for_an_assignment_uses_what_its_decision_reserved(t
 async def _tells_where_it_is_asked_to(message: Msg) -> None:
     """Its answer has three times the tokens that its characters count."""
     asked = json.loads(message.data)
-    usage = {"usage": {"prompt_tokens": 9, "completion_tokens": 300}} if asked["prompt"] == "tell" else {}
-    await message.respond(json.dumps({"provider_id": "echo", "output": "river " * 66, **usage}).encode())
+    usage = (
+        {"usage": {"prompt_tokens": 9, "completion_tokens": 300}}
+        if asked["prompt"] == "tell"
+        else {}
+    )
+    await message.respond(
+        json.dumps({"provider_id": "echo", "output": "river " * 66, **usage}).encode()
+    )
 
 
-async def test_a_router_that_has_just_begun_estimates_as_the_one_before(nc: Nats, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_a_router_that_has_just_begun_estimates_as_the_one_before(
+    nc: Nats, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     """A restart would otherwise change what an answer without told tokens costs."""
     settings, directory = settings_for(nats_url, prefix), write_policies(tmp_path)
     async with serve_provider(nc, _tells_where_it_is_asked_to), Client(nats_url) as client:
@@ -326,7 +406,9 @@ async def test_a_router_that_has_just_begun_estimates_as_the_one_before(nc: Nats
             await put_prices(router, {"provider": "echo", "output": "10000"})
             documented = await estimate()
             for _ in range(20):
-                assert (await client.invoke(tenant_id="acme", provider_id="echo", prompt="tell")).cost == 3.0
+                assert (
+                    await client.invoke(tenant_id="acme", provider_id="echo", prompt="tell")
+                ).cost == 3.0
             learned = await estimate()
         assert learned > 2 * documented
         async with a_router(settings, directory):

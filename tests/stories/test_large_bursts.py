@@ -1,4 +1,6 @@
-"""Large messages in bursts, while the router stands still: the server must hold them, and may not disconnect a client for it."""
+"""Large messages in bursts, while the router stands still: the server must hold them, and may not
+disconnect a client for it.
+"""
 
 import asyncio
 import json
@@ -24,11 +26,14 @@ SOCKETS, EACH = 6, 6  # 36 messages
 MANY = 12
 SLOW = "Slow Consumer"
 MIB = 1024 * 1024
-PATIENT = 'write_deadline: "120s"'  # the router stands still for as long as a busy machine needs for a burst
+# the router stands still for as long as a busy machine needs for a burst
+PATIENT = 'write_deadline: "120s"'
 
 
 def limit(name: str) -> int:
-    """A size in the configuration that is shipped, in bytes; the server's default where it says nothing."""
+    """A size in the configuration that is shipped, in bytes; the server's default where it says
+    nothing.
+    """
     found = re.search(rf"^{name}: (\d+)MB", CONF.read_text(), re.MULTILINE)
     return int(found[1]) * MIB if found else 64 * MIB
 
@@ -36,13 +41,19 @@ def limit(name: str) -> int:
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     """With the limits that are shipped."""
-    broker = Broker(f"max_pending: {limit('max_pending')}", PATIENT, max_payload=limit("max_payload")).start()
+    broker = Broker(
+        f"max_pending: {limit('max_pending')}", PATIENT, max_payload=limit("max_payload")
+    ).start()
     yield broker
     broker.remove()
 
 
-async def test_a_burst_of_the_largest_bodies_costs_no_client_its_connection(nc: Client, broker: Broker, prefix: str) -> None:
-    """36 of them from six sockets, as large as the server takes, into a router that stands still; then a quiet tenant asks."""
+async def test_a_burst_of_the_largest_bodies_costs_no_client_its_connection(
+    nc: Client, broker: Broker, prefix: str
+) -> None:
+    """36 of them from six sockets, as large as the server takes, into a router that stands still;
+    then a quiet tenant asks.
+    """
     async with _router(broker, prefix) as (router, settings):
         async with _still(router), _sockets(broker) as sockets:
             await _burst(sockets, settings.decide.subject, bytes(limit("max_payload") - 100))
@@ -51,21 +62,30 @@ async def test_a_burst_of_the_largest_bodies_costs_no_client_its_connection(nc: 
         assert broker.logged(SLOW) == 0
 
 
-async def test_the_largest_legal_bodies_are_all_answered(nc: Client, broker: Broker, prefix: str) -> None:
+async def test_the_largest_legal_bodies_are_all_answered(
+    nc: Client, broker: Broker, prefix: str
+) -> None:
     """They are pulled by bytes: more of them than fit into one request for messages."""
     async with _router(broker, prefix) as (router, settings):
         body = a_request("large", payload="x" * (settings.max_payload_bytes - 1000))
         inboxes = await Inboxes.under(nc, "large")
         async with _still(router), _sockets(broker) as sockets:
             for number in range(MANY):
-                await inboxes.publish(sockets[number % SOCKETS], settings, number, body.replace(b"r-large", b"r-%d" % number))
+                await inboxes.publish(
+                    sockets[number % SOCKETS],
+                    settings,
+                    number,
+                    body.replace(b"r-large", b"r-%d" % number),
+                )
             await asyncio.gather(*(socket.flush() for socket in sockets))
         await until(lambda: len(inboxes) == MANY, within_s=20)
         assert all(json.loads(inboxes.answers(number)[0])["ok"] for number in range(MANY))
         assert broker.logged(SLOW) == 0
 
 
-async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone(prefix: str) -> None:
+async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone(
+    prefix: str,
+) -> None:
     """More than the server holds for a client. The consumers' own connection stays."""
     broker = Broker(f"max_pending: {16 * MIB}", max_payload=limit("max_payload")).start()
     nc = await connect_patiently(broker.url)

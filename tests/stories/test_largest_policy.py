@@ -1,4 +1,6 @@
-"""Policies as large as a bucket takes: no router stands still for one, neither while it runs nor at its start."""
+"""Policies as large as a bucket takes: no router stands still for one, neither while it runs nor at
+its start.
+"""
 
 import json
 from functools import partial
@@ -20,12 +22,19 @@ from tests.support.waiting import until
 
 
 def a_document(providers: int, name: str = "p", **fields: Any) -> Json:
-    return {"version": "1.0", "providers": [{"name": f"{name}{number}", "weight": 1, **fields} for number in range(providers)]}
+    return {
+        "version": "1.0",
+        "providers": [
+            {"name": f"{name}{number}", "weight": 1, **fields} for number in range(providers)
+        ],
+    }
 
 
 def a_large_one(name: str, providers: int = MOST_PROVIDERS) -> bytes:
     """So large that it is read in a thread."""
-    document = json.dumps(a_document(providers, name, priority=50, expected_latency_ms=500)).encode()
+    document = json.dumps(
+        a_document(providers, name, priority=50, expected_latency_ms=500)
+    ).encode()
     assert len(document) > SMALL
     return document
 
@@ -33,7 +42,9 @@ def a_large_one(name: str, providers: int = MOST_PROVIDERS) -> bytes:
 HUGE = record_bytes(make_record(a_document(26_000), version=1, author="x"))
 
 
-async def test_a_policy_of_26_000_providers_stops_no_request_and_no_start(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_policy_of_26_000_providers_stops_no_request_and_no_start(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     body = json.dumps({**a_body(), "policy_id": "after"}).encode()
     async with a_router(settings) as router, store_of(settings) as store:
@@ -41,10 +52,15 @@ async def test_a_policy_of_26_000_providers_stops_no_request_and_no_start(nc: Cl
         await store.put("acme", "after", a_policy_of("q"), replaces=0, author="x")
 
         async def is_in_force() -> bool:
-            return bool((await ask(nc, settings, body))["ok"])  # each answer within its five seconds
+            # each answer within its five seconds
+            return bool((await ask(nc, settings, body))["ok"])
 
         await until(is_in_force)
-        await until(lambda: _is_told(router.ready.http, f"acme.huge: policy: is larger than {MAX_POLICY_BYTES} bytes"))
+        await until(
+            lambda: _is_told(
+                router.ready.http, f"acme.huge: policy: is larger than {MAX_POLICY_BYTES} bytes"
+            )
+        )
     async with a_router(settings):
         assert (await ask(nc, settings, body))["ok"]
 
@@ -53,9 +69,12 @@ async def _is_told(http: str, words: str) -> bool:
     return words in (await read_page(http, "/readyz"))[1]
 
 
-async def test_large_policies_follow_one_another_and_go(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_large_policies_follow_one_another_and_go(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
-    body = json.dumps({**a_body(), "policy_id": "large"}).encode()  # without an id: each time a new request
+    # without an id: each time a new request
+    body = json.dumps({**a_body(), "policy_id": "large"}).encode()
 
     async def begins_with(name: str) -> bool:
         answer = await ask(nc, settings, body)
@@ -63,10 +82,17 @@ async def test_large_policies_follow_one_another_and_go(nc: Client, nats_url: st
 
     async with a_router(settings), store_of(settings) as store:
         for version, name in enumerate(("a", "b", "c")):
-            await store.put("acme", "large", a_large_one(name), replaces=version or None, author="x")
+            await store.put(
+                "acme", "large", a_large_one(name), replaces=version or None, author="x"
+            )
         await until(partial(begins_with, "c"))
-        with pytest.raises(PolicyError, match=f"providers: has {MOST_PROVIDERS + 1} entries where {MOST_PROVIDERS} are allowed"):
-            await store.put("acme", "large", a_large_one("d", MOST_PROVIDERS + 1), replaces=3, author="x")
+        with pytest.raises(
+            PolicyError,
+            match=f"providers: has {MOST_PROVIDERS + 1} entries where {MOST_PROVIDERS} are allowed",
+        ):
+            await store.put(
+                "acme", "large", a_large_one("d", MOST_PROVIDERS + 1), replaces=3, author="x"
+            )
         await nc.publish(f"$KV.{settings.buckets.policies.name}.acme.large", b" " * (SMALL + 1))
         await store.put("acme", "after", a_policy_of("q"), replaces=0, author="x")
         assert await begins_with("c")  # the last good one serves

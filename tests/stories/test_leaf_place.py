@@ -1,4 +1,6 @@
-"""A leaf node that works alone: cut off from the hub with its router and its worker, and back (docs/how-to/two-places.md#leaf)."""
+"""A leaf node that works alone: cut off from the hub with its router and its worker, and back
+(docs/how-to/two-places.md#leaf).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,16 @@ from router.sdk import ExecAssignment, StepResult, Worker
 from tests.faults.proxy import BOTH
 from tests.support.lake import Feed
 from tests.support.pages import commands_of
-from tests.support.places import LEAF, PAGE, Places, client_at, settings_at, two_places, type_command, type_commands
+from tests.support.places import (
+    LEAF,
+    PAGE,
+    Places,
+    client_at,
+    settings_at,
+    two_places,
+    type_command,
+    type_commands,
+)
 from tests.support.router_streams import read_stream, read_usage
 from tests.support.service import a_router
 from tests.support.stories import Inboxes, a_request, make_topology, read_dead_letters
@@ -31,7 +42,9 @@ FOREIGN_EVERY = 5  # of so many requests one is of a tenant that is not allowed
 ALLOWED = {"tenants_allowed": "acme", "assignment__tenants_allowed": "acme"}
 
 
-async def test_what_is_asked_while_the_leaf_is_cut_off_is_answered_once_and_metered_once_in_the_hub() -> None:
+async def test_what_is_asked_while_the_leaf_is_cut_off_is_answered_once_and_metered_once_in_the_hub() -> (
+    None
+):
     async def ask_all(leaf: LeafPlace) -> None:
         for number in range(20):
             await leaf.ask(f"cut-{number}")
@@ -45,7 +58,8 @@ async def test_what_is_asked_while_the_leaf_is_cut_off_is_answered_once_and_mete
 @pytest.mark.slow
 @pytest.mark.matrix
 async def test_the_same_for_ten_minutes_without_either_server_being_told() -> None:
-    """Nothing passes, and nothing is closed, as behind a firewall that forgot the connection; halfway, both servers start again.
+    """Nothing passes, and nothing is closed, as behind a firewall that forgot the connection;
+    halfway, both servers start again.
 
     Slow: it lasts ten minutes.
     """
@@ -99,21 +113,34 @@ class LeafPlace:
 
     def outcomes(self) -> dict[str, list[bool]]:
         """What each request was answered: True for a decision, False for a refusal."""
-        return {name: [json.loads(answer)["ok"] for answer in self._inboxes.answers(name)] for name in self._asked}
+        return {
+            name: [json.loads(answer)["ok"] for answer in self._inboxes.answers(name)]
+            for name in self._asked
+        }
 
     def expected(self) -> dict[str, list[bool]]:
         """One answer each."""
-        return {name: [number % FOREIGN_EVERY != FOREIGN_EVERY - 1] for number, name in enumerate(self._asked)}
+        return {
+            name: [number % FOREIGN_EVERY != FOREIGN_EVERY - 1]
+            for number, name in enumerate(self._asked)
+        }
 
     def metered_once(self) -> Counter[str]:
         return Counter({f"r-{name}": 1 for name, (is_ok,) in self.expected().items() if is_ok})
 
     async def has_usage_of_all(self, client: Client) -> bool:
-        return Counter(str(event["request_id"]) for event in await read_usage(client, self.settings)) == self.metered_once()
+        return (
+            Counter(str(event["request_id"]) for event in await read_usage(client, self.settings))
+            == self.metered_once()
+        )
 
 
-async def _rehearse(places: Places, cut: Callable[[], None], ask_meanwhile: Callable[[LeafPlace], Awaitable[None]]) -> None:
-    """The commands of the page, a cut while `ask_meanwhile` works at the leaf, and the ledger of both places."""
+async def _rehearse(
+    places: Places, cut: Callable[[], None], ask_meanwhile: Callable[[LeafPlace], Awaitable[None]]
+) -> None:
+    """The commands of the page, a cut while `ask_meanwhile` works at the leaf, and the ledger of
+    both places.
+    """
     async with _leaf_at_work(places) as leaf:
         await type_commands(places.hub, *commands_of(PAGE, "leaf"))
         await until(lambda: _is_called_connected(places))
@@ -123,21 +150,41 @@ async def _rehearse(places: Places, cut: Callable[[], None], ask_meanwhile: Call
         cut()
         before = leaf.metered_once()
         await ask_meanwhile(leaf)
-        assert {event["request_id"] for event in await read_usage(leaf.hub, leaf.settings)} == set(before)
+        assert {event["request_id"] for event in await read_usage(leaf.hub, leaf.settings)} == set(
+            before
+        )
 
         places.way.mend()
         mended = time.monotonic()
         await until(leaf.has_all_answers, within_s=30)
-        await until(lambda: leaf.has_usage_of_all(leaf.hub), within_s=120, what="the usage events of the leaf in the hub")
-        print(f"asked {len(leaf.expected())}; all in the hub {time.monotonic() - mended:.1f} s after the connection was mended")
+        await until(
+            lambda: leaf.has_usage_of_all(leaf.hub),
+            within_s=120,
+            what="the usage events of the leaf in the hub",
+        )
+        print(
+            f"asked {len(leaf.expected())}; all in the hub {time.monotonic() - mended:.1f} "
+            "s after the connection was mended"
+        )
         assert leaf.outcomes() == leaf.expected()
         assert await leaf.has_usage_of_all(leaf.here)
-        assert await asyncio.to_thread(_read_as_the_lake, places.hub.url, leaf.settings) == leaf.metered_once()
-        refused = [number for number, name in enumerate(leaf.expected()) if leaf.expected()[name] == [False]]
+        assert (
+            await asyncio.to_thread(_read_as_the_lake, places.hub.url, leaf.settings)
+            == leaf.metered_once()
+        )
+        refused = [
+            number
+            for number, name in enumerate(leaf.expected())
+            if leaf.expected()[name] == [False]
+        ]
         assert len(await read_dead_letters(leaf.here, leaf.settings)) == len(refused)
         mirrored = leaf.settings.streams.dlq.name + "_LEAF"
         await until(lambda: _holds(leaf.hub, mirrored, len(refused)))
-        for stream in (leaf.settings.streams.decide, leaf.settings.streams.assignments, leaf.settings.streams.dlq):
+        for stream in (
+            leaf.settings.streams.decide,
+            leaf.settings.streams.assignments,
+            leaf.settings.streams.dlq,
+        ):
             assert await read_stream(leaf.hub, stream.name) == []
 
 
@@ -169,12 +216,20 @@ async def _restart_both(places: Places, leaf: LeafPlace) -> None:
     for server in (places.hub, places.second):
         server.stop()
         server.start()
-    await until(lambda: all(client.stats["reconnects"] and client.is_connected for client in (leaf.here, leaf.hub)))
+    await until(
+        lambda: all(
+            client.stats["reconnects"] and client.is_connected for client in (leaf.here, leaf.hub)
+        )
+    )
 
 
 async def _is_called_connected(places: Places) -> bool:
     told = (await type_command(places.hub, "doctor", "--json")).lines
-    return {"ok"} == {one["verdict"] for one in told if one["check"] == "ROUTER_USAGE of $JS.leaf.API in ROUTER_USAGE"}
+    return {"ok"} == {
+        one["verdict"]
+        for one in told
+        if one["check"] == "ROUTER_USAGE of $JS.leaf.API in ROUTER_USAGE"
+    }
 
 
 async def _holds(client: Client, stream: str, messages: int) -> bool:

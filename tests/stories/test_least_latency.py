@@ -1,6 +1,8 @@
-"""Four providers, each a process, under least_latency on two routers: one becomes slow, then fails fast, then recovers.
+"""Four providers, each a process, under least_latency on two routers: one becomes slow, then fails
+fast, then recovers.
 
-Counted are choices. Providers report their latency, so nothing here depends on the speed of the machine.
+Counted are choices. Providers report their latency, so nothing here depends on the speed of the
+machine.
 """
 
 import asyncio
@@ -33,14 +35,18 @@ STRATEGY = {"type": "least_latency", "explore": 0.2}
 class Town:
     """Two routers that share a server, four providers, and what was chosen so far."""
 
-    def __init__(self, nc: Client, routers: list[Running], providers: Mapping[str, PacedProvider]) -> None:
+    def __init__(
+        self, nc: Client, routers: list[Running], providers: Mapping[str, PacedProvider]
+    ) -> None:
         self._nc = nc
         self.routers = routers
         self._providers = providers
         self._asked = 0
 
     async def pace(self, name: str, **told: object) -> None:
-        await self._nc.request(self._providers[name].pace_subject, json.dumps(told).encode(), timeout=10)
+        await self._nc.request(
+            self._providers[name].pace_subject, json.dumps(told).encode(), timeout=10
+        )
 
     async def choose(self, count: int) -> Counter[str]:
         """The choices for so many requests; when it returns both routers know all their results."""
@@ -49,17 +55,26 @@ class Town:
             names = range(self._asked, self._asked + AT_ONCE)
             self._asked += AT_ONCE
             settings = self.routers[0].settings
-            answers = await asyncio.gather(*(ask(self._nc, settings, a_request(name, push_assignment=True)) for name in names))
+            answers = await asyncio.gather(
+                *(ask(self._nc, settings, a_request(name, push_assignment=True)) for name in names)
+            )
             chosen.update(answer["decision"]["provider_id"] for answer in answers)
-            await until(self._knows_all, within_s=20, what=f"both routers know {self._asked} results")
+            await until(
+                self._knows_all, within_s=20, what=f"both routers know {self._asked} results"
+            )
         return chosen
 
     async def _knows_all(self) -> bool:
-        return await results_are_settled(self._nc, self.routers[0].settings) and all(map(self._is_level, self.routers))
+        return await results_are_settled(self._nc, self.routers[0].settings) and all(
+            map(self._is_level, self.routers)
+        )
 
     def _is_level(self, router: Running) -> bool:
         known = figures_of(router).values()
-        return (sum(one.samples for one in known), sum(one.in_flight for one in known)) == (self._asked, 0)
+        return (sum(one.samples for one in known), sum(one.in_flight for one in known)) == (
+            self._asked,
+            0,
+        )
 
 
 def figures_of(router: Running) -> Mapping[str, LearnedFigures]:
@@ -73,7 +88,10 @@ def choices_by(router: Running) -> list[str]:
     policy = router.service.policy_table.find("acme", "default")
     assert policy is not None
     figures = figures_of(router)
-    made = (evaluate(policy, a_route_request(f"other-{number}"), figures=figures, now=0.0) for number in range(100))
+    made = (
+        evaluate(policy, a_route_request(f"other-{number}"), figures=figures, now=0.0)
+        for number in range(100)
+    )
     return [decision.provider_id for decision in made if isinstance(decision, Decision)]
 
 
@@ -89,11 +107,15 @@ async def town(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> AsyncI
         for provider in providers.values():
             stack.callback(provider.stop)
             await asyncio.to_thread(provider.wait_until_ready)
-        routers = [await stack.enter_async_context(a_router(settings, tmp_path)) for settings in every]
+        routers = [
+            await stack.enter_async_context(a_router(settings, tmp_path)) for settings in every
+        ]
         yield Town(nc, routers, providers)
 
 
-async def test_who_is_slow_or_fails_fast_is_left_out_and_comes_back(town: Town, nats_url: str) -> None:
+async def test_who_is_slow_or_fails_fast_is_left_out_and_comes_back(
+    town: Town, nats_url: str
+) -> None:
     usual = await town.choose(80)
     assert all(usual[name] > 5 for name in NAMES)
 
@@ -110,7 +132,16 @@ async def test_who_is_slow_or_fails_fast_is_left_out_and_comes_back(town: Town, 
     assert failing["a"] <= 8
 
     told = await asyncio.to_thread(
-        call_command, "provider", "stats", "--tenant", "acme", "--json", "--timeout", "60", "--nats-url", nats_url
+        call_command,
+        "provider",
+        "stats",
+        "--tenant",
+        "acme",
+        "--json",
+        "--timeout",
+        "60",
+        "--nats-url",
+        nats_url,
     )
     assert told.status == 0
     by_name = {row["provider_id"]: row for row in map(json.loads, told.out.splitlines())}

@@ -1,4 +1,5 @@
-"""Dead letters cannot be stored: what needs one waits and says so, nothing is spent, and all ends well once they can be.
+"""Dead letters cannot be stored: what needs one waits and says so, nothing is spent, and all ends
+well once they can be.
 
 A stream that is gone or full holds back its own messages.
 """
@@ -31,10 +32,19 @@ BAD = b"not a request"
 
 
 def _settings(nats_url: str, prefix: str, **more: object) -> Settings:
-    return settings_for(nats_url, prefix, decide__ack_wait_ms=ACK_WAIT_MS, effects__publish_timeout_ms=300, effects__retry_ms=50, **more)
+    return settings_for(
+        nats_url,
+        prefix,
+        decide__ack_wait_ms=ACK_WAIT_MS,
+        effects__publish_timeout_ms=300,
+        effects__retry_ms=50,
+        **more,
+    )
 
 
-async def test_without_their_stream_what_failed_waits_and_the_rest_goes_on(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_without_their_stream_what_failed_waits_and_the_rest_goes_on(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Story 6, the stream is gone, and the router makes none again."""
     settings = _settings(nats_url, prefix, topology="check")
     await make_topology(settings)
@@ -55,7 +65,9 @@ async def test_without_their_stream_what_failed_waits_and_the_rest_goes_on(nc: C
         await _each_is_answered_once(inboxes, good={"before", "good"}, bad={"bad"})
 
 
-async def test_with_a_full_stream_what_failed_waits_and_the_rest_goes_on(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_with_a_full_stream_what_failed_waits_and_the_rest_goes_on(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Story 6, the stream is full; nothing is doubled in it in the end."""
     settings = _settings(nats_url, prefix, streams__dlq__max_bytes=4_000)
     inboxes = await Inboxes.under(nc, prefix)
@@ -66,13 +78,17 @@ async def test_with_a_full_stream_what_failed_waits_and_the_rest_goes_on(nc: Cli
         await until(lambda: _waits(router))
         await inboxes.publish(nc, settings, "good")
         await until(lambda: inboxes.answers("good"))
-        fitted = {letter["msg_id"].removeprefix("m-") for letter in await read_dead_letters(nc, settings)}
+        fitted = {
+            letter["msg_id"].removeprefix("m-") for letter in await read_dead_letters(nc, settings)
+        }
         assert 0 < len(fitted) < len(bad)
         await _nothing_happens(nc, settings, router, inboxes, heard={"good", *fitted})
 
         await make_topology(_settings(nats_url, prefix, streams__dlq__max_bytes=1_000_000))
         await _all_ends_well(nc, settings, router)
-        assert sorted(letter["msg_id"] for letter in await read_dead_letters(nc, settings)) == [f"m-{name}" for name in bad]
+        assert sorted(letter["msg_id"] for letter in await read_dead_letters(nc, settings)) == [
+            f"m-{name}" for name in bad
+        ]
         await _each_is_answered_once(inboxes, good={"good"}, bad=set(bad))
 
 
@@ -84,8 +100,12 @@ async def _waits(router: Running) -> bool:
     return await read_metric(router.ready.http, "router_storage_waiting") > 0
 
 
-async def _nothing_happens(nc: Client, settings: Settings, router: Running, inboxes: Inboxes, heard: set[str]) -> None:
-    """503 with the cause; what waits is kept in progress, and no request is answered, no message acked or counted as an attempt."""
+async def _nothing_happens(
+    nc: Client, settings: Settings, router: Running, inboxes: Inboxes, heard: set[str]
+) -> None:
+    """503 with the cause; what waits is kept in progress, and no request is answered, no message
+    acked or counted as an attempt.
+    """
     status, text = await read_page(router.ready.http, "/readyz")
     check = json.loads(text)["checks"][settings.decide.durable]
     assert (status, check["ok"]) == (503, False)
@@ -93,9 +113,14 @@ async def _nothing_happens(nc: Client, settings: Settings, router: Running, inbo
     jsm, names = nc.jsm(), (settings.streams.decide.name, settings.decide.durable)
     before = await jsm.consumer_info(*names)
     assert before.num_ack_pending > 0
-    assert await read_acks(nc, *names, messages=before.num_ack_pending, signals=KEPT_ALIVE) == {b"+WPI"}
+    assert await read_acks(nc, *names, messages=before.num_ack_pending, signals=KEPT_ALIVE) == {
+        b"+WPI"
+    }
     after = await jsm.consumer_info(*names)
-    assert after.num_ack_pending - before.num_ack_pending == after.delivered.stream_seq - before.delivered.stream_seq, "none is acked"
+    assert (
+        after.num_ack_pending - before.num_ack_pending
+        == after.delivered.stream_seq - before.delivered.stream_seq
+    ), "none is acked"
     assert after.ack_floor.stream_seq == before.ack_floor.stream_seq
     assert await read_attempt_records(nc, settings) == []
     assert inboxes.subjects == {inboxes.of(name) for name in heard}

@@ -1,4 +1,6 @@
-"""An operator lowers a limit of the server under running processes: only what does not fit any more is refused, and that by name."""
+"""An operator lowers a limit of the server under running processes: only what does not fit any more
+is refused, and that by name.
+"""
 
 import asyncio
 import itertools
@@ -11,7 +13,14 @@ from nats.errors import TimeoutError as NoAnswer
 from router.config import Settings
 from tests.support.broker import Broker
 from tests.support.service import a_router, settings_for
-from tests.support.stories import a_request, ask, is_ready, is_settled, make_topology, read_dead_letters
+from tests.support.stories import (
+    a_request,
+    ask,
+    is_ready,
+    is_settled,
+    make_topology,
+    read_dead_letters,
+)
 from tests.support.waiting import until
 
 OTHERS = 13
@@ -19,16 +28,24 @@ LOWERED = 20_000  # bytes
 
 
 def _settings(url: str, **more: object) -> Settings:
-    return settings_for(url, "lowered", effects__retry_ms=50, effects__patience_ms=500, topology="check", **more)
+    return settings_for(
+        url, "lowered", effects__retry_ms=50, effects__patience_ms=500, topology="check", **more
+    )
 
 
 async def _expect_others_to_be_answered(nc: Client, settings: Settings) -> None:
-    answers = await asyncio.gather(*(ask(nc, settings, a_request(f"plain-{number}")) for number in range(OTHERS)))
+    answers = await asyncio.gather(
+        *(ask(nc, settings, a_request(f"plain-{number}")) for number in range(OTHERS))
+    )
     assert [answer["ok"] for answer in answers] == [True] * OTHERS
 
 
-async def test_an_assignment_above_a_lowered_max_payload_is_told_and_no_other_request_waits() -> None:
-    """The server tells a connected client nothing of it: it closes the connection of one that sends more."""
+async def test_an_assignment_above_a_lowered_max_payload_is_told_and_no_other_request_waits() -> (
+    None
+):
+    """The server tells a connected client nothing of it: it closes the connection of one that sends
+    more.
+    """
     broker = Broker().start()
     nc = await nats.connect(broker.url)
     settings = _settings(broker.url)
@@ -37,9 +54,15 @@ async def test_an_assignment_above_a_lowered_max_payload_is_told_and_no_other_re
         async with a_router(settings) as router:
             assert (await ask(nc, settings, a_request("before", push_assignment=True)))["ok"]
             broker.reload(max_payload=LOWERED)
-            await until(lambda: broker.logged("Reloaded: max_payload"), what="the server has read its configuration")
+            await until(
+                lambda: broker.logged("Reloaded: max_payload"),
+                what="the server has read its configuration",
+            )
             answer = await ask(nc, settings, _just_fits(), timeout_s=60)
-            assert (answer["error"]["code"], answer["error"]["details"]["cause"]) == ("cannot_be_stored", "too_large")
+            assert (answer["error"]["code"], answer["error"]["details"]["cause"]) == (
+                "cannot_be_stored",
+                "too_large",
+            )
             await _expect_others_to_be_answered(nc, settings)
             await until(lambda: is_settled(nc, settings))
             [letter] = await read_dead_letters(nc, settings)
@@ -58,26 +81,42 @@ def _just_fits() -> bytes:
 
 
 async def test_requests_are_answered_while_the_account_may_store_nothing_more() -> None:
-    """Its streams hold more than the lowered limit of their account, so each of them refuses, without a word where it is `no_ack`."""
+    """Its streams hold more than the lowered limit of their account, so each of them refuses,
+    without a word where it is `no_ack`.
+    """
     broker = Broker(_account("1GB")).start()
     nc = await nats.connect(broker.url)
-    unreserved = {f"streams__{name}__max_bytes": -1 for name in type(_settings(broker.url).streams).model_fields}
+    unreserved = {
+        f"streams__{name}__max_bytes": -1
+        for name in type(_settings(broker.url).streams).model_fields
+    }
     settings = _settings(broker.url, **unreserved)
-    unreserved |= {f"buckets__{name}__max_bytes": -1 for name in type(settings.buckets).model_fields}
+    unreserved |= {
+        f"buckets__{name}__max_bytes": -1 for name in type(settings.buckets).model_fields
+    }
     settings = _settings(broker.url, **unreserved)
     await make_topology(settings)
     try:
         async with a_router(settings) as router:
             assert (await ask(nc, settings, a_request("before", push_assignment=True)))["ok"]
             broker.reload(_account("1KB"))
-            await until(lambda: broker.logged("Reloaded: accounts"), what="the server has read its configuration")
-            await until(lambda: _is_answered(nc, settings, "meanwhile"), within_s=20, what="a plain request is answered")
+            await until(
+                lambda: broker.logged("Reloaded: accounts"),
+                what="the server has read its configuration",
+            )
+            await until(
+                lambda: _is_answered(nc, settings, "meanwhile"),
+                within_s=20,
+                what="a plain request is answered",
+            )
             await _expect_others_to_be_answered(nc, settings)
             pushed = await ask(nc, settings, a_request("pushed", push_assignment=True))
             assert pushed["error"]["code"] == "overloaded"
             assert not await is_ready(router.ready.http)
             broker.reload(_account("1GB"))
-            await until(lambda: _is_stored(nc, settings), within_s=30, what="an assignment is stored again")
+            await until(
+                lambda: _is_stored(nc, settings), within_s=30, what="an assignment is stored again"
+            )
             await until(lambda: is_ready(router.ready.http), within_s=30)
     finally:
         await nc.close()
@@ -86,7 +125,10 @@ async def test_requests_are_answered_while_the_account_may_store_nothing_more() 
 
 def _account(room: str) -> str:
     users = '[ { user: "a", password: "a" } ]'
-    return f'accounts {{ A {{ jetstream: {{ max_file: {room} }}, users: {users} }} }}\nno_auth_user: "a"'
+    return (
+        f"accounts {{ A {{ jetstream: {{ max_file: {room} }}, users: {users} }} }}\n"
+        'no_auth_user: "a"'
+    )
 
 
 async def _is_answered(nc: Client, settings: Settings, name: str, **fields: object) -> bool:

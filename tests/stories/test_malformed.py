@@ -1,4 +1,6 @@
-"""Messages that can never be decided: an answer, one dead letter, and the next request is served as if nothing had been."""
+"""Messages that can never be decided: an answer, one dead letter, and the next request is served as
+if nothing had been.
+"""
 
 import json
 
@@ -23,7 +25,11 @@ BAD: dict[str, Bad] = {
     "text": (b"not json at all", NO_HEADERS, SCHEMA),
     "cut": (b'{"message": {"tenant_id": "acme"', NO_HEADERS, SCHEMA),
     "array": (b"[1, 2, 3]", NO_HEADERS, SCHEMA),
-    "nan": (b'{"message": {"tenant_id": "acme", "message_type": "chat", "payload": NaN}}', NO_HEADERS, SCHEMA),
+    "nan": (
+        b'{"message": {"tenant_id": "acme", "message_type": "chat", "payload": NaN}}',
+        NO_HEADERS,
+        SCHEMA,
+    ),
     "deep": (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, NO_HEADERS, SCHEMA),
     "large": (json.dumps(a_body(payload="x" * MIB)).encode(), NO_HEADERS, "PAYLOAD_TOO_LARGE"),
     "version": (a_request("v", version="2"), NO_HEADERS, "VERSION_UNSUPPORTED"),
@@ -53,10 +59,16 @@ async def test_a_bad_request_ends_once(nc: Client, nats_url: str, prefix: str, b
         assert router.service.readiness()[settings.decide.durable].ok
 
 
-async def test_a_dead_letter_too_large_for_the_server_is_stored_without_its_payload(nc: Client, broker: Broker, prefix: str) -> None:
-    """Story 1: oversized up to the server's limit; hash and source remain, and the next request is answered."""
+async def test_a_dead_letter_too_large_for_the_server_is_stored_without_its_payload(
+    nc: Client, broker: Broker, prefix: str
+) -> None:
+    """Story 1: oversized up to the server's limit; hash and source remain, and the next request is
+    answered.
+    """
     settings = settings_for(broker.url, prefix)
-    largest = json.dumps(a_body(payload="")).encode().replace(b'""', b'"%b"' % (b"\\n" * (4 * MIB - 100)))
+    largest = (
+        json.dumps(a_body(payload="")).encode().replace(b'""', b'"%b"' % (b"\\n" * (4 * MIB - 100)))
+    )
     assert 8 * MIB - 400 < len(largest) <= nc.max_payload
     async with a_router(settings):
         refusal = await ask(nc, settings, largest)

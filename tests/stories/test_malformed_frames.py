@@ -1,4 +1,6 @@
-"""Frames that no client library would send, over a raw socket: the server stores them, and no router may die of them."""
+"""Frames that no client library would send, over a raw socket: the server stores them, and no
+router may die of them.
+"""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -8,10 +10,19 @@ from nats.aio.client import Client
 from router.config import Settings
 from tests.support.broker import Broker
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import Inboxes, MessageRecorder, a_request, is_ready, is_settled, read_dead_letters, read_metric
+from tests.support.stories import (
+    Inboxes,
+    MessageRecorder,
+    a_request,
+    is_ready,
+    is_settled,
+    read_dead_letters,
+    read_metric,
+)
 from tests.support.waiting import until
 
-# Header blocks of 1 to 8 bytes, with and without the protocol's own first line; then a status that is not UTF-8.
+# Header blocks of 1 to 8 bytes, with and without the protocol's own first line; then a status that
+# is not UTF-8.
 BLOCKS = [
     *(b"\x00\x01\x02\x03\x04\x05\x06\x07"[:size] for size in range(1, 9)),
     *(b"NATS/1.0"[:size] for size in range(1, 9)),
@@ -21,7 +32,9 @@ BLOCKS = [
 
 
 async def test_malformed_frames_kill_no_router(nc: Client, broker: Broker, prefix: str) -> None:
-    """Story 1: with two routers, every frame ends in a dead letter, the 20 good requests behind are answered, both routers live."""
+    """Story 1: with two routers, every frame ends in a dead letter, the 20 good requests behind are
+    answered, both routers live.
+    """
     settings = settings_for(broker.url, prefix)
     replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     inboxes = await Inboxes.under(nc, prefix)
@@ -35,8 +48,14 @@ async def test_malformed_frames_kill_no_router(nc: Client, broker: Broker, prefi
 
         await until(lambda: is_settled(nc, settings))
         assert len(await read_dead_letters(nc, settings)) == len(BLOCKS) + 1
-        # A header block that cannot be read takes no reply address away; a reply address that cannot be read is none.
-        await until(lambda: all(b"invalid_request" in b"".join(inboxes.answers(f"frame-{n}")) for n in range(len(BLOCKS))))
+        # A header block that cannot be read takes no reply address away; a reply address that
+        # cannot be read is none.
+        await until(
+            lambda: all(
+                b"invalid_request" in b"".join(inboxes.answers(f"frame-{n}"))
+                for n in range(len(BLOCKS))
+            )
+        )
         await until(lambda: len(replies) == 1)
         await _both_live(nc, settings, routers, inboxes)
 
@@ -47,7 +66,13 @@ def _frames(settings: Settings, inboxes: Inboxes) -> bytes:
     for n, block in enumerate(BLOCKS):
         garbage = b"neither json nor protobuf: %d" % n
         sizes = b"%d %d" % (len(block), len(block) + len(garbage))
-        frames += b"HPUB %b %b %b\r\n%b%b\r\n" % (subject, inboxes.of(f"frame-{n}").encode(), sizes, block, garbage)
+        frames += b"HPUB %b %b %b\r\n%b%b\r\n" % (
+            subject,
+            inboxes.of(f"frame-{n}").encode(),
+            sizes,
+            block,
+            garbage,
+        )
     return frames + b"PUB %b \xff\xfe\xfd 7\r\ngarbage\r\nPING\r\n" % subject
 
 
@@ -60,15 +85,21 @@ async def _send_raw(port: int, frames: bytes) -> None:
     writer.close()
 
 
-async def _both_live(nc: Client, settings: Settings, routers: list[Running], inboxes: Inboxes) -> None:
+async def _both_live(
+    nc: Client, settings: Settings, routers: list[Running], inboxes: Inboxes
+) -> None:
     """A router that is deaf acknowledges nothing more, however much is asked."""
-    before = [await read_metric(router.ready.http, "router_jetstream_ack_total") for router in routers]
+    before = [
+        await read_metric(router.ready.http, "router_jetstream_ack_total") for router in routers
+    ]
     asked = iter(range(1_000_000))
 
     async def have_both_worked() -> bool:
         for n in [next(asked) for _ in range(50)]:
             await inboxes.publish(nc, settings, f"again-{n}", a_request(f"again-{n}"))
-        now = [await read_metric(router.ready.http, "router_jetstream_ack_total") for router in routers]
+        now = [
+            await read_metric(router.ready.http, "router_jetstream_ack_total") for router in routers
+        ]
         return all(after > then for after, then in zip(now, before, strict=True))
 
     await until(have_both_worked, what="each router to acknowledge something")

@@ -1,4 +1,6 @@
-"""The stream or the consumer is deleted while the router pulls: back by itself, or a clear 503; never a silent stall."""
+"""The stream or the consumer is deleted while the router pulls: back by itself, or a clear 503;
+never a silent stall.
+"""
 
 import asyncio
 import json
@@ -12,14 +14,19 @@ from tests.support.stories import Inboxes, a_request, ask, is_ready, make_topolo
 from tests.support.waiting import until
 
 REQUESTS = 50
-# A pull request that meets the deletion halfway is lost without a word: only missed heartbeats tell.
+# A pull request that meets the deletion halfway is lost without a word: only missed heartbeats
+# tell.
 HEARTBEAT_MS = 500
 DELETED = ["consumer", "stream"]
 
 
 @pytest.mark.parametrize("what", DELETED)
-async def test_in_create_mode_it_comes_back_by_itself(nc: Client, nats_url: str, prefix: str, what: str) -> None:
-    """Story 12, `topology = create`: made again within seconds, and every request after that is answered."""
+async def test_in_create_mode_it_comes_back_by_itself(
+    nc: Client, nats_url: str, prefix: str, what: str
+) -> None:
+    """Story 12, `topology = create`: made again within seconds, and every request after that is
+    answered.
+    """
     settings = settings_for(nats_url, prefix, decide__heartbeat_ms=HEARTBEAT_MS)
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request("before")))["ok"] is True
@@ -29,8 +36,12 @@ async def test_in_create_mode_it_comes_back_by_itself(nc: Client, nats_url: str,
 
 
 @pytest.mark.parametrize("what", DELETED)
-async def test_in_check_mode_it_says_so_and_waits(nc: Client, nats_url: str, prefix: str, what: str) -> None:
-    """`topology = check`: 503 with the cause, and the router makes nothing; once an operator makes it, the router goes on."""
+async def test_in_check_mode_it_says_so_and_waits(
+    nc: Client, nats_url: str, prefix: str, what: str
+) -> None:
+    """`topology = check`: 503 with the cause, and the router makes nothing; once an operator makes
+    it, the router goes on.
+    """
     settings = settings_for(nats_url, prefix, topology="check", decide__heartbeat_ms=HEARTBEAT_MS)
     await make_topology(settings)
     async with a_router(settings) as router:
@@ -45,8 +56,12 @@ async def test_in_check_mode_it_says_so_and_waits(nc: Client, nats_url: str, pre
 
 @pytest.mark.parametrize("mode", ["create", "check"])
 @pytest.mark.parametrize("what", DELETED)
-async def test_a_quick_exchange_is_noticed(nc: Client, nats_url: str, prefix: str, what: str, mode: str) -> None:
-    """An operator deletes it and makes it again before the router looks; the server will never serve the old pull request."""
+async def test_a_quick_exchange_is_noticed(
+    nc: Client, nats_url: str, prefix: str, what: str, mode: str
+) -> None:
+    """An operator deletes it and makes it again before the router looks; the server will never
+    serve the old pull request.
+    """
     settings = settings_for(nats_url, prefix, topology=mode, decide__heartbeat_ms=HEARTBEAT_MS)
     await make_topology(settings)
     async with a_router(settings) as router:
@@ -79,7 +94,9 @@ async def _says_it_is_missing(router: Running) -> bool:
 
 
 async def _is_every_request_answered(nc: Client, settings: Settings, router: Running) -> None:
-    """With an id and without, at once: inboxes are joined with answers though the sequences began again."""
+    """With an id and without, at once: inboxes are joined with answers though the sequences began
+    again.
+    """
     with_id = await Inboxes.under(nc, "with-id")
     for n in range(REQUESTS):
         await with_id.publish(nc, settings, n, a_request(f"after-{n}"))

@@ -1,4 +1,6 @@
-"""Workers on the subject, beside the stream, did assignments: the first worker on the stream does not do them again."""
+"""Workers on the subject, beside the stream, did assignments: the first worker on the stream does
+not do them again.
+"""
 
 import json
 from collections.abc import AsyncIterator
@@ -18,7 +20,14 @@ from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable
 from router.work.commands.workers import make_places
 from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled
-from tests.support.sdk import ACK_WAIT_S, WorkerStreams, a_body, a_step, run_workers, some_worker_streams
+from tests.support.sdk import (
+    ACK_WAIT_S,
+    WorkerStreams,
+    a_body,
+    a_step,
+    run_workers,
+    some_worker_streams,
+)
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
@@ -26,14 +35,18 @@ from tests.support.waiting import until
 
 @pytest.fixture
 async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
-    """Four assignments that waited: one has a result by its id, one by its request's, one was never done, other results are of others."""
+    """Four assignments that waited: one has a result by its id, one by its request's, one was never
+    done, other results are of others.
+    """
     async with some_worker_streams(nats_url, prefix) as place:
         await place.push(a_body("a-1"), a_body(BY_REQUEST, request_id="r-2"), a_body("a-3"))
         await _report(place, assignment_id="a-1", status="error")
         await _report(place, request_id="r-2", tenant_id="acme")
         await _report(place, assignment_id="a-of-another")
         await _report(place, assignment_id="a-3", tenant_id="another")
-        await place.connection.jetstream(timeout=60).publish(place.topology.results, b"\xff no result")
+        await place.connection.jetstream(timeout=60).publish(
+            place.topology.results, b"\xff no result"
+        )
         yield place
 
 
@@ -42,13 +55,19 @@ BY_REQUEST = assignment_id_of("acme", "r-2")
 
 async def _report(place: WorkerStreams, **fields: object) -> None:
     body = {"status": "success", "latency_ms": 1, "cost": 0.5, **fields}
-    await place.connection.jetstream(timeout=60).publish(place.topology.results, json.dumps(body).encode())
+    await place.connection.jetstream(timeout=60).publish(
+        place.topology.results, json.dumps(body).encode()
+    )
 
 
-async def _done_by(place: WorkerStreams, *, durable: str = "caf-worker", **settings: Any) -> list[str]:
+async def _done_by(
+    place: WorkerStreams, *, durable: str = "caf-worker", **settings: Any
+) -> list[str]:
     """What a worker's handler is given of what waits, and of one that comes when it is there."""
     done: list[str] = []
-    worker = place.worker(lambda assignment: done.append(assignment.assignment_id) or a_step(), **settings)  # type: ignore[func-returns-value]
+    worker = place.worker(
+        lambda assignment: done.append(assignment.assignment_id) or a_step(), **settings
+    )  # type: ignore[func-returns-value]
     async with run_workers(worker):
         await place.push(a_body("a-4"))
         await place.settled()
@@ -59,8 +78,12 @@ async def test_what_has_a_result_is_not_done_again(place: WorkerStreams) -> None
     assert await _done_by(place) == ["a-3", "a-4"]
 
 
-async def test_what_both_kinds_of_worker_did_is_metered_once(nc: Client, nats_url: str, prefix: str) -> None:
-    """Three requests are done by a worker on the subject; the one that comes next is the first that the worker on the stream does."""
+async def test_what_both_kinds_of_worker_did_is_metered_once(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """Three requests are done by a worker on the subject; the one that comes next is the first that
+    the worker on the stream does.
+    """
     settings = settings_for(nats_url, prefix)
     subject = settings.assignment.subjects[0]
     done: list[str] = []
@@ -121,14 +144,22 @@ async def test_all_of_it(place: WorkerStreams) -> None:
 
 async def test_the_worker_after_a_crash_goes_by_the_same_note(place: WorkerStreams) -> None:
     """The one that made the durable did nothing; what it noted stands in the durable."""
-    note = await StartPoint(place.jetstream, place.topology.stream, place.topology.results, "unanswered").note()
+    note = await StartPoint(
+        place.jetstream, place.topology.stream, place.topology.results, "unanswered"
+    ).note()
     spec = worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=ACK_WAIT_S)
     assert await create(place.jetstream, Topology((), (replace(spec, metadata=note),))) == []
     assert await _done_by(place, start="all") == ["a-3", "a-4"]
 
 
 async def test_a_durable_that_an_operator_made_gives_all_of_its_work(place: WorkerStreams) -> None:
-    await create(place.jetstream, Topology((), (worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=ACK_WAIT_S),)))
+    await create(
+        place.jetstream,
+        Topology(
+            (),
+            (worker_durable(place.topology.stream, subject=place.subject, ack_wait_s=ACK_WAIT_S),),
+        ),
+    )
     assert await _done_by(place) == sorted(["a-1", BY_REQUEST, "a-3", "a-4"])
 
 

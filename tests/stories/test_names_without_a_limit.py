@@ -1,6 +1,8 @@
-"""Names of any length and any letter, sent to a real router: neither its memory nor its page of metrics grows with them.
+"""Names of any length and any letter, sent to a real router: neither its memory nor its page of
+metrics grows with them.
 
-`make matrix` sends 10 000 of each kind; `make test` a few hundred, long enough that keeping them would show.
+`make matrix` sends 10 000 of each kind; `make test` a few hundred, long enough that keeping them
+would show.
 """
 
 import json
@@ -47,27 +49,62 @@ def _asked(headers: Mapping[str, str] = {}, **fields: Any) -> Sent:
 
 
 def _result(number: int, **fields: Any) -> Sent:
-    body = {"assignment_id": f"a-{number}", "status": "success", "latency_ms": 5, "cost": 0.1, "tenant_id": "acme"}
-    return Sent("results.subject", json.dumps({**body, "provider_id": "p", "job_type": "chat", **fields}).encode())
+    body = {
+        "assignment_id": f"a-{number}",
+        "status": "success",
+        "latency_ms": 5,
+        "cost": 0.1,
+        "tenant_id": "acme",
+    }
+    return Sent(
+        "results.subject",
+        json.dumps({**body, "provider_id": "p", "job_type": "chat", **fields}).encode(),
+    )
 
 
 def _ack(number: int, **fields: Any) -> Sent:
-    return Sent("acks.subject", json.dumps({"assignment_id": f"a-{number}", "status": "accepted", **fields}).encode())
+    return Sent(
+        "acks.subject",
+        json.dumps({"assignment_id": f"a-{number}", "status": "accepted", **fields}).encode(),
+    )
 
 
 def _asked_by_protobuf(policy_id: str = "default", **fields: Any) -> Sent:
-    message = flow_pb2.Message(**{"tenant_id": "acme", "message_type": "chat", "payload": b"hello", "message_id": "m", **fields})
-    return Sent("decide.subject", flow_pb2.RouteRequest(message=message, policy_id=policy_id).SerializeToString())
+    message = flow_pb2.Message(
+        **{
+            "tenant_id": "acme",
+            "message_type": "chat",
+            "payload": b"hello",
+            "message_id": "m",
+            **fields,
+        }
+    )
+    return Sent(
+        "decide.subject",
+        flow_pb2.RouteRequest(message=message, policy_id=policy_id).SerializeToString(),
+    )
 
 
 def _result_by_protobuf(number: int, **fields: Any) -> Sent:
-    body = {"assignment_id": f"a-{number}", "status": "success", "latency_ms": 5, "cost": 0.1, "tenant_id": "acme", "provider_id": "p"}
+    body = {
+        "assignment_id": f"a-{number}",
+        "status": "success",
+        "latency_ms": 5,
+        "cost": 0.1,
+        "tenant_id": "acme",
+        "provider_id": "p",
+    }
     job = result_pb2.Job(type=fields.pop("job_type", "chat"))
-    return Sent("results.subject", result_pb2.ExecResult(**{**body, **fields}, job=job).SerializeToString())
+    return Sent(
+        "results.subject", result_pb2.ExecResult(**{**body, **fields}, job=job).SerializeToString()
+    )
 
 
 def _beat(**fields: Any) -> Sent:
-    return Sent("caf.worker.heartbeat.v1", json.dumps({"worker_id": "w", "status": "idle", **fields}).encode())
+    return Sent(
+        "caf.worker.heartbeat.v1",
+        json.dumps({"worker_id": "w", "status": "idle", **fields}).encode(),
+    )
 
 
 KINDS: dict[str, Callable[[int, str], Sent]] = {
@@ -75,14 +112,24 @@ KINDS: dict[str, Callable[[int, str], Sent]] = {
     "tenant in a header": lambda _, name: _asked({"tenant_id": name}),
     "policy": lambda _, name: _asked(policy_id=name),
     "message type": lambda n, name: _asked(message_type=name, request_id=f"type-{n}"),
-    "message type, pushed": lambda n, name: _asked(message_type=name, push_assignment=True, request_id=f"pushed-{n}"),
+    "message type, pushed": lambda n, name: _asked(
+        message_type=name, push_assignment=True, request_id=f"pushed-{n}"
+    ),
     "request id": lambda _, name: _asked(request_id=name),
     "idempotency key": lambda _, name: _asked(idempotency_key=name),
-    "trace id": lambda _, name: _asked({"trace_id": name, "version": "1", "Nats-Msg-Id": name[:100]}, trace_id=name),
+    "trace id": lambda _, name: _asked(
+        {"trace_id": name, "version": "1", "Nats-Msg-Id": name[:100]}, trace_id=name
+    ),
     "message id": lambda _, name: _asked({"Nats-Msg-Id": name}),
-    "payload reference": lambda n, name: _asked(payload=None, payload_ref=name, push_assignment=True, request_id=f"ref-{n}"),
-    "session": lambda n, name: _asked(policy_id="sticky", context={"session_id": name}, request_id=f"session-{n}"),
-    "earlier request": lambda _, name: _asked(context={"previous_request_id": name, "status": "timeout"}),
+    "payload reference": lambda n, name: _asked(
+        payload=None, payload_ref=name, push_assignment=True, request_id=f"ref-{n}"
+    ),
+    "session": lambda n, name: _asked(
+        policy_id="sticky", context={"session_id": name}, request_id=f"session-{n}"
+    ),
+    "earlier request": lambda _, name: _asked(
+        context={"previous_request_id": name, "status": "timeout"}
+    ),
     "reply address": lambda _, name: _asked({"Reply-To": f"_INBOX.{name}"}),
     "tenant, protobuf": lambda _, name: _asked_by_protobuf(tenant_id=name),
     "policy, protobuf": lambda _, name: _asked_by_protobuf(policy_id=name),
@@ -96,11 +143,16 @@ KINDS: dict[str, Callable[[int, str], Sent]] = {
     "assignment": lambda n, name: _result(n, assignment_id=name),
     "provider, protobuf": lambda n, name: _result_by_protobuf(n, provider_id=name),
     "job type, protobuf": lambda n, name: _result_by_protobuf(n, job_type=name),
-    "error message, protobuf": lambda n, name: _result_by_protobuf(n, status="error", error_message=name),
+    "error message, protobuf": lambda n, name: _result_by_protobuf(
+        n, status="error", error_message=name
+    ),
     "words of an ack": lambda n, name: _ack(n, message=name),
     "tenant of an ack": lambda n, name: _ack(n, tenant_id=name),
     "words of an ack, protobuf": lambda n, name: Sent(
-        "acks.subject", ack_pb2.ExecAssignmentAck(assignment_id=f"a-{n}", status="accepted", message=name).SerializeToString()
+        "acks.subject",
+        ack_pb2.ExecAssignmentAck(
+            assignment_id=f"a-{n}", status="accepted", message=name
+        ).SerializeToString(),
     ),
     "worker": lambda _, name: _beat(worker_id=name[:15_000]),
     "tenant of a worker": lambda _, name: _beat(tenant_id=name[:15_000]),
@@ -118,8 +170,14 @@ class Place:
     async def send(self, kind: str, begin: str, count: int) -> None:
         """So many names, each another one; returns when all were read."""
         for number in range(count):
-            sent = KINDS[kind](number, f"{begin}{list(KINDS).index(kind)}-{number:x}-".ljust(LENGTH, "n"))
-            await self._nc.publish(str(self._names.get(sent.to, sent.to)), sent.data, headers=dict(sent.headers) or None)
+            sent = KINDS[kind](
+                number, f"{begin}{list(KINDS).index(kind)}-{number:x}-".ljust(LENGTH, "n")
+            )
+            await self._nc.publish(
+                str(self._names.get(sent.to, sent.to)),
+                sent.data,
+                headers=dict(sent.headers) or None,
+            )
             if number % IN_FLIGHT == IN_FLIGHT - 1 or number == count - 1:
                 await self._nc.flush()
                 await until(partial(self._is_read, sent.to.removesuffix(".subject")), within_s=30)
@@ -128,7 +186,12 @@ class Place:
         if f"streams.{name}.name" not in self._names:
             return True  # heartbeats are stored nowhere
         stream = str(self._names[f"streams.{name}.name"])
-        return all([await has_acked_all(self._nc, stream, one.name) for one in await self._nc.jsm().consumers_info(stream)])
+        return all(
+            [
+                await has_acked_all(self._nc, stream, one.name)
+                for one in await self._nc.jsm().consumers_info(stream)
+            ]
+        )
 
     def memory(self) -> int:
         with open(f"/proc/{self.router.pid}/status") as status:
@@ -141,7 +204,10 @@ class Place:
 @pytest.fixture
 async def place(broker: Broker, nc: Client, prefix: str, tmp_path: Path) -> AsyncIterator[Place]:
     names = {**names_for(broker.url, prefix), "acks.enabled": "true", "log.level": "error"}
-    for policy, sections in (("default", {}), ("sticky", {"sticky": {"session_key": "session_id"}})):
+    for policy, sections in (
+        ("default", {}),
+        ("sticky", {"sticky": {"session_key": "session_id"}}),
+    ):
         (tmp_path / "_shared").mkdir(exist_ok=True)
         (tmp_path / "_shared" / f"{policy}.json").write_bytes(a_policy_of("p", **sections))
     router = RouterProcess(names, tmp_path).start()

@@ -1,4 +1,6 @@
-"""One tenant sends more than the router can answer: it hears so at once, and the other tenants are answered as ever."""
+"""One tenant sends more than the router can answer: it hears so at once, and the other tenants are
+answered as ever.
+"""
 
 import asyncio
 import json
@@ -15,13 +17,24 @@ from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.policy import a_document
 from tests.support.service import a_router, settings_for
-from tests.support.stories import Inboxes, a_request, ask, has_metric, is_settled, make_topology, read_metric, wrap_decide_handler
+from tests.support.stories import (
+    Inboxes,
+    a_request,
+    ask,
+    has_metric,
+    is_settled,
+    make_topology,
+    read_metric,
+    wrap_decide_handler,
+)
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
 PLACES = 128  # of the queue for live copies, of which one tenant gets half
 STORED_BEFORE = 1_000  # requests of the flood, two seconds of work
-WORK_S = 0.002  # of one request of the flood, in seconds of the processor: a busy machine slows it down as it does everything else
+# of one request of the flood, in seconds of the processor: a busy machine slows it down as it does
+# everything else
+WORK_S = 0.002
 
 
 def _busy(handle: Handler) -> Handler:
@@ -58,12 +71,16 @@ class Flood:
 
     async def grow(self, count: int) -> None:
         for number in range(self.published, self.published + count):
-            await self.inboxes.publish(self._nc, self._settings, number, a_request(f"flood-{number}", tenant_id="flood"))
+            await self.inboxes.publish(
+                self._nc, self._settings, number, a_request(f"flood-{number}", tenant_id="flood")
+            )
         self.published += count
         await self._nc.flush()
 
     async def grow_until_overloaded(self, *https: str) -> None:
-        """At each look at least BACKLOG wait: on a busy machine the first ones are done before the metrics are read."""
+        """At each look at least BACKLOG wait: on a busy machine the first ones are done before the
+        metrics are read.
+        """
 
         async def look() -> bool:
             await self.grow(max(0, BACKLOG - self.unanswered))
@@ -77,7 +94,9 @@ def _outcomes(inboxes: Inboxes) -> Counter[str]:
     return Counter("decided" if answer["ok"] else answer["error"]["code"] for answer in answers)
 
 
-async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_before_its_backlog(nc: Client, settings: Settings) -> None:
+async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_before_its_backlog(
+    nc: Client, settings: Settings
+) -> None:
     inboxes = await Inboxes.under(nc, "flood")
     flood = Flood(nc, settings, inboxes)
     async with a_router(settings) as router:
@@ -92,8 +111,16 @@ async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_befor
         assert set(outcomes) == {"decided", "overloaded"}
         assert outcomes.total() == flood.published
         assert max(len(answers) for answers in inboxes.heard.values()) == 1
-        refused = [json.loads(data) for answers in inboxes.heard.values() for data in answers if b"overloaded" in data]
-        assert all(answer["error"]["details"]["retry_after_ms"] >= 100 and answer["context"]["request_id"] for answer in refused)
+        refused = [
+            json.loads(data)
+            for answers in inboxes.heard.values()
+            for data in answers
+            if b"overloaded" in data
+        ]
+        assert all(
+            answer["error"]["details"]["retry_after_ms"] >= 100 and answer["context"]["request_id"]
+            for answer in refused
+        )
         await until(lambda: has_metric(router.ready.http, "router_overloaded", 0))
         assert (await ask(nc, settings, a_request("flood-later", tenant_id="flood")))["ok"]
 
@@ -111,13 +138,17 @@ async def test_requests_of_high_priority_are_answered_before_what_their_own_tena
     nc: Client, nats_url: str, prefix: str, policies: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrap_decide_handler(monkeypatch, _busy)
-    settings = settings_for(nats_url, prefix, admission__overloaded_after_ms=200, admission__queue=PLACES)
+    settings = settings_for(
+        nats_url, prefix, admission__overloaded_after_ms=200, admission__queue=PLACES
+    )
     flood = Flood(nc, settings, await Inboxes.under(nc, "flood"))
     async with a_router(settings, policies) as router:
         await flood.grow_until_overloaded(router.ready.http)
         for number in range(10):
             await flood.grow(PLACES)
-            answer = await ask(nc, settings, a_request(f"urgent-{number}", tenant_id="flood", policy_id="urgent"))
+            answer = await ask(
+                nc, settings, a_request(f"urgent-{number}", tenant_id="flood", policy_id="urgent")
+            )
             assert answer["ok"], answer
             assert flood.unanswered
 
@@ -129,7 +160,9 @@ async def test_requests_of_a_quiet_tenant_that_are_stored_behind_a_flood_are_ans
     await make_topology(settings)
     flood, quiet = await Inboxes.under(nc, "flood"), await Inboxes.under(nc, "quiet")
     for number in range(STORED_BEFORE):
-        await flood.publish_named(nc, settings, number, a_request(f"flood-{number}", tenant_id="flood"))
+        await flood.publish_named(
+            nc, settings, number, a_request(f"flood-{number}", tenant_id="flood")
+        )
     for number in range(10):
         await quiet.publish_named(nc, settings, f"q-{number}", a_request(f"quiet-{number}"))
     await nc.flush()
@@ -137,17 +170,25 @@ async def test_requests_of_a_quiet_tenant_that_are_stored_behind_a_flood_are_ans
         await until(lambda: len(quiet) == 10, within_s=30)
         answered_before = len(flood)
     assert all(json.loads(answer)["ok"] for answers in quiet.heard.values() for answer in answers)
-    assert answered_before < STORED_BEFORE / 2  # some two hundred: what is in flight when the backlog is found deep, and the turns of ten
+    # some two hundred: what is in flight when the backlog is found deep, and the turns of ten
+    assert answered_before < STORED_BEFORE / 2
 
 
-async def test_two_routers_share_what_passes_by_and_the_others_are_answered(nc: Client, settings: Settings) -> None:
+async def test_two_routers_share_what_passes_by_and_the_others_are_answered(
+    nc: Client, settings: Settings
+) -> None:
     flood = Flood(nc, settings, await Inboxes.under(nc, "flood"))
     async with a_router(settings) as one, a_router(settings) as two:
         await flood.grow(MORE)
         await flood.grow_until_overloaded(one.ready.http, two.ready.http)
-        answers = await asyncio.gather(*(ask(nc, settings, a_request(f"quiet-{number}")) for number in range(10)))
+        answers = await asyncio.gather(
+            *(ask(nc, settings, a_request(f"quiet-{number}")) for number in range(10))
+        )
         assert all(answer["ok"] for answer in answers), answers
-        live = [await read_metric(router.ready.http, "router_live_requests_total", outcome="answered") for router in (one, two)]
+        live = [
+            await read_metric(router.ready.http, "router_live_requests_total", outcome="answered")
+            for router in (one, two)
+        ]
         assert sum(live) <= 10 + flood.published  # no request is taken twice
 
 

@@ -70,26 +70,46 @@ async def empty_streams(nc: Client) -> None:
 
 async def assign(nc: Client, url: str) -> None:
     async with connected(url) as connection:
-        subjects = {"ROUTER_ASSIGNMENTS": "caf.exec.assign.v1", "ROUTER_RESULTS": "caf.exec.result.v1", "ROUTER_DLQ": "caf.exec.dlq.v1"}
+        subjects = {
+            "ROUTER_ASSIGNMENTS": "caf.exec.assign.v1",
+            "ROUTER_RESULTS": "caf.exec.result.v1",
+            "ROUTER_DLQ": "caf.exec.dlq.v1",
+        }
         streams = [StreamSpec(name=name, subjects=(subject,)) for name, subject in subjects.items()]
         await create(JetStream(connection), Topology((*streams, bucket("ROUTER_ATTEMPTS", ttl=60))))
-    await publish_until_stored(nc.jetstream(), json.dumps(a_body(job={"type": "chat", "payload": SECRET})).encode(), "caf.exec.assign.v1")
+    await publish_until_stored(
+        nc.jetstream(),
+        json.dumps(a_body(job={"type": "chat", "payload": SECRET})).encode(),
+        "caf.exec.assign.v1",
+    )
 
 
 async def command(nc: Client, url: str) -> None:
     await publish_until_stored(
-        nc.jetstream(), json.dumps({"type": "x", "payload": {"note": SECRET}}).encode(), "cmd.default.demo.failing.x"
+        nc.jetstream(),
+        json.dumps({"type": "x", "payload": {"note": SECRET}}).encode(),
+        "cmd.default.demo.failing.x",
     )
 
 
 async def nothing(nc: Client, url: str) -> None: ...
 
 
-@pytest.mark.parametrize(("program", "send"), [(BUS, nothing), (WORKER, assign), (AGENT, command)], ids=["bus", "worker", "agent"])
+@pytest.mark.parametrize(
+    ("program", "send"),
+    [(BUS, nothing), (WORKER, assign), (AGENT, command)],
+    ids=["bus", "worker", "agent"],
+)
 async def test_a_failing_handler_s_payload_is_written_nowhere(
-    broker: Broker, nc: Client, tmp_path: Path, program: str, send: Callable[[Client, str], Awaitable[None]]
+    broker: Broker,
+    nc: Client,
+    tmp_path: Path,
+    program: str,
+    send: Callable[[Client, str], Awaitable[None]],
 ) -> None:
-    """A library logs through `logging`: warnings on standard error, without the values of local variables; nothing on standard output."""
+    """A library logs through `logging`: warnings on standard error, without the values of local
+    variables; nothing on standard output.
+    """
     await empty_streams(nc)
     async with a_user_program(program, broker.url, SECRET, tmp_path / "store.db") as running:
         await send(nc, broker.url)
@@ -101,7 +121,7 @@ async def test_a_failing_handler_s_payload_is_written_nowhere(
     assert "Traceback" in running.err
 
 
-# -- the end -------------------------------------------------------------------------------------------------------------
+# -- the end ---------------------------------------------------------------------------------------
 
 SLOW_BUS = """
 import asyncio, sys
@@ -155,13 +175,23 @@ SEVERAL = SLOW_BUS.replace(
         finally:
             print("left", file=sys.stderr, flush=True)""",
 )
-RUN_SEVERAL = SEVERAL.replace("import asyncio, sys", "import asyncio, router, sys").replace("asyncio.run(main())", "router.run(main())")
-NO_SERVER = "import sys, router\nrouter.run(router.Worker('nats://127.0.0.1:1', lambda one: one, worker_id='w-1'))"
-NO_SERVER_TO_SERVE_ON = "from router.sdk.extension import pre, serve\nserve(pre('tidy')(lambda request: None), url='nats://127.0.0.1:1')"
+RUN_SEVERAL = SEVERAL.replace("import asyncio, sys", "import asyncio, router, sys").replace(
+    "asyncio.run(main())", "router.run(main())"
+)
+NO_SERVER = (
+    "import sys, router\nrouter.run(router.Worker('nats://127.0.0.1:1', lambda one: one, "
+    "worker_id='w-1'))"
+)
+NO_SERVER_TO_SERVE_ON = (
+    "from router.sdk.extension import pre, serve\n"
+    "serve(pre('tidy')(lambda request: None), url='nats://127.0.0.1:1')"
+)
 
 
 class End(NamedTuple):
-    """A program, what it is sent, the signal that ends it, what it prints after its messages in flight are settled, and their durable."""
+    """A program, what it is sent, the signal that ends it, what it prints after its messages in
+    flight are settled, and their durable.
+    """
 
     program: str
     send: Callable[[Client, str], Awaitable[None]]
@@ -175,17 +205,27 @@ ENDS = {
     "bus-term": End(SLOW_BUS, nothing, signal.SIGTERM, [], "sr-events", "sr-consumer-bus-term"),
     "bus-int": End(SLOW_BUS, nothing, signal.SIGINT, [], "sr-events", "sr-consumer-bus-int"),
     "several": End(SEVERAL, nothing, signal.SIGTERM, ["left"], "sr-events", "sr-consumer-several"),
-    "worker-term": End(PLAIN_WORKER, assign, signal.SIGTERM, [], "ROUTER_ASSIGNMENTS", "worker-term"),
+    "worker-term": End(
+        PLAIN_WORKER, assign, signal.SIGTERM, [], "ROUTER_ASSIGNMENTS", "worker-term"
+    ),
     "worker-int": End(PLAIN_WORKER, assign, signal.SIGINT, [], "ROUTER_ASSIGNMENTS", "worker-int"),
-    "run-worker": End(RUN_WORKER, assign, signal.SIGINT, ["behind it"], "ROUTER_ASSIGNMENTS", "run-worker"),
-    "run-several": End(RUN_SEVERAL, nothing, signal.SIGTERM, ["left"], "sr-events", "sr-consumer-run-several"),
+    "run-worker": End(
+        RUN_WORKER, assign, signal.SIGINT, ["behind it"], "ROUTER_ASSIGNMENTS", "run-worker"
+    ),
+    "run-several": End(
+        RUN_SEVERAL, nothing, signal.SIGTERM, ["left"], "sr-events", "sr-consumer-run-several"
+    ),
     "agent": End(SLOW_AGENT, command, signal.SIGTERM, [], "MESHFORGE_COMMANDS", "failing_consumer"),
 }
 
 
 @pytest.mark.parametrize("name", ENDS)
-async def test_a_signal_drains_and_ends_without_a_traceback(broker: Broker, nc: Client, tmp_path: Path, name: str) -> None:
-    """Messages in flight are finished and settled, the status is 0; also where the program does more than consume."""
+async def test_a_signal_drains_and_ends_without_a_traceback(
+    broker: Broker, nc: Client, tmp_path: Path, name: str
+) -> None:
+    """Messages in flight are finished and settled, the status is 0; also where the program does
+    more than consume.
+    """
     end = ENDS[name]
     await empty_streams(nc)
     async with a_user_program(end.program, broker.url, name, tmp_path / "store.db") as running:
@@ -194,7 +234,10 @@ async def test_a_signal_drains_and_ends_without_a_traceback(broker: Broker, nc: 
         status = await running.told(end.number)
     assert (status, running.out) == (0, "")
     assert running.err.splitlines() == ["begun", "done", *end.last_words]
-    await until(lambda: has_acked_all(nc, end.stream, end.durable), what="what was in hand is settled")  # acks come after the end, too
+    # acks come after the end, too
+    await until(
+        lambda: has_acked_all(nc, end.stream, end.durable), what="what was in hand is settled"
+    )
 
 
 HUNG_WORKER = """
@@ -209,7 +252,9 @@ router.run(router.Worker(sys.argv[1], answer, worker_id="w-1", durable=sys.argv[
 """
 
 
-async def test_a_signal_ends_a_worker_whose_plain_handler_never_returns(broker: Broker, nc: Client) -> None:
+async def test_a_signal_ends_a_worker_whose_plain_handler_never_returns(
+    broker: Broker, nc: Client
+) -> None:
     await empty_streams(nc)
     async with a_user_program(HUNG_WORKER, broker.url, "hung") as running:
         await assign(nc, broker.url)
@@ -230,10 +275,14 @@ serve(hung, url=sys.argv[1], drain_s=0.1, on_ready=lambda _: print("ready", file
 """
 
 
-async def test_a_signal_ends_an_extension_whose_blocking_function_never_returns(broker: Broker, nc: Client) -> None:
+async def test_a_signal_ends_an_extension_whose_blocking_function_never_returns(
+    broker: Broker, nc: Client
+) -> None:
     async with a_user_program(HUNG_EXTENSION, broker.url) as running:
         await running.says("ready")
-        await nc.publish("beamline.ext.pre.hung_program.v1", data_of(a_request()), reply=nc.new_inbox())
+        await nc.publish(
+            "beamline.ext.pre.hung_program.v1", data_of(a_request()), reply=nc.new_inbox()
+        )
         await running.says("begun")
         assert await running.told(signal.SIGTERM) == 0
 

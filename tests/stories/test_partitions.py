@@ -1,4 +1,6 @@
-"""Two partitions, a router each, and each stands by for the other: when one dies, the other answers its requests."""
+"""Two partitions, a router each, and each stands by for the other: when one dies, the other answers
+its requests.
+"""
 
 import asyncio
 from collections import Counter
@@ -57,34 +59,56 @@ def routers(nats_url: str) -> Iterator[list[RouterProcess]]:
 
 
 async def has_state(router: RouterProcess, partition: str, state: str) -> bool:
-    return await read_metric(router.ready["http"], "router_partition_routers", partition=partition, state=state) == 1
+    return (
+        await read_metric(
+            router.ready["http"], "router_partition_routers", partition=partition, state=state
+        )
+        == 1
+    )
 
 
 async def each_takes_its_own(routers: list[RouterProcess]) -> bool:
-    states = [(routers[0], "0", "takes"), (routers[0], "1", "stands_by"), (routers[1], "1", "takes"), (routers[1], "0", "stands_by")]
+    states = [
+        (routers[0], "0", "takes"),
+        (routers[0], "1", "stands_by"),
+        (routers[1], "1", "takes"),
+        (routers[1], "0", "stands_by"),
+    ]
     return all([await has_state(*state) for state in states])
 
 
-async def test_the_requests_of_a_killed_router_are_answered_by_its_standby(nc: Client, routers: list[RouterProcess]) -> None:
+async def test_the_requests_of_a_killed_router_are_answered_by_its_standby(
+    nc: Client, routers: list[RouterProcess]
+) -> None:
     """Plain inboxes: the standby has heard whose they are."""
     inboxes = await Inboxes.under(nc, "parts")
-    await until(lambda: each_takes_its_own(routers), what="the standbys to hand back what they took while the other started")
+    await until(
+        lambda: each_takes_its_own(routers),
+        what="the standbys to hand back what they took while the other started",
+    )
     routers[1].kill()
     for n in range(REQUESTS):
         await inboxes.publish(nc, Settings(), n)
-    await until(lambda: len(inboxes.subjects) == REQUESTS, within_s=TAKEOVER_S, what=f"{REQUESTS} answers")
+    await until(
+        lambda: len(inboxes.subjects) == REQUESTS, within_s=TAKEOVER_S, what=f"{REQUESTS} answers"
+    )
     assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
     await until(lambda: has_state(routers[0], "1", "takes"))
 
 
-async def test_the_doctor_names_the_partition_of_a_dead_router(nats_url: str, routers: list[RouterProcess]) -> None:
+async def test_the_doctor_names_the_partition_of_a_dead_router(
+    nats_url: str, routers: list[RouterProcess]
+) -> None:
     async def is_told(words: str) -> bool:
         return words in await diagnose(nats_url)
 
     await until(lambda: each_takes_its_own(routers))
     await until(lambda: is_told("other router can take over"))
     routers[1].kill()
-    await until(lambda: is_told("has taken it over: its own router is away"), what="the doctor to name the standby")
+    await until(
+        lambda: is_told("has taken it over: its own router is away"),
+        what="the doctor to name the standby",
+    )
     routers[0].kill()
     await until(lambda: is_told("partition 0: fail: no router takes its requests"))
     await until(lambda: is_told("partition 1: fail: no router takes its requests"))
@@ -101,14 +125,25 @@ async def diagnose(url: str) -> str:
         lease=LEASE_MS / 1000,
     )
     async with connected(url) as connection:
-        facts = await collect(JetStream(connection), Topology(streams=()), letters="", max_request=1, partitioned=partitioned)
-    return "\n".join(f"{one.check}: {one.verdict}: {one.found}" for one in examine(facts) if one.check.startswith("partition "))
+        facts = await collect(
+            JetStream(connection),
+            Topology(streams=()),
+            letters="",
+            max_request=1,
+            partitioned=partitioned,
+        )
+    return "\n".join(
+        f"{one.check}: {one.verdict}: {one.found}"
+        for one in examine(facts)
+        if one.check.startswith("partition ")
+    )
 
 
 ENDS: Sequence[tuple[Callable[[RouterProcess], object], Callable[[RouterProcess], object]]] = (
     (RouterProcess.kill, RouterProcess.start),
     (RouterProcess.kill, RouterProcess.start),
-    (RouterProcess.pause, RouterProcess.unpause),  # it goes on with what it had pulled, after the standby handled it
+    # it goes on with what it had pulled, after the standby handled it
+    (RouterProcess.pause, RouterProcess.unpause),
     (RouterProcess.terminate, RouterProcess.start),
 )
 
@@ -116,7 +151,9 @@ ENDS: Sequence[tuple[Callable[[RouterProcess], object], Callable[[RouterProcess]
 async def test_nothing_is_lost_or_decided_twice_while_each_router_ends_and_returns(
     nc: Client, nats_url: str, routers: list[RouterProcess]
 ) -> None:
-    """The ledger: 1 000 pushed requests over both partitions; each is answered, alike if twice, and has one assignment."""
+    """The ledger: 1 000 pushed requests over both partitions; each is answered, alike if twice, and
+    has one assignment.
+    """
     settings = Settings()
     inboxes = await Inboxes.under(nc, "ledger")
     await until(lambda: each_takes_its_own(routers))
@@ -134,9 +171,19 @@ async def test_nothing_is_lost_or_decided_twice_while_each_router_ends_and_retur
     await until(lambda: len(inboxes.heard) >= LEDGER, what=f"{LEDGER} answers")
     for partition in "01":
         part = load(None, settings_of(nats_url, partition), {}).settings
-        part = part.model_copy(update={"streams": part.streams.model_copy(update={"decide": part.decide.find_stream(part.streams.decide)})})
+        part = part.model_copy(
+            update={
+                "streams": part.streams.model_copy(
+                    update={"decide": part.decide.find_stream(part.streams.decide)}
+                )
+            }
+        )
         await until(lambda part=part: is_settled(nc, part))  # type: ignore[misc]
-    assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1 or b'"ok":true' not in answers[0]] == []
+    assert [
+        answers
+        for answers in inboxes.heard.values()
+        if len(set(answers)) > 1 or b'"ok":true' not in answers[0]
+    ] == []
     assigned = Counter(one["request_id"] for one in await read_assignments(nc, settings))
     assert assigned == {f"r-{n}": 1 for n in range(LEDGER)}
     assert await read_dead_letters(nc, settings) == []

@@ -1,4 +1,5 @@
-"""An operator pauses a durable on the server (`nats consumer pause`) and forgets it: no message is delivered, and that is seen.
+"""An operator pauses a durable on the server (`nats consumer pause`) and forgets it: no message is
+delivered, and that is seen.
 
 The server goes on sending heartbeats to open pull requests, so only the durable's info tells.
 """
@@ -25,7 +26,9 @@ async def pause(nc: Client, settings: Settings, until_: datetime | None) -> None
     assert answer.get("paused", False) is (until_ is not None), answer
 
 
-async def test_a_paused_durable_is_told_by_name_and_goes_on_when_it_is_resumed(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_paused_durable_is_told_by_name_and_goes_on_when_it_is_resumed(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     remedy = f"nats consumer resume {settings.streams.decide.name} {settings.decide.durable}"
     with capture_log() as lines:
@@ -39,7 +42,11 @@ async def test_a_paused_durable_is_told_by_name_and_goes_on_when_it_is_resumed(n
                 return status == 503 and "consumer_paused" in body and remedy in body
 
             await until(says_so, within_s=15, what="readiness names the pause")
-            assert [line["event"] for line in lines.all() if line["event"] == "consumer.paused_by_server"] != []
+            assert [
+                line["event"]
+                for line in lines.all()
+                if line["event"] == "consumer.paused_by_server"
+            ] != []
 
             asking = asyncio.create_task(ask(nc, settings, a_request("meanwhile"), timeout_s=60))
             await pause(nc, settings, None)
@@ -47,7 +54,9 @@ async def test_a_paused_durable_is_told_by_name_and_goes_on_when_it_is_resumed(n
             await until(lambda: is_ready(http), within_s=15, what="it is ready again")
 
 
-async def test_the_doctor_names_the_pause_and_what_ends_it(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_the_doctor_names_the_pause_and_what_ends_it(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         await pause(nc, settings, datetime.now(UTC) + timedelta(hours=1))
@@ -56,8 +65,15 @@ async def test_the_doctor_names_the_pause_and_what_ends_it(nc: Client, nats_url:
             "ROUTER_DECIDE__DURABLE": settings.decide.durable,
             "ROUTER_DECIDE__SUBJECT": settings.decide.subject,
         }
-        ended = await call_command_async("doctor", "--json", "--nats-url", nats_url, environ=environ)
-    (found,) = [line for line in ended.lines if line["check"] == f"consumer {settings.decide.durable}"]
+        ended = await call_command_async(
+            "doctor", "--json", "--nats-url", nats_url, environ=environ
+        )
+    (found,) = [
+        line for line in ended.lines if line["check"] == f"consumer {settings.decide.durable}"
+    ]
     assert found["verdict"] == "fail"
     assert "paused until" in found["found"]
-    assert f"nats consumer resume {settings.streams.decide.name} {settings.decide.durable}" in found["remedy"]
+    assert (
+        f"nats consumer resume {settings.streams.decide.name} {settings.decide.durable}"
+        in found["remedy"]
+    )

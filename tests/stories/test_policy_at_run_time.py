@@ -1,4 +1,6 @@
-"""Policies are put, refused, fought over and rolled back while routers decide: every router follows, and none is restarted."""
+"""Policies are put, refused, fought over and rolled back while routers decide: every router
+follows, and none is restarted.
+"""
 
 import asyncio
 import itertools
@@ -24,15 +26,25 @@ _NUMBERS = itertools.count(1)
 AFTER_A_RECONNECT_S = 2.0
 
 
-async def test_a_policy_that_is_put_is_in_force_in_every_instance_within_a_second(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_policy_that_is_put_is_in_force_in_every_instance_within_a_second(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as one, a_router(settings) as other, store_of(settings) as store:
         assert (await _decide(nc, settings))["error"]["code"] == "policy_not_found"
         for version, provider in enumerate(("first", "second", "third"), 1):
-            assert await store.put(*ACME, a_policy_of(provider), replaces=version - 1 or None, author="ann") == version
+            assert (
+                await store.put(
+                    *ACME, a_policy_of(provider), replaces=version - 1 or None, author="ann"
+                )
+                == version
+            )
             await until(partial(_are_at, version, one, other), within_s=IN_FORCE_S)
             decision = (await _decide(nc, settings))["decision"]
-            assert (decision["provider_id"], decision["metadata"]["policy_version"]) == (provider, str(version))
+            assert (decision["provider_id"], decision["metadata"]["policy_version"]) == (
+                provider,
+                str(version),
+            )
         await store.rollback(*ACME, 1, author="bob")
         await until(lambda: _version(one) == _version(other) == 4, within_s=IN_FORCE_S)
         assert (await _decide(nc, settings))["decision"]["provider_id"] == "first"
@@ -46,7 +58,9 @@ async def test_a_bad_policy_is_refused_with_its_path_and_the_old_one_keeps_worki
     """Story 5, by the command line."""
     settings = settings_for(nats_url, prefix)
     (tmp_path / "good.json").write_bytes(a_policy_of("good"))
-    (tmp_path / "bad.json").write_text('{"version": "1.0", "providers": [{"name": "x", "weight": -1}]}')
+    (tmp_path / "bad.json").write_text(
+        '{"version": "1.0", "providers": [{"name": "x", "weight": -1}]}'
+    )
     async with a_router(settings) as router:
         put = await _command(settings, tmp_path, "put", *ACME, "good.json", "--author", "ann")
         assert (put.status, put.out) == (0, "acme/trial version 1: in force\n")
@@ -60,15 +74,22 @@ async def test_a_bad_policy_is_refused_with_its_path_and_the_old_one_keeps_worki
         assert (await _decide(nc, settings))["decision"]["provider_id"] == "good"
 
 
-async def test_of_two_writers_at_once_one_is_in_force_and_the_other_is_told(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_of_two_writers_at_once_one_is_in_force_and_the_other_is_told(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     """Story 5."""
     settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router, store_of(settings) as store:
         await store.put(*ACME, a_policy_of("first"), replaces=0, author="ann")
         for name in ("left", "right"):
             (tmp_path / f"{name}.json").write_bytes(a_policy_of(name))
-        arguments = [("put", *ACME, f"{name}.json", "--replaces", "1", "--author", name) for name in ("left", "right")]
-        left, right = await asyncio.gather(*(_command(settings, tmp_path, *given) for given in arguments))
+        arguments = [
+            ("put", *ACME, f"{name}.json", "--replaces", "1", "--author", name)
+            for name in ("left", "right")
+        ]
+        left, right = await asyncio.gather(
+            *(_command(settings, tmp_path, *given) for given in arguments)
+        )
         assert sorted((left.status, right.status)) == [0, 1]
         winner, loser = ("left", right) if left.status == 0 else ("right", left)
         assert f"is at version 2, by {winner}" in loser.err
@@ -92,12 +113,18 @@ async def test_after_a_kill_of_the_broker_what_another_client_put_meanwhile_is_i
         async with store_of(settings) as store:
             await store.put(*ACME, a_policy_of("meanwhile"), replaces=1, author="bob")
         await until(lambda: router.service.readiness()["broker"].ok)
-        await until(lambda: _version(router) == 2, within_s=AFTER_A_RECONNECT_S, what="the policy that was put meanwhile")
+        await until(
+            lambda: _version(router) == 2,
+            within_s=AFTER_A_RECONNECT_S,
+            what="the policy that was put meanwhile",
+        )
         await until(lambda: nc.is_connected)
         assert (await _decide(nc, settings))["decision"]["provider_id"] == "meanwhile"
 
 
-async def test_while_the_bucket_is_away_the_last_known_policies_serve_and_readiness_says_so(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_while_the_bucket_is_away_the_last_known_policies_serve_and_readiness_says_so(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Story 7, for policies, where the router makes no bucket again."""
     settings = settings_for(nats_url, prefix, topology="check")
     await make_topology(settings)
@@ -113,7 +140,9 @@ async def test_while_the_bucket_is_away_the_last_known_policies_serve_and_readin
 
 
 async def test_a_tenant_s_policies_are_its_own(nc: Client, nats_url: str, prefix: str) -> None:
-    """Story 9: put, changed and deleted for one tenant, nothing moves for another one of a similar name."""
+    """Story 9: put, changed and deleted for one tenant, nothing moves for another one of a similar
+    name.
+    """
     settings = settings_for(nats_url, prefix)
     owners = {("a.b", "trial"): "dotted", ("a", "b.trial"): "plain", ("acme", "trial"): "acme"}
     async with a_router(settings) as router, store_of(settings) as store:
@@ -121,7 +150,9 @@ async def test_a_tenant_s_policies_are_its_own(nc: Client, nats_url: str, prefix
             await store.put(tenant, name, a_policy_of(provider), replaces=0, author="ann")
         await until(lambda: _version(router) == 1)
         for (tenant, name), provider in owners.items():
-            assert (await _decide(nc, settings, tenant, name))["decision"]["provider_id"] == provider
+            assert (await _decide(nc, settings, tenant, name))["decision"][
+                "provider_id"
+            ] == provider
         assert (await _decide(nc, settings, "b", "trial"))["error"]["code"] == "policy_not_found"
         await store.delete("a.b", "trial")
         await until(lambda: router.service.policy_table.find("a.b", "trial") is None)
@@ -137,7 +168,9 @@ def _version(router: Running) -> int | None:
     return policy.version if policy is not None else None
 
 
-async def _decide(nc: Client, settings: Settings, tenant: str = "acme", name: str = "trial") -> Json:
+async def _decide(
+    nc: Client, settings: Settings, tenant: str = "acme", name: str = "trial"
+) -> Json:
     """Each time a new request."""
     body = {**a_body(tenant_id=tenant), "policy_id": name, "request_id": f"r-{next(_NUMBERS)}"}
     return await ask(nc, settings, json.dumps(body).encode())
@@ -146,5 +179,8 @@ async def _decide(nc: Client, settings: Settings, tenant: str = "acme", name: st
 async def _command(settings: Settings, cwd: Path, *arguments: str) -> CommandResult:
     """`router policy …`, as an operator types it."""
     files = [str(cwd / given) if given.endswith(".json") else given for given in arguments]
-    environ = {"ROUTER_BUCKETS__POLICIES__NAME": settings.buckets.policies.name, "NATS_URL": settings.nats.url[0]}
+    environ = {
+        "ROUTER_BUCKETS__POLICIES__NAME": settings.buckets.policies.name,
+        "NATS_URL": settings.nats.url[0],
+    }
     return await asyncio.to_thread(command, "policy", *files, environ=environ)

@@ -1,4 +1,6 @@
-"""Files that are no policies in the directory that seeds a router: each is told at the start, and takes no other along."""
+"""Files that are no policies in the directory that seeds a router: each is told at the start, and
+takes no other along.
+"""
 
 import json
 from pathlib import Path
@@ -20,7 +22,9 @@ BROKEN = {
 }
 
 
-async def test_a_broken_file_is_refused_with_its_path_and_the_others_serve(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_a_broken_file_is_refused_with_its_path_and_the_others_serve(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     settings = settings_for(nats_url, prefix)
     (tmp_path / "acme").mkdir()
     for name, text in BROKEN.items():
@@ -31,12 +35,18 @@ async def test_a_broken_file_is_refused_with_its_path_and_the_others_serve(nc: C
             assert (await _decide(nc, settings, "good"))["decision"]["provider_id"] == "good"
             for name in BROKEN:
                 assert (await _decide(nc, settings, name))["error"]["code"] == "policy_not_found"
-    errors = {line["path"]: line["level"] for line in lines.all() if line["event"] == "policy.broken"}
+    errors = {
+        line["path"]: line["level"] for line in lines.all() if line["event"] == "policy.broken"
+    }
     assert errors == {f"acme/{name}.json": "error" for name in BROKEN}
 
 
-async def test_the_last_good_version_outlives_a_file_that_broke(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
-    """Story 10: started again on a half-written directory, a router decides as before; the bucket remembers."""
+async def test_the_last_good_version_outlives_a_file_that_broke(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
+    """Story 10: started again on a half-written directory, a router decides as before; the bucket
+    remembers.
+    """
     settings = settings_for(nats_url, prefix)
     (tmp_path / "acme").mkdir()
     for name in BROKEN:
@@ -52,4 +62,5 @@ async def test_the_last_good_version_outlives_a_file_that_broke(nc: Client, nats
 
 
 async def _decide(nc: Client, settings: Settings, policy: str) -> Json:
-    return await ask(nc, settings, json.dumps({**a_body(), "policy_id": policy}).encode())  # without an id: each time a new request
+    # without an id: each time a new request
+    return await ask(nc, settings, json.dumps({**a_body(), "policy_id": policy}).encode())

@@ -1,4 +1,6 @@
-"""A provider fails, is left alone by every router, is tried again with a few requests, and is taken back."""
+"""A provider fails, is left alone by every router, is tried again with a few requests, and is taken
+back.
+"""
 
 import json
 from pathlib import Path
@@ -10,7 +12,14 @@ from nats.aio.client import Client
 from router.config import Settings
 from tests.support.breakers import end_provider_opening
 from tests.support.policy import a_document, a_provider, a_rule
-from tests.support.router_streams import AlertRecorder, a_result, headers_of, publish_result, results_are_settled, store_assignment
+from tests.support.router_streams import (
+    AlertRecorder,
+    a_result,
+    headers_of,
+    publish_result,
+    results_are_settled,
+    store_assignment,
+)
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json, a_request, ask, read_page
 from tests.support.waiting import until
@@ -53,16 +62,25 @@ class Providers:
             self._number += 1
             name = f"w{self._number}"
             await store_assignment(self._nc, self._settings, name, "openai", tenant)
-            await publish_result(self._nc, self._settings, a_result(name, **fields), headers_of(name, tenant_id=tenant))
+            await publish_result(
+                self._nc,
+                self._settings,
+                a_result(name, **fields),
+                headers_of(name, tenant_id=tenant),
+            )
         await until(lambda: results_are_settled(self._nc, self._settings))
 
     async def fail(self, times: int = 3, **fields: Any) -> None:
-        await self.publish_result(times, **{"status": "error", "error_code": "SERVER_ERROR", **fields})
+        await self.publish_result(
+            times, **{"status": "error", "error_code": "SERVER_ERROR", **fields}
+        )
 
     async def chosen(self) -> tuple[str, str, int]:
         """Provider, reason and priority of the next request."""
         self._number += 1
-        answer: Json = await ask(self._nc, self._settings, a_request(f"q{self._number}", tenant_id="acme"))
+        answer: Json = await ask(
+            self._nc, self._settings, a_request(f"q{self._number}", tenant_id="acme")
+        )
         decision = answer["decision"]
         return decision["provider_id"], decision["reason"], decision["priority"]
 
@@ -71,7 +89,9 @@ FALLBACK = ("anthropic", "circuit_breaker_fallback", 20)
 USUAL = ("openai", "weighted", 50)
 
 
-async def test_failures_open_it_probes_try_it_and_successes_close_it(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
+async def test_failures_open_it_probes_try_it_and_successes_close_it(
+    nc: Client, nats_url: str, prefix: str, policies: Path
+) -> None:
     settings = settings_for(nats_url, prefix, metrics__tenant_label_allowlist="acme")
     alarms = await AlertRecorder.heard_on(nc)
     async with a_router(settings, policies) as router:
@@ -92,7 +112,9 @@ async def test_failures_open_it_probes_try_it_and_successes_close_it(nc: Client,
         await until(lambda: alarms.causes("info") == ["breaker_closed:provider:acme/openai"])
 
 
-async def test_a_failed_probe_opens_it_again(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
+async def test_a_failed_probe_opens_it_again(
+    nc: Client, nats_url: str, prefix: str, policies: Path
+) -> None:
     settings = settings_for(nats_url, prefix, metrics__tenant_label_allowlist="acme")
     async with a_router(settings, policies) as router:
         providers = Providers(nc, settings)
@@ -104,18 +126,29 @@ async def test_a_failed_probe_opens_it_again(nc: Client, nats_url: str, prefix: 
         assert await providers.chosen() == FALLBACK
 
 
-async def test_what_is_not_the_providers_fault_opens_nothing(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
+async def test_what_is_not_the_providers_fault_opens_nothing(
+    nc: Client, nats_url: str, prefix: str, policies: Path
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings, policies):
         providers = Providers(nc, settings)
-        for fault in ({"error_code": "422"}, {"error_code": "VALIDATION_ERROR"}, {"status": "cancelled"}, {"error_code": "3001"}):
+        for fault in (
+            {"error_code": "422"},
+            {"error_code": "VALIDATION_ERROR"},
+            {"status": "cancelled"},
+            {"error_code": "3001"},
+        ):
             await providers.fail(3, **fault)
         await providers.fail(3, tenant_id="other")
         assert await providers.chosen() == USUAL
 
 
-async def test_every_router_honours_an_opening_within_a_second(nc: Client, nats_url: str, prefix: str, policies: Path) -> None:
-    """Of five failures three come to one of two routers: it tells the other, and each router that starts later."""
+async def test_every_router_honours_an_opening_within_a_second(
+    nc: Client, nats_url: str, prefix: str, policies: Path
+) -> None:
+    """Of five failures three come to one of two routers: it tells the other, and each router that
+    starts later.
+    """
     settings = settings_for(nats_url, prefix, metrics__tenant_label_allowlist="acme")
     providers = Providers(nc, settings)
     async with a_router(settings, policies) as one, a_router(settings, policies) as other:
@@ -131,12 +164,18 @@ def _end_opening(router: Running) -> None:
     """Openai's circuit was open for as long as the policy says."""
     context = router.service._context
     assert context is not None
-    assert end_provider_opening(context.breakers.providers, "acme", "openai") == pytest.approx(OPEN_MS / 1000)
+    assert end_provider_opening(context.breakers.providers, "acme", "openai") == pytest.approx(
+        OPEN_MS / 1000
+    )
 
 
 async def _state(http: str) -> str | None:
     for line in (await read_page(http, "/metrics"))[1].splitlines():
-        if line.startswith("router_circuit_breaker_state{") and 'name="acme/openai"' in line and line.endswith(" 1.0"):
+        if (
+            line.startswith("router_circuit_breaker_state{")
+            and 'name="acme/openai"' in line
+            and line.endswith(" 1.0")
+        ):
             return line.split('state="')[1].split('"')[0]
     return None
 

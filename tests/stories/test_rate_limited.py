@@ -1,4 +1,6 @@
-"""A provider that limits a tenant is left alone for as long as it says, by every router, with and without a circuit breaker."""
+"""A provider that limits a tenant is left alone for as long as it says, by every router, with and
+without a circuit breaker.
+"""
 
 import json
 from pathlib import Path
@@ -15,7 +17,14 @@ from router.sdk.providers import InvocationFailed
 from tests.support.breakers import end_rate_limit
 from tests.support.policy import a_document, a_provider, a_rule
 from tests.support.providers import an_entry, register, says_no, serve_provider
-from tests.support.router_streams import a_result, headers_of, publish_result, read_usage, results_are_settled, store_assignment
+from tests.support.router_streams import (
+    a_result,
+    headers_of,
+    publish_result,
+    read_usage,
+    results_are_settled,
+    store_assignment,
+)
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json, a_request, ask
 from tests.support.waiting import until
@@ -71,7 +80,9 @@ def write_policies(directory: Path, **sections: object) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("sections", [{}, {"circuit_breaker": BREAKER}], ids=["no breaker", "breaker"])
+@pytest.mark.parametrize(
+    "sections", [{}, {"circuit_breaker": BREAKER}], ids=["no breaker", "breaker"]
+)
 async def test_it_is_left_alone_for_this_tenant_and_tried_with_one_request_afterwards(
     nc: Client, nats_url: str, prefix: str, tmp_path: Path, sections: Json
 ) -> None:
@@ -89,7 +100,9 @@ async def test_it_is_left_alone_for_this_tenant_and_tried_with_one_request_after
         assert {await reports.chosen() for _ in range(5)} == {USUAL}
 
 
-async def test_another_limit_after_the_first_one_leaves_it_alone_again(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_another_limit_after_the_first_one_leaves_it_alone_again(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path)) as router:
         reports = Reports(nc, settings)
@@ -102,7 +115,9 @@ async def test_another_limit_after_the_first_one_leaves_it_alone_again(nc: Clien
         assert {await reports.chosen() for _ in range(5)} == {FALLBACK}
 
 
-async def test_where_no_provider_is_left_the_answer_says_when_to_ask_again(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_where_no_provider_is_left_the_answer_says_when_to_ask_again(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path, fallbacks=[])):
         reports = Reports(nc, settings)
@@ -113,7 +128,9 @@ async def test_where_no_provider_is_left_the_answer_says_when_to_ask_again(nc: C
         assert 0 < error["details"]["retry_after_ms"] <= LONG_MS
 
 
-async def test_no_result_leaves_it_alone_for_longer_than_the_setting_allows(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_no_result_leaves_it_alone_for_longer_than_the_setting_allows(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     settings = settings_for(nats_url, prefix, providers__longest_rate_limit_ms=60_000)
     async with a_router(settings, write_policies(tmp_path, fallbacks=[])):
         reports = Reports(nc, settings)
@@ -121,7 +138,9 @@ async def test_no_result_leaves_it_alone_for_longer_than_the_setting_allows(nc: 
         assert 0 < (await reports.ask())["error"]["details"]["retry_after_ms"] <= 60_000
 
 
-async def test_every_router_leaves_it_alone_and_one_that_starts_later_too(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> None:
+async def test_every_router_leaves_it_alone_and_one_that_starts_later_too(
+    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
     settings = settings_for(nats_url, prefix)
     reports, policies = Reports(nc, settings), write_policies(tmp_path)
     async with a_router(settings, policies) as one, a_router(settings, policies) as other:
@@ -156,7 +175,10 @@ async def test_an_invocation_that_is_limited_closes_the_provider_for_its_tenant_
 ) -> None:
     """While it is closed no call reaches it, and nothing is billed."""
     settings = settings_for(nats_url, prefix)
-    async with a_router(settings, write_policies(tmp_path)) as router, RouterClient(nats_url) as client:
+    async with (
+        a_router(settings, write_policies(tmp_path)) as router,
+        RouterClient(nats_url) as client,
+    ):
         await register(router, an_entry())
         asked = {"provider_id": "echo", "prompt": "hello"}
         async with serve_provider(nc, says_no(429, **{RETRY_AFTER: "60000"})) as heard:
@@ -166,10 +188,15 @@ async def test_an_invocation_that_is_limited_closes_the_provider_for_its_tenant_
                 async for _ in client.invoke_stream(**asked, tenant_id="acme"):
                     pass
             assert len(heard) == 1
-            assert (await client.invoke(**asked, tenant_id="beta")).metadata["fault"] == "rate_limit"
+            assert (await client.invoke(**asked, tenant_id="beta")).metadata[
+                "fault"
+            ] == "rate_limit"
             assert len(heard) == 2
         for metadata in (limited.metadata, again.metadata, ended.value.metadata):
-            assert (metadata["fault"], 50_000 < int(metadata["retry_after_ms"]) <= 60_000) == ("rate_limit", True)
+            assert (metadata["fault"], 50_000 < int(metadata["retry_after_ms"]) <= 60_000) == (
+                "rate_limit",
+                True,
+            )
 
         async def has_two() -> bool:
             return len(await read_usage(nc, settings)) == 2

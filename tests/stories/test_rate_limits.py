@@ -1,4 +1,6 @@
-"""Rate limits over two routers: together they let through what one may, and each alone while the bucket cannot be reached."""
+"""Rate limits over two routers: together they let through what one may, and each alone while the
+bucket cannot be reached.
+"""
 
 import asyncio
 import json
@@ -22,7 +24,9 @@ REQUESTS = 80
 def write_policy(directory: Path) -> Path:
     (directory / "acme").mkdir()
     limit = {"requests_per_second": 1, "burst": BURST}
-    (directory / "acme" / "default.json").write_text(json.dumps(a_document(a_provider("a"), rate_limit=limit)))
+    (directory / "acme" / "default.json").write_text(
+        json.dumps(a_document(a_provider("a"), rate_limit=limit))
+    )
     return directory
 
 
@@ -35,26 +39,34 @@ async def routers(nats_url: str, prefix: str, tmp_path: Path) -> AsyncIterator[l
 
 
 async def ask_many(nc: Client, router: Running, **fields: object) -> list[Json]:
-    return await asyncio.gather(*(ask(nc, router.settings, a_request(number, **fields)) for number in range(REQUESTS)))
+    return await asyncio.gather(
+        *(ask(nc, router.settings, a_request(number, **fields)) for number in range(REQUESTS))
+    )
 
 
 @pytest.mark.parametrize("is_pushed", [False, True])
 async def test_two_routers_let_through_what_one_policy_allows(
     monkeypatch: pytest.MonkeyPatch, nc: Client, routers: list[Running], *, is_pushed: bool
 ) -> None:
-    """A busy machine lets a request wait longer than a second for the bucket's answer, and then its router counts alone."""
+    """A busy machine lets a request wait longer than a second for the bucket's answer, and then its
+    router counts alone.
+    """
     monkeypatch.setattr(shared_rates, "WAIT_S", 60.0)
-    monkeypatch.setattr(shared_rates, "HELD_S", 60.0)  # nor is a token that was taken for a request dropped before the request's turn
+    # nor is a token that was taken for a request dropped before the request's turn
+    monkeypatch.setattr(shared_rates, "HELD_S", 60.0)
     began = time.monotonic()
     answers = await ask_many(nc, routers[0], push_assignment=is_pushed)
     allowed = sum(answer["ok"] for answer in answers)
-    assert BURST - 2 <= allowed <= BURST + (time.monotonic() - began) + 2  # a slice, here of one or two tokens, may be in each router
+    # a slice, here of one or two tokens, may be in each router
+    assert BURST - 2 <= allowed <= BURST + (time.monotonic() - began) + 2
     refused = [answer["error"] for answer in answers if not answer["ok"]]
     assert {error["code"] for error in refused} == {"rate_limit_exceeded"}
     assert all(error["details"]["retry_after_ms"] > 0 for error in refused)
 
 
-async def test_without_the_bucket_each_router_counts_alone(nc: Client, routers: list[Running]) -> None:
+async def test_without_the_bucket_each_router_counts_alone(
+    nc: Client, routers: list[Running]
+) -> None:
     await nc.jetstream().delete_key_value(routers[0].settings.buckets.rate_limits.name)
     answers = await ask_many(nc, routers[0])
     assert BURST <= sum(answer["ok"] for answer in answers) < REQUESTS

@@ -1,4 +1,6 @@
-"""A router is ready when it can answer: not before its listener hears the inbox of every request that is stored."""
+"""A router is ready when it can answer: not before its listener hears the inbox of every request
+that is stored.
+"""
 
 import asyncio
 
@@ -15,7 +17,9 @@ from tests.support.waiting import until
 async def test_a_router_is_not_ready_before_its_listener_knows_what_it_hears(
     nats_url: str, prefix: str, nc: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The answer to a request of which the listener does not know that it heard it waits for no inbox: the requester may hear nothing."""
+    """The answer to a request of which the listener does not know that it heard it waits for no
+    inbox: the requester may hear nothing.
+    """
     learn, may_learn = Listener._learn, asyncio.Event()
 
     async def learn_late(listener: Listener) -> None:

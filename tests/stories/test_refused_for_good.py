@@ -1,4 +1,6 @@
-"""A stream or a bucket refuses for good: only the message concerned is held back and told, all others go on."""
+"""A stream or a bucket refuses for good: only the message concerned is held back and told, all
+others go on.
+"""
 
 import asyncio
 import json
@@ -11,9 +13,24 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
-from tests.support.router_streams import a_result, publish_result, read_assignments, read_usage, results_are_settled
+from tests.support.router_streams import (
+    a_result,
+    publish_result,
+    read_assignments,
+    read_usage,
+    results_are_settled,
+)
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import a_request, ask, is_ready, is_settled, make_topology, read_dead_letters, read_metric, read_page
+from tests.support.stories import (
+    a_request,
+    ask,
+    is_ready,
+    is_settled,
+    make_topology,
+    read_dead_letters,
+    read_metric,
+    read_page,
+)
 from tests.support.waiting import until
 
 MANY = 13
@@ -58,7 +75,9 @@ def a_large_push(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("spoil", [seal, take_subject_off, delete])
-async def test_a_push_that_its_stream_refuses_is_told_and_no_other_waits(nc: Client, nats_url: str, prefix: str, spoil: Break) -> None:
+async def test_a_push_that_its_stream_refuses_is_told_and_no_other_waits(
+    nc: Client, nats_url: str, prefix: str, spoil: Break
+) -> None:
     settings = _settings(nats_url, prefix)
     await make_topology(settings)
     async with a_router(settings) as router:
@@ -67,30 +86,45 @@ async def test_a_push_that_its_stream_refuses_is_told_and_no_other_waits(nc: Cli
         await _expect_others_to_be_answered(nc, settings, router)
         assert _error(await pushed) == ("cannot_be_stored", "stream_refuses")
         [letter] = await read_dead_letters(nc, settings)
-        assert (letter["reason"], letter["last_error"]["code"]) == ("processing_error", "stream_refuses")
+        assert (letter["reason"], letter["last_error"]["code"]) == (
+            "processing_error",
+            "stream_refuses",
+        )
         await until(lambda: is_settled(nc, settings))
         await until(lambda: is_ready(router.ready.http))
 
 
 @pytest.mark.parametrize("spoil", [seal, delete])
-async def test_a_push_whose_bucket_refuses_is_told_and_no_other_waits(nc: Client, nats_url: str, prefix: str, spoil: Break) -> None:
+async def test_a_push_whose_bucket_refuses_is_told_and_no_other_waits(
+    nc: Client, nats_url: str, prefix: str, spoil: Break
+) -> None:
     settings = _settings(nats_url, prefix)
     await make_topology(settings)
     async with a_router(settings) as router:
         await spoil(nc, f"KV_{settings.buckets.assignments_known.name}")
-        pushed = [asyncio.create_task(ask(nc, settings, a_request(f"push-{number}", push_assignment=True))) for number in range(3)]
+        pushed = [
+            asyncio.create_task(
+                ask(nc, settings, a_request(f"push-{number}", push_assignment=True))
+            )
+            for number in range(3)
+        ]
         await _expect_others_to_be_answered(nc, settings, router)
         assert {_error(await one) for one in pushed} == {("cannot_be_stored", "bucket_refuses")}
         assert len(await read_dead_letters(nc, settings)) == len(pushed)
         await until(lambda: is_settled(nc, settings))
 
 
-async def test_a_push_above_the_size_of_its_stream_is_told_at_once(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_push_above_the_size_of_its_stream_is_told_at_once(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix)
     await make_topology(settings)
     async with a_router(settings) as router:
         await change(nc, settings.streams.assignments.name, max_msg_size=10_000)
-        assert _error(await ask(nc, settings, a_large_push("push"))) == ("cannot_be_stored", "too_large")
+        assert _error(await ask(nc, settings, a_large_push("push"))) == (
+            "cannot_be_stored",
+            "too_large",
+        )
         [letter] = await read_dead_letters(nc, settings)
         assert letter["last_error"]["code"] == "too_large"
         assert await is_ready(router.ready.http)
@@ -98,17 +132,24 @@ async def test_a_push_above_the_size_of_its_stream_is_told_at_once(nc: Client, n
         assert [one["request_id"] for one in await read_assignments(nc, settings)] == ["r-small"]
 
 
-async def test_a_push_above_the_size_of_its_bucket_is_told_at_once(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_push_above_the_size_of_its_bucket_is_told_at_once(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix)
     await make_topology(settings)
     async with a_router(settings) as router:
         await change(nc, f"KV_{settings.buckets.assignments_known.name}", max_msg_size=10_000)
-        assert _error(await ask(nc, settings, a_large_push("push"))) == ("cannot_be_stored", "too_large")
+        assert _error(await ask(nc, settings, a_large_push("push"))) == (
+            "cannot_be_stored",
+            "too_large",
+        )
         assert len(await read_dead_letters(nc, settings)) == 1
         assert await is_ready(router.ready.http)
 
 
-async def test_a_dead_letter_above_the_size_of_its_stream_loses_its_payload(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_dead_letter_above_the_size_of_its_stream_loses_its_payload(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix)
     await make_topology(settings)
     async with a_router(settings) as router:
@@ -116,11 +157,16 @@ async def test_a_dead_letter_above_the_size_of_its_stream_loses_its_payload(nc: 
         answer = await ask(nc, settings, b"not a request" + LARGE.encode())
         assert answer["error"]["code"] == "invalid_request"
         [letter] = await read_dead_letters(nc, settings)
-        assert (letter["payload_truncated"], letter["original_payload_bytes"]) == (True, len(LARGE) + 13)
+        assert (letter["payload_truncated"], letter["original_payload_bytes"]) == (
+            True,
+            len(LARGE) + 13,
+        )
         assert await is_ready(router.ready.http)
 
 
-async def test_a_dead_letter_that_its_stream_never_takes_is_left_out(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_dead_letter_that_its_stream_never_takes_is_left_out(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     settings = _settings(nats_url, prefix)
     await make_topology(settings)
     async with a_router(settings) as router:
@@ -128,7 +174,15 @@ async def test_a_dead_letter_that_its_stream_never_takes_is_left_out(nc: Client,
         assert (await ask(nc, settings, b"not a request"))["error"]["code"] == "invalid_request"
         await until(lambda: is_settled(nc, settings))
         durable = settings.decide.durable
-        assert await read_metric(router.ready.http, "router_storage_refused_total", consumer=durable, what="dead_letter_omitted") == 1
+        assert (
+            await read_metric(
+                router.ready.http,
+                "router_storage_refused_total",
+                consumer=durable,
+                what="dead_letter_omitted",
+            )
+            == 1
+        )
 
 
 @pytest.mark.parametrize("spoil", [seal, delete])
@@ -151,7 +205,9 @@ async def test_results_wait_for_a_usage_stream_that_refuses_and_requests_go_on(
 async def test_results_whose_assignment_is_in_memory_are_metered_while_its_bucket_refuses(
     nc: Client, nats_url: str, prefix: str, spoil: Break
 ) -> None:
-    """A bucket that is sealed can be read, so nothing waits there; one that is missing holds back what must be read from it."""
+    """A bucket that is sealed can be read, so nothing waits there; one that is missing holds back
+    what must be read from it.
+    """
     settings = _settings(nats_url, prefix)
     await make_topology(settings)
     async with a_router(settings) as router:
@@ -162,7 +218,9 @@ async def test_results_whose_assignment_is_in_memory_are_metered_while_its_bucke
         if spoil is delete:
             await until(lambda: _waits(router), what="a result that waits")
         fields = {name: known[name] for name in ("assignment_id", "request_id", "tenant_id")}
-        await publish_result(nc, settings, a_result("known", **fields, provider_id=known["decision"]["provider_id"]))
+        await publish_result(
+            nc, settings, a_result("known", **fields, provider_id=known["decision"]["provider_id"])
+        )
         await until(lambda: _is_metered(nc, settings, known["assignment_id"]))
         await _remake(nc, settings, f"KV_{settings.buckets.assignments_known.name}")
         await until(lambda: results_are_settled(nc, settings))
@@ -186,7 +244,9 @@ async def _exists(nc: Client, stream: str) -> bool:
 async def _expect_others_to_be_answered(nc: Client, settings: Settings, router: Running) -> None:
     """Once one message waits, as /readyz says, the plain requests are answered."""
     await until(lambda: _waits(router), what="a message that waits")
-    answers = await asyncio.gather(*(ask(nc, settings, a_request(f"plain-{number}")) for number in range(MANY)))
+    answers = await asyncio.gather(
+        *(ask(nc, settings, a_request(f"plain-{number}")) for number in range(MANY))
+    )
     assert [answer["ok"] for answer in answers] == [True] * MANY
 
 

@@ -1,4 +1,6 @@
-"""An agent's messages that a stream refuses: its cause has a dead letter or waits, the agent works on, and starts."""
+"""An agent's messages that a stream refuses: its cause has a dead letter or waits, the agent works
+on, and starts.
+"""
 
 from pathlib import Path
 
@@ -8,7 +10,14 @@ from nats.aio.client import Client
 from router.delivery.wire.api import JetStream
 from tests.refusals.refusals import REFUSALS, TAKEN, make_too_small, mend
 from tests.refusals.stages import QuietAgent
-from tests.support.agents import a_command, an_agent, count_unsent, is_empty, publish_until_stored, read_sent
+from tests.support.agents import (
+    a_command,
+    an_agent,
+    count_unsent,
+    is_empty,
+    publish_until_stored,
+    read_sent,
+)
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.observability import capture_log
@@ -16,7 +25,9 @@ from tests.support.waiting import until
 
 OUTPUTS = "MESHFORGE_EVENTS"
 # The others take the first message of a subject, as any other.
-EACH_MESSAGE = [one for one in REFUSALS if one.fault != TAKEN and one.name != "discard_new_per_subject"]
+EACH_MESSAGE = [
+    one for one in REFUSALS if one.fault != TAKEN and one.name != "discard_new_per_subject"
+]
 
 
 async def test_an_output_that_is_too_large_is_a_dead_letter_once_and_is_sent_when_that_is_replayed(
@@ -32,10 +43,15 @@ async def test_an_output_that_is_too_large_is_a_dead_letter_once_and_is_sent_whe
             await publish_until_stored(nc.jetstream(), a_command("k-1", sends=True))
             await until(lambda: is_empty(jetstream))
             [letter] = await read_sent(jetstream, "meshforge.failed.>", "MESHFORGE_FAILED")
-            assert (letter["reason"], letter["last_error"]["code"]) == ("processing_error", "too_large")
+            assert (letter["reason"], letter["last_error"]["code"]) == (
+                "processing_error",
+                "too_large",
+            )
             assert count_unsent(store) == 1
             await mend(jetstream, config)
-            await publish_until_stored(nc.jetstream(), a_command("k-1", sends=True), headers={"x-replay-count": "1"})
+            await publish_until_stored(
+                nc.jetstream(), a_command("k-1", sends=True), headers={"x-replay-count": "1"}
+            )
             await until(lambda: is_empty(jetstream))
         assert [sent["payload"]["key"] for sent in await read_sent(jetstream)] == ["k-1"]
         assert count_unsent(store) == 0
@@ -59,7 +75,9 @@ async def test_an_agent_starts_and_works_while_a_stream_refuses_what_an_earlier_
                 await publish_until_stored(nc.jetstream(), a_command("k-2"))
                 await until(lambda: "k-2" in agent.taken)
         if await jetstream.stream(OUTPUTS) is not None and refusal.name != "deleted":  # type: ignore[attr-defined]
-            assert [line["count"] for line in logged.all() if line["event"] == "agent.unsent"] == [1]
+            assert [line["count"] for line in logged.all() if line["event"] == "agent.unsent"] == [
+                1
+            ]
         await mend(jetstream, config)
         async with an_agent(broker.url, store, QuietAgent(), ack_wait=0.5):
             await until(lambda: count_unsent(store) == 0)

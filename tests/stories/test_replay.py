@@ -1,4 +1,6 @@
-"""Issue 3, story 7 of the dead letters: a replay is killed, again and again; run again, every message is processed once."""
+"""Issue 3, story 7 of the dead letters: a replay is killed, again and again; run again, every
+message is processed once.
+"""
 
 import asyncio
 import json
@@ -42,13 +44,17 @@ async def test_a_replay_that_is_killed_anywhere_leaves_no_dead_letter_and_double
 @pytest.mark.matrix
 @pytest.mark.slow  # ten thousand dead letters
 @pytest.mark.parametrize("seed", range(5))
-async def test_ten_thousand_dead_letters_survive_kills_at_random(nc: Client, nats_url: str, prefix: str, seed: int) -> None:
+async def test_ten_thousand_dead_letters_survive_kills_at_random(
+    nc: Client, nats_url: str, prefix: str, seed: int
+) -> None:
     """10 000 dead letters; every named point in turn, then ten kills at random."""
     random.seed(seed)
     await _story(nc, nats_url, prefix, letters=10_000, rate=4_000, random_kills=10)
 
 
-async def _story(nc: Client, nats_url: str, prefix: str, *, letters: int, rate: int, random_kills: int) -> None:
+async def _story(
+    nc: Client, nats_url: str, prefix: str, *, letters: int, rate: int, random_kills: int
+) -> None:
     settings = settings_for(nats_url, prefix)
     async with a_router(settings_for(nats_url, prefix, tenants_allowed="another")):
         await _refused(nc, settings, letters)
@@ -73,14 +79,18 @@ async def _story(nc: Client, nats_url: str, prefix: str, *, letters: int, rate: 
 async def _refused(nc: Client, settings: Settings, count: int) -> None:
     for n in range(count):
         await nc.publish(settings.decide.subject, a_request(n), headers={"Nats-Msg-Id": f"m-{n}"})
-    await until(lambda: _has_letters(nc, settings, count), within_s=30, what="every request to be refused")
+    await until(
+        lambda: _has_letters(nc, settings, count), within_s=30, what="every request to be refused"
+    )
 
 
 class Replays:
     """`router dlq replay --all`, as processes that die."""
 
     def __init__(self, names: Mapping[str, object], rate: int) -> None:
-        self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in names.items()}
+        self._environ = {
+            f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in names.items()
+        }
         self._rate = rate
 
     async def at(self, point: str) -> None:
@@ -91,7 +101,8 @@ class Replays:
     async def at_random(self) -> bool:
         """Whether the kill came before its end."""
         process = self._start()
-        await asyncio.sleep(0.2 + random.random() / 2)  # most of it works by then, and none has finished
+        # most of it works by then, and none has finished
+        await asyncio.sleep(0.2 + random.random() / 2)
         process.send_signal(signal.SIGKILL)
         await _read_output(process)
         return process.wait() == -signal.SIGKILL
@@ -116,7 +127,9 @@ async def _read_output(process: ForkedProgram) -> str:
 
 
 def _requests(answers: MessageRecorder) -> dict[str, int]:
-    decoded: list[Any] = [json.loads(data) for messages in answers.heard.values() for data in messages]
+    decoded: list[Any] = [
+        json.loads(data) for messages in answers.heard.values() for data in messages
+    ]
     assert all(answer["ok"] for answer in decoded)
     return dict(Counter(answer["context"]["request_id"] for answer in decoded))
 

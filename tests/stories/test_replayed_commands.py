@@ -1,4 +1,6 @@
-"""Agents' dead letters are sent back to a work queue, which removes what is consumed: a killed replay blocks no later one."""
+"""Agents' dead letters are sent back to a work queue, which removes what is consumed: a killed
+replay blocks no later one.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -38,12 +40,15 @@ def broker() -> Any:
     broker.remove()
 
 
-async def test_a_killed_replay_is_finished_while_its_commands_wait_in_their_queue(broker: Broker) -> None:
+async def test_a_killed_replay_is_finished_while_its_commands_wait_in_their_queue(
+    broker: Broker,
+) -> None:
     async with connected(broker.url) as connection:
         jetstream = JetStream(connection)
         await create(jetstream, Topology(QUICK.streams()))
         await store_letters(jetstream, "k-1", "k-2", "k-3")
-        await kill_replay(broker.url, "replay_proven", *AGENTS)  # its messages are sent, their dead letters still there
+        # its messages are sent, their dead letters still there
+        await kill_replay(broker.url, "replay_proven", *AGENTS)
         again = await replay(broker.url, *AGENTS, "--json")
         assert (again.status, await count_letters(jetstream)) == (0, 0), again.err
         assert (again.json["finished"], again.json["sent"]) == (3, 0)
@@ -58,13 +63,21 @@ async def test_what_a_killed_replay_sent_and_an_agent_took_cannot_be_proven_and_
         await create(jetstream, Topology(QUICK.streams()))
         await store_letters(jetstream, "k-1", "k-2")
         await kill_replay(broker.url, "replay_proven", *AGENTS)
-        async with an_agent(broker.url, tmp_path / "witness.db", duplicate_window=QUICK.duplicate_window):
+        async with an_agent(
+            broker.url, tmp_path / "witness.db", duplicate_window=QUICK.duplicate_window
+        ):
             await until(lambda: is_empty(jetstream))
             refused, kept = await replay(broker.url, *AGENTS), await count_letters(jetstream)
             forgetful = await replay(broker.url, *AGENTS, "--forget-interrupted")
             await store_letters(jetstream, "k-3")
             later = await replay(broker.url, *AGENTS)
             await until(lambda: is_empty(jetstream))
-        assert ("may be gone: 2 of the 2 messages above 0 are gone" in refused.err, refused.status, kept) == (True, 1, 2), refused.err
-        assert (forgetful.status, later.status, await count_letters(jetstream)) == (0, 0, 0), forgetful.err + later.err
+        assert (
+            "may be gone: 2 of the 2 messages above 0 are gone" in refused.err,
+            refused.status,
+            kept,
+        ) == (True, 1, 2), refused.err
+        assert (forgetful.status, later.status, await count_letters(jetstream)) == (0, 0, 0), (
+            forgetful.err + later.err
+        )
     assert count_applied(tmp_path / "witness.db") == {"k-1": 1, "k-2": 1, "k-3": 1}

@@ -1,4 +1,6 @@
-"""A result that failed and is replayed later is metered at the time of its first storing, however often it was replayed."""
+"""A result that failed and is replayed later is metered at the time of its first storing, however
+often it was replayed.
+"""
 
 import nats.js.api
 import pytest
@@ -8,7 +10,13 @@ from router.config import Settings
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.operate.dead_letters import read_by_filter, replay
-from tests.support.router_streams import a_result, publish_result, read_usage, results_are_settled, store_assignment
+from tests.support.router_streams import (
+    a_result,
+    publish_result,
+    read_usage,
+    results_are_settled,
+    store_assignment,
+)
 from tests.support.service import a_router, settings_for
 from tests.support.stories import read_dead_letters
 from tests.support.waiting import until
@@ -19,10 +27,16 @@ def settings(nats_url: str, prefix: str) -> Settings:
     return settings_for(nats_url, prefix)
 
 
-async def test_a_result_without_a_time_is_metered_at_its_first_storing(nc: Client, settings: Settings, nats_url: str) -> None:
-    """It lacks its job, which only its assignment can fill; the first replay comes before the assignment, the second after it."""
+async def test_a_result_without_a_time_is_metered_at_its_first_storing(
+    nc: Client, settings: Settings, nats_url: str
+) -> None:
+    """It lacks its job, which only its assignment can fill; the first replay comes before the
+    assignment, the second after it.
+    """
     async with a_router(settings):
-        await publish_result(nc, settings, a_result("late", timestamp=None, job=None, provider_id=None))
+        await publish_result(
+            nc, settings, a_result("late", timestamp=None, job=None, provider_id=None)
+        )
         await _fails(nc, settings)
         await _replay(nats_url, settings)
         await _fails(nc, settings)
@@ -37,7 +51,10 @@ async def test_a_result_without_a_time_is_metered_at_its_first_storing(nc: Clien
 
 async def _fails(nc: Client, settings: Settings) -> None:
     async def has_failed() -> bool:
-        return await results_are_settled(nc, settings) and len(await read_dead_letters(nc, settings)) == 1
+        return (
+            await results_are_settled(nc, settings)
+            and len(await read_dead_letters(nc, settings)) == 1
+        )
 
     await until(has_failed)
 
@@ -52,9 +69,13 @@ async def _replay(nats_url: str, settings: Settings) -> None:
 
 async def _stored_ms(nc: Client, settings: Settings, sequence: int) -> int:
     config = nats.js.api.ConsumerConfig(
-        deliver_policy=nats.js.api.DeliverPolicy.BY_START_SEQUENCE, opt_start_seq=sequence, ack_policy=nats.js.api.AckPolicy.NONE
+        deliver_policy=nats.js.api.DeliverPolicy.BY_START_SEQUENCE,
+        opt_start_seq=sequence,
+        ack_policy=nats.js.api.AckPolicy.NONE,
     )
-    told = await nc.jetstream().subscribe(settings.results.subject, stream=settings.streams.results.name, config=config)
+    told = await nc.jetstream().subscribe(
+        settings.results.subject, stream=settings.streams.results.name, config=config
+    )
     message = await told.next_msg(timeout=60)
     await told.unsubscribe()
     return int(message.metadata.timestamp.timestamp() * 1000)

@@ -1,11 +1,19 @@
-"""Results on a real server: what is not one leaves a dead letter, what breaks a header rule is metered, every form is one event."""
+"""Results on a real server: what is not one leaves a dead letter, what breaks a header rule is
+metered, every form is one event.
+"""
 
 import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
-from tests.support.router_streams import a_result, headers_of, publish_result, read_usage, results_are_settled
+from tests.support.router_streams import (
+    a_result,
+    headers_of,
+    publish_result,
+    read_usage,
+    results_are_settled,
+)
 from tests.support.service import a_router, settings_for
 from tests.support.stories import read_dead_letters, read_metric, read_page
 from tests.support.waiting import until
@@ -20,7 +28,10 @@ BAD = {
     "negative latency": (a_result(3, latency_ms=-1), "SCHEMA_VALIDATION_FAILED"),
     "latency of ages": (a_result(3, latency_ms=2**53 + 1), "SCHEMA_VALIDATION_FAILED"),
     "cost without a bound": (a_result(3, cost=9.99e28), "SCHEMA_VALIDATION_FAILED"),
-    "a clock that counts seconds": (a_result(3, timestamp=NOW_MS // 1000), "SCHEMA_VALIDATION_FAILED"),
+    "a clock that counts seconds": (
+        a_result(3, timestamp=NOW_MS // 1000),
+        "SCHEMA_VALIDATION_FAILED",
+    ),
     "2 MB": (a_result(4, error_message="x" * 2 * 1024 * 1024), "PAYLOAD_TOO_LARGE"),
     "truncated protobuf": (FORMS["protobuf"].data[:-5], "SCHEMA_VALIDATION_FAILED"),
     "another message": (OTHER_MESSAGE, "SCHEMA_VALIDATION_FAILED"),
@@ -43,7 +54,9 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 
 @pytest.mark.parametrize("what", BAD)
-async def test_what_is_no_result_leaves_a_dead_letter_and_the_next_is_metered(nc: Client, settings: Settings, what: str) -> None:
+async def test_what_is_no_result_leaves_a_dead_letter_and_the_next_is_metered(
+    nc: Client, settings: Settings, what: str
+) -> None:
     """Issue 3, story 4."""
     data, code = BAD[what]
     async with a_router(settings):
@@ -56,8 +69,12 @@ async def test_what_is_no_result_leaves_a_dead_letter_and_the_next_is_metered(nc
     assert event["assignment_id"] == "a-next"
 
 
-async def test_each_violation_is_counted_under_its_rule_and_the_result_is_metered(nc: Client, settings: Settings) -> None:
-    """Issue 3, story 5: but an unsupported version, which leaves a dead letter; without a contract header nothing is counted."""
+async def test_each_violation_is_counted_under_its_rule_and_the_result_is_metered(
+    nc: Client, settings: Settings
+) -> None:
+    """Issue 3, story 5: but an unsupported version, which leaves a dead letter; without a contract
+    header nothing is counted.
+    """
     async with a_router(settings) as router:
         await publish_result(nc, settings, a_result("bare"))
         await until(lambda: results_are_settled(nc, settings))
@@ -73,7 +90,9 @@ async def test_each_violation_is_counted_under_its_rule_and_the_result_is_metere
     assert metered == ["a-bare", *(f"a-{number}" for number in range(len(VIOLATIONS) - 1))]
 
 
-async def test_in_strict_mode_each_violation_leaves_a_dead_letter(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_in_strict_mode_each_violation_leaves_a_dead_letter(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
     """Issue 3, story 5, strict."""
     settings = settings_for(nats_url, prefix, contract__mode="strict")
     async with a_router(settings):
@@ -81,13 +100,17 @@ async def test_in_strict_mode_each_violation_leaves_a_dead_letter(nc: Client, na
             await publish_result(nc, settings, a_result(number), headers_of(number, **broken))
         await publish_result(nc, settings, a_result("good"), headers_of("good"))
         await until(lambda: results_are_settled(nc, settings))
-        codes = {letter["validation_error"]["code"] for letter in await read_dead_letters(nc, settings)}
+        codes = {
+            letter["validation_error"]["code"] for letter in await read_dead_letters(nc, settings)
+        }
         metered = [event["assignment_id"] for event in await read_usage(nc, settings)]
     assert (codes, metered) == ({"HEADER_CONTRACT_VIOLATION", "VERSION_UNSUPPORTED"}, ["a-good"])
 
 
 @pytest.mark.parametrize("form", FORMS)
-async def test_every_form_of_one_result_is_one_event(nc: Client, settings: Settings, form: str) -> None:
+async def test_every_form_of_one_result_is_one_event(
+    nc: Client, settings: Settings, form: str
+) -> None:
     """Issue 3, story 8: byte for byte."""
     async with a_router(settings):
         await publish_result(nc, settings, FORMS[form].data)
@@ -103,13 +126,18 @@ async def test_every_form_of_one_result_is_one_event(nc: Client, settings: Setti
     )
 
 
-async def test_two_routers_meter_an_outcome_once_and_count_its_duplicate(nc: Client, settings: Settings) -> None:
+async def test_two_routers_meter_an_outcome_once_and_count_its_duplicate(
+    nc: Client, settings: Settings
+) -> None:
     """A result that is told again, to whichever router."""
     async with a_router(settings) as one, a_router(settings) as other:
         for _ in range(10):
             await publish_result(nc, settings, a_result("same"))
         await until(lambda: results_are_settled(nc, settings))
-        counted = [await read_metric(router.ready.http, "router_results_duplicate_total") for router in (one, other)]
+        counted = [
+            await read_metric(router.ready.http, "router_results_duplicate_total")
+            for router in (one, other)
+        ]
         assert len(await read_usage(nc, settings)) == 1
     assert sum(counted) == 9
 

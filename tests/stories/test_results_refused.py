@@ -1,4 +1,6 @@
-"""The stream of results refuses: what a worker has done stays with it until it can be stored, for doing it again may cost money."""
+"""The stream of results refuses: what a worker has done stays with it until it can be stored, for
+doing it again may cost money.
+"""
 
 from collections import Counter
 
@@ -24,13 +26,19 @@ async def test_no_assignment_is_done_twice_while_its_result_is_refused(
         done[assignment.assignment_id] += 1
         return StepResult(output="done", cost=0.5)
 
-    async with some_worker_streams(nats_url, prefix) as place, run_workers(place.worker(handle, slots=4)):
+    async with (
+        some_worker_streams(nats_url, prefix) as place,
+        run_workers(place.worker(handle, slots=4)),
+    ):
         said = await place.jetstream.stream(place.said)
         assert said is not None
         with capture_log() as lines:
             await spoil(place.jetstream, place.said)
             await place.push(*(a_body(f"a-{number}") for number in range(ASSIGNMENTS)))
-            await until(lambda: any(line["event"] == "consumer.paused" for line in lines.all()), what="the worker pauses")
+            await until(
+                lambda: any(line["event"] == "consumer.paused" for line in lines.all()),
+                what="the worker pauses",
+            )
             await mend(place.jetstream, said["config"])
             assert len(await place.results(ASSIGNMENTS)) == ASSIGNMENTS
     assert set(done.values()) == {1}

@@ -13,12 +13,15 @@ from tests.support.stories import Inboxes, is_settled, read_dead_letters, read_l
 from tests.support.waiting import until
 
 REQUESTS = 1_000
-ACK_WAIT_MS = 5_000  # so long a busy machine hardly lets a router stand still: what it has in hand then would come again
+# so long a busy machine hardly lets a router stand still: what it has in hand then would come again
+ACK_WAIT_MS = 5_000
 
 
 @pytest.fixture
 def router(nats_url: str, prefix: str) -> Iterator[RouterProcess]:
-    process = RouterProcess({**names_for(nats_url, prefix), "decide.ack_wait_ms": ACK_WAIT_MS}).start()
+    process = RouterProcess(
+        {**names_for(nats_url, prefix), "decide.ack_wait_ms": ACK_WAIT_MS}
+    ).start()
     yield process
     process.remove()
 
@@ -37,7 +40,9 @@ async def test_what_was_stored_and_unanswered_is_decided_after_a_kill(
     assert len(inboxes) == 0
 
     router.start()
-    await until(lambda: len(inboxes.heard) >= REQUESTS, within_s=20, what="every request to be answered")
+    await until(
+        lambda: len(inboxes.heard) >= REQUESTS, within_s=20, what="every request to be answered"
+    )
     await until(lambda: is_settled(nc, settings))
     assert inboxes.counts == {inboxes.of(n): 1 for n in range(REQUESTS)}
     assert all(b'"ok":true' in inboxes.answers(n)[0] for n in range(REQUESTS))
@@ -51,19 +56,26 @@ async def test_a_kill_amid_the_work_loses_nothing_and_changes_no_answer(
     settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     asked = await _ask_and_kill(nc, settings, inboxes, router, 0)
-    while await is_settled(nc, settings):  # it had done them all before this process came to its kill: once more
+    # it had done them all before this process came to its kill: once more
+    while await is_settled(nc, settings):
         router.start()
         asked = await _ask_and_kill(nc, settings, inboxes, router, asked)
 
     router.start()
-    await until(lambda: len(inboxes.heard) >= asked, within_s=20, what="every request to be answered")
+    await until(
+        lambda: len(inboxes.heard) >= asked, within_s=20, what="every request to be answered"
+    )
     await until(lambda: is_settled(nc, settings))
     assert all(len(set(answers)) == 1 for answers in inboxes.heard.values())
     assert await read_dead_letters(nc, settings) == []
 
 
-async def _ask_and_kill(nc: Client, settings: Settings, inboxes: Inboxes, router: RouterProcess, asked: int) -> int:
-    """A thousand requests more, and the kill after ten of their answers; how many were asked by then."""
+async def _ask_and_kill(
+    nc: Client, settings: Settings, inboxes: Inboxes, router: RouterProcess, asked: int
+) -> int:
+    """A thousand requests more, and the kill after ten of their answers; how many were asked by
+    then.
+    """
     for n in range(asked, asked + REQUESTS):
         await inboxes.publish_named(nc, settings, n)
     await until(lambda: len(inboxes.heard) >= asked + 10)

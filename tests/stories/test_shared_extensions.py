@@ -1,4 +1,6 @@
-"""An extension that several tenants call: one whose requests make it fail closes it to that tenant, and to no other."""
+"""An extension that several tenants call: one whose requests make it fail closes it to that tenant,
+and to no other.
+"""
 
 import asyncio
 import itertools
@@ -46,7 +48,10 @@ async def test_one_tenants_requests_that_break_an_extension_leave_it_open_to_the
         else:
             refused = [await ask(nc, settings, body) for body in spiteful]
         assert not any(one["ok"] for one in refused)
-        assert refused[-1]["error"]["details"]["cause"] in {"extension_error", "extension_unavailable"}
+        assert refused[-1]["error"]["details"]["cause"] in {
+            "extension_error",
+            "extension_unavailable",
+        }
         honest = [await ask(nc, settings, a_request(f"h-{number}")) for number in range(3)]
         assert [one["ok"] for one in honest] == [True] * 3, honest
         state = (await call(nc, "get_circuit_breaker_states"))["states"]["guard"]
@@ -58,7 +63,9 @@ async def test_one_tenants_invocations_that_break_a_provider_leave_it_open_to_th
     nc: Client, nats_url: str, prefix: str, is_stream: bool
 ) -> None:
     async def answer(message: Msg) -> None:
-        await (says_no(500) if json.loads(message.data)["tenant_id"] == "spiteful" else answers)(message)
+        await (says_no(500) if json.loads(message.data)["tenant_id"] == "spiteful" else answers)(
+            message
+        )
 
     async with a_router(settings_for(nats_url, prefix)) as router, serve_provider(nc, answer):
         await register(router, an_entry())
@@ -73,12 +80,19 @@ async def test_one_tenants_invocations_that_break_a_provider_leave_it_open_to_th
 async def test_a_provider_that_refuses_each_call_of_two_tenants_is_closed_to_them_and_to_no_other(  # noqa: PLR0917 - fixtures
     nc: Client, nats_url: str, prefix: str, number: int, asked_of_each: int, is_stream: bool
 ) -> None:
-    """A key that is not valid fails each call of its tenant, and each is billed; what a request is at fault for says nothing."""
+    """A key that is not valid fails each call of its tenant, and each is billed; what a request is
+    at fault for says nothing.
+    """
 
     async def answer(message: Msg) -> None:
-        await (answers if json.loads(message.data)["tenant_id"] == "acme" else says_no(number))(message)
+        await (answers if json.loads(message.data)["tenant_id"] == "acme" else says_no(number))(
+            message
+        )
 
-    async with a_router(settings_for(nats_url, prefix)) as router, serve_provider(nc, answer) as asked:
+    async with (
+        a_router(settings_for(nats_url, prefix)) as router,
+        serve_provider(nc, answer) as asked,
+    ):
         await register(router, an_entry())
         for tenant in ("spiteful", "third"):
             for _ in range(8):
@@ -102,7 +116,9 @@ async def code_of(nc: Client, tenant: str, *, is_stream: bool) -> str | None:
     return chunk["metadata"].get("error_code")  # type: ignore[no-any-return]
 
 
-async def test_an_extension_that_fails_for_two_tenants_is_left_alone_by_all(nc: Client, at: PipelinePlace) -> None:
+async def test_an_extension_that_fails_for_two_tenants_is_left_alone_by_all(
+    nc: Client, at: PipelinePlace
+) -> None:
     guard = await Extension(nc, "validator", "guard", breaks).start()
     names = itertools.count()
     async with a_pipeline(at, GUARD, POLICY) as (_, settings):

@@ -1,4 +1,6 @@
-"""A caller that waits for less time than the registry allows an extension says nothing about the extension: no breaker opens for others."""
+"""A caller that waits for less time than the registry allows an extension says nothing about the
+extension: no breaker opens for others.
+"""
 
 import asyncio
 import itertools
@@ -22,7 +24,8 @@ SHORT = {
     "of_the_call": {"validators": [{"id": "guard", "timeout_ms": 10}]},
     "of_the_policy": {"validators": [{"id": "guard"}], "timeout_ms": 30},
 }
-CALLS = 12  # above the five failures in a row, and above the ten calls of the window, that open a breaker
+# above the five failures in a row, and above the ten calls of the window, that open a breaker
+CALLS = 12
 
 
 @pytest.fixture
@@ -40,7 +43,10 @@ async def _keeps_silent(_: Msg) -> None: ...
 async def _says_that_the_deadline_is_over(message: Msg) -> None:
     assert message.headers is not None
     assert int(message.headers[DEADLINE]) <= 30
-    headers = {"Nats-Service-Error-Code": "504", "Nats-Service-Error": "The request's deadline has passed"}
+    headers = {
+        "Nats-Service-Error-Code": "504",
+        "Nats-Service-Error": "The request's deadline has passed",
+    }
     await message._client.publish(message.reply, b"", headers=headers)
 
 
@@ -49,7 +55,9 @@ async def _says_that_the_deadline_is_over(message: Msg) -> None:
 async def test_a_short_timeout_of_one_tenant_opens_no_breaker_for_the_others(
     nc: Client, at: PipelinePlace, policy: str, hastily: Answer
 ) -> None:
-    """An extension that honours the deadline answers 504: the same caller's haste, told by the service."""
+    """An extension that honours the deadline answers 504: the same caller's haste, told by the
+    service.
+    """
 
     heard = [0]
 
@@ -61,13 +69,20 @@ async def test_a_short_timeout_of_one_tenant_opens_no_breaker_for_the_others(
     await Extension(nc, "validator", "guard", answer).start()
     async with a_pipeline(at, GUARD, PATIENT) as (router, settings):
         numbers = itertools.count()
-        while heard[0] < CALLS:  # a request whose time is over before the extension's turn calls none
-            hasty = [a_request(next(numbers), tenant_id="hasty", policy_id=policy) for _ in range(CALLS)]
+        # a request whose time is over before the extension's turn calls none
+        while heard[0] < CALLS:
+            hasty = [
+                a_request(next(numbers), tenant_id="hasty", policy_id=policy) for _ in range(CALLS)
+            ]
             refused = await asyncio.gather(*(ask(nc, settings, body) for body in hasty))
             assert not any(one["ok"] for one in refused)
         assert (await ask(nc, settings, a_request("patient")))["ok"]
         health: dict[str, Any] = (await call(nc, "get_extension_health"))["health"]["guard"]
         assert (health["circuit_breaker_state"], health["failure_count"]) == ("closed", 0)
-        assert (health["success_count"], health["latency_samples"]) == (1, 1)  # an answer after the deadline is no success either
-        assert await read_metric(router.ready.http, "router_extension_calls_total", status="late") == heard[0]
+        # an answer after the deadline is no success either
+        assert (health["success_count"], health["latency_samples"]) == (1, 1)
+        assert (
+            await read_metric(router.ready.http, "router_extension_calls_total", status="late")
+            == heard[0]
+        )
         assert await read_metric(router.ready.http, "router_extension_seconds_count") == 1

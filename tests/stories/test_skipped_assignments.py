@@ -1,4 +1,6 @@
-"""A push that is switched off, or not this tenant's: decided all the same, with a warning, and counted."""
+"""A push that is switched off, or not this tenant's: decided all the same, with a warning, and
+counted.
+"""
 
 import pytest
 from nats.aio.client import Client
@@ -14,7 +16,10 @@ SKIPPED = "router_assignments_skipped_total"
 
 @pytest.mark.parametrize(
     ("setting", "reason"),
-    [({"assignment__enabled": False}, "assignment_disabled"), ({"assignment__tenants_allowed": "other"}, "assignment_tenant_forbidden")],
+    [
+        ({"assignment__enabled": False}, "assignment_disabled"),
+        ({"assignment__tenants_allowed": "other"}, "assignment_tenant_forbidden"),
+    ],
 )
 async def test_a_push_that_is_not_served_is_decided_with_a_warning(
     nc: Client, nats_url: str, prefix: str, setting: dict[str, object], reason: str
@@ -25,14 +30,22 @@ async def test_a_push_that_is_not_served_is_decided_with_a_warning(
         answer = await ask(nc, settings, pushed)
         assert (answer["ok"], answer["decision"]["provider_id"]) == (True, "openai")
         (warning,) = answer["warnings"]
-        assert (warning["code"], warning["details"]) == ("assignment_skipped", {"field": "push_assignment", "reason": reason})
+        assert (warning["code"], warning["details"]) == (
+            "assignment_skipped",
+            {"field": "push_assignment", "reason": reason},
+        )
         assert await read_metric(router.ready.http, SKIPPED, reason=reason) == 1
 
         assert await ask(nc, settings, pushed) == answer, "the same request hears the same"
         accept = {"Accept": "application/x-protobuf"}
-        protobuf = await nc.request(settings.decide.subject, a_request("pb", push_assignment=True), headers=accept)
+        protobuf = await nc.request(
+            settings.decide.subject, a_request("pb", push_assignment=True), headers=accept
+        )
         assert RouteDecision.FromString(protobuf.data).metadata["assignment_skipped"] == reason
         assert "warnings" not in await ask(nc, settings, a_request("plain"))
         await until(lambda: is_settled(nc, settings))
-        assert (await read_assignments(nc, settings), await read_dead_letters(nc, settings)) == ([], [])
+        assert (await read_assignments(nc, settings), await read_dead_letters(nc, settings)) == (
+            [],
+            [],
+        )
         assert await read_metric(router.ready.http, SKIPPED) == 3

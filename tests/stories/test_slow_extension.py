@@ -1,4 +1,6 @@
-"""One tenant's extension answers after many seconds; every other tenant's requests are answered as if it were not there."""
+"""One tenant's extension answers after many seconds; every other tenant's requests are answered as
+if it were not there.
+"""
 
 import asyncio
 import json
@@ -15,7 +17,10 @@ from tests.support.policy import a_document
 from tests.support.stories import Inboxes, a_request, ask
 from tests.support.waiting import until
 
-ENTRIES = {"slow": {"kind": "validator", "timeout_ms": 30_000}, "quick": {"kind": "validator", "timeout_ms": 30_000}}
+ENTRIES = {
+    "slow": {"kind": "validator", "timeout_ms": 30_000},
+    "quick": {"kind": "validator", "timeout_ms": 30_000},
+}
 SLOW = {"default": {"validators": [{"id": "slow"}]}}
 BURST = 3_000  # above the slots, their queue and the prefetch together
 
@@ -37,8 +42,12 @@ async def _publish_burst(nc: Client, settings: Settings) -> Inboxes:
     return inboxes
 
 
-async def test_a_tenant_whose_extension_takes_long_holds_up_no_other_tenant(nc: Client, at: PipelinePlace) -> None:
-    """The slow tenant has a share of the slots and of their queue; what is above it is answered `overloaded` at once."""
+async def test_a_tenant_whose_extension_takes_long_holds_up_no_other_tenant(
+    nc: Client, at: PipelinePlace
+) -> None:
+    """The slow tenant has a share of the slots and of their queue; what is above it is answered
+    `overloaded` at once.
+    """
     held: list[Msg] = []
     is_released = asyncio.Event()
 
@@ -64,4 +73,5 @@ async def test_a_tenant_whose_extension_takes_long_holds_up_no_other_tenant(nc: 
             await passes(message)
         await until(lambda: len(slow) == BURST, within_s=20)
         assert Counter(len(answers) for answers in slow.heard.values()) == {1: BURST}
-        assert len(held) >= settings.decide.pipeline_slots / 2  # a share, and half of all when the others want none
+        # a share, and half of all when the others want none
+        assert len(held) >= settings.decide.pipeline_slots / 2

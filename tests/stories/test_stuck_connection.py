@@ -1,4 +1,6 @@
-"""A connection that never comes back from looking for a server: every kind of process ends, so that its supervisor starts a new one."""
+"""A connection that never comes back from looking for a server: every kind of process ends, so that
+its supervisor starts a new one.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,7 +32,8 @@ from tests.support.sdk import some_worker_streams
 from tests.support.service import settings_for
 from tests.support.waiting import until
 
-Run = Callable[[Callable[..., None]], Awaitable[None]]  # the argument: called when the process is ready
+# the argument: called when the process is ready
+Run = Callable[[Callable[..., None]], Awaitable[None]]
 
 
 async def _hang(_: ReconnectingClient) -> None:
@@ -38,7 +41,9 @@ async def _hang(_: ReconnectingClient) -> None:
     await asyncio.Event().wait()
 
 
-async def _ends_when_it_does_not_come_back(run: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _ends_when_it_does_not_come_back(
+    run: Run, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stuck, "LOOK_EVERY_S", 0.02)
     ready = asyncio.Event()
     work = asyncio.ensure_future(run(lambda *_: ready.set()))
@@ -54,11 +59,15 @@ async def _ends_when_it_does_not_come_back(run: Run, broker: Broker, monkeypatch
 
 def _mailbox_settings(broker: Broker, dsn: str) -> Any:
     drain = {"drain.soft_deadline_ms": 100, "drain.hard_deadline_ms": 200}
-    return load(None, {"nats.url": broker.url, "http.port": 0, "mailbox.dsn": dsn, **drain}, {}).settings
+    return load(
+        None, {"nats.url": broker.url, "http.port": 0, "mailbox.dsn": dsn, **drain}, {}
+    ).settings
 
 
 @pytest.mark.parametrize("kind", ["relay", "inbox"])
-async def test_a_mailbox_process_ends(kind: str, broker: Broker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_mailbox_process_ends(
+    kind: str, broker: Broker, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = _mailbox_settings(broker, await postgres.database())
     await create_events(broker)
     service = RelayService(settings) if kind == "relay" else InboxService(settings, record)
@@ -66,11 +75,15 @@ async def test_a_mailbox_process_ends(kind: str, broker: Broker, postgres: Postg
 
 
 async def test_a_router_ends(broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = settings_for(broker.url, prefix, drain__soft_deadline_ms=100, drain__hard_deadline_ms=200)
+    settings = settings_for(
+        broker.url, prefix, drain__soft_deadline_ms=100, drain__hard_deadline_ms=200
+    )
     await _ends_when_it_does_not_come_back(RouterService(settings).run, broker, monkeypatch)
 
 
-async def test_an_agent_ends(broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_agent_ends(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     agent = Agent(broker.url, CountingAgent(), store=tmp_path / "witness.db", drain_s=0.1)
     await _ends_when_it_does_not_come_back(agent.work, broker, monkeypatch)
 
@@ -86,7 +99,9 @@ async def test_an_extension_ends(broker: Broker, monkeypatch: pytest.MonkeyPatch
     await _ends_when_it_does_not_come_back(server.work, broker, monkeypatch)
 
 
-async def test_a_consumer_of_the_bus_ends(broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_consumer_of_the_bus_ends(
+    broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with a_bus(broker.url, prefix) as bus:
         await _ends_when_it_does_not_come_back(_consume(bus), broker, monkeypatch)
 
@@ -96,14 +111,20 @@ def _consume(bus: Bus) -> Run:
         async def handle(_: object) -> None: ...
 
         work = asyncio.ensure_future(bus.consume("projector", handle))
-        await until(lambda: bus.jetstream.consumer(f"{bus.settings.stream_prefix}-events", bus.settings.durable("projector")))
+        await until(
+            lambda: bus.jetstream.consumer(
+                f"{bus.settings.stream_prefix}-events", bus.settings.durable("projector")
+            )
+        )
         on_ready()
         await work
 
     return run
 
 
-async def test_a_responder_of_the_bus_ends(broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_responder_of_the_bus_ends(
+    broker: Broker, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def respond(_: object) -> dict[str, object]:
         return {}
 
@@ -115,10 +136,19 @@ async def test_a_responder_of_the_bus_ends(broker: Broker, prefix: str, monkeypa
         await _ends_when_it_does_not_come_back(run, broker, monkeypatch)
 
 
-async def test_a_program_with_a_client_is_told_in_every_call_and_goes_on(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be anything, such as a web server: nothing of it is cancelled, and another client works."""
+async def test_a_program_with_a_client_is_told_in_every_call_and_goes_on(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be anything, such as a web server: nothing of it is cancelled, and another client
+    works.
+    """
     monkeypatch.setattr(stuck, "LOOK_EVERY_S", 0.02)
-    question: dict[str, Any] = {"tenant_id": "acme", "message_type": "chat", "payload": "hello", "timeout": 20.0}
+    question: dict[str, Any] = {
+        "tenant_id": "acme",
+        "message_type": "chat",
+        "payload": "hello",
+        "timeout": 20.0,
+    }
     async with Client(broker.url) as client:
         asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         silent = await connect({"servers": [broker.url]})  # a router that answers too late
@@ -170,7 +200,9 @@ async def _running(run: Run) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("kind", ["router", "relay", "inbox"])
-async def test_liveness_says_so_until_the_process_has_drained(kind: str, broker: Broker, prefix: str, postgres: Postgres) -> None:
+async def test_liveness_says_so_until_the_process_has_drained(
+    kind: str, broker: Broker, prefix: str, postgres: Postgres
+) -> None:
     mailbox = _mailbox_settings(broker, await postgres.database())
     await create_events(broker)
     service: Any = {

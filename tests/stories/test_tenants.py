@@ -9,7 +9,15 @@ from nats.aio.client import Client
 from router.config import Settings
 from tests.support.requests import a_body
 from tests.support.service import POLICIES, a_router, settings_for
-from tests.support.stories import Json, MessageRecorder, a_request, ask, is_settled, read_dead_letters, read_last_sequence
+from tests.support.stories import (
+    Json,
+    MessageRecorder,
+    a_request,
+    ask,
+    is_settled,
+    read_dead_letters,
+    read_last_sequence,
+)
 from tests.support.waiting import until
 
 UNFIT = ["..", "../acme", "_shared", "*", ">", ".", "a.*", "a/b", "$JS", "", "a b", "a\x00b"]
@@ -21,28 +29,49 @@ def settings(nats_url: str, prefix: str) -> Settings:
 
 
 async def test_dots_do_not_move_between_tenant_and_policy(nc: Client, settings: Settings) -> None:
-    """Story 13: tenant `a.b` with policy `c`, tenant `a` with policy `b.c`: each has its own, even under one request id."""
+    """Story 13: tenant `a.b` with policy `c`, tenant `a` with policy `b.c`: each has its own, even
+    under one request id.
+    """
     async with a_router(settings):
         assert await _provider(nc, settings, "a.b", "c") == "dotted-tenant"
         assert await _provider(nc, settings, "a", "b.c") == "dotted-policy"
         assert await _provider(nc, settings, "a.b", "c") == "dotted-tenant"
-        for tenant, policy in [("a.b.c", "c"), ("acme", "c"), ("b", "c"), ("a.c", "b"), ("a:b", "c")]:
-            assert (await _decide(nc, settings, tenant, policy))["error"]["code"] == "policy_not_found"
+        for tenant, policy in [
+            ("a.b.c", "c"),
+            ("acme", "c"),
+            ("b", "c"),
+            ("a.c", "b"),
+            ("a:b", "c"),
+        ]:
+            assert (await _decide(nc, settings, tenant, policy))["error"][
+                "code"
+            ] == "policy_not_found"
 
 
 @pytest.mark.parametrize("place", ["tenant", "policy", "header"])
 async def test_an_unfit_name_reaches_nothing(nc: Client, settings: Settings, place: str) -> None:
-    """Story 13: `..`, `_shared`, `*`, `>`: refused with a dead letter; no file is read by it, no subject is built of it."""
+    """Story 13: `..`, `_shared`, `*`, `>`: refused with a dead letter; no file is read by it, no
+    subject is built of it.
+    """
     async with a_router(settings):
         everything = await MessageRecorder.on(nc, ">")
-        names = [name for name in UNFIT if place == "tenant" or name]  # an empty policy or header is an absent one
+        # an empty policy or header is an absent one
+        names = [name for name in UNFIT if place == "tenant" or name]
         for name in names:
             answer = await _ask_with(nc, settings, place, name)
             assert answer["error"]["code"] == "invalid_request", name
-            assert answer["error"]["details"]["field"] == ("policy_id" if place == "policy" else "message.tenant_id"), name
+            assert answer["error"]["details"]["field"] == (
+                "policy_id" if place == "policy" else "message.tenant_id"
+            ), name
         await until(lambda: is_settled(nc, settings))
-        assert await read_last_sequence(nc, settings) == len(await read_dead_letters(nc, settings)) == len(names)
-        assert {subject for subject in everything.subjects if not _is_expected(settings, subject)} == set()
+        assert (
+            await read_last_sequence(nc, settings)
+            == len(await read_dead_letters(nc, settings))
+            == len(names)
+        )
+        assert {
+            subject for subject in everything.subjects if not _is_expected(settings, subject)
+        } == set()
 
 
 async def test_the_shared_directory_is_no_tenant(nc: Client, settings: Settings) -> None:
@@ -50,17 +79,29 @@ async def test_the_shared_directory_is_no_tenant(nc: Client, settings: Settings)
     assert (POLICIES / "_shared" / "default.json").exists()
     async with a_router(settings):
         assert (await _decide(nc, settings, "any-tenant", "default"))["ok"] is True
-        assert (await _decide(nc, settings, "_shared", "default"))["error"]["code"] == "invalid_request"
+        assert (await _decide(nc, settings, "_shared", "default"))["error"][
+            "code"
+        ] == "invalid_request"
 
 
-async def test_a_file_beside_the_policies_is_not_one(nc: Client, settings: Settings, tmp_path: Path) -> None:
+async def test_a_file_beside_the_policies_is_not_one(
+    nc: Client, settings: Settings, tmp_path: Path
+) -> None:
     """Story 13: what a path could lead to is there, and is not found."""
     policies = tmp_path / "policies"
     (policies / "acme").mkdir(parents=True)
     for place in (tmp_path / "secret.json", policies / "secret.json"):
-        place.write_text(json.dumps({"version": "1.0", "providers": [{"name": "secret", "weight": 1}]}))
+        place.write_text(
+            json.dumps({"version": "1.0", "providers": [{"name": "secret", "weight": 1}]})
+        )
     async with a_router(settings, policies):
-        for tenant, policy in [("acme", "../secret"), ("acme", "../../secret"), ("..", "secret"), (".", "secret"), ("acme", "secret")]:
+        for tenant, policy in [
+            ("acme", "../secret"),
+            ("acme", "../../secret"),
+            ("..", "secret"),
+            (".", "secret"),
+            ("acme", "secret"),
+        ]:
             assert (await _decide(nc, settings, tenant, policy))["ok"] is False
 
 

@@ -1,4 +1,6 @@
-"""SIGTERM under load: what is begun is finished and settled, what is not begun goes to the next router, and the process ends in time."""
+"""SIGTERM under load: what is begun is finished and settled, what is not begun goes to the next
+router, and the process ends in time.
+"""
 
 import asyncio
 import os
@@ -22,14 +24,21 @@ LEAVING_S = 20.0  # closing connections and ending the interpreter, on a machine
 @pytest.fixture
 def router(nats_url: str, prefix: str) -> Iterator[RouterProcess]:
     names = names_for(nats_url, prefix)
-    names["admission.fair_after_ms"] = ""  # what was answered from its live copy and not acknowledged yet is decided again
-    process = RouterProcess({**names, "drain.soft_deadline_ms": 2_000, "drain.hard_deadline_ms": HARD_DEADLINE_MS}).start()
+    # what was answered from its live copy and not acknowledged yet is decided again
+    names["admission.fair_after_ms"] = ""
+    process = RouterProcess(
+        {**names, "drain.soft_deadline_ms": 2_000, "drain.hard_deadline_ms": HARD_DEADLINE_MS}
+    ).start()
     yield process
     process.remove()
 
 
-async def test_it_leaves_in_time_and_nothing_finished_comes_again(nc: Client, nats_url: str, prefix: str, router: RouterProcess) -> None:
-    """Story 11: exit status 0 within the deadline; an answer that came twice would be finished work delivered again."""
+async def test_it_leaves_in_time_and_nothing_finished_comes_again(
+    nc: Client, nats_url: str, prefix: str, router: RouterProcess
+) -> None:
+    """Story 11: exit status 0 within the deadline; an answer that came twice would be finished work
+    delivered again.
+    """
     settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     for n in range(REQUESTS):
@@ -47,11 +56,16 @@ async def test_it_leaves_in_time_and_nothing_finished_comes_again(nc: Client, na
     await nc.flush()
 
     async def is_all_accounted_for() -> bool:
-        """Delivered = finished + handed back: nothing is left to the ack wait, nothing finished is still open."""
+        """Delivered = finished + handed back: nothing is left to the ack wait, nothing finished is
+        still open.
+        """
         info = await nc.jsm().consumer_info(settings.streams.decide.name, settings.decide.durable)
         return info.delivered.stream_seq - info.num_ack_pending == len(inboxes.heard)
 
-    await until(is_all_accounted_for, what="the server has read the last acks, and this client the last answers")
+    await until(
+        is_all_accounted_for,
+        what="the server has read the last acks, and this client the last answers",
+    )
     assert 0 < len(inboxes.heard) < asked
 
     router.start()

@@ -7,18 +7,30 @@ import pytest
 from nats.aio.client import Client
 
 from tests.support.service import RouterProcess, names_for, settings_for
-from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, is_settled, read_dead_letters, read_metric
+from tests.support.stories import (
+    SILENCE_S,
+    Inboxes,
+    MessageRecorder,
+    is_settled,
+    read_dead_letters,
+    read_metric,
+)
 from tests.support.waiting import until
 
 REQUESTS = 5_000
-PATIENT = {"reply.inbox_wait_ms": 10_000}  # a busy server may tell of a request's inbox after its answer
+# a busy server may tell of a request's inbox after its answer
+PATIENT = {"reply.inbox_wait_ms": 10_000}
 AT_A_TIME = 250  # published between two looks at what else there is to do
 
 
 @pytest.fixture
 def routers(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
-    # Live copies are another story (test_overload): there an answer may come twice when two routers see the backlog differently.
-    processes = [RouterProcess({**names_for(nats_url, prefix), "admission.fair_after_ms": "", **PATIENT}) for _ in range(2)]
+    # Live copies are another story (test_overload): there an answer may come twice when two routers
+    # see the backlog differently.
+    processes = [
+        RouterProcess({**names_for(nats_url, prefix), "admission.fair_after_ms": "", **PATIENT})
+        for _ in range(2)
+    ]
     try:
         yield [process.start() for process in processes]
     finally:
@@ -26,8 +38,12 @@ def routers(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
             process.remove()
 
 
-async def test_each_request_is_answered_once_and_both_work(nc: Client, nats_url: str, prefix: str, routers: list[RouterProcess]) -> None:
-    """Story 7: 5 000 requests with plain inboxes, one answer each, none elsewhere; each router took some, however slow the other was."""
+async def test_each_request_is_answered_once_and_both_work(
+    nc: Client, nats_url: str, prefix: str, routers: list[RouterProcess]
+) -> None:
+    """Story 7: 5 000 requests with plain inboxes, one answer each, none elsewhere; each router took
+    some, however slow the other was.
+    """
     settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     strays = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
@@ -43,6 +59,8 @@ async def test_each_request_is_answered_once_and_both_work(nc: Client, nats_url:
     assert [answer for (answer,) in inboxes.heard.values() if b'"ok":true' not in answer] == []
     assert len(strays) == 0
     assert await read_dead_letters(nc, settings) == []
-    taken = [await read_metric(router.ready["http"], "router_jetstream_ack_total") for router in routers]
+    taken = [
+        await read_metric(router.ready["http"], "router_jetstream_ack_total") for router in routers
+    ]
     assert sum(taken) == REQUESTS
     assert min(taken) > 0

@@ -11,14 +11,24 @@ from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from tests.support.router_streams import read_assignments
 from tests.support.service import Running, a_router, settings_for
-from tests.support.stories import a_request, ask, is_ready, make_topology, read_page, wrap_decide_handler
+from tests.support.stories import (
+    a_request,
+    ask,
+    is_ready,
+    make_topology,
+    read_page,
+    wrap_decide_handler,
+)
 from tests.support.waiting import until
 
 PLAIN = 13
 
 
-async def test_plain_requests_are_answered_while_the_assignments_bucket_is_unavailable(nc: Client, nats_url: str, prefix: str) -> None:
-    settings = settings_for(nats_url, prefix, effects__retry_ms=50, topology="check")  # else the router makes the bucket again
+async def test_plain_requests_are_answered_while_the_assignments_bucket_is_unavailable(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    # else the router makes the bucket again
+    settings = settings_for(nats_url, prefix, effects__retry_ms=50, topology="check")
     await make_topology(settings)
     async with a_router(settings) as router:
         await nc.jetstream().delete_key_value(settings.buckets.assignments_known.name)
@@ -46,7 +56,9 @@ async def test_plain_requests_are_answered_while_the_attempts_bucket_is_unavaila
         return handled
 
     wrap_decide_handler(monkeypatch, fail_once)
-    settings = settings_for(nats_url, prefix, effects__retry_ms=50, decide__backoff_ms="10", topology="check")
+    settings = settings_for(
+        nats_url, prefix, effects__retry_ms=50, decide__backoff_ms="10", topology="check"
+    )
     await make_topology(settings)
     async with a_router(settings) as router:
         await nc.jetstream().delete_key_value(settings.buckets.attempts.name)
@@ -60,7 +72,9 @@ async def test_plain_requests_are_answered_while_the_attempts_bucket_is_unavaila
 async def _expect_others_to_be_answered(nc: Client, settings: Settings, router: Running) -> None:
     """Once one request waits, as /readyz says, the plain ones are answered."""
     await until(lambda: _waits(router), what="a request that waits")
-    answers = await asyncio.gather(*(ask(nc, settings, a_request(f"plain-{number}")) for number in range(PLAIN)))
+    answers = await asyncio.gather(
+        *(ask(nc, settings, a_request(f"plain-{number}")) for number in range(PLAIN))
+    )
     assert [answer["ok"] for answer in answers] == [True] * PLAIN
 
 

@@ -1,4 +1,5 @@
-"""`python -m tests.strategies`: the course of each strategy on a server of its own, some fifteen minutes in all; prints or writes the page.
+"""`python -m tests.strategies`: the course of each strategy on a server of its own, some fifteen
+minutes in all; prints or writes the page.
 
 Exit status: 0 all is as promised, 1 it is not.
 """
@@ -21,7 +22,10 @@ from tests.support.broker import Broker
 COURSES: Mapping[str, Callable[[str, float], Awaitable[Course]]] = {
     "least_latency": run_least_latency,
     "cheapest": run_cheapest,
-    **{f"failing-{number}": partial(run_failing, title) for number, title in enumerate(STRATEGIES, 1)},
+    **{
+        f"failing-{number}": partial(run_failing, title)
+        for number, title in enumerate(STRATEGIES, 1)
+    },
 }
 
 
@@ -42,9 +46,19 @@ def main() -> int:
     load = f"{os.getloadavg()[0]:.1f} before the first course"
     if os.getloadavg()[0] > (os.cpu_count() or 1):
         load += ", on a busy machine"
-    courses = [asyncio.run(run(name, chosen.rate)) for name in COURSES if not chosen.only or name in chosen.only]
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    machine = {"commit": commit or "unknown", **facts(" ".join(["python -m tests.strategies", *sys.argv[1:]])), "load": load}
+    courses = [
+        asyncio.run(run(name, chosen.rate))
+        for name in COURSES
+        if not chosen.only or name in chosen.only
+    ]
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
+    machine = {
+        "commit": commit or "unknown",
+        **facts(" ".join(["python -m tests.strategies", *sys.argv[1:]])),
+        "load": load,
+    }
     page = write_page(machine, chosen.rate, courses)
     if chosen.write is None:
         print(page, end="")

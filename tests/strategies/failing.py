@@ -1,7 +1,9 @@
-"""Each way to fail under each strategy, with and without a breaker: how many requests it has, and how soon it is back.
+"""Each way to fail under each strategy, with and without a breaker: how many requests it has, and
+how soon it is back.
 
-Two routers, one worker of the SDK, and tenants side by side: one with a breaker, one without. Provider `a` is the fastest and the
-cheapest; for a while its work ends at once, in one of the ways of KINDS.
+Two routers, one worker of the SDK, and tenants side by side: one with a breaker, one without.
+Provider `a` is the fastest and the cheapest; for a while its work ends at once, in one of the ways
+of KINDS.
 """
 
 import asyncio
@@ -39,7 +41,12 @@ TENANTS: Mapping[str, Mapping[str, Any]] = {
     "alone": {},
     "guarded": {"circuit_breaker": {"enabled": True, "timeout_ms": 3000}},
 }
-CODES: Mapping[str, str | None] = {"no code": None, "2001": "2001", "503": "503", "PROVIDER_ERROR": "PROVIDER_ERROR"}
+CODES: Mapping[str, str | None] = {
+    "no code": None,
+    "2001": "2001",
+    "503": "503",
+    "PROVIDER_ERROR": "PROVIDER_ERROR",
+}
 KINDS = (*CODES, "429", "connection refused", "raise Transient")
 FAILING_S, BACK_WITHIN_S, STEP_S = 15.0, 10.0, 1.0
 IS_FAILING, WELL = "fails", "well"
@@ -91,7 +98,9 @@ class World:
             self.choices.append((time.monotonic(), tenant, answer["decision"]["provider_id"]))
 
     def share(self, tenant: str, since: float) -> float:
-        chosen = [provider for at, whose, provider in self.choices if whose == tenant and at >= since]
+        chosen = [
+            provider for at, whose, provider in self.choices if whose == tenant and at >= since
+        ]
         return chosen.count("a") / max(1, len(chosen))
 
 
@@ -105,12 +114,16 @@ async def a_world(url: str, strategy: Mapping[str, Any]) -> AsyncIterator[World]
             providers = (a_provider(one, 25, expected_cost=COSTS[one]) for one in NAMES)
             document = a_document(*providers, strategy=strategy, **sections)
             (directory / tenant / "default.json").write_text(json.dumps(document))
-        routers = [await stack.enter_async_context(a_router(settings, directory)) for settings in every]
+        routers = [
+            await stack.enter_async_context(a_router(settings, directory)) for settings in every
+        ]
         await register(routers[0], an_entry("a"))
         nc = await connect_patiently(url)
         stack.push_async_callback(nc.close)
         world = World(nc, routers[0])
-        world.asks = ProviderHandler(await stack.enter_async_context(Client(url, subject=every[0].decide.subject)))
+        world.asks = ProviderHandler(
+            await stack.enter_async_context(Client(url, subject=every[0].decide.subject))
+        )
         subject, places = every[0].assignment.subjects[0], make_places(every[0])
         worker = Worker(url, world.work, worker_id="w", slots=64, subject=subject, topology=places)
         await stack.enter_async_context(run_workers(worker))
@@ -143,7 +156,9 @@ async def fail_and_recover(world: World, kind: str, rate: float) -> Part:
                 back[tenant] = time.monotonic() - well_at
     await world.load(3, rate)
     seconds, requests = time.monotonic() - begun, sum(at >= begun for at, _, _ in world.choices)
-    measures = [one for tenant in TENANTS for one in measure(tenant, shares[tenant], back.get(tenant))]
+    measures = [
+        one for tenant in TENANTS for one in measure(tenant, shares[tenant], back.get(tenant))
+    ]
     part = Part(f"a fails: {kind}", seconds, requests, measures)
     tell(f"  {part}")
     return part
@@ -152,7 +167,9 @@ async def fail_and_recover(world: World, kind: str, rate: float) -> Part:
 def measure(tenant: str, share: float, back_s: float | None) -> list[Measure]:
     where = "with a breaker" if tenant == "guarded" else "without"
     is_back = back_s is not None and back_s <= BACK_WITHIN_S
-    told = f"after {back_s:.0f} s" if back_s is not None else f"not within {3 * BACK_WITHIN_S:.0f} s"
+    told = (
+        f"after {back_s:.0f} s" if back_s is not None else f"not within {3 * BACK_WITHIN_S:.0f} s"
+    )
     return [
         Measure(f"{where}: share after {SETTLED_S:g} s", f"{share:.1%}", share <= FAILING_SHARE),
         Measure("back", told, is_back),

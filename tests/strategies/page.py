@@ -24,12 +24,22 @@ def write_page(machine: Mapping[str, str], rate: float, courses: Sequence[Course
 
 def write_course(course: Course) -> str:
     rows = "".join(map(write_part, course.parts))
-    again = f"\n{course.recorded} recorded decisions computed again: {course.differences} differ.\n" if course.recorded else ""
-    return f"\n## {course.title}\n\n| what happens | seconds | requests | figures |\n|---|---:|---:|---|\n{rows}{again}"
+    again = (
+        f"\n{course.recorded} recorded decisions computed again: {course.differences} differ.\n"
+        if course.recorded
+        else ""
+    )
+    return (
+        f"\n## {course.title}\n\n| what happens | seconds | requests | figures |\n"
+        f"|---|---:|---:|---|\n{rows}{again}"
+    )
 
 
 def write_part(part: Part) -> str:
-    return f"| {part.what} | {part.seconds:.0f} | {part.requests} | {'; '.join(map(write_measure, part.measures))} |\n"
+    return (
+        f"| {part.what} | {part.seconds:.0f} | {part.requests} | "
+        f"{'; '.join(map(write_measure, part.measures))} |\n"
+    )
 
 
 def write_measure(one: Measure) -> str:

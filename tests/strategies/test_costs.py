@@ -4,7 +4,12 @@ from tests.strategies.costs import Costs, write_page
 
 
 def some_costs(own: float = 3.0, more: float = 1.0) -> Costs:
-    return Costs("old", [{"a draw": 9.0}, {"a draw": own}, {"a draw": own}], [{"a draw": 3.0}] * 3, [{"least_latency": more}] * 3)
+    return Costs(
+        "old",
+        [{"a draw": 9.0}, {"a draw": own}, {"a draw": own}],
+        [{"a draw": 3.0}] * 3,
+        [{"least_latency": more}] * 3,
+    )
 
 
 def test_one_round_that_was_disturbed_says_nothing() -> None:

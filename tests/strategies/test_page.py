@@ -5,7 +5,12 @@ from tests.strategies.page import write_page
 
 
 def a_course(share: Measure, differences: int = 0) -> Course:
-    return Course("least_latency", [Part("a is slow", 60.2, 6000, [share, Measure("p95", "2")])], recorded=20_000, differences=differences)
+    return Course(
+        "least_latency",
+        [Part("a is slow", 60.2, 6000, [share, Measure("p95", "2")])],
+        recorded=20_000,
+        differences=differences,
+    )
 
 
 def test_the_page_has_a_row_for_each_part_and_says_what_differs() -> None:

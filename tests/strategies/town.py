@@ -51,7 +51,9 @@ class Result:
 
 
 class Town:
-    def __init__(self, nc: Client, routers: list[Running], providers: Mapping[str, PacedProvider]) -> None:
+    def __init__(
+        self, nc: Client, routers: list[Running], providers: Mapping[str, PacedProvider]
+    ) -> None:
         self._nc = nc
         self.routers = routers
         self._providers = providers
@@ -62,7 +64,9 @@ class Town:
         self._asking: set[asyncio.Task[None]] = set()
 
     async def pace(self, name: str, **told: object) -> None:
-        await self._nc.request(self._providers[name].pace_subject, json.dumps({**WORKS, **told}).encode(), timeout=30)
+        await self._nc.request(
+            self._providers[name].pace_subject, json.dumps({**WORKS, **told}).encode(), timeout=30
+        )
 
     async def listen(self) -> None:
         async def on_result(message: Msg) -> None:
@@ -88,7 +92,9 @@ class Town:
         await asyncio.gather(*self._asking)
 
     async def _ask(self, number: int) -> None:
-        answer = await ask(self._nc, self.routers[0].settings, a_request(number, push_assignment=True))
+        answer = await ask(
+            self._nc, self.routers[0].settings, a_request(number, push_assignment=True)
+        )
         if answer["ok"]:
             provider = answer["decision"]["provider_id"]
             self._chosen[f"r-{number}"] = provider
@@ -98,12 +104,19 @@ class Town:
         """Decisions without assignments, as fast as they come."""
         for _ in range(0, count, 200):
             bodies = [a_request(f"plain-{next(self._numbers)}") for _ in range(200)]
-            await asyncio.gather(*(ask(self._nc, self.routers[0].settings, body) for body in bodies))
+            await asyncio.gather(
+                *(ask(self._nc, self.routers[0].settings, body) for body in bodies)
+            )
 
     def list_instances(self, since_ms: float) -> list[list[str]]:
         """The providers that each instance has chosen since then, as it has recorded them."""
         return [
-            [one.decision.provider_id for one in list_cases(router) if one.at_ms >= since_ms and one.decision] for router in self.routers
+            [
+                one.decision.provider_id
+                for one in list_cases(router)
+                if one.at_ms >= since_ms and one.decision
+            ]
+            for router in self.routers
         ]
 
     def compute_again(self) -> tuple[int, int]:
@@ -133,7 +146,16 @@ def find_policy(router: Running) -> Any:
 @asynccontextmanager
 async def a_town(url: str, strategy: Mapping[str, object]) -> AsyncIterator[Town]:
     prefix = f"s{uuid.uuid4().hex[:8]}"
-    every = [settings_for(url, prefix, node_id=f"node-{number}", recorder__tenants=TENANT, recorder__entries=RECORDED) for number in (1, 2)]
+    every = [
+        settings_for(
+            url,
+            prefix,
+            node_id=f"node-{number}",
+            recorder__tenants=TENANT,
+            recorder__entries=RECORDED,
+        )
+        for number in (1, 2)
+    ]
     places = every[0].assignment.subjects[0], every[0].results.subject
     async with AsyncExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory()))
@@ -146,7 +168,9 @@ async def a_town(url: str, strategy: Mapping[str, object]) -> AsyncIterator[Town
             await asyncio.to_thread(provider.wait_until_ready)
         nc = await connect_patiently(url)
         stack.push_async_callback(nc.close)
-        routers = [await stack.enter_async_context(a_router(settings, directory)) for settings in every]
+        routers = [
+            await stack.enter_async_context(a_router(settings, directory)) for settings in every
+        ]
         town = Town(nc, routers, providers)
         await town.listen()
         yield town

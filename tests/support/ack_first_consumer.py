@@ -1,6 +1,8 @@
-"""The control of the results' kill story: a consumer that acks a result, and only then stores its effects.
+"""The control of the results' kill story: a consumer that acks a result, and only then stores its
+effects.
 
-`python -m tests.support.ack_first_consumer`, settings from the environment; the crash point `before_publish` lies between the two.
+`python -m tests.support.ack_first_consumer`, settings from the environment; the crash point
+`before_publish` lies between the two.
 """
 
 import asyncio

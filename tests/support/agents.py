@@ -1,4 +1,6 @@
-"""Agents at work: on a bare store, in this process, or in one that is killed; and what they applied and sent."""
+"""Agents at work: on a bare store, in this process, or in one that is killed; and what they applied
+and sent.
+"""
 
 import asyncio
 import contextlib
@@ -27,7 +29,13 @@ from tests.support.delivery import connected
 from tests.support.kills import KilledProcess
 
 STORED_NS = 1_700_000_000_000_000_000
-BATCH_POINTS = ("agent_received", "agent_deduplicated", "agent_persisted", "agent_applying", "agent_applied")
+BATCH_POINTS = (
+    "agent_received",
+    "agent_deduplicated",
+    "agent_persisted",
+    "agent_applying",
+    "agent_applied",
+)
 
 
 def a_command(key: str = "k-1", **payload: object) -> bytes:
@@ -35,12 +43,27 @@ def a_command(key: str = "k-1", **payload: object) -> bytes:
     return json.dumps({"idempotency_key": key, "type": "count", "payload": payload}).encode()
 
 
-def a_message(sequence: int = 1, key: str | None = None, *, deliveries: int = 1, body: bytes | None = None, **facts: Any) -> Message:
+def a_message(
+    sequence: int = 1,
+    key: str | None = None,
+    *,
+    deliveries: int = 1,
+    body: bytes | None = None,
+    **facts: Any,
+) -> Message:
     """A delivery of it."""
     headers: Mapping[str, str] = facts.pop("headers", {})
     data = body if body is not None else a_command(key or f"k-{sequence}", **facts)
     return Message(
-        SUBJECT, data, headers, "MESHFORGE_COMMANDS", "witness_consumer", sequence, STORED_NS + sequence, deliveries, f"t{sequence}"
+        SUBJECT,
+        data,
+        headers,
+        "MESHFORGE_COMMANDS",
+        "witness_consumer",
+        sequence,
+        STORED_NS + sequence,
+        deliveries,
+        f"t{sequence}",
     )
 
 
@@ -83,7 +106,9 @@ class BatchBench:
 
     def times(self, key: str) -> int:
         """How often a message's effect is in the file's state."""
-        found = self.database.connection.execute("SELECT value FROM memory WHERE name = ?", (key,)).fetchone()
+        found = self.database.connection.execute(
+            "SELECT value FROM memory WHERE name = ?", (key,)
+        ).fetchone()
         return int(found[0]) if found else 0
 
 
@@ -108,7 +133,9 @@ def a_batch_bench(path: Path, adapter: Any = None, *, limit: int = 5) -> Any:
 class Running:
     """An agent at work in this process."""
 
-    def __init__(self, runtime: AgentRuntime, work: "asyncio.Task[None]", alerts: list[Alert]) -> None:
+    def __init__(
+        self, runtime: AgentRuntime, work: "asyncio.Task[None]", alerts: list[Alert]
+    ) -> None:
         self.runtime, self.stats = runtime, runtime.stats
         self.work = work
         self._alerts = alerts
@@ -120,11 +147,15 @@ class Running:
 
 
 @contextlib.asynccontextmanager
-async def an_agent(url: str, store: Path, adapter: Any = None, *, drain_s: float = 2.0, **places: Any) -> AsyncIterator[Running]:
+async def an_agent(
+    url: str, store: Path, adapter: Any = None, *, drain_s: float = 2.0, **places: Any
+) -> AsyncIterator[Running]:
     """Ready when this is entered; drained when it is left. What ended it early is raised."""
     alerts: list[Alert] = []
     where = AgentTopology(**{"ack_wait": 0.5, "sweep": 0.5, **places})
-    runtime = AgentRuntime(adapter or CountingAgent(), store, where, drain_s=drain_s, alert=alerts.append)
+    runtime = AgentRuntime(
+        adapter or CountingAgent(), store, where, drain_s=drain_s, alert=alerts.append
+    )
     async with connected(url) as connection:
         ready = asyncio.Event()
         work = asyncio.create_task(runtime.run(JetStream(connection), ready.set))
@@ -162,10 +193,14 @@ class AgentProcess(KilledProcess):
 
 async def publish_commands(nc: Client, numbers: Iterable[int]) -> None:
     js = nc.jetstream()
-    await asyncio.gather(*(publish_until_stored(js, a_command(f"k-{number}")) for number in numbers))
+    await asyncio.gather(
+        *(publish_until_stored(js, a_command(f"k-{number}")) for number in numbers)
+    )
 
 
-async def publish_until_stored(js: Any, body: bytes, subject: str = SUBJECT, headers: dict[str, str] | None = None) -> None:
+async def publish_until_stored(
+    js: Any, body: bytes, subject: str = SUBJECT, headers: dict[str, str] | None = None
+) -> None:
     """Publish until a stream takes it: the agent that makes the stream may not have begun."""
     while True:
         try:
@@ -182,7 +217,9 @@ async def is_empty(jetstream: JetStream, stream: str = "MESHFORGE_COMMANDS") -> 
     return info is not None and info["state"]["messages"] == 0
 
 
-async def read_sent(jetstream: JetStream, subject: str = COUNTED, stream: str = "MESHFORGE_EVENTS") -> list[dict[str, Any]]:
+async def read_sent(
+    jetstream: JetStream, subject: str = COUNTED, stream: str = "MESHFORGE_EVENTS"
+) -> list[dict[str, Any]]:
     """Every envelope that stands on a subject."""
     found, sequence = [], 0
     while (message := await jetstream.get_next(stream, subject, sequence + 1)) is not None:
@@ -194,9 +231,16 @@ async def read_sent(jetstream: JetStream, subject: str = COUNTED, stream: str = 
 def count_applied(store: Path) -> Counter[str]:
     """How often each message's effect stands in the witness' state."""
     with contextlib.closing(sqlite3.connect(store)) as db:
-        return Counter({name: int(value) for name, value in db.execute("SELECT name, CAST(value AS TEXT) FROM memory")})
+        return Counter(
+            {
+                name: int(value)
+                for name, value in db.execute("SELECT name, CAST(value AS TEXT) FROM memory")
+            }
+        )
 
 
 def count_unsent(store: Path) -> int:
     with contextlib.closing(sqlite3.connect(store)) as db:
-        return int(db.execute("SELECT count(*) FROM outgoing WHERE stored_seq IS NULL").fetchone()[0])
+        return int(
+            db.execute("SELECT count(*) FROM outgoing WHERE stored_seq IS NULL").fetchone()[0]
+        )

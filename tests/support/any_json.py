@@ -1,8 +1,8 @@
 """JSON texts of every kind that a sender may write: what travels must arrive as it was sent.
 
-`write_json` draws one text; the same seed draws the same texts. `SAMPLES` names the kinds that JSON libraries change most often.
-`read_exactly` returns what a text says without any loss: two texts that say the same are equal, two numbers that differ in the
-last of thirty digits are not.
+`write_json` draws one text; the same seed draws the same texts. `SAMPLES` names the kinds that JSON
+libraries change most often. `read_exactly` returns what a text says without any loss: two texts
+that say the same are equal, two numbers that differ in the last of thirty digits are not.
 """
 
 from __future__ import annotations
@@ -52,16 +52,24 @@ def write_object(random: Random, depth: int = 4) -> bytes:
     return _write_object(random, depth).encode()
 
 
-def iterate_json(count: int, seed: int, draw: Callable[[Random], bytes] = write_json) -> Iterator[bytes]:
-    """Yield the samples, then as many drawn texts; of a `draw` of objects, the samples that are objects."""
+def iterate_json(
+    count: int, seed: int, draw: Callable[[Random], bytes] = write_json
+) -> Iterator[bytes]:
+    """Yield the samples, then as many drawn texts; of a `draw` of objects, the samples that are
+    objects.
+    """
     random = Random(seed)
-    yield from (sample for sample in SAMPLES.values() if draw is write_json or sample.startswith(b"{"))
+    yield from (
+        sample for sample in SAMPLES.values() if draw is write_json or sample.startswith(b"{")
+    )
     for _ in range(count):
         yield draw(random)
 
 
 def read_exactly(data: bytes | str) -> Any:
-    """Read the value of a JSON text: whole numbers of any length, decimals as they are written, of two equal keys the last."""
+    """Read the value of a JSON text: whole numbers of any length, decimals as they are written, of
+    two equal keys the last.
+    """
     return json.loads(data, parse_float=Decimal, parse_constant=_refuse)
 
 
@@ -70,12 +78,16 @@ def _refuse(name: str) -> None:
 
 
 def _write_value(random: Random, depth: int) -> str:
-    kinds = (_write_number, _write_number, _write_text, _write_word) + ((_write_list, _write_object) if depth > 0 else ())
+    kinds = (_write_number, _write_number, _write_text, _write_word) + (
+        (_write_list, _write_object) if depth > 0 else ()
+    )
     return random.choice(kinds)(random, depth - 1)
 
 
 def _write_number(random: Random, _depth: int) -> str:
-    digits = "".join(random.choices("0123456789", k=random.choice((1, 2, 15, 17, 19, 20, 30, _MOST_DIGITS))))
+    digits = "".join(
+        random.choices("0123456789", k=random.choice((1, 2, 15, 17, 19, 20, 30, _MOST_DIGITS)))
+    )
     whole = digits.lstrip("0") or "0"
     fraction = random.choice(("", "", ".0", ".50", "." + digits))
     exponent = random.choice(("", "", "", "e5", "E+10", "e-7", "E05"))
@@ -83,7 +95,10 @@ def _write_number(random: Random, _depth: int) -> str:
 
 
 def _write_text(random: Random, _depth: int) -> str:
-    parts = [random.choice(_LETTERS) if random.random() < 0.8 else random.choice(_ESCAPES) for _ in range(random.randrange(12))]
+    parts = [
+        random.choice(_LETTERS) if random.random() < 0.8 else random.choice(_ESCAPES)
+        for _ in range(random.randrange(12))
+    ]
     return '"' + "".join(parts) + '"'
 
 
@@ -97,7 +112,10 @@ def _write_list(random: Random, depth: int) -> str:
 
 
 def _write_object(random: Random, depth: int) -> str:
-    parts = [f'"{random.choice(_KEYS)}"{_pad(random)}:{_pad(random)}{_write_value(random, depth)}' for _ in range(random.randrange(5))]
+    parts = [
+        f'"{random.choice(_KEYS)}"{_pad(random)}:{_pad(random)}{_write_value(random, depth)}'
+        for _ in range(random.randrange(5))
+    ]
     return "{" + _pad(random) + ",".join(parts) + _pad(random) + "}"
 
 

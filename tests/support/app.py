@@ -33,7 +33,9 @@ class RecordedAlerts:
 
     @property
     def heard(self) -> list[dict[str, Any]]:
-        return [{**json.loads(post.data), "subject": post.subject} for post in self.connection.posts]
+        return [
+            {**json.loads(post.data), "subject": post.subject} for post in self.connection.posts
+        ]
 
     @property
     def causes(self) -> list[str]:
@@ -41,7 +43,13 @@ class RecordedAlerts:
 
 
 def an_alert(cause: str = "cause", severity: str = WARNING) -> Alert:
-    return Alert(severity=severity, component="router.test", cause=cause, message="something", metadata={"fact": 1})
+    return Alert(
+        severity=severity,
+        component="router.test",
+        cause=cause,
+        message="something",
+        metadata={"fact": 1},
+    )
 
 
 def a_consumer_metrics(told: RecordedAlerts, **settings: Any) -> tuple[ConsumerMetrics, Metrics]:

@@ -2,9 +2,21 @@
 
 from collections.abc import Mapping
 
-from router.core.breakers import BreakerRegistry, BreakerRules, BreakerTransition, CallPermit, CircuitBreaker
+from router.core.breakers import (
+    BreakerRegistry,
+    BreakerRules,
+    BreakerTransition,
+    CallPermit,
+    CircuitBreaker,
+)
 from router.core.clock import Clock, steady
-from router.policies.model import LimitedProviders, LimitRules, Policy, PolicyTable, ProviderBreakers
+from router.policies.model import (
+    LimitedProviders,
+    LimitRules,
+    Policy,
+    PolicyTable,
+    ProviderBreakers,
+)
 from tests.support.policy import a_policy, a_provider
 
 PERMIT_S = 5.0
@@ -83,7 +95,8 @@ def a_registry(*, now: Clock = steady, **rules: object) -> BreakerRegistry:
 
 
 def end_opening(breaker: CircuitBreaker) -> float:
-    """Put its opening as far back as it was to last: its time is over now. Returns how many seconds that were.
+    """Put its opening as far back as it was to last: its time is over now. Returns how many seconds
+    that were.
 
     For a breaker of a live router: no test need be faster than an opening, or wait for its end.
     """
@@ -100,7 +113,9 @@ def end_provider_opening(breakers: ProviderBreakers, tenant_id: str, provider_id
 
 
 def end_rate_limit(breakers: ProviderBreakers, tenant_id: str, provider_id: str) -> None:
-    """The time for which a provider is left alone is over now; plans that were kept for it are made anew."""
+    """The time for which a provider is left alone is over now; plans that were kept for it are made
+    anew.
+    """
     shut = breakers.blocked[tenant_id]
     shut.limits[provider_id].until = breakers._now()
     shut.on_change()
@@ -109,26 +124,40 @@ def end_rate_limit(breakers: ProviderBreakers, tenant_id: str, provider_id: str)
 BREAKER: Mapping[str, object] = {"enabled": True, "failure_threshold": 3, "timeout_ms": 10_000}
 
 
-def a_guarded_policy(*names: str, tenant: str = "acme", policy_id: str = "default", **breaker: object) -> Policy:
+def a_guarded_policy(
+    *names: str, tenant: str = "acme", policy_id: str = "default", **breaker: object
+) -> Policy:
     """A policy of these providers (else `openai`, `anthropic`) with a circuit breaker."""
     providers = [a_provider(name) for name in names or ("openai", "anthropic")]
-    return a_policy(*providers, tenant=tenant, policy_id=policy_id, circuit_breaker={**BREAKER, **breaker})
+    return a_policy(
+        *providers, tenant=tenant, policy_id=policy_id, circuit_breaker={**BREAKER, **breaker}
+    )
 
 
 class SomeProviders:
     """The breakers of these policies' providers, fed by hand."""
 
-    def __init__(self, *policies: Policy, limit: int = 100, clock: FrozenClocks | None = None) -> None:
+    def __init__(
+        self, *policies: Policy, limit: int = 100, clock: FrozenClocks | None = None
+    ) -> None:
         self.clock = clock or FrozenClocks()
         self.transitions: list[BreakerTransition] = []
         self.policies = PolicyTable()
         self.replace(*(policies or (a_guarded_policy(),)))
         self.breakers = ProviderBreakers(
-            self.policies.get_all, limit=limit, now=self.clock, today=self.clock.today, on_change=self.transitions.append
+            self.policies.get_all,
+            limit=limit,
+            now=self.clock,
+            today=self.clock.today,
+            on_change=self.transitions.append,
         )
         self.told: list[tuple[str, str, float]] = []
         self.limits = LimitedProviders(
-            self.breakers.blocked, LimitRules(), lambda *limit: self.told.append(limit), limit=limit, now=self.clock
+            self.breakers.blocked,
+            LimitRules(),
+            lambda *limit: self.told.append(limit),
+            limit=limit,
+            now=self.clock,
         )
 
     def replace(self, *policies: Policy) -> None:
@@ -145,7 +174,9 @@ class SomeProviders:
         latency_ms: int = 100,
     ) -> None:
         for _ in range(times):
-            self.breakers.observe(tenant, provider, latency_ms=latency_ms, cost=0.01, status=status, error_code=code)
+            self.breakers.observe(
+                tenant, provider, latency_ms=latency_ms, cost=0.01, status=status, error_code=code
+            )
 
     def succeed(self, times: int = 1, provider: str = "openai", latency_ms: int = 100) -> None:
         self.report(times, provider=provider, status="success", code=None, latency_ms=latency_ms)

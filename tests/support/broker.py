@@ -28,10 +28,12 @@ class Broker:
         domain: str | None = None,
     ) -> None:
         self._extra = extra
-        self._limit = f", max_file_store: {store_limit}" if store_limit is not None else ""  # bytes, of all streams together
+        # bytes, of all streams together
+        self._limit = f", max_file_store: {store_limit}" if store_limit is not None else ""
         self._has_jetstream = jetstream
         self._domain = f", domain: {domain}" if domain is not None else ""
-        self._sync = ", sync_interval: always" if sync_always else ""  # every publish ack waits for the disk
+        # every publish ack waits for the disk
+        self._sync = ", sync_interval: always" if sync_always else ""
         self._max_payload = max_payload
         self._home = Path(tempfile.mkdtemp(prefix="router-test-"))
         self._port = free_port()  # kept over restarts
@@ -75,12 +77,16 @@ class Broker:
             old.unlink()
         config = self._write_config()
         log = (self._home / "server.log").open("ab")
-        self._process = subprocess.Popen([server_binary(), "-c", str(config)], stdout=log, stderr=log)
+        self._process = subprocess.Popen(
+            [server_binary(), "-c", str(config)], stdout=log, stderr=log
+        )
         self._port = self._listening()
         return self
 
     def reload(self, *extra: str, max_payload: int | None = None) -> None:
-        """SIGHUP, after an operator changed its configuration: other lines, another limit. Returns at once."""
+        """SIGHUP, after an operator changed its configuration: other lines, another limit. Returns
+        at once.
+        """
         assert self._process is not None
         self._extra = extra or self._extra
         self._max_payload = max_payload if max_payload is not None else self._max_payload
@@ -93,7 +99,13 @@ class Broker:
             f'listen: "127.0.0.1:{self._port}"',
             f"max_payload: {self._max_payload}",
             *(
-                [f"jetstream {{ store_dir: {json.dumps(str(self._home / 'js'))}{self._sync}{self._limit}{self._domain} }}"]
+                [
+                    (
+                        f"jetstream {{ store_dir: "
+                        f"{json.dumps(str(self._home / 'js'))}{self._sync}{self._limit}{self._domain} "
+                        f"}}"
+                    )
+                ]
                 if self._has_jetstream
                 else []
             ),
@@ -129,7 +141,9 @@ class Broker:
         return (self._home / "server.log").read_text(errors="replace").count(text)
 
     def pause(self) -> None:
-        """SIGSTOP: connected, and silent. Returns when it stands still, which takes a moment on a busy machine."""
+        """SIGSTOP: connected, and silent. Returns when it stands still, which takes a moment on a
+        busy machine.
+        """
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOWAIT)
@@ -155,7 +169,9 @@ class Broker:
         shutil.rmtree(self._home / "js")
 
     def retire(self) -> None:
-        """Lame duck mode: it gives its leaders away, closes its clients one by one and ends. Returns when it has ended."""
+        """Lame duck mode: it gives its leaders away, closes its clients one by one and ends.
+        Returns when it has ended.
+        """
         self._end(signal.SIGUSR2)
 
     def damage(self, place: float) -> None:

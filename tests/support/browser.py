@@ -1,4 +1,5 @@
-"""Debian's chromium without a window, spoken to over two pipes by the DevTools protocol: nothing is installed for it.
+"""Debian's chromium without a window, spoken to over two pipes by the DevTools protocol: nothing is
+installed for it.
 
 https://chromedevtools.github.io/devtools-protocol/
 """
@@ -18,8 +19,17 @@ from typing import Any
 from tests.support.waiting import until
 
 CHROMIUM = shutil.which("chromium")
-NO_CHROMIUM = "THERE IS NO CHROMIUM HERE: the console was looked at by no browser (apt-get install chromium)"
-FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe", "--no-first-run")
+NO_CHROMIUM = (
+    "THERE IS NO CHROMIUM HERE: the console was looked at by no browser (apt-get install chromium)"
+)
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+    "--no-first-run",
+)
 KEYS = {"Tab": ("Tab", 9, ""), "Enter": ("Enter", 13, "\r"), "Space": ("Space", 32, " ")}
 MOST_TABS = 80
 NAVIGATED = -32_000  # the code of an evaluation whose document was replaced before it ended
@@ -27,7 +37,9 @@ WITHIN_S = 300.0  # axe reads the longest page of the docs in a minute on a busy
 
 
 class BrowserPage:
-    """One page. `problems`: what the browser wrote to its console: a violated policy, an error of a script."""
+    """One page. `problems`: what the browser wrote to its console: a violated policy, an error of a
+    script.
+    """
 
     def __init__(self, reader: asyncio.StreamReader, pipe: int) -> None:
         self.problems: list[str] = []
@@ -60,20 +72,42 @@ class BrowserPage:
         self._count += 1
         answer = self._answers[self._count] = asyncio.get_running_loop().create_future()
         session = {"sessionId": self._session} if self._session else {}
-        os.write(self._pipe, json.dumps({"id": self._count, "method": method, "params": params, **session}).encode() + b"\0")
+        os.write(
+            self._pipe,
+            json.dumps({"id": self._count, "method": method, "params": params, **session}).encode()
+            + b"\0",
+        )
         async with asyncio.timeout(WITHIN_S):
             return await answer
 
     async def attach(self) -> None:
         target = await self.call("Target.createTarget", url="about:blank")
-        self._session = (await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True))["sessionId"]
+        self._session = (
+            await self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)
+        )["sessionId"]
         for domain in ("Page", "Log", "Runtime"):
             await self.call(f"{domain}.enable")
         await self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
-    async def show(self, url: str, *, width: int = 1280, height: int = 900, is_dark: bool = False, has_scripts: bool = True) -> None:
-        """Open an address and wait for it to be loaded: this one, for the page before may be loaded only now."""
-        await self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
+    async def show(
+        self,
+        url: str,
+        *,
+        width: int = 1280,
+        height: int = 900,
+        is_dark: bool = False,
+        has_scripts: bool = True,
+    ) -> None:
+        """Open an address and wait for it to be loaded: this one, for the page before may be loaded
+        only now.
+        """
+        await self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=width < 600,
+        )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         await self.call("Emulation.setEmulatedMedia", features=[scheme])
         await self.call("Emulation.setScriptExecutionDisabled", value=not has_scripts)
@@ -89,7 +123,12 @@ class BrowserPage:
 
         async def is_answered() -> bool:
             message.clear()
-            message.update(await self._ask("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True}))
+            message.update(
+                await self._ask(
+                    "Runtime.evaluate",
+                    {"expression": expression, "awaitPromise": True, "returnByValue": True},
+                )
+            )
             return message.get("error", {}).get("code") != NAVIGATED
 
         await until(is_answered, what=expression)
@@ -99,10 +138,23 @@ class BrowserPage:
 
     async def press(self, key: str, modifiers: int = 0) -> None:
         """A key as a person presses it: Tab, Enter, Space, or a letter. `modifiers`: 2 for Ctrl."""
-        code, number, text = KEYS.get(key, (f"Key{key.upper()}", ord(key[0].upper()), "" if modifiers else key))
-        given = {"key": key if key != "Space" else " ", "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers}
+        code, number, text = KEYS.get(
+            key, (f"Key{key.upper()}", ord(key[0].upper()), "" if modifiers else key)
+        )
+        given = {
+            "key": key if key != "Space" else " ",
+            "code": code,
+            "windowsVirtualKeyCode": number,
+            "modifiers": modifiers,
+        }
         commands = ["selectAll"] if (key, modifiers) == ("a", 2) else []
-        await self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, commands=commands, **given)
+        await self.call(
+            "Input.dispatchKeyEvent",
+            type="keyDown" if text else "rawKeyDown",
+            text=text,
+            commands=commands,
+            **given,
+        )
         await self.call("Input.dispatchKeyEvent", type="keyUp", **given)
 
     async def type(self, text: str) -> None:
@@ -112,7 +164,8 @@ class BrowserPage:
     async def tab_to(self, selector: str) -> None:
         """Press Tab until an element has the focus; fails where no number of presses leads there.
 
-        Not before the document is whole: one that is replaced or read just now has not got all that Tab leads to, or no body.
+        Not before the document is whole: one that is replaced or read just now has not got all that
+        Tab leads to, or no body.
         """
         await until(lambda: self.evaluate("document.readyState === 'complete'"), within_s=WITHIN_S)
         for _ in range(MOST_TABS):
@@ -123,7 +176,9 @@ class BrowserPage:
 
     async def take_picture(self, file: Path, scale: float | None = None) -> None:
         """PNG, or WebP, which is small, as the name of the file says; `scale` below 1: smaller."""
-        options: dict[str, object] = {"format": "webp", "quality": 55} if file.suffix == ".webp" else {"format": "png"}
+        options: dict[str, object] = (
+            {"format": "webp", "quality": 55} if file.suffix == ".webp" else {"format": "png"}
+        )
         if scale is not None:
             width, height = await self.evaluate("[innerWidth, innerHeight]")
             options["clip"] = {"x": 0, "y": 0, "width": width, "height": height, "scale": scale}
@@ -138,13 +193,18 @@ async def a_browser() -> AsyncIterator[BrowserPage]:
     profile = tempfile.mkdtemp(prefix="router-test-browser-")
     its_in, our_out = os.pipe()
     our_in, its_out = os.pipe()
-    ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 64) for end in (its_in, its_out)]  # bash puts them to 3 and 4; dash knows no number above 9
+    # bash puts them to 3 and 4; dash knows no number above 9
+    ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 64) for end in (its_in, its_out)]
     shell = f'exec "$0" "$@" 3<&{ends[0]} 4>&{ends[1]} 2>/dev/null'
-    process = await asyncio.create_subprocess_exec("bash", "-c", shell, CHROMIUM, *FLAGS, f"--user-data-dir={profile}", pass_fds=ends)
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", shell, CHROMIUM, *FLAGS, f"--user-data-dir={profile}", pass_fds=ends
+    )
     for end in (its_in, its_out, *ends):
         os.close(end)
     reader = asyncio.StreamReader(limit=64 * 1024 * 1024)
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(our_in, "rb"))
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(our_in, "rb")
+    )
     page = BrowserPage(reader, our_out)
     listening = asyncio.create_task(page.listen())
     try:

@@ -1,4 +1,6 @@
-"""A bucket of a test's own, a plain client that writes into it, and a mirror that records its callbacks."""
+"""A bucket of a test's own, a plain client that writes into it, and a mirror that records its
+callbacks.
+"""
 
 import asyncio
 import contextlib
@@ -45,11 +47,20 @@ async def a_bucket(url: str, name: str) -> AsyncIterator[Bucket]:
 class Mirror:
     """A running `BucketMirror` on a connection of its own, as an instance has it."""
 
-    def __init__(self, connection: Connection, name: str, again_s: float, *, has_infos: bool) -> None:
+    def __init__(
+        self, connection: Connection, name: str, again_s: float, *, has_infos: bool
+    ) -> None:
         self.told: list[dict[str, bytes]] = []
         jetstream = JetStream(connection)
         self.infos = SharedInfo(jetstream) if has_infos else None
-        self.watched = BucketMirror(jetstream, name, self._changed, on_replaced=skip_seeding, again_s=again_s, infos=self.infos)
+        self.watched = BucketMirror(
+            jetstream,
+            name,
+            self._changed,
+            on_replaced=skip_seeding,
+            again_s=again_s,
+            infos=self.infos,
+        )
 
     def _changed(self, entries: Mapping[str, BucketEntry]) -> None:
         self.told.append({key: entry.value for key, entry in entries.items()})
@@ -59,12 +70,20 @@ class Mirror:
         return self.told[-1] if self.told else None
 
     async def shows(self, wanted: dict[str, bytes], *, within_s: float = 10.0) -> None:
-        await until(lambda: self.now == wanted, within_s=within_s, what=f"{wanted}, told {self.told[-3:]}, {self.watched.check}")
+        await until(
+            lambda: self.now == wanted,
+            within_s=within_s,
+            what=f"{wanted}, told {self.told[-3:]}, {self.watched.check}",
+        )
 
 
 @contextlib.asynccontextmanager
-async def a_mirror(url: str, name: str, *, again_s: float = 60.0, has_infos: bool = False) -> AsyncIterator[Mirror]:
-    """`has_infos`: its watcher's heartbeats are rare, and the test asks for the bucket's info in the monitor's place."""
+async def a_mirror(
+    url: str, name: str, *, again_s: float = 60.0, has_infos: bool = False
+) -> AsyncIterator[Mirror]:
+    """`has_infos`: its watcher's heartbeats are rare, and the test asks for the bucket's info in
+    the monitor's place.
+    """
     async with connected(url) as connection:
         mirror = Mirror(connection, name, again_s, has_infos=has_infos)
         task = asyncio.create_task(mirror.watched.run())

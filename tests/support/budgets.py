@@ -1,4 +1,6 @@
-"""Routers with budgets on one server, a provider in this process that does every assignment at once, and `router budget`."""
+"""Routers with budgets on one server, a provider in this process that does every assignment at
+once, and `router budget`.
+"""
 
 import asyncio
 import json
@@ -32,14 +34,24 @@ def write_policies(directory: Path, *, cost: float = 0.01) -> Path:
     return directory
 
 
-async def serve_assignments(nc: Client, settings: Settings, cost_of: Callable[[Json], float] = lambda _: 0.01) -> Subscription:
+async def serve_assignments(
+    nc: Client, settings: Settings, cost_of: Callable[[Json], float] = lambda _: 0.01
+) -> Subscription:
     """Report success for each assignment, and what it cost, as long as the subscription lasts."""
 
     async def on_assignment(message: Msg) -> None:
         assignment = json.loads(message.data)
         names = {key: assignment[key] for key in ("assignment_id", "request_id", "tenant_id")}
-        result = {**names, "status": "success", "latency_ms": 5, "cost": cost_of(assignment), "job": {"type": "chat"}}
-        await nc.publish(settings.results.subject, json.dumps(result).encode(), headers=make_headers(assignment))
+        result = {
+            **names,
+            "status": "success",
+            "latency_ms": 5,
+            "cost": cost_of(assignment),
+            "job": {"type": "chat"},
+        }
+        await nc.publish(
+            settings.results.subject, json.dumps(result).encode(), headers=make_headers(assignment)
+        )
 
     subscription = await nc.subscribe(settings.assignment.subjects[0], cb=on_assignment)
     await nc.flush()
@@ -68,7 +80,10 @@ class BudgetTown:
     async def command(self, *words: str, what: str = "budget") -> Json:
         """What `router budget …` prints, or that of another group."""
         buckets = self.routers[0].settings.buckets
-        names = {"ROUTER_BUCKETS_BUDGETS_NAME": buckets.budgets.name, "ROUTER_BUCKETS_BUDGETS_SPENT_NAME": buckets.budgets_spent.name}
+        names = {
+            "ROUTER_BUCKETS_BUDGETS_NAME": buckets.budgets.name,
+            "ROUTER_BUCKETS_BUDGETS_SPENT_NAME": buckets.budgets_spent.name,
+        }
         names["ROUTER_STREAMS_USAGE_NAME"] = self.usage
         arguments = (what, *words, "--json", "--nats-url", self._url)
         ended = await asyncio.to_thread(call_command, *arguments, environ=names)
@@ -79,11 +94,19 @@ class BudgetTown:
     async def put(self, *words: str) -> None:
         """Put a budget of acme; every router follows it when this returns."""
         await self.command("put", "acme", *words)
-        await until(lambda: all(map(_has_budgets, self.routers)), within_s=20, what="every router follows the budget")
+        await until(
+            lambda: all(map(_has_budgets, self.routers)),
+            within_s=20,
+            what="every router follows the budget",
+        )
 
     async def ask(self, name: object, **fields: object) -> Json:
         """The answer to a request whose assignment is pushed."""
-        return await ask(self.nc, self.routers[0].settings, a_request(name, **{"push_assignment": True, **fields}))
+        return await ask(
+            self.nc,
+            self.routers[0].settings,
+            a_request(name, **{"push_assignment": True, **fields}),
+        )
 
     async def spend(self, names: Iterable[int]) -> None:
         """Requests that are decided, and metered."""

@@ -18,8 +18,11 @@ from router.delivery.wire.api import StoredMessage
 from router.sdk.bus import Bus
 from tests.support.waiting import until
 
-QUICK = replace(DEFAULT_OPTIONS, ack_wait=5.0, backoff=(0.02, 0.04, 0.08), heartbeat=0.2, pull_expires=1.0)
-MORTAL = replace(QUICK, ack_wait=0.5)  # for a consumer that is killed: the server soon redelivers what it had in flight
+QUICK = replace(
+    DEFAULT_OPTIONS, ack_wait=5.0, backoff=(0.02, 0.04, 0.08), heartbeat=0.2, pull_expires=1.0
+)
+# for a consumer that is killed: the server soon redelivers what it had in flight
+MORTAL = replace(QUICK, ack_wait=0.5)
 
 # The specification's own example (docs/reference/requirements.md#sr-12), as it stands there.
 EXAMPLE: dict[str, Any] = {
@@ -42,13 +45,20 @@ EXAMPLE: dict[str, Any] = {
 
 def an_envelope(number: int = 1, **facts: Any) -> MessageEnvelope:
     """Event `evt_{number}`, a LoopCreated unless said."""
-    given = {"message_type": "LoopCreated", "payload": {"n": number}, "message_id": f"evt_{number}", **facts}
+    given = {
+        "message_type": "LoopCreated",
+        "payload": {"n": number},
+        "message_id": f"evt_{number}",
+        **facts,
+    }
     return make_envelope(**{"actor_id": "user_1", "actor_kind": "SYSTEM", **given})
 
 
 @asynccontextmanager
 async def a_bus(url: str, prefix: str, **variables: object) -> AsyncIterator[Bus]:
-    """A bus of this prefix, by the environment's variables: `message_ttl_secs=60` is NATS_MESSAGE_TTL_SECS."""
+    """A bus of this prefix, by the environment's variables: `message_ttl_secs=60` is
+    NATS_MESSAGE_TTL_SECS.
+    """
     given = {"stream_prefix": prefix, "consumer_prefix": f"{prefix}-consumer", **variables}
     environ = {f"NATS_{name.upper()}": str(value) for name, value in given.items()}
     async with Bus(settings=load(None, {"nats.url": url}, environ).settings) as bus:
@@ -56,7 +66,9 @@ async def a_bus(url: str, prefix: str, **variables: object) -> AsyncIterator[Bus
 
 
 @asynccontextmanager
-async def run_consumer(bus: Bus, handle: BusHandler, name: str = "projector", **options: Any) -> AsyncIterator[None]:
+async def run_consumer(
+    bus: Bus, handle: BusHandler, name: str = "projector", **options: Any
+) -> AsyncIterator[None]:
     """A consumer at work, until the end of the block; then it drains."""
     task = asyncio.create_task(bus.consume(name, handle, **{"options": QUICK, **options}))
     try:
@@ -75,7 +87,10 @@ async def wait_until_settled(bus: Bus, name: str = "projector", category: str = 
 
     async def is_settled() -> bool:
         try:
-            info, last = await bus.jetstream.consumer(stream, durable), await bus.jetstream.stream(stream)
+            info, last = (
+                await bus.jetstream.consumer(stream, durable),
+                await bus.jetstream.stream(stream),
+            )
         except BrokerUnavailable:  # it is being killed, or hard at work
             return False
         if info is None or last is None or info["num_ack_pending"]:

@@ -2,8 +2,9 @@
 
 `python -m tests.support.bus_projector`; its settings come from the environment.
 
-It writes one row for each event into the SQLite file PROJECTOR_DB: together with the key (default), or, as the control, in a
-transaction of its own before the key is marked (PROJECTOR_ORDER=beside), which is the specification's order taken literally.
+It writes one row for each event into the SQLite file PROJECTOR_DB: together with the key (default),
+or, as the control, in a transaction of its own before the key is marked (PROJECTOR_ORDER=beside),
+which is the specification's order taken literally.
 """
 
 import asyncio
@@ -32,7 +33,10 @@ class Projector(KilledProcess):
 
     def __init__(self, url: str, file: Path, *, is_literal: bool = False) -> None:
         super().__init__({"nats.url": url})
-        self._environ |= {"PROJECTOR_DB": str(file), "PROJECTOR_ORDER": "beside" if is_literal else "together"}
+        self._environ |= {
+            "PROJECTOR_DB": str(file),
+            "PROJECTOR_ORDER": "beside" if is_literal else "together",
+        }
         with closing(sqlite3.connect(file)) as connection:
             connection.execute("CREATE TABLE effects (id TEXT)")
             connection.commit()
@@ -68,9 +72,12 @@ async def serve() -> None:
     file = os.environ["PROJECTOR_DB"]
     async with Bus() as bus:
         print(json.dumps({"event": "router.ready"}), flush=True)
-        # The control keeps its keys in another file, so that its rows and its keys cannot be one transaction.
+        # The control keeps its keys in another file, so that its rows and its keys cannot be one
+        # transaction.
         keys = file if os.environ["PROJECTOR_ORDER"] == "together" else f"{file}.keys"
-        await bus.consume(NAME, ORDERS[os.environ["PROJECTOR_ORDER"]](file), store=keys, options=MORTAL)
+        await bus.consume(
+            NAME, ORDERS[os.environ["PROJECTOR_ORDER"]](file), store=keys, options=MORTAL
+        )
 
 
 if __name__ == "__main__":

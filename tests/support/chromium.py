@@ -1,4 +1,6 @@
-"""A page in a real Chromium: the client's own modules, served from a free port, and what the page found."""
+"""A page in a real Chromium: the client's own modules, served from a free port, and what the page
+found.
+"""
 
 import json
 import os
@@ -30,8 +32,20 @@ addEventListener("error", (event) => tell(event.message || event.target.src), tr
 addEventListener("unhandledrejection", (event) => tell(event.reason));
 """
 OPTIONS = (
-    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage"),
-    *("--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-default-apps"),
+    *(
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-quic",
+        "--no-first-run",
+        "--disable-dev-shm-usage",
+    ),
+    *(
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-default-apps",
+    ),
 )
 
 
@@ -39,21 +53,43 @@ def find_browser() -> str:
     """Skips where there is none."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
-        pytest.skip(f"none of {', '.join(BROWSERS)} is on this machine: the TypeScript client is not tested in a browser")
+        pytest.skip(
+            f"none of {', '.join(BROWSERS)} is on this machine: the TypeScript client is "
+            "not tested in a browser"
+        )
     return found
 
 
 def run_page(script: str, query: str) -> dict[str, Any]:
-    """What a module of the client's `build` posts to `/found`. Fails with the browser's own words when nothing comes."""
+    """What a module of the client's `build` posts to `/found`. Fails with the browser's own words
+    when nothing comes.
+    """
     browser = find_browser()
-    with _server(script) as (port, found), tempfile.TemporaryDirectory(prefix="router-page-") as home:
+    with (
+        _server(script) as (port, found),
+        tempfile.TemporaryDirectory(prefix="router-page-") as home,
+    ):
         log = Path(home) / "browser.log"
-        command = (browser, *OPTIONS, f"--user-data-dir={home}/profile", "--enable-logging=stderr", f"http://127.0.0.1:{port}/?{query}")
-        with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True) as process:
+        command = (
+            browser,
+            *OPTIONS,
+            f"--user-data-dir={home}/profile",
+            "--enable-logging=stderr",
+            f"http://127.0.0.1:{port}/?{query}",
+        )
+        with (
+            log.open("wb") as output,
+            subprocess.Popen(
+                command, stdout=output, stderr=output, start_new_session=True
+            ) as process,
+        ):
             try:
                 return found.get(timeout=WITHIN_S)
             except queue.Empty:
-                pytest.fail(f"the page found nothing in {WITHIN_S} s: {log.read_text(errors='replace')[-4000:]}")
+                pytest.fail(
+                    f"the page found nothing in {WITHIN_S} s: "
+                    f"{log.read_text(errors='replace')[-4000:]}"
+                )
             finally:
                 _end(process)
 
@@ -68,8 +104,14 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 @contextmanager
 def _server(script: str) -> "Iterator[tuple[int, queue.Queue[dict[str, Any]]]]":
     found: queue.Queue[dict[str, Any]] = queue.Queue()
-    made = {"/": ("text/html", _write_page(script)), "/packages.js": ("text/javascript", _write_packages())}
-    made |= {f"/packages/{name}.js": ("text/javascript", _write_package(name, names)) for name, names in _list_imports().items()}
+    made = {
+        "/": ("text/html", _write_page(script)),
+        "/packages.js": ("text/javascript", _write_packages()),
+    }
+    made |= {
+        f"/packages/{name}.js": ("text/javascript", _write_package(name, names))
+        for name, names in _list_imports().items()
+    }
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -108,7 +150,10 @@ def _server(script: str) -> "Iterator[tuple[int, queue.Queue[dict[str, Any]]]]":
 
 def _write_page(script: str) -> str:
     """A page without a bundler: its import map says where each package is."""
-    imports = {ENTRY: "/dist/browser.js", **{name: f"/packages/{name}.js" for name in _list_imports()}}
+    imports = {
+        ENTRY: "/dist/browser.js",
+        **{name: f"/packages/{name}.js" for name in _list_imports()},
+    }
     parts = (
         "<!doctype html>",
         f"<script>{TELL_ERRORS}</script>",
@@ -122,13 +167,20 @@ def _list_imports() -> dict[str, set[str]]:
     """Which names the client imports of each package."""
     names: dict[str, set[str]] = {}
     for file in (CLIENT / "dist").glob("*.js"):
-        for inner, package in re.findall(r'import \{([^}]*)\} from "(@nats-io/[^"]+)"', file.read_text()):
-            names.setdefault(package, set()).update(name.split(" as ")[0].strip() for name in inner.split(","))
+        for inner, package in re.findall(
+            r'import \{([^}]*)\} from "(@nats-io/[^"]+)"', file.read_text()
+        ):
+            names.setdefault(package, set()).update(
+                name.split(" as ")[0].strip() for name in inner.split(",")
+            )
     return {name: found for name, found in names.items() if name != "@nats-io/transport-node"}
 
 
 def _write_package(name: str, names: set[str]) -> str:
-    return f'import "/packages.js";\nexport const {{ {", ".join(sorted(names))} }} = loadPackage("{name}");\n'
+    return (
+        f'import "/packages.js";\nexport const {{ {", ".join(sorted(names))} }} = '
+        f'loadPackage("{name}");\n'
+    )
 
 
 def _write_packages() -> str:
@@ -142,12 +194,24 @@ def _write_packages() -> str:
         package = json.loads((MODULES / name / "package.json").read_text())
         waiting += package.get("dependencies", {})
         entries = package.get("exports") or {".": package["main"]}
-        mains |= {(name + place.removeprefix(".")): f"{name}/{_find_file(entry)}" for place, entry in entries.items()}
-        files |= {
-            str(file.relative_to(MODULES)): file.read_text() for file in (MODULES / name).rglob("*.js") if not file.name.endswith(".min.js")
+        mains |= {
+            (name + place.removeprefix(".")): f"{name}/{_find_file(entry)}"
+            for place, entry in entries.items()
         }
-    functions = ",\n".join(f"{json.dumps(name)}: function (exports, require, module) {{\n{text}\n}}" for name, text in files.items())
-    return LOADER.read_text().replace("PACKAGES;", f"{{\n{functions}\n}};").replace("MAINS;", f"{json.dumps(mains)};")
+        files |= {
+            str(file.relative_to(MODULES)): file.read_text()
+            for file in (MODULES / name).rglob("*.js")
+            if not file.name.endswith(".min.js")
+        }
+    functions = ",\n".join(
+        f"{json.dumps(name)}: function (exports, require, module) {{\n{text}\n}}"
+        for name, text in files.items()
+    )
+    return (
+        LOADER.read_text()
+        .replace("PACKAGES;", f"{{\n{functions}\n}};")
+        .replace("MAINS;", f"{json.dumps(mains)};")
+    )
 
 
 def _find_file(entry: object) -> str:

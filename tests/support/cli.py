@@ -22,8 +22,10 @@ COMMAND = (sys.executable, "-m", "router.cli")
 ASK = ("decide", "--tenant", "acme", "--type", "chat", "--timeout", "60")
 FROM_FILE = ("decide", "--file", "-", "--timeout", "60")
 ENDED_WITHIN_S = 120  # it hangs
-PATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "30000"}  # a server of the tests is there, and the machine is busy
-IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}  # for an address where none is: it is tried until the time is over
+# a server of the tests is there, and the machine is busy
+PATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "30000"}
+# for an address where none is: it is tried until the time is over
+IMPATIENT = {"ROUTER_NATS__CONNECT_TIMEOUT_MS": "100"}
 
 
 class CommandResult:
@@ -44,28 +46,41 @@ class CommandResult:
 
 
 def router(
-    *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None, within_s: float = ENDED_WITHIN_S
+    *arguments: str,
+    given: bytes = b"",
+    environ: Mapping[str, str] | None = None,
+    within_s: float = ENDED_WITHIN_S,
 ) -> CommandResult:
     """Run `router …` to its end."""
-    process = subprocess.Popen([*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=clean_environment(environ))
+    process = subprocess.Popen(
+        [*COMMAND, *arguments], stdin=PIPE, stdout=PIPE, stderr=PIPE, env=clean_environment(environ)
+    )
     out, err = process.communicate(given, timeout=within_s)
     ended = CommandResult(process.returncode, out.decode(), err.decode())
     assert "Traceback" not in ended.err, ended.err
     return ended
 
 
-def call_command(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
-    """The same in this process, in a thread of its own: where starting one is not what is tested, it costs more than all the rest."""
+def call_command(
+    *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None
+) -> CommandResult:
+    """The same in this process, in a thread of its own: where starting one is not what is tested,
+    it costs more than all the rest.
+    """
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(_call, arguments, given, environ).result()
 
 
-async def call_command_async(*arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None) -> CommandResult:
+async def call_command_async(
+    *arguments: str, given: bytes = b"", environ: Mapping[str, str] | None = None
+) -> CommandResult:
     """The same as `called`, while this loop goes on."""
     return await asyncio.to_thread(_call, arguments, given, environ)
 
 
-def _call(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None) -> CommandResult:
+def _call(
+    arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | None
+) -> CommandResult:
     clean = clean_environment(environ)
     unset = dict.fromkeys(set(os.environ) - set(clean))
     with restore_logging():
@@ -76,7 +91,10 @@ def _call(arguments: Sequence[str], given: bytes, environ: Mapping[str, str] | N
 
 @contextmanager
 def serve_router(
-    *arguments: str, cwd: Path | None = None, environ: Mapping[str, str] | None = None, command: Sequence[str] = COMMAND
+    *arguments: str,
+    cwd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    command: Sequence[str] = COMMAND,
 ) -> Iterator["ServedRouter"]:
     """`router serve …`, ready; killed in the end if it still runs."""
     process = subprocess.Popen(
@@ -122,8 +140,14 @@ class ServedRouter:
 
 
 def clean_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the tests without settings of Router or NATS, but for the time of a first connection."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("ROUTER_", "NATS_"))}
+    """The environment of the tests without settings of Router or NATS, but for the time of a first
+    connection.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ROUTER_", "NATS_"))
+    }
     return {**kept, **PATIENT, **(environ or {})}
 
 

@@ -44,7 +44,9 @@ class Cluster:
     async def is_ready(self) -> bool:
         """Whether it has a leader, and every server is current."""
         with suppress(NatsError, OSError, APIError):
-            client = await nats.connect([server.url for server in self.servers], connect_timeout=slack())
+            client = await nats.connect(
+                [server.url for server in self.servers], connect_timeout=slack()
+            )
             try:
                 await client.jetstream().account_info()
                 return True
@@ -55,11 +57,16 @@ class Cluster:
 
 @contextmanager
 def started_cluster(
-    running: int = SIZE, store_limit: int | None = None, lines: Sequence[str] = (), domain: str | None = None
+    running: int = SIZE,
+    store_limit: int | None = None,
+    lines: Sequence[str] = (),
+    domain: str | None = None,
 ) -> Iterator[Cluster]:
-    """Three servers that know each other, of which so many run; wait for `is_ready` before the first stream.
+    """Three servers that know each other, of which so many run; wait for `is_ready` before the
+    first stream.
 
-    `store_limit`: bytes that each of them may store; `lines`: of each one's configuration; `domain`: JetStream's, of all.
+    `store_limit`: bytes that each of them may store; `lines`: of each one's configuration;
+    `domain`: JetStream's, of all.
     """
     ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
@@ -69,7 +76,14 @@ def started_cluster(
         for number, port in enumerate(ports):
             own = f'cluster {{ name: {name}, listen: "127.0.0.1:{port}", routes: {routes} }}'
             servers.append(
-                Broker(f"server_name: {name}-{number}", own, 'http: "127.0.0.1:-1"', *lines, store_limit=store_limit, domain=domain)
+                Broker(
+                    f"server_name: {name}-{number}",
+                    own,
+                    'http: "127.0.0.1:-1"',
+                    *lines,
+                    store_limit=store_limit,
+                    domain=domain,
+                )
             )
         for server in servers[:running]:
             server.start()

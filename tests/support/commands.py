@@ -22,7 +22,9 @@ def tree() -> TyperGroup:
     return made
 
 
-def every_command(group: Command | None = None, path: str = "router") -> Iterator[tuple[str, Command]]:
+def every_command(
+    group: Command | None = None, path: str = "router"
+) -> Iterator[tuple[str, Command]]:
     """(`router dlq list`, the command), for all that do something."""
     group = group or tree()
     if not isinstance(group, TyperGroup):
@@ -48,7 +50,15 @@ def _is_right(named: str) -> bool:
     words = named.split()
     while isinstance(command, TyperGroup) and words and words[0] in command.commands:
         command = command.commands[words.pop(0)]
-    if isinstance(command, TyperGroup) and words and not words[0].startswith("--"):  # a group may do something itself
+    # a group may do something itself
+    if isinstance(command, TyperGroup) and words and not words[0].startswith("--"):
         return False
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
-    return set(_OPTION.findall(named)) <= known or bool(command.context_settings.get("ignore_unknown_options"))  # it hands them on
+    known = {
+        option
+        for parameter in command.params
+        for option in (*parameter.opts, *parameter.secondary_opts)
+    } | {"--help"}
+    # it hands them on
+    return set(_OPTION.findall(named)) <= known or bool(
+        command.context_settings.get("ignore_unknown_options")
+    )

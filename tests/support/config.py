@@ -8,7 +8,13 @@ from router.config import Loaded, load
 from router.core.errors import Misconfigured
 
 
-def load_settings(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> Loaded:
+def load_settings(
+    toml: str = "",
+    *,
+    tmp_path: Path | None = None,
+    options: dict[str, object] | None = None,
+    **environ: str,
+) -> Loaded:
     return load(a_file(toml, tmp_path) if tmp_path else None, options or {}, environ)
 
 
@@ -18,7 +24,13 @@ def a_file(toml: str, directory: Path) -> Path:
     return path
 
 
-def read_refusal(toml: str = "", *, tmp_path: Path | None = None, options: dict[str, object] | None = None, **environ: str) -> str:
+def read_refusal(
+    toml: str = "",
+    *,
+    tmp_path: Path | None = None,
+    options: dict[str, object] | None = None,
+    **environ: str,
+) -> str:
     with pytest.raises(Misconfigured) as refused:
         load_settings(toml, tmp_path=tmp_path, options=options, **environ)
     return str(refused.value)

@@ -1,4 +1,5 @@
-"""One driver for each thing that a subscription can run on: the in-memory consumer, and a Consumer on a real server.
+"""One driver for each thing that a subscription can run on: the in-memory consumer, and a Consumer
+on a real server.
 
 Scenarios cannot tell them apart.
 """
@@ -24,12 +25,20 @@ from tests.support.waiting import until
 STARTED, STORED, REPLIED, ACKED = "started", "stored", "replied", "acked"
 
 PACE = ConsumerOptions(
-    max_attempts=3, backoff=(0.05, 0.1, 0.2), ack_wait=30.0, heartbeat=0.2, pull_expires=1.0, publish_timeout=0.5, store_retry=0.02
+    max_attempts=3,
+    backoff=(0.05, 0.1, 0.2),
+    ack_wait=30.0,
+    heartbeat=0.2,
+    pull_expires=1.0,
+    publish_timeout=0.5,
+    store_retry=0.02,
 )
 
 
 class Script(Struct, frozen=True, kw_only=True):
-    """What a scenario brings: the meaning of its messages, and which of them kill the process that begins them."""
+    """What a scenario brings: the meaning of its messages, and which of them kill the process that
+    begins them.
+    """
 
     handle: Handler
     dead_letter_ack: bytes = b"+ACK"
@@ -67,7 +76,11 @@ class Driver(Protocol):
 
 def at_work(driver: Driver, kind: str, sequence: int | None = None) -> list[bytes]:
     """The values of the steps of one kind."""
-    return [step.value for step in driver.steps if step.kind == kind and sequence in (None, step.sequence)]
+    return [
+        step.value
+        for step in driver.steps
+        if step.kind == kind and sequence in (None, step.sequence)
+    ]
 
 
 def times_of(driver: Driver, sequence: int) -> list[float]:
@@ -75,9 +88,16 @@ def times_of(driver: Driver, sequence: int) -> list[float]:
     return [step.at for step in driver.steps if step.kind == STARTED and step.sequence == sequence]
 
 
-def a_subscription_for(script: Script, stream: str, durable: str, letters: str, handle: Handler) -> Subscription:
+def a_subscription_for(
+    script: Script, stream: str, durable: str, letters: str, handle: Handler
+) -> Subscription:
     def letter(message: Message, reason: str, fault: Fault) -> Effect:
-        return Effect(letters, f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True)
+        return Effect(
+            letters,
+            f"{reason}:{fault.code}".encode(),
+            f"dlq:{message.sequence}",
+            is_dead_letter=True,
+        )
 
     return Subscription(
         stream=stream,
@@ -96,12 +116,16 @@ class InMemoryDriver:
     effects, letters = "effects", "letters"
 
     def __init__(self, script: Script) -> None:
-        self._in_memory = InMemoryConsumer(a_subscription_for(script, "S", "C", self.letters, script.handle), dies_on=script.dies_on)
+        self._in_memory = InMemoryConsumer(
+            a_subscription_for(script, "S", "C", self.letters, script.handle),
+            dies_on=script.dies_on,
+        )
         self.steps = self._in_memory.steps
         self.published: dict[int, float] = {}
 
     async def publish(self, data: bytes) -> int:
-        self.published[sequence := self._in_memory.publish("work", data)] = 0.0  # its clock begins with the first delivery
+        # its clock begins with the first delivery
+        self.published[sequence := self._in_memory.publish("work", data)] = 0.0
         return sequence
 
     async def finish(self) -> None:
@@ -123,7 +147,9 @@ class InMemoryDriver:
 
 
 class RecordingConnection(Connection):
-    """A connection that records the acks that it sends and the publish acks that it gets; a dead one sends nothing."""
+    """A connection that records the acks that it sends and the publish acks that it gets; a dead
+    one sends nothing.
+    """
 
     def __init__(self, note: Callable[[str, int, bytes], None], own_stream: str) -> None:
         super().__init__()
@@ -131,7 +157,9 @@ class RecordingConnection(Connection):
         self._own_publish_ack = f'"{own_stream}"'.encode()
         self.is_dead = False
 
-    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(
+        self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b""
+    ) -> None:
         if self.is_dead:
             return
         if subject.startswith("$JS.ACK.") and data != b"+WPI":
@@ -151,7 +179,9 @@ class RecordingConnection(Connection):
 
 
 class ServerDriver:
-    """A Consumer on a real durable. A deadly message cuts its connection off; another Consumer follows, as after a crash."""
+    """A Consumer on a real durable. A deadly message cuts its connection off; another Consumer
+    follows, as after a crash.
+    """
 
     def __init__(self, script: Script, place: WorkStreams, url: str) -> None:
         self.effects, self.letters = place.effects, place.letters
@@ -184,7 +214,9 @@ class ServerDriver:
         place = self._place
         jetstream = type(place.jetstream)(connection)
         self._consumer = Consumer(
-            a_subscription_for(self._script, place.stream, place.durable, place.letters, self._handle),
+            a_subscription_for(
+                self._script, place.stream, place.durable, place.letters, self._handle
+            ),
             jetstream,
             attempts_bucket=place.bucket,
             answer=lambda message, reply: self._note(REPLIED, message.sequence, reply.data),
@@ -216,7 +248,10 @@ class ServerDriver:
         await until(self._place.is_settled, what="every message settled")
 
     async def until_paused(self) -> None:
-        await until(lambda: self._consumer is not None and self._consumer.health.paused_for, what="the consumer paused")
+        await until(
+            lambda: self._consumer is not None and self._consumer.health.paused_for,
+            what="the consumer paused",
+        )
 
     async def refuse_storing(self) -> None:
         await self._place.jetstream.ask(f"STREAM.DELETE.{self._place.out}")

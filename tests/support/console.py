@@ -45,13 +45,19 @@ class Console:
 
 
 def console_settings(url: str, prefix: str = "t", **overrides: object) -> Settings:
-    """Settings of a router of one test and of its console; no router's figures are read unless they are named."""
-    return settings_for(url, prefix, **{"console__port": 0, "console__metrics": "http://127.0.0.1:1", **overrides})
+    """Settings of a router of one test and of its console; no router's figures are read unless they
+    are named.
+    """
+    return settings_for(
+        url, prefix, **{"console__port": 0, "console__metrics": "http://127.0.0.1:1", **overrides}
+    )
 
 
 @asynccontextmanager
 async def a_console(settings: Settings, *, begin_after_s: float = 60.0) -> AsyncIterator[Console]:
-    """A page begins when its data are there, so that its status is theirs, unless `begin_after_s` is less."""
+    """A page begins when its data are there, so that its status is theirs, unless `begin_after_s`
+    is less.
+    """
     server = ConsoleServer(settings, begin_after_s=begin_after_s)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     task = asyncio.create_task(server.run(port.set_result))
@@ -67,8 +73,18 @@ async def a_console(settings: Settings, *, begin_after_s: float = 60.0) -> Async
             await task
 
 
-async def store_dead_letter(jetstream: JetStream, settings: Settings, data: bytes = b'{"n":1}', **facts: Any) -> None:
-    """One more about a decide request. `reason`, `seen` as those of `a_dead_letter`; all else is the message's."""
+async def store_dead_letter(
+    jetstream: JetStream, settings: Settings, data: bytes = b'{"n":1}', **facts: Any
+) -> None:
+    """One more about a decide request. `reason`, `seen` as those of `a_dead_letter`; all else is
+    the message's.
+    """
     of_letter = {name: facts.pop(name) for name in ("reason", "seen") if name in facts}
-    letter = a_dead_letter(a_failed_message(data, subject=settings.decide.subject, **facts), **of_letter)
-    await jetstream.publish(letter.subject, letter.data, {**letter.headers, "Nats-Msg-Id": f"id-{hash((data, str(facts)))}"})
+    letter = a_dead_letter(
+        a_failed_message(data, subject=settings.decide.subject, **facts), **of_letter
+    )
+    await jetstream.publish(
+        letter.subject,
+        letter.data,
+        {**letter.headers, "Nats-Msg-Id": f"id-{hash((data, str(facts)))}"},
+    )

@@ -1,4 +1,5 @@
-"""A broker full of what a console shows: dead letters in groups, violations, policies, assignments, extensions; as many as are wanted.
+"""A broker full of what a console shows: dead letters in groups, violations, policies, assignments,
+extensions; as many as are wanted.
 
 Written straight to the streams, many at once: a hundred thousand dead letters in seconds.
 """
@@ -12,7 +13,12 @@ from msgspec import Struct
 from router.config import Settings
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
-from router.contracts.assignment_record import assignment_ack_bytes, assignment_ack_key, build_record, record_bytes
+from router.contracts.assignment_record import (
+    assignment_ack_bytes,
+    assignment_ack_key,
+    build_record,
+    record_bytes,
+)
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core.clock import now_ms
@@ -30,14 +36,34 @@ from tests.support.dead_letters import a_failed_message, build_letter
 TENANTS = ("acme", "globex", "initech", "umbrella", "hooli", "stark", "wayne", "wonka")
 PROVIDERS = ("openai", "anthropic", "mistral", "local-llama", "cohere")
 CAUSES = (
-    ("validation_failed", "SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id"),
+    (
+        "validation_failed",
+        "SCHEMA_VALIDATION_FAILED",
+        "Missing required field: tenant_id",
+        "message.tenant_id",
+    ),
     ("maxdeliver_exhausted", "EXTENSION_TIMEOUT", "pii-filter did not answer within 800 ms", None),
-    ("processing_error", "POLICY_NOT_FOUND", "tenant acme has no policy premium", "message.policy_id"),
-    ("validation_failed", "TENANT_FORBIDDEN", "the result names another tenant than its assignment", "tenant_id"),
+    (
+        "processing_error",
+        "POLICY_NOT_FOUND",
+        "tenant acme has no policy premium",
+        "message.policy_id",
+    ),
+    (
+        "validation_failed",
+        "TENANT_FORBIDDEN",
+        "the result names another tenant than its assignment",
+        "tenant_id",
+    ),
     ("maxdeliver_exhausted", "PROVIDER_UNAVAILABLE", "every candidate's breaker is open", None),
 )
 SUBJECTS = ("decide", "results", "acks", "usage", "heartbeats", "assign", "events", "commands")
-RULES = (("trace_id", "malformed"), ("Nats-Msg-Id", "malformed"), ("tenant_id", "malformed"), ("version", "missing"))
+RULES = (
+    ("trace_id", "malformed"),
+    ("Nats-Msg-Id", "malformed"),
+    ("tenant_id", "malformed"),
+    ("version", "missing"),
+)
 AT_ONCE = 500
 
 
@@ -67,8 +93,12 @@ async def fill_console(jetstream: JetStream, settings: Settings, data: ConsoleDa
     await _store_extensions(jetstream, settings, data.extensions)
 
 
-async def _publish(jetstream: JetStream, messages: Iterable[tuple[str, bytes, dict[str, str]]]) -> None:
-    """The last one waits for its publish ack: a flush alone says that the server has read them, not that their stream has stored them."""
+async def _publish(
+    jetstream: JetStream, messages: Iterable[tuple[str, bytes, dict[str, str]]]
+) -> None:
+    """The last one waits for its publish ack: a flush alone says that the server has read them, not
+    that their stream has stored them.
+    """
     everything = list(messages)
     if not everything:
         return
@@ -79,17 +109,28 @@ async def _publish(jetstream: JetStream, messages: Iterable[tuple[str, bytes, di
     await JetStream(jetstream.connection, timeout_s=60.0).publish(*everything[-1])
 
 
-def _make_letters(settings: Settings, data: ConsoleData) -> Iterable[tuple[str, bytes, dict[str, str]]]:
+def _make_letters(
+    settings: Settings, data: ConsoleData
+) -> Iterable[tuple[str, bytes, dict[str, str]]]:
     for number in range(data.letters):
         group = number % data.groups
         reason, code, text, field = CAUSES[group % len(CAUSES)]
         tenant = TENANTS[number % len(TENANTS)]
-        payload = {"tenant_id": tenant, "task": {"type": "chat", "payload": "summarise order 4711"}, "api_key": "hidden", "number": number}
+        payload = {
+            "tenant_id": tenant,
+            "task": {"type": "chat", "payload": "summarise order 4711"},
+            "api_key": "hidden",
+            "number": number,
+        }
         headers = {"version": "1", "tenant_id": tenant, "trace_id": f"trace-{number:06}"}
         subject = f"beamline.router.v1.{SUBJECTS[group // len(CAUSES) % len(SUBJECTS)]}"
-        message = a_failed_message(orjson.dumps(payload), subject=subject, sequence=number, headers=headers)
+        message = a_failed_message(
+            orjson.dumps(payload), subject=subject, sequence=number, headers=headers
+        )
         seen = {"tenant_id": tenant, "request_id": f"request-{number:06}"}
-        letter = build_letter(message, reason, Fault(code, text, field, "schema" if field else None), seen=seen)
+        letter = build_letter(
+            message, reason, Fault(code, text, field, "schema" if field else None), seen=seen
+        )
         yield f"{settings.decide.subject}.dlq", letter.data, dict(letter.headers)
 
 
@@ -111,21 +152,35 @@ def _make_violations(data: ConsoleData) -> Iterable[tuple[str, bytes, dict[str, 
         yield violation_subject("decide"), violation_bytes(event), {}
 
 
-def _make_assignments(settings: Settings, data: ConsoleData) -> Iterable[tuple[str, bytes, dict[str, str]]]:
+def _make_assignments(
+    settings: Settings, data: ConsoleData
+) -> Iterable[tuple[str, bytes, dict[str, str]]]:
     bucket = settings.buckets.assignments_known.name
     for number in range(data.assignments):
         tenant, name = TENANTS[number % len(TENANTS)], f"request-{number:06}"
         context = {"policy_id": "default", "policy_version": "3"}
-        decision = Decision(PROVIDERS[number % len(PROVIDERS)], "weighted", 50, 800, 0.0125, context)
-        request = RouteRequest(tenant_id=tenant, message_type="chat", request_key=name, answer_id=name)
+        decision = Decision(
+            PROVIDERS[number % len(PROVIDERS)], "weighted", 50, 800, 0.0125, context
+        )
+        request = RouteRequest(
+            tenant_id=tenant, message_type="chat", request_key=name, answer_id=name
+        )
         assignment_id = assignment_id_of(tenant, name)
         record = build_record(
-            assignment_id, request, decision, subject="caf.exec.assign.v1", traceparent=None, content=None, requested_at_ms=0
+            assignment_id,
+            request,
+            decision,
+            subject="caf.exec.assign.v1",
+            traceparent=None,
+            content=None,
+            requested_at_ms=0,
         )
         yield f"$KV.{bucket}.{key(assignment_id)}", record_bytes(record), {}
         if status := ("accepted", "accepted", "rejected", "error", "")[number % 5]:
             said = {"rejected": "no slot is free", "error": "the model is not loaded"}.get(status)
-            ack = ExecAssignmentAck(assignment_id=assignment_id, status=status, acknowledged_at=now_ms(), message=said)
+            ack = ExecAssignmentAck(
+                assignment_id=assignment_id, status=status, acknowledged_at=now_ms(), message=said
+            )
             yield f"$KV.{bucket}.{assignment_ack_key(assignment_id)}", assignment_ack_bytes(ack), {}
 
 
@@ -134,12 +189,20 @@ async def _store_policies(jetstream: JetStream, settings: Settings, count: int) 
     names = ("default", "premium", "fast", "cheap", "night")
 
     async def put(number: int) -> None:
-        name, again = names[number // len(TENANTS) % len(names)], number // (len(TENANTS) * len(names))
+        name, again = (
+            names[number // len(TENANTS) % len(names)],
+            number // (len(TENANTS) * len(names)),
+        )
         tenant, policy = TENANTS[number % len(TENANTS)], f"{name}-{again}" if again else name
         for version in range(1 + 2 * (number == 0)):
-            providers = [{"name": name, "weight": 10 + version + place} for place, name in enumerate(PROVIDERS)]
+            providers = [
+                {"name": name, "weight": 10 + version + place}
+                for place, name in enumerate(PROVIDERS)
+            ]
             document = orjson.dumps({"version": "1.0", "providers": providers})
-            await store.put(tenant, policy, document, replaces=version or None, author="deploy@acme.example")
+            await store.put(
+                tenant, policy, document, replaces=version or None, author="deploy@acme.example"
+            )
 
     await _gather([put(number) for number in range(count)])
 
@@ -149,7 +212,9 @@ async def _store_extensions(jetstream: JetStream, settings: Settings, count: int
     kinds = ("pre", "validator", "post", "provider")
     for number in range(count):
         kind = kinds[number % len(kinds)]
-        name = f"{PROVIDERS[number // 4 % len(PROVIDERS)] if kind == 'provider' else kind}-{number:03}"
+        name = (
+            f"{PROVIDERS[number // 4 % len(PROVIDERS)] if kind == 'provider' else kind}-{number:03}"
+        )
         entry = {"id": name, "type": kind, "subject": f"{SUBJECT_PREFIXES[kind]}{name}.v1"}
         await store.put(entry, author="deploy@acme.example")
 

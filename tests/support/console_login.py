@@ -11,14 +11,22 @@ from tests.support.console import Console
 
 ADMIN_KEY = "the-admin-key"
 PASSWORD = "correct horse"
-CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)  # what is tested is not how slow it is
-LOG_IN = f"document.querySelector('[name=password]').value = '{ADMIN_KEY}'; document.querySelector('main form').submit(); 0"  # in a browser
+# what is tested is not how slow it is
+CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+# in a browser
+LOG_IN = (
+    f"document.querySelector('[name=password]').value = '{ADMIN_KEY}'; "
+    "document.querySelector('main form').submit(); 0"
+)
 Fields = Mapping[str, str | Sequence[str]]
 
 
 def write_users(path: Path, **users: str | None) -> Path:
     """A file of users with PASSWORD, each limited to a tenant or not."""
-    lines = [f"{name}:{CHEAP.hash(PASSWORD)}" + (f":{tenant}" if tenant else "") for name, tenant in users.items()]
+    lines = [
+        f"{name}:{CHEAP.hash(PASSWORD)}" + (f":{tenant}" if tenant else "")
+        for name, tenant in users.items()
+    ]
     path.write_text("\n".join(["# users", *lines, ""]))
     return path
 
@@ -45,11 +53,17 @@ class Browser:
 
     async def send(self, path: str, fields: Fields, **headers: str) -> httpx2.Response:
         """The form as it stands: without the page's token, unless it is among the fields."""
-        return await self.client.post(path, data=dict(fields), headers={"origin": self.console.url, **headers})
+        return await self.client.post(
+            path, data=dict(fields), headers={"origin": self.console.url, **headers}
+        )
 
     async def submit(self, page: str, path: str, fields: Fields) -> httpx2.Response:
         """Open the page, and send a form of it."""
         return await self.send(path, {"csrf": await self.find_csrf(page), **fields})
 
-    async def log_in(self, user: str = "", password: str = ADMIN_KEY, then: str = "/doctor") -> httpx2.Response:
-        return await self.submit("/login", "/login", {"user": user, "password": password, "next": then})
+    async def log_in(
+        self, user: str = "", password: str = ADMIN_KEY, then: str = "/doctor"
+    ) -> httpx2.Response:
+        return await self.submit(
+            "/login", "/login", {"user": user, "password": password, "next": then}
+        )

@@ -1,6 +1,8 @@
-"""An address of every page of the console, made of its own tables of addresses: what walks these forgets none that is added.
+"""An address of every page of the console, made of its own tables of addresses: what walks these
+forgets none that is added.
 
-A page with parts in braces needs an example here, of what `fill_console` stores; without one `find_address` says which.
+A page with parts in braces needs an example here, of what `fill_console` stores; without one
+`find_address` says which.
 """
 
 from collections.abc import Mapping
@@ -32,14 +34,20 @@ IS_FEED = "/live"  # how the address of a feed of events ends, which is no page
 def find_address(path: str, examples: Mapping[str, str] = EXAMPLES) -> str:
     """Raises LookupError for a page that has no example."""
     if "{" in path and path not in examples:
-        raise LookupError(f"the console's page {path} needs an address in tests/support/console_pages.py")
+        raise LookupError(
+            f"the console's page {path} needs an address in tests/support/console_pages.py"
+        )
     return examples.get(path, path)
 
 
 def list_mend_paths() -> list[str]:
     """Pages of who may write."""
     routes = [one for one in list_routes(cast(MendFrame, Mock())) if isinstance(one, Route)]
-    return [one.path for one in routes if "GET" in (one.methods or ()) and not one.path.endswith(IS_FEED)]
+    return [
+        one.path
+        for one in routes
+        if "GET" in (one.methods or ()) and not one.path.endswith(IS_FEED)
+    ]
 
 
 ADDRESSES = ("/", *(find_address(spec.path) for spec in SPECS))
@@ -52,4 +60,6 @@ def name_picture(address: str) -> str:
     path = address.partition("?")[0].replace("{run}", "one")
     if path.startswith("/assignments/"):
         path = "/assignments/one"
-    return (path.strip("/").replace("/", "-") or "now") + ("-each" if "show=each" in address else "")
+    return (path.strip("/").replace("/", "-") or "now") + (
+        "-each" if "show=each" in address else ""
+    )

@@ -1,4 +1,6 @@
-"""A console as a process of its own in which the admin key's holder may write; killed as `kill -9` does."""
+"""A console as a process of its own in which the admin key's holder may write; killed as `kill -9`
+does.
+"""
 
 import json
 import os
@@ -28,7 +30,9 @@ class ConsoleProcess:
 
 
 @contextmanager
-def a_console_process(settings: Settings, crashpoint: str | None = None) -> Iterator[ConsoleProcess]:
+def a_console_process(
+    settings: Settings, crashpoint: str | None = None
+) -> Iterator[ConsoleProcess]:
     """Serving; `crashpoint`: where it kills itself."""
     given = {
         "ROUTER_CONSOLE__PORT": "0",

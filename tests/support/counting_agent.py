@@ -1,6 +1,7 @@
 """The agent that counts how often each message was applied, in its state and in its messages.
 
-`python -m tests.support.counting_agent --store FILE --max-deliver N`, the server's URL in ROUTER_NATS__URL.
+`python -m tests.support.counting_agent --store FILE --max-deliver N`, the server's URL in
+ROUTER_NATS__URL.
 
 It imports little, for kill tables start it hundreds of times.
 """
@@ -19,13 +20,16 @@ from router.core.errors import Poison
 SUBJECT = "cmd.default.demo.witness.count"
 COUNTED = "evt.default.demo.witness.counted"
 KILLED = 137
-SHORT_S = 0.5  # acknowledgements are waited for, and stranded messages looked for, no longer than this
+# acknowledgements are waited for, and stranded messages looked for, no longer than this
+SHORT_S = 0.5
 
 
 class CountingAgent:
-    """Counts in its state how often each message was applied, and says so in a message. A payload may ask for trouble:
+    """Counts in its state how often each message was applied, and says so in a message. A payload
+    may ask for trouble:
 
-    `fail: n` raises at the first n attempts, `poison` is refused, `kill` ends the process; a `note` is sent on.
+    `fail: n` raises at the first n attempts, `poison` is refused, `kill` ends the process; a `note`
+    is sent on.
     """
 
     name = "witness"
@@ -52,8 +56,14 @@ async def serve(url: str, store: str, max_deliver: int) -> None:
     from router.delivery.wire.first_connection import connect
 
     connection = await connect({"servers": [url]})
-    runtime = AgentRuntime(CountingAgent(), Path(store), AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S, max_deliver=max_deliver))
-    await runtime.run(JetStream(connection), lambda: print(json.dumps({"event": "agent.ready"}), flush=True))
+    runtime = AgentRuntime(
+        CountingAgent(),
+        Path(store),
+        AgentTopology(ack_wait=SHORT_S, sweep=SHORT_S, max_deliver=max_deliver),
+    )
+    await runtime.run(
+        JetStream(connection), lambda: print(json.dumps({"event": "agent.ready"}), flush=True)
+    )
 
 
 if __name__ == "__main__":

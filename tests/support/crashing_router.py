@@ -2,8 +2,9 @@
 
 `python -m tests.support.crashing_router --policies DIR`; its settings come from the environment.
 
-The whole router, but for its decide handler: that ends the process, as the kernel would, on a request whose type is
-FATAL. `CrashingRouter` starts it, and starts it again whenever it dies of that.
+The whole router, but for its decide handler: that ends the process, as the kernel would, on a
+request whose type is FATAL. `CrashingRouter` starts it, and starts it again whenever it dies of
+that.
 """
 
 import asyncio
@@ -25,7 +26,9 @@ KILLED = 137
 
 
 class CrashingRouter(RouterProcess):
-    """The process' supervisor. No caller waits until it is ready, since it may die before. `deaths` counts the kills by requests."""
+    """The process' supervisor. No caller waits until it is ready, since it may die before. `deaths`
+    counts the kills by requests.
+    """
 
     command = ("tests.support.crashing_router",)
     deaths = 0

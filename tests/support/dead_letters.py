@@ -20,32 +20,66 @@ STORED = "2026-01-02T03:04:05.123456789Z"
 
 
 def a_failed_message(data: bytes = b'{"message":{}}', **facts: Any) -> Message:
-    facts = {"subject": "beamline.router.v1.decide", "stream": "ROUTER_DECIDE", "consumer": "c", "sequence": 7, "headers": {}, **facts}
-    facts = {"stored_ns": 1_700_000_000_000_000_000, "deliveries": 3, "ack_subject": "", "attempts": 2, **facts}
+    facts = {
+        "subject": "beamline.router.v1.decide",
+        "stream": "ROUTER_DECIDE",
+        "consumer": "c",
+        "sequence": 7,
+        "headers": {},
+        **facts,
+    }
+    facts = {
+        "stored_ns": 1_700_000_000_000_000_000,
+        "deliveries": 3,
+        "ack_subject": "",
+        "attempts": 2,
+        **facts,
+    }
     return Message(data=data, **facts)
 
 
 def a_dead_letter(
-    message: Message | None = None, *, reason: str = "validation_failed", max_bytes: int = 1 << 20, seen: Any = None
+    message: Message | None = None,
+    *,
+    reason: str = "validation_failed",
+    max_bytes: int = 1 << 20,
+    seen: Any = None,
 ) -> StoredMessage:
     """A dead letter as our own router writes it."""
-    fault = Fault("SCHEMA_VALIDATION_FAILED", "Missing required field: tenant_id", "message.tenant_id", "schema")
-    return build_letter(message or a_failed_message(), reason, fault, max_bytes=max_bytes, seen=seen)
+    fault = Fault(
+        "SCHEMA_VALIDATION_FAILED",
+        "Missing required field: tenant_id",
+        "message.tenant_id",
+        "schema",
+    )
+    return build_letter(
+        message or a_failed_message(), reason, fault, max_bytes=max_bytes, seen=seen
+    )
 
 
-def build_letter(message: Message, reason: str, fault: Fault, *, max_bytes: int = 1 << 20, seen: Any = None) -> StoredMessage:
+def build_letter(
+    message: Message, reason: str, fault: Fault, *, max_bytes: int = 1 << 20, seen: Any = None
+) -> StoredMessage:
     """The same for another fault."""
-    effect = build_dead_letter(message, reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen)
+    effect = build_dead_letter(
+        message, reason, fault, node_id="n", now_ms=1, max_bytes=max_bytes, seen=seen
+    )
     return StoredMessage(effect.subject, 1, effect.data, dict(effect.headers), STORED)
 
 
-def a_stored_dead_letter(data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str) -> StoredMessage:
+def a_stored_dead_letter(
+    data: bytes | dict[str, Any], subject: str = "beamline.router.v1.decide.dlq", **headers: str
+) -> StoredMessage:
     """Anything at all on a dead-letter subject."""
-    return StoredMessage(subject, 1, data if isinstance(data, bytes) else orjson.dumps(data), headers, STORED)
+    return StoredMessage(
+        subject, 1, data if isinstance(data, bytes) else orjson.dumps(data), headers, STORED
+    )
 
 
 class DeadLetterStreams:
-    """A stream of dead letters and the stream that they came from, on a real server; `{prefix}.in` is the subject that failed."""
+    """A stream of dead letters and the stream that they came from, on a real server; `{prefix}.in`
+    is the subject that failed.
+    """
 
     def __init__(self, jetstream: JetStream, prefix: str) -> None:
         self.jetstream = jetstream
@@ -54,32 +88,64 @@ class DeadLetterStreams:
         self.letters = f"{prefix}_DLQ"
         self._stored = 0
 
-    async def build(self, *, no_ack: bool = False, retention: str = "limits") -> "DeadLetterStreams":
-        config: dict[str, Any] = {"name": self.stream, "subjects": [self.subject], "no_ack": no_ack, "retention": retention}
-        await self.jetstream.ask(f"STREAM.CREATE.{self.stream}", {**config, "duplicate_window": 100_000_000})
+    async def build(
+        self, *, no_ack: bool = False, retention: str = "limits"
+    ) -> "DeadLetterStreams":
+        config: dict[str, Any] = {
+            "name": self.stream,
+            "subjects": [self.subject],
+            "no_ack": no_ack,
+            "retention": retention,
+        }
         await self.jetstream.ask(
-            f"STREAM.CREATE.{self.letters}", {"name": self.letters, "subjects": [f"{self.subject}.dlq", f"{self.subject}.x"]}
+            f"STREAM.CREATE.{self.stream}", {**config, "duplicate_window": 100_000_000}
+        )
+        await self.jetstream.ask(
+            f"STREAM.CREATE.{self.letters}",
+            {"name": self.letters, "subjects": [f"{self.subject}.dlq", f"{self.subject}.x"]},
         )
         return self
 
-    async def store(self, count: int = 1, *, make: Callable[[Message], StoredMessage] | None = None, **facts: Any) -> None:
+    async def store(
+        self,
+        count: int = 1,
+        *,
+        make: Callable[[Message], StoredMessage] | None = None,
+        **facts: Any,
+    ) -> None:
         """Letters about messages 0, 1, … with payload `{"n": 0}`, and so on."""
         for n in range(self._stored, self._stored + count):
             message = a_failed_message(
-                **{"subject": self.subject, "stream": self.stream, "data": b'{"n":%d}' % n, "sequence": n + 1, **facts}
+                **{
+                    "subject": self.subject,
+                    "stream": self.stream,
+                    "data": b'{"n":%d}' % n,
+                    "sequence": n + 1,
+                    **facts,
+                }
             )
             letter = (make or a_dead_letter)(message)
-            await self.jetstream.connection.request(letter.subject, letter.data, headers=letter.headers or None, timeout=60)
+            await self.jetstream.connection.request(
+                letter.subject, letter.data, headers=letter.headers or None, timeout=60
+            )
         self._stored += count
 
     async def replay(self, *sequences: int, **options: Any) -> ReplayReport:
         """Those dead letters, or all."""
-        chosen = read_by_sequence(self.jetstream, self.letters, sequences) if sequences else read_by_filter(self.jetstream, self.letters)
+        chosen = (
+            read_by_sequence(self.jetstream, self.letters, sequences)
+            if sequences
+            else read_by_filter(self.jetstream, self.letters)
+        )
         return await replay(self.jetstream, self.letters, chosen, **options)
 
     async def left(self) -> list[int]:
         """Sequences of the dead letters that stand there."""
-        return [letter.sequence async for handful in read_by_filter(self.jetstream, self.letters) for letter in handful.letters]
+        return [
+            letter.sequence
+            async for handful in read_by_filter(self.jetstream, self.letters)
+            for letter in handful.letters
+        ]
 
     async def sent(self) -> list[StoredMessage]:
         """What stands in the stream that failed."""
@@ -96,13 +162,20 @@ async def interrupt_replay(house: DeadLetterStreams, *letters: int, run: str = "
         assert info is not None
         await journal.note({house.stream: info["state"]["last_seq"]})
         ids = [f"replay:{at}:1" for at in letters]
-        effects = [Effect(house.subject, b"?", one, {REPLAY_RUN: prove(run or journal.run, one)}) for one in ids]
+        effects = [
+            Effect(house.subject, b"?", one, {REPLAY_RUN: prove(run or journal.run, one)})
+            for one in ids
+        ]
         for effect in effects:
-            await house.jetstream.connection.publish(effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id})
+            await house.jetstream.connection.publish(
+                effect.subject, effect.data, headers={**effect.headers, "Nats-Msg-Id": effect.id}
+            )
 
         async def has_stored_all() -> bool:
             now = await house.jetstream.stream(house.stream)
-            return now is not None and bool(now["state"]["last_seq"] >= info["state"]["last_seq"] + len(effects))
+            return now is not None and bool(
+                now["state"]["last_seq"] >= info["state"]["last_seq"] + len(effects)
+            )
 
         await until(has_stored_all)  # a stream without acks says nothing of what it stores
         await journal.close()

@@ -17,9 +17,13 @@ from router.policies.model.measurements import NO_FIGURES
 class UncountedCanaries:
     """A canary meter that counts nothing."""
 
-    def on_decided(self, policy: Policy, tenant_id: str, answer: Decision | Refusal, *, is_pushed: bool) -> None: ...
+    def on_decided(
+        self, policy: Policy, tenant_id: str, answer: Decision | Refusal, *, is_pushed: bool
+    ) -> None: ...
 
-    def on_shadow(self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal) -> None: ...
+    def on_shadow(
+        self, policy: Policy, answer: Decision | Refusal, shadow: Decision | Refusal
+    ) -> None: ...
 
 
 class UnlimitedShares:
@@ -38,13 +42,17 @@ class NoCharges:
         return None
 
 
-def a_pusher(bucket: AssignmentBucket, *, shares: UnlimitedShares | None = None, **rules: object) -> AssignmentPusher:
+def a_pusher(
+    bucket: AssignmentBucket, *, shares: UnlimitedShares | None = None, **rules: object
+) -> AssignmentPusher:
     return AssignmentPusher(bucket, PushRules(**rules), shares or UnlimitedShares(), NoCharges())  # type: ignore[arg-type]
 
 
 def no_extensions() -> PipelineRunner:
     """No extension is registered."""
-    return PipelineRunner(ExtensionRegistry(), Invoker(NullCaller(), None, None, NULL_METER), meter=NULL_METER)
+    return PipelineRunner(
+        ExtensionRegistry(), Invoker(NullCaller(), None, None, NULL_METER), meter=NULL_METER
+    )
 
 
 def a_decide_handler(policies: PolicyFinder, meter: object, **ports: object) -> DecideHandler:

@@ -1,4 +1,6 @@
-"""Connection, publisher and attempt counter that only remember, a processor around them, and streams on a real server."""
+"""Connection, publisher and attempt counter that only remember, a processor around them, and
+streams on a real server.
+"""
 
 import asyncio
 import itertools
@@ -53,7 +55,9 @@ class FakeConnection:
         self.callbacks: dict[str, Callable[..., None]] = {}
         self.denials = Denials(lambda *_: None)
 
-    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
+    def publish_nowait(
+        self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b""
+    ) -> None:
         self.posts.append(PublishedFrame(subject, data, reply, head))
 
     def acknowledge(self, ack_subject: str) -> None:
@@ -72,7 +76,9 @@ class FakeConnection:
     def new_inbox(self) -> str:
         return "_INBOX.fake"
 
-    async def subscribe_direct(self, subject: str, on_message: Callable[..., None], queue: str = "") -> int:
+    async def subscribe_direct(
+        self, subject: str, on_message: Callable[..., None], queue: str = ""
+    ) -> int:
         self.callbacks[subject] = on_message
         return len(self.callbacks)
 
@@ -82,15 +88,25 @@ class FakeConnection:
     def write_early(self) -> None:
         self.early_writes += 1
 
-    async def subscribe_raw(self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]) -> int:
+    async def subscribe_raw(
+        self, subject: str, on_message: Callable[[bytes, bytes, bytes, bytes | None], None]
+    ) -> int:
         return await self.subscribe_direct(
             subject,
-            lambda subject, reply, data, headers: on_message(subject.encode(), reply.encode(), data, head_of(headers) if headers else None),
+            lambda subject, reply, data, headers: on_message(
+                subject.encode(), reply.encode(), data, head_of(headers) if headers else None
+            ),
         )
 
     async def unsubscribe(self, sid: int) -> None: ...
 
-    def say(self, subject: str, data: bytes = b"", headers: dict[str, str] | None = None, reply: str = "") -> None:
+    def say(
+        self,
+        subject: str,
+        data: bytes = b"",
+        headers: dict[str, str] | None = None,
+        reply: str = "",
+    ) -> None:
         (on_message,) = self.callbacks.values()
         on_message(subject, reply, data, headers)
 
@@ -133,7 +149,9 @@ def count_timers(owner: object) -> Iterator[list[float]]:
 
 
 class FakePublisher:
-    """Keeps what is to be stored until `accept` or `refuse`; `refusing` answers every later try, `holding` delays it."""
+    """Keeps what is to be stored until `accept` or `refuse`; `refusing` answers every later try,
+    `holding` delays it.
+    """
 
     def __init__(self) -> None:
         self.asked: list[Sequence[Effect]] = []
@@ -176,7 +194,9 @@ class FakeAttemptCounter:
     def name_writer(self, message: Message) -> str:
         return ""
 
-    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int, writer: str = "") -> tuple[Message, bool]:
+    async def count_begin(
+        self, message: Message, known: AttemptRecord | None, most: int, writer: str = ""
+    ) -> tuple[Message, bool]:
         self._try()
         if message.sequence not in self.counts:
             self.assumed.add(message.sequence)
@@ -219,7 +239,9 @@ class RecordingObserver:
         self.alarms: list[BaseException] = []
 
     def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
-        self.publish_acks.append((message.sequence, [publish_ack.id for publish_ack in publish_acks]))
+        self.publish_acks.append(
+            (message.sequence, [publish_ack.id for publish_ack in publish_acks])
+        )
 
     def on_settled(self, message: Message, outcome: object, is_final: bool) -> None:
         self.settles.append((message.sequence, is_final))
@@ -250,19 +272,48 @@ class RecordingObserver:
 
 
 def a_subscription(handle: Handler = lambda _: Done(), **facts: object) -> Subscription:
-    """A subscription whose dead letters go to `letters`; fields of ConsumerOptions may be given beside the subscription's own."""
-    options = ConsumerOptions(**{name: facts.pop(name) for name in list(facts) if name in ConsumerOptions.__struct_fields__})  # type: ignore[arg-type]
-    given = {"stream": "S", "durable": "C", "dead_letter": a_dead_letter, "failure_reply": lambda *_: Reply(SORRY), **facts}
+    """A subscription whose dead letters go to `letters`; fields of ConsumerOptions may be given
+    beside the subscription's own.
+    """
+    options = ConsumerOptions(
+        **{
+            name: facts.pop(name)
+            for name in list(facts)
+            if name in ConsumerOptions.__struct_fields__
+        }
+    )  # type: ignore[arg-type]
+    given = {
+        "stream": "S",
+        "durable": "C",
+        "dead_letter": a_dead_letter,
+        "failure_reply": lambda *_: Reply(SORRY),
+        **facts,
+    }
     return Subscription(options=options, handle=handle, **given)  # type: ignore[arg-type]
 
 
 def a_dead_letter(message: Message, reason: str, fault: Fault) -> Effect:
-    return Effect("letters", f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True)
+    return Effect(
+        "letters", f"{reason}:{fault.code}".encode(), f"dlq:{message.sequence}", is_dead_letter=True
+    )
 
 
-def a_delivery(sequence: int = 1, *, deliveries: int = 1, attempts: int = 1, data: bytes = b"") -> Message:
+def a_delivery(
+    sequence: int = 1, *, deliveries: int = 1, attempts: int = 1, data: bytes = b""
+) -> Message:
     """A message as it comes from the durable `C` of the stream `S`."""
-    return Message("work", data, {}, "S", "C", sequence, STORED_NS, deliveries, token_of(sequence, deliveries), attempts)
+    return Message(
+        "work",
+        data,
+        {},
+        "S",
+        "C",
+        sequence,
+        STORED_NS,
+        deliveries,
+        token_of(sequence, deliveries),
+        attempts,
+    )
 
 
 def token_of(sequence: int, deliveries: int = 1) -> str:
@@ -270,7 +321,9 @@ def token_of(sequence: int, deliveries: int = 1) -> str:
 
 
 def publish_acks_for(effects: Sequence[Effect]) -> PublishAcks:
-    return tuple(PublishAck(effect.id, "E", place, False) for place, effect in enumerate(effects, 1))
+    return tuple(
+        PublishAck(effect.id, "E", place, False) for place, effect in enumerate(effects, 1)
+    )
 
 
 class ProcessorBench(SimpleNamespace):
@@ -293,12 +346,20 @@ class ProcessorBench(SimpleNamespace):
 
 @asynccontextmanager
 async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[ProcessorBench]:
-    """A processor among fakes; its pause switch starts what waits when it opens, as a Consumer's does."""
+    """A processor among fakes; its pause switch starts what waits when it opens, as a Consumer's
+    does.
+    """
     watcher, connection, replies = RecordingObserver(), FakeConnection(), []
     bench = ProcessorBench(
-        watcher=watcher, connection=connection, replies=replies, publisher=FakePublisher(), attempt_counter=FakeAttemptCounter()
+        watcher=watcher,
+        connection=connection,
+        replies=replies,
+        publisher=FakePublisher(),
+        attempt_counter=FakeAttemptCounter(),
     )
-    bench.pause_switch = PauseSwitch(lambda cause: bench.processor.begin_queued() if cause is None else None)
+    bench.pause_switch = PauseSwitch(
+        lambda cause: bench.processor.begin_queued() if cause is None else None
+    )
     async with asyncio.TaskGroup() as tasks:
         bench.processor = MessageProcessor(
             a_subscription(handle, observer=watcher, **facts),
@@ -315,7 +376,9 @@ async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Process
 
 
 class WorkStreams:
-    """On a real server, under names of their own: a stream `work`, one for effects and dead letters, a bucket of attempt records."""
+    """On a real server, under names of their own: a stream `work`, one for effects and dead
+    letters, a bucket of attempt records.
+    """
 
     def __init__(self, connection: Connection, name: str, ack_wait: float = 0.4) -> None:
         name = f"{name}_{next(_PLACES)}"
@@ -329,8 +392,15 @@ class WorkStreams:
     def topology(self, *, with_out: bool = True, replicas: int = 1) -> Topology:
         work = StreamSpec(name=self.stream, subjects=(self.work,), replicas=replicas)
         out = StreamSpec(name=self.out, subjects=(self.effects, self.letters), replicas=replicas)
-        streams = (work, bucket(self.bucket, ttl=60, replicas=replicas), *((out,) if with_out else ()))
-        return Topology(streams, (ConsumerSpec(stream=self.stream, durable=self.durable, ack_wait=self.ack_wait),))
+        streams = (
+            work,
+            bucket(self.bucket, ttl=60, replicas=replicas),
+            *((out,) if with_out else ()),
+        )
+        return Topology(
+            streams,
+            (ConsumerSpec(stream=self.stream, durable=self.durable, ack_wait=self.ack_wait),),
+        )
 
     async def create(self, *, with_out: bool = True, replicas: int = 1) -> None:
         declared = self.topology(with_out=with_out, replicas=replicas)
@@ -341,7 +411,8 @@ class WorkStreams:
         info = await self.jetstream.consumer(self.stream, self.durable)
         if info is None or info["num_ack_pending"]:
             return False
-        return info["delivered"]["stream_seq"] >= await self.last_sequence(self.stream)  # num_pending may lag behind a publish
+        # num_pending may lag behind a publish
+        return info["delivered"]["stream_seq"] >= await self.last_sequence(self.stream)
 
     async def last_sequence(self, stream: str) -> int:
         info = await self.jetstream.stream(stream)

@@ -1,4 +1,6 @@
-"""A server as deploy/nats configures it, a key for each role, and settings as deploy/router.toml gives them."""
+"""A server as deploy/nats configures it, a key for each role, and settings as deploy/router.toml
+gives them.
+"""
 
 import runpy
 import shutil
@@ -34,19 +36,29 @@ def inbox_of(role: str) -> str:
 
 
 def _with_user(accounts: str, user: str) -> str:
-    """As docs/how-to/deploy.md says: a copy of the block of the role's first user, with its own key and prefix."""
+    """As docs/how-to/deploy.md says: a copy of the block of the role's first user, with its own key
+    and prefix.
+    """
     role, _, name = user.partition(".")
     at = accounts.index(f"      {{ nkey: ${role.upper()}_KEY")
     block = accounts[at : accounts.index("\n\n", at)]
-    copy = block.replace(f"${role.upper()}_KEY", f"${role.upper()}_{name.upper()}_KEY").replace(f"_INBOX_{role}.one", f"_INBOX_{user}")
+    copy = block.replace(f"${role.upper()}_KEY", f"${role.upper()}_{name.upper()}_KEY").replace(
+        f"_INBOX_{role}.one", f"_INBOX_{user}"
+    )
     return accounts.replace(block, f"{block}\n\n{copy}")
 
 
 class Deployed:
-    """`start` it, `remove` it. `is_partitioned`: with partitions.conf; `users`: more than one of a role; `change`: accounts.conf."""
+    """`start` it, `remove` it. `is_partitioned`: with partitions.conf; `users`: more than one of a
+    role; `change`: accounts.conf.
+    """
 
     def __init__(
-        self, *, is_partitioned: bool = False, users: tuple[str, ...] = (), change: Callable[[str], str] = lambda accounts: accounts
+        self,
+        *,
+        is_partitioned: bool = False,
+        users: tuple[str, ...] = (),
+        change: Callable[[str], str] = lambda accounts: accounts,
     ) -> None:
         self.keys = Path(tempfile.mkdtemp(prefix="router-test-keys-"))
         self._users = users
@@ -56,23 +68,33 @@ class Deployed:
         self.broker = Broker(self._accounts(is_partitioned))
 
     def _accounts(self, is_partitioned: bool) -> str:
-        """accounts.conf as it stands, but that the system account's user is a witness among the roles."""
+        """accounts.conf as it stands, but that the system account's user is a witness among the
+        roles.
+        """
         text = self._change((DEPLOY / "nats" / "accounts.conf").read_text())
         for user in self._users:
             text = _with_user(text, user)
         text = text.replace("include 'keys.conf'", (self.keys / "keys.conf").read_text())
         if is_partitioned:
-            text = text.replace("# include 'partitions.conf'", (DEPLOY / "nats" / "partitions.conf").read_text())
-        return text.replace("users: [ { nkey: $SYSTEM_KEY } ]", "").replace("    users: [\n", "    users: [ { nkey: $SYSTEM_KEY }\n", 1)
+            text = text.replace(
+                "# include 'partitions.conf'", (DEPLOY / "nats" / "partitions.conf").read_text()
+            )
+        return text.replace("users: [ { nkey: $SYSTEM_KEY } ]", "").replace(
+            "    users: [\n", "    users: [ { nkey: $SYSTEM_KEY }\n", 1
+        )
 
     def start(self) -> "Deployed":
         self.broker.start()
         return self
 
     async def make_topology(self, **more: str) -> None:
-        """By the operator's own command, before anything else runs: no other role may do it. `more`: variables."""
+        """By the operator's own command, before anything else runs: no other role may do it.
+        `more`: variables.
+        """
         operator = {**self.environ("operator"), "ROUTER_ACKS__ENABLED": "true", **more}
-        ended = await call_command_async("topology", "apply", "--worker", "caf-worker", environ=operator)
+        ended = await call_command_async(
+            "topology", "apply", "--worker", "caf-worker", environ=operator
+        )
         assert ended.status == 0, ended.err
         mirrored = await call_command_async("topology", "mirror", environ=self.environ("mirror"))
         assert mirrored.status == 0, mirrored.err
@@ -95,11 +117,16 @@ class Deployed:
 
     def environ(self, role: str) -> dict[str, str]:
         """The same for a command."""
-        given = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in self.names(role).items()}
+        given = {
+            f"ROUTER_{name.upper().replace('.', '__')}": str(value)
+            for name, value in self.names(role).items()
+        }
         return {"ROUTER_CONFIG_FILE": str(TOML), **given}
 
     async def connect(self, role: str, **options: Any) -> Client:
-        """A NATS client with this role's key; ours, for its flush says truly that a subscription is there."""
+        """A NATS client with this role's key; ours, for its flush says truly that a subscription is
+        there.
+        """
         client = Connection()
         given = {
             "nkeys_seed": str(self.keys / f"{role}.nk"),

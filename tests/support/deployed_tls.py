@@ -15,7 +15,9 @@ NATS = DEPLOY / "nats"
 
 
 class ShippedDeployment:
-    """The directory that an operator would make, and the server on it. `hosts` are names of the server's certificate beside localhost."""
+    """The directory that an operator would make, and the server on it. `hosts` are names of the
+    server's certificate beside localhost.
+    """
 
     def __init__(self, *hosts: str) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="router-test-"))
@@ -47,7 +49,9 @@ class ShippedDeployment:
         return subprocess.run(command, capture_output=True, text=True, check=False, cwd=self.home)
 
     def settings(self, role: str, **more: object) -> Settings:
-        """With this role's key, and a certificate of the server's authority unless `more` says otherwise."""
+        """With this role's key, and a certificate of the server's authority unless `more` says
+        otherwise.
+        """
         tls = self.home / "tls"
         given = {
             "nats.url": f"tls://127.0.0.1:{self.port}",
@@ -58,7 +62,9 @@ class ShippedDeployment:
             "nats.tls_key": tls / "client.key",
             "http.port": 0,
         }
-        return load(TOML, {**given, **{name.replace("__", "."): value for name, value in more.items()}}, {}).settings
+        return load(
+            TOML, {**given, **{name.replace("__", "."): value for name, value in more.items()}}, {}
+        ).settings
 
     def remove(self) -> None:
         if self._process is not None:
@@ -83,4 +89,8 @@ class ShippedDeployment:
 def certificates(directory: Path, *hosts: str) -> None:
     """An authority of its own, and what it signs, by the script that is shipped."""
     directory.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["sh", str(NATS / "certificates.sh"), str(directory), *hosts], check=True, capture_output=True)
+    subprocess.run(
+        ["sh", str(NATS / "certificates.sh"), str(directory), *hosts],
+        check=True,
+        capture_output=True,
+    )

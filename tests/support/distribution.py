@@ -1,12 +1,14 @@
 """Which tests one worker of xdist runs in a row, and which of them begin first.
 
-A module's tests share its server, so one worker runs them all; a few modules share more than that and form one unit.
-The stories start a server each and take seconds each: every one of them is a unit of its own. What takes longest begins
-first, so that at the end the workers finish together. xdist's own mark for groups does nothing here: xdist 3.8 writes it
-into an attribute that pytest 9.2 does not have.
+A module's tests share its server, so one worker runs them all; a few modules share more than that
+and form one unit. The stories start a server each and take seconds each: every one of them is a
+unit of its own. What takes longest begins first, so that at the end the workers finish together.
+xdist's own mark for groups does nothing here: xdist 3.8 writes it into an attribute that pytest 9.2
+does not have.
 
-A worker that dies fails one test, and the others run what it leaves. xdist 3.8 by itself waits for ever there
-(https://github.com/pytest-dev/pytest-xdist/issues/1378 and 1327), and runs again what has ended a worker.
+A worker that dies fails one test, and the others run what it leaves. xdist 3.8 by itself waits for
+ever there (https://github.com/pytest-dev/pytest-xdist/issues/1378 and 1327), and runs again what
+has ended a worker.
 """
 
 import pytest
@@ -54,7 +56,9 @@ def rank(nodeid: str) -> int:
     """Its place in the order: the lower, the sooner."""
     if unit_of(nodeid) == "spark":
         return -1
-    return next((place for place, prefix in enumerate(FIRST) if nodeid.startswith(prefix)), len(FIRST))
+    return next(
+        (place for place, prefix in enumerate(FIRST) if nodeid.startswith(prefix)), len(FIRST)
+    )
 
 
 class UnitScheduling(LoadScopeScheduling):
@@ -62,17 +66,26 @@ class UnitScheduling(LoadScopeScheduling):
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         super().__init__(config, log)
-        config.option.loadscopereorder = False  # xdist would begin with what has most tests: those are the shortest
+        # xdist would begin with what has most tests: those are the shortest
+        config.option.loadscopereorder = False
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Take a worker away, and put back what it has not run, but for the test that it died of: that one is the answer."""
-        left = {name: unit for name, unit in self.assigned_work.pop(node).items() if not all(unit.values())}
+        """Take a worker away, and put back what it has not run, but for the test that it died of:
+        that one is the answer.
+        """
+        left = {
+            name: unit
+            for name, unit in self.assigned_work.pop(node).items()
+            if not all(unit.values())
+        }
         if not left:
             return None
-        crashed, unit = next((test, unit) for unit in left.values() for test, done in unit.items() if not done)
+        crashed, unit = next(
+            (test, unit) for unit in left.values() for test, done in unit.items() if not done
+        )
         unit[crashed] = True
         self.workqueue.update({name: unit for name, unit in left.items() if not all(unit.values())})
         for other in self.assigned_work:

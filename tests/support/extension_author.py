@@ -19,7 +19,12 @@ def a_request(payload: object = "hello", **fields: Any) -> Json:
     return {
         "trace_id": "t-1",
         "tenant_id": "acme",
-        "payload": {"message_id": "m-1", "message_type": "chat", "payload": payload, "metadata": {}},
+        "payload": {
+            "message_id": "m-1",
+            "message_type": "chat",
+            "payload": payload,
+            "metadata": {},
+        },
         "metadata": {"policy_id": "default"},
         "config": {},
         **fields,
@@ -28,7 +33,14 @@ def a_request(payload: object = "hello", **fields: Any) -> Json:
 
 def a_prompt(prompt: object = "hello", **fields: Any) -> Json:
     """A whole request to a provider."""
-    told = {"trace_id": "t-1", "tenant_id": "acme", "provider_id": "mine", "prompt": prompt, "parameters": {}, "context": {}}
+    told = {
+        "trace_id": "t-1",
+        "tenant_id": "acme",
+        "provider_id": "mine",
+        "prompt": prompt,
+        "parameters": {},
+        "context": {},
+    }
     return {**told, **fields}
 
 
@@ -51,9 +63,13 @@ class ExtensionClient:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
 
-    async def ask(self, subject: str, body: Json | bytes, headers: Mapping[str, str] | None = None) -> ExtensionAnswer:
+    async def ask(
+        self, subject: str, body: Json | bytes, headers: Mapping[str, str] | None = None
+    ) -> ExtensionAnswer:
         data = body if isinstance(body, bytes) else data_of(body)
-        answer = await self.connection.request(subject, data, timeout=30, headers=dict(headers or {}) or None)
+        answer = await self.connection.request(
+            subject, data, timeout=30, headers=dict(headers or {}) or None
+        )
         return ExtensionAnswer(answer.data, answer.headers or {})
 
     async def service(self, verb: str, name: str) -> Json:
@@ -72,10 +88,14 @@ async def an_extension_client(url: str) -> AsyncIterator[ExtensionClient]:
 
 
 @asynccontextmanager
-async def serve_extension(url: str, *extensions: Extension, **settings: Any) -> AsyncIterator["asyncio.Task[None]"]:
+async def serve_extension(
+    url: str, *extensions: Extension, **settings: Any
+) -> AsyncIterator["asyncio.Task[None]"]:
     """The server's task, once its subjects are listened on; cancelled and ended in the end."""
     ready = asyncio.Event()
-    task = asyncio.create_task(ExtensionServer(*extensions, nats=url, **settings).run(lambda _: ready.set()))
+    task = asyncio.create_task(
+        ExtensionServer(*extensions, nats=url, **settings).run(lambda _: ready.set())
+    )
     waiting = asyncio.create_task(ready.wait())
     await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -60,7 +60,9 @@ async def passes(message: Msg) -> None:
 
 
 async def rejects(message: Msg) -> None:
-    await message.respond(b'{"status":"reject","reason":"pii_detected","details":{"pattern":"credit_card"}}')
+    await message.respond(
+        b'{"status":"reject","reason":"pii_detected","details":{"pattern":"credit_card"}}'
+    )
 
 
 async def hangs(_: Msg) -> None: ...
@@ -78,20 +80,29 @@ def answers(data: bytes) -> Answer:
 async def lowers(message: Msg) -> None:
     body = json.loads(message.data)
     text = {**body["payload"], "payload": body["payload"]["payload"].lower()}
-    await message.respond(json.dumps({"payload": text, "metadata": {"normalized": "true"}}).encode())
+    await message.respond(
+        json.dumps({"payload": text, "metadata": {"normalized": "true"}}).encode()
+    )
 
 
 async def marks(message: Msg) -> None:
     body = json.loads(message.data)
     decided = body["metadata"]["decision"]["provider_id"]
-    await message.respond(json.dumps({"payload": body["payload"], "metadata": {"marked": decided}}).encode())
+    await message.respond(
+        json.dumps({"payload": body["payload"], "metadata": {"marked": decided}}).encode()
+    )
 
 
 @asynccontextmanager
 async def a_pipeline(
-    at: PipelinePlace, entries: Mapping[str, Mapping[str, Any]], policies: Mapping[str, Mapping[str, Any]], **more: object
+    at: PipelinePlace,
+    entries: Mapping[str, Mapping[str, Any]],
+    policies: Mapping[str, Mapping[str, Any]],
+    **more: object,
 ) -> AsyncIterator[tuple[Running, Settings]]:
-    """A router with these registry entries (by id: kind and fields) and these policies of the tenant acme (by id: sections)."""
+    """A router with these registry entries (by id: kind and fields) and these policies of the
+    tenant acme (by id: sections).
+    """
     extensions, policy_files = at.home / "extensions", at.home / "policies" / "acme"
     extensions.mkdir()
     policy_files.mkdir(parents=True)
@@ -99,7 +110,10 @@ async def a_pipeline(
         (extensions / f"{name}.json").write_text(json.dumps(an_entry(name, **fields)))
     for name, sections in policies.items():
         (policy_files / f"{name}.json").write_text(json.dumps(a_document(**sections)))
-    patient = {"reply__inbox_wait_ms": 10_000}  # a busy server may tell of a request's inbox long after the request is answered
-    settings = settings_for(at.nats_url, at.prefix, **{"extensions__dir": str(extensions), **patient, **more})
+    # a busy server may tell of a request's inbox long after the request is answered
+    patient = {"reply__inbox_wait_ms": 10_000}
+    settings = settings_for(
+        at.nats_url, at.prefix, **{"extensions__dir": str(extensions), **patient, **more}
+    )
     async with a_router(settings, at.home / "policies") as router:
         yield router, settings

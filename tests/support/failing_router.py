@@ -4,8 +4,9 @@
 
 Its settings come from the environment.
 
-The whole router; its decide handler raises after the real one has read the request. What a handler begins and which violations
-are counted is appended to a file as it happens, so that a kill loses none of it: one line each, `KIND SEQUENCE`.
+The whole router; its decide handler raises after the real one has read the request. What a handler
+begins and which violations are counted is appended to a file as it happens, so that a kill loses
+none of it: one line each, `KIND SEQUENCE`.
 """
 
 import asyncio
@@ -41,13 +42,16 @@ class FailingRouter(KilledProcess):
 
 
 def seen(witness: Path, kind: str) -> Counter[int]:
-    """How often something was seen of each stored message, by its sequence. A copy, live or read ahead, is no attempt and has none."""
+    """How often something was seen of each stored message, by its sequence. A copy, live or read
+    ahead, is no attempt and has none.
+    """
     lines = (line.split() for line in witness.read_text().splitlines())
     return Counter(int(sequence) for of, sequence in lines if of == kind and sequence != "0")
 
 
 def _write(kind: str, sequence: int) -> None:
-    os.write(_FILE, f"{kind} {sequence}\n".encode())  # one write: lines of several processes do not mix
+    # one write: lines of several processes do not mix
+    os.write(_FILE, f"{kind} {sequence}\n".encode())
 
 
 def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callable[[Any], Handler]:
@@ -55,7 +59,8 @@ def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callabl
         handle = make(context)
 
         def begin(message: Message) -> Outcome | Awaitable[Outcome]:
-            _write(BEGUN, message.sequence if message.ack_subject else 0)  # what is read ahead of the durable is a copy, too
+            # what is read ahead of the durable is a copy, too
+            _write(BEGUN, message.sequence if message.ack_subject else 0)
             outcome = handle(message)
             if raises:
                 raise RuntimeError("whatever it is asked")
@@ -68,7 +73,9 @@ def _watched(make: Callable[[Any], Handler], *, raises: bool = False) -> Callabl
 
 if __name__ == "__main__":
     _FILE = os.open(os.environ["WITNESS"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    decide_subscription.build_decide_handler = _watched(decide_subscription.build_decide_handler, raises=True)  # type: ignore[assignment]
+    decide_subscription.build_decide_handler = _watched(
+        decide_subscription.build_decide_handler, raises=True
+    )  # type: ignore[assignment]
     subscriptions.build_results_handler = _watched(subscriptions.build_results_handler)  # type: ignore[assignment]
     subscriptions.build_acks_handler = _watched(subscriptions.build_acks_handler)  # type: ignore[assignment]
     note = Violations.note
@@ -79,4 +86,8 @@ if __name__ == "__main__":
 
     Violations.note = note_and_write  # type: ignore[method-assign]
     service = RouterService(load().settings, policies_dir=Path(sys.argv[2]))
-    asyncio.run(service.run(lambda _: print(orjson.dumps({"event": FailingRouter.announces}).decode(), flush=True)))
+    asyncio.run(
+        service.run(
+            lambda _: print(orjson.dumps({"event": FailingRouter.announces}).decode(), flush=True)
+        )
+    )

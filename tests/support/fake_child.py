@@ -1,4 +1,5 @@
-"""A child process of a fleet that starts at once, sends the frames of a real one, and routes nothing.
+"""A child process of a fleet that starts at once, sends the frames of a real one, and routes
+nothing.
 
 `python fake_child.py WAY FD`:
 
@@ -28,13 +29,16 @@ def main(way: str, descriptor: int) -> int:
     if way == "misconfigured":
         _say(line, {"type": "ChildFailed", "setting": "topology", "text": "the server refused it"})
         return 2
-    signal.signal(signal.SIGTERM, signal.SIG_IGN if way in ("deaf", "mute") else lambda *_: sys.exit(0))
+    signal.signal(
+        signal.SIGTERM, signal.SIG_IGN if way in ("deaf", "mute") else lambda *_: sys.exit(0)
+    )
     heard = _heard(line)
     next(heard)  # StartChild
     if way == "mute":
         return len(list(heard))
     with contextlib.suppress(BlockingIOError):
-        line.recv(65536, socket.MSG_DONTWAIT)  # status requests from before it started are not answered
+        # status requests from before it started are not answered
+        line.recv(65536, socket.MSG_DONTWAIT)
     _say(line, {"type": "ChildStarted", "nats_url": "nats://there"})
     for times, _ in enumerate(heard, 1):
         _say(line, _report(times))
@@ -42,9 +46,26 @@ def main(way: str, descriptor: int) -> int:
 
 
 def _report(times: int) -> dict[str, Any]:
-    asked = {"name": "asked_total", "help": "a", "kind": "counter", "labels": [], "series": {(): times}}
-    there = {"name": "there", "help": "t", "kind": "gauge", "labels": [], "series": {(): 1}, "aggregation": "sum"}
-    return {"type": "ChildStatus", "checks": {"consumer": {"ok": True, "detail": "well"}}, "families": [asked, there]}
+    asked = {
+        "name": "asked_total",
+        "help": "a",
+        "kind": "counter",
+        "labels": [],
+        "series": {(): times},
+    }
+    there = {
+        "name": "there",
+        "help": "t",
+        "kind": "gauge",
+        "labels": [],
+        "series": {(): 1},
+        "aggregation": "sum",
+    }
+    return {
+        "type": "ChildStatus",
+        "checks": {"consumer": {"ok": True, "detail": "well"}},
+        "families": [asked, there],
+    }
 
 
 def _say(line: socket.socket, what: dict[str, Any]) -> None:

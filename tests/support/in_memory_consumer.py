@@ -1,9 +1,12 @@
-"""A subscription on a durable in memory, on virtual time: the same decide_settlement and the same order of settling as a Consumer.
+"""A subscription on a durable in memory, on virtual time: the same decide_settlement and the same
+order of settling as a Consumer.
 
 For unit tests of handlers. It delivers one message after the other, so it says nothing about
-concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real server does.
+concurrency, prefetch or the network; tests/conformance holds it to what a real Consumer on a real
+server does.
 
-    publish .. run:  what is due -> its attempt is recorded -> handler -> decide_settlement -> stored, committed, replied, acked
+    publish .. run:  what is due -> its attempt is recorded -> handler -> decide_settlement ->
+                     stored, committed, replied, acked
 """
 
 from __future__ import annotations
@@ -19,7 +22,13 @@ from router.core.message import NO_HEADERS, Effect, Message
 from router.core.outcome import Dead, Outcome, PublishAck, Retry
 from router.delivery.consume.processor import REFUSED_SUBJECT
 from router.delivery.consume.redeliveries import ATTEMPTS_EXHAUSTED
-from router.delivery.consume.settlement import PendingSettlement, decide_settlement, follow, give_up, outcome_of
+from router.delivery.consume.settlement import (
+    PendingSettlement,
+    decide_settlement,
+    follow,
+    give_up,
+    outcome_of,
+)
 from router.delivery.consume.subscription import Subscription
 from tests.support.in_memory_durable import InMemoryDurable
 
@@ -36,7 +45,9 @@ class InMemoryStep(Struct, frozen=True):
 class InMemoryConsumer:
     """A subscription without a broker. `dies_on`: which messages kill the process that begins them."""
 
-    def __init__(self, subscription: Subscription, *, dies_on: Callable[[Message], bool] = lambda _: False) -> None:
+    def __init__(
+        self, subscription: Subscription, *, dies_on: Callable[[Message], bool] = lambda _: False
+    ) -> None:
         self.subscription = subscription
         self._durable = InMemoryDurable(subscription.stream, subscription.durable)
         self.steps: list[InMemoryStep] = []
@@ -45,7 +56,8 @@ class InMemoryConsumer:
         self._dies_on = dies_on
         self._sent_back: set[int] = set()  # by the process that lives; lost when it dies
         self._counted: dict[int, int] = {}  # attempts, by sequence: what stands in the bucket
-        self._assumed: set[int] = set()  # whose first attempt is: nothing was counted when they came again
+        # whose first attempt is: nothing was counted when they came again
+        self._assumed: set[int] = set()
         self._parked: PendingSettlement | None = None
         self._stalled: Message | None = None  # its handler found the broker away
         self._away: str | None = None
@@ -54,12 +66,16 @@ class InMemoryConsumer:
     def paused_for(self) -> str | None:
         return self.refuses if self._parked is not None else self._away
 
-    def publish(self, subject: str, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS) -> int:
+    def publish(
+        self, subject: str, data: bytes = b"", headers: Mapping[str, str] = NO_HEADERS
+    ) -> int:
         """Store a message on the subscription's stream; returns its sequence."""
         return self._durable.publish(subject, data, headers)
 
     async def run(self) -> None:
-        """Deliver until nothing is left to do, or until the subscription pauses; a later run then goes on where this one was."""
+        """Deliver until nothing is left to do, or until the subscription pauses; a later run then
+        goes on where this one was.
+        """
         if self._parked is not None:
             await self._settle(self._parked)
         elif self._stalled is not None:
@@ -71,14 +87,20 @@ class InMemoryConsumer:
         return [effect for effect in self.effects if effect.subject == subject]
 
     def acks(self, sequence: int) -> list[bytes]:
-        return [step.value for step in self.steps if step.kind == "acked" and step.sequence == sequence]
+        return [
+            step.value for step in self.steps if step.kind == "acked" and step.sequence == sequence
+        ]
 
     async def _deliver(self, message: Message) -> None:
         attempts, may_begin = self._count_begin(message)
         message = replace(message, attempts=attempts)
         if not may_begin:
             await self._settle(
-                PendingSettlement(message, Dead(ATTEMPTS_EXHAUSTED), give_up(self.subscription, message, ATTEMPTS_EXHAUSTED))
+                PendingSettlement(
+                    message,
+                    Dead(ATTEMPTS_EXHAUSTED),
+                    give_up(self.subscription, message, ATTEMPTS_EXHAUSTED),
+                )
             )
             return
         if self._dies_on(message):
@@ -89,7 +111,9 @@ class InMemoryConsumer:
             await self._begin(message)
 
     async def _begin(self, message: Message) -> None:
-        """One start, however often it is begun: while the broker is away for its handler, the message is held."""
+        """One start, however often it is begun: while the broker is away for its handler, the
+        message is held.
+        """
         self._note("started", message, message.data)
         try:
             outcome = await self._outcome_of(message)
@@ -97,7 +121,11 @@ class InMemoryConsumer:
             self._stall(message, str(exc))
             return
         self._stall(None, None)
-        await self._settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
+        await self._settle(
+            PendingSettlement(
+                message, outcome, decide_settlement(self.subscription, message, outcome)
+            )
+        )
 
     def _stall(self, message: Message | None, cause: str | None) -> None:
         has_changed = (self._stalled is None) != (message is None)
@@ -122,7 +150,9 @@ class InMemoryConsumer:
         return attempts + 1, True
 
     async def _outcome_of(self, message: Message) -> Outcome:
-        if self.subscription.is_allowed is not None and not self.subscription.is_allowed(message.subject):
+        if self.subscription.is_allowed is not None and not self.subscription.is_allowed(
+            message.subject
+        ):
             return Retry(REFUSED_SUBJECT)
         try:
             outcome = self.subscription.handle(message)
@@ -133,7 +163,9 @@ class InMemoryConsumer:
             return outcome_of(exc)
 
     async def _settle(self, pending: PendingSettlement) -> None:
-        """Effects stored, commit, reply, ack; no further than to the first when nothing can be stored."""
+        """Effects stored, commit, reply, ack; no further than to the first when nothing can be
+        stored.
+        """
         message, settlement = pending.message, pending.settlement
         if settlement.effects and not self._can_store(pending):
             return
@@ -143,9 +175,14 @@ class InMemoryConsumer:
         if settlement.commit is not None:
             try:
                 await settlement.commit(publish_acks)
-            except Exception as exc:  # the handler's own store is away: the effects stand, the message comes again
+            except Exception as exc:
+                # the handler's own store is away: the effects stand, the message comes again
                 outcome = outcome_of(exc)
-                await self._settle(PendingSettlement(message, outcome, decide_settlement(self.subscription, message, outcome)))
+                await self._settle(
+                    PendingSettlement(
+                        message, outcome, decide_settlement(self.subscription, message, outcome)
+                    )
+                )
                 return
         if settlement.then is not None:
             following = settlement.then(publish_acks)
@@ -168,7 +205,9 @@ class InMemoryConsumer:
         return self._parked is None
 
     def _store(self, message: Message, effect: Effect) -> PublishAck:
-        place = next((place for place, stored in enumerate(self.effects, 1) if stored.id == effect.id), None)
+        place = next(
+            (place for place, stored in enumerate(self.effects, 1) if stored.id == effect.id), None
+        )
         if place is None:
             self.effects.append(effect)
         self._note("stored", message, effect.id.encode())
@@ -179,8 +218,14 @@ class InMemoryConsumer:
         message, outcome, ack = pending.message, pending.outcome, pending.settlement.ack
         if isinstance(outcome, Retry):
             self._sent_back.add(message.sequence)
-            self._counted[message.sequence] = message.attempts if outcome.uses_attempt else message.attempts - 1
-        delay_s = orjson.loads(ack.removeprefix(b"-NAK "))["delay"] / 1e9 if ack is not None else self.subscription.options.ack_wait
+            self._counted[message.sequence] = (
+                message.attempts if outcome.uses_attempt else message.attempts - 1
+            )
+        delay_s = (
+            orjson.loads(ack.removeprefix(b"-NAK "))["delay"] / 1e9
+            if ack is not None
+            else self.subscription.options.ack_wait
+        )
         self._durable.deliver_again(message, delay_s)
 
     def _note(self, kind: str, message: Message, value: bytes) -> None:

@@ -14,7 +14,9 @@ _EPOCH_NS = 1_700_000_000_000_000_000
 
 
 class InMemoryDurable:
-    """Messages of one stream for one consumer. `now`: seconds, which pass only when nothing else is due."""
+    """Messages of one stream for one consumer. `now`: seconds, which pass only when nothing else is
+    due.
+    """
 
     def __init__(self, stream: str, durable: str) -> None:
         self.now = 0.0
@@ -29,7 +31,19 @@ class InMemoryDurable:
         """Store a message; returns its sequence."""
         sequence = len(self._messages) + 1
         stored_ns = _EPOCH_NS + int(self.now * 1e9)
-        self._messages.append(Message(subject, data, headers, self._stream, self._durable, sequence, stored_ns, 0, str(sequence)))
+        self._messages.append(
+            Message(
+                subject,
+                data,
+                headers,
+                self._stream,
+                self._durable,
+                sequence,
+                stored_ns,
+                0,
+                str(sequence),
+            )
+        )
         self._new.append(sequence)
         return sequence
 
@@ -39,7 +53,9 @@ class InMemoryDurable:
         heapq.heappush(self._again, (self.now + after_s, self._turns, message.sequence))
 
     def deliver(self) -> Message | None:
-        """What is due again, else what is new, else (the clock jumps) what is due next; None: nothing is left."""
+        """What is due again, else what is new, else (the clock jumps) what is due next; None:
+        nothing is left.
+        """
         if self._new and not (self._again and self._again[0][0] <= self.now):
             sequence = self._new.popleft()
         elif self._again:

@@ -46,7 +46,10 @@ STORED_NS = 1_700_000_000_123_456_789
 SUBJECT = "vibespro.event.vibe_created.v1"
 STARTS = "T_ATTEMPTS"
 EVENTS = events_stream("vibespro")
-EFFECTS = "CREATE TABLE IF NOT EXISTS effects (message_id UUID NOT NULL, at TIMESTAMPTZ DEFAULT clock_timestamp())"
+EFFECTS = (
+    "CREATE TABLE IF NOT EXISTS effects (message_id UUID NOT NULL, at TIMESTAMPTZ DEFAULT "
+    "clock_timestamp())"
+)
 
 
 def an_id(number: int) -> str:
@@ -54,13 +57,31 @@ def an_id(number: int) -> str:
     return str(uuid.UUID(int=number + 1))
 
 
-def a_message(data: bytes = b"{}", *, subject: str = SUBJECT, headers: Mapping[str, str] | None = None, deliveries: int = 1) -> Message:
+def a_message(
+    data: bytes = b"{}",
+    *,
+    subject: str = SUBJECT,
+    headers: Mapping[str, str] | None = None,
+    deliveries: int = 1,
+) -> Message:
     """A delivery as delivery hands it over."""
-    return Message(subject, data, headers or {}, EVENTS.name, "sea__from_vibespro", 7, STORED_NS, deliveries, "")
+    return Message(
+        subject,
+        data,
+        headers or {},
+        EVENTS.name,
+        "sea__from_vibespro",
+        7,
+        STORED_NS,
+        deliveries,
+        "",
+    )
 
 
 class Fast(InboxRules, frozen=True, kw_only=True):
-    """The specification's inbox, quick to try again. Both times are longer than a busy machine stands still: a test names shorter ones."""
+    """The specification's inbox, quick to try again. Both times are longer than a busy machine
+    stands still: a test names shorter ones.
+    """
 
     ack_wait: float = 60.0
     store_retry: float = 0.05
@@ -113,19 +134,38 @@ async def an_inbox(
     deadlines: Deadlines = Deadlines(5.0, 6.0),  # noqa: B008 - frozen
     **config: object,
 ) -> AsyncIterator[Running]:
-    """`handler`: a function of the test's, or the URL of a service, which has `timeout_s`. `database_timeout`: for a connection.
+    """`handler`: a function of the test's, or the URL of a service, which has `timeout_s`.
+    `database_timeout`: for a connection.
 
-    `owner`: whose connection makes the table of effects, where the inbox's own role may have one, and that would still be closing.
+    `owner`: whose connection makes the table of effects, where the inbox's own role may have one,
+    and that would still be closing.
     """
     connection = await connect({"servers": [url], "reconnect_time_wait": 0.05})
     jetstream = JetStream(connection)
     how = replace(Fast(), **config)
     await create_streams(jetstream, replace(EVENTS, duplicate_window=duplicate_window))
-    await create_streams(jetstream, *inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)).streams)
-    asked = HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker) if isinstance(handler, str) else handler
+    await create_streams(
+        jetstream, *inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)).streams
+    )
+    asked = (
+        HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker)
+        if isinstance(handler, str)
+        else handler
+    )
     await rows(owner or dsn, EFFECTS)
-    async with Database(DatabaseConfig(dsn, timeout=database_timeout, idle_in_transaction=idle_in_transaction)) as database:
-        inbox = Inbox(how, jetstream, database, asked, node_id="test", attempts_bucket=STARTS, stale_rows=sweep, deadlines=deadlines)
+    async with Database(
+        DatabaseConfig(dsn, timeout=database_timeout, idle_in_transaction=idle_in_transaction)
+    ) as database:
+        inbox = Inbox(
+            how,
+            jetstream,
+            database,
+            asked,
+            node_id="test",
+            attempts_bucket=STARTS,
+            stale_rows=sweep,
+            deadlines=deadlines,
+        )
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))
         try:
@@ -150,11 +190,15 @@ async def create_events(broker: Broker) -> None:
     await connection.close()
 
 
-async def publish(nc: Client, numbers: Sequence[int] | range, payload: object = None, subject: str = SUBJECT) -> None:
+async def publish(
+    nc: Client, numbers: Sequence[int] | range, payload: object = None, subject: str = SUBJECT
+) -> None:
     """Events with the ids of these numbers, stored when this returns."""
     js = nc.jetstream()
     data = orjson.dumps(payload if payload is not None else {"hello": "world"})
-    await asyncio.gather(*(js.publish(subject, data, headers={"Nats-Msg-Id": an_id(number)}) for number in numbers))
+    await asyncio.gather(
+        *(js.publish(subject, data, headers={"Nats-Msg-Id": an_id(number)}) for number in numbers)
+    )
 
 
 async def effects(dsn: str) -> list[str]:
@@ -163,12 +207,21 @@ async def effects(dsn: str) -> list[str]:
 
 
 async def count_unprocessed(dsn: str) -> int:
-    return int(str((await rows(dsn, "SELECT count(*) FROM inbox_messages WHERE processed_at IS NULL"))[0][0]))
+    return int(
+        str(
+            (await rows(dsn, "SELECT count(*) FROM inbox_messages WHERE processed_at IS NULL"))[0][
+                0
+            ]
+        )
+    )
 
 
 async def row_of(dsn: str, number: int) -> tuple[object, ...]:
     """processed?, attempts, last_error."""
-    query = "SELECT processed_at IS NOT NULL, attempts, last_error FROM inbox_messages WHERE message_id = %s"
+    query = (
+        "SELECT processed_at IS NOT NULL, attempts, last_error FROM inbox_messages WHERE "
+        "message_id = %s"
+    )
     found = await rows(dsn, query, an_id(number))
     return found[0] if found else ()
 
@@ -177,14 +230,19 @@ async def read_dead_letters(nc: Client, stream: str = "SEA_DLQ") -> list[dict[st
     """Every dead letter, oldest first."""
     js = nc.jetstream()
     count = (await js.stream_info(stream)).state.messages
-    return [json.loads((await js.get_msg(stream, seq=number)).data or b"{}") for number in range(1, count + 1)]
+    return [
+        json.loads((await js.get_msg(stream, seq=number)).data or b"{}")
+        for number in range(1, count + 1)
+    ]
 
 
-async def is_settled(nc: Client, stream: str = EVENTS.name, durable: str = "sea__from_vibespro") -> bool:
+async def is_settled(
+    nc: Client, stream: str = EVENTS.name, durable: str = "sea__from_vibespro"
+) -> bool:
     """The durable exists, everything stored was delivered to it, and nothing is in flight.
 
-    What was stored a moment ago may not be pending yet: the server's consumer hears of it a little later. So the stream is asked
-    first how far it goes, and the durable must have come that far.
+    What was stored a moment ago may not be pending yet: the server's consumer hears of it a little
+    later. So the stream is asked first how far it goes, and the durable must have come that far.
     """
     js = nc.jetstream()
     try:
@@ -197,7 +255,9 @@ async def is_settled(nc: Client, stream: str = EVENTS.name, durable: str = "sea_
 
 
 class RecordedAcks:
-    """The acks, as another connection sees them on their subjects: (stream sequence, delivery, ack)."""
+    """The acks, as another connection sees them on their subjects: (stream sequence, delivery,
+    ack).
+    """
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int, str]] = []
@@ -211,7 +271,11 @@ class RecordedAcks:
         return [word for word in self.of(sequence) if word != "+WPI"]
 
     def of(self, sequence: int, delivery: int | None = None) -> list[str]:
-        return [words for number, which, words in self.seen if number == sequence and delivery in (None, which)]
+        return [
+            words
+            for number, which, words in self.seen
+            if number == sequence and delivery in (None, which)
+        ]
 
 
 @asynccontextmanager
@@ -244,7 +308,9 @@ async def a_service(app: Starlette, port: int = 0) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def says(answer: bytes | None) -> AsyncIterator[str]:
-    """The URL of something that answers every request with these bytes; None: it says nothing and hangs up."""
+    """The URL of something that answers every request with these bytes; None: it says nothing and
+    hangs up.
+    """
 
     async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -264,7 +330,8 @@ def nowhere() -> str:
 
 
 async def give_up_on(url: str, count: int, times: int) -> None:
-    """Take so many messages so many times, and settle none: what a process that dies of each of them does.
+    """Take so many messages so many times, and settle none: what a process that dies of each of
+    them does.
 
     The server's advisory that it gave them up comes with the next pull.
     """
@@ -272,7 +339,10 @@ async def give_up_on(url: str, count: int, times: int) -> None:
     jetstream = JetStream(connection)
     consumer = NatsJetStreamConsumer(jetstream, EVENTS.name, "sea__from_vibespro", wait_s=0.2)
     taken = 0
-    while taken < count * times or (await jetstream.stream(ADVISORIES) or {})["state"]["messages"] < count:
+    while (
+        taken < count * times
+        or (await jetstream.stream(ADVISORIES) or {})["state"]["messages"] < count
+    ):
         taken += len(await consumer.fetch(count))
     await connection.close()
 

@@ -1,7 +1,9 @@
-"""`router inbox consume` as a process that is told where to die; its handler; and its control, the literal order of steps.
+"""`router inbox consume` as a process that is told where to die; its handler; and its control, the
+literal order of steps.
 
-An event whose payload says so is poison. `python -m tests.support.inbox_process` is the control instead: the specification's
-step order taken literally (insert the row, call the handler; a row that is there means skip), which loses what it began.
+An event whose payload says so is poison. `python -m tests.support.inbox_process` is the control
+instead: the specification's step order taken literally (insert the row, call the handler; a row
+that is there means skip), which loses what it began.
 """
 
 import asyncio
@@ -20,7 +22,10 @@ from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from tests.support.kills import KilledProcess
 
 HANDLER = "tests.support.inbox_process:handle"
-INSERT = "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, %s, 1) ON CONFLICT DO NOTHING"
+INSERT = (
+    "INSERT INTO inbox_messages (message_id, subject, attempts) VALUES (%s, %s, 1) ON CONFLICT "
+    "DO NOTHING"
+)
 EFFECT = "INSERT INTO effects (message_id) VALUES (%s)"
 
 
@@ -37,10 +42,17 @@ class InboxProcess(KilledProcess):
     announces = "inbox.ready"
 
     def __init__(
-        self, nats_url: str, dsn: str, *handler: str, ack_wait_ms: int = 1000, settings: Mapping[str, object] = MappingProxyType({})
+        self,
+        nats_url: str,
+        dsn: str,
+        *handler: str,
+        ack_wait_ms: int = 1000,
+        settings: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
         places = {"nats.url": nats_url, "mailbox.dsn": dsn, "http.port": 0}
-        super().__init__({**places, "inbox.ack_wait_ms": ack_wait_ms, "log.level": "error", **settings})
+        super().__init__(
+            {**places, "inbox.ack_wait_ms": ack_wait_ms, "log.level": "error", **settings}
+        )
         self._command: Sequence[str] = ("router", "inbox", "consume", *(handler or (HANDLER,)))
 
     def _arguments(self) -> Sequence[str]:

@@ -1,11 +1,29 @@
-"""As much of JSON Schema as the envelope needs: what the validator of another language says of a value."""
+"""As much of JSON Schema as the envelope needs: what the validator of another language says of a
+value.
+"""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-KINDS: Mapping[str, Any] = {"object": dict, "array": list, "string": str, "null": type(None), "boolean": bool}
-KNOWN = {"type", "enum", "pattern", "minLength", "maxLength", "anyOf", "properties", "required", "additionalProperties"}
+KINDS: Mapping[str, Any] = {
+    "object": dict,
+    "array": list,
+    "string": str,
+    "null": type(None),
+    "boolean": bool,
+}
+KNOWN = {
+    "type",
+    "enum",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "anyOf",
+    "properties",
+    "required",
+    "additionalProperties",
+}
 SAID_ONLY = {"$schema", "$id", "title", "description", "default", "format"}
 
 

@@ -1,4 +1,6 @@
-"""A worker of the SDK that a test kills: every other assignment's handler waits, the others answer at once."""
+"""A worker of the SDK that a test kills: every other assignment's handler waits, the others answer
+at once.
+"""
 
 import asyncio
 

@@ -1,7 +1,8 @@
 """A process that is killed again and again while it works, and a count of what became of its work.
 
-Every life is given a share of new messages. It ends at a crash point, somewhere inside that share, or by SIGKILL at
-any moment; the last one lives until nothing is left. Then ids are counted: lost, double, unexpected.
+Every life is given a share of new messages. It ends at a crash point, somewhere inside that share,
+or by SIGKILL at any moment; the last one lives until nothing is left. Then ids are counted: lost,
+double, unexpected.
 """
 
 import asyncio
@@ -21,18 +22,23 @@ from tests.support.service import RouterProcess
 KILLED = 137
 AT_RANDOM_S = 0.04  # as long as a share takes to be stored and worked on
 
-Passes = tuple[int, int]  # at which pass of a point it dies, at least and at most: each new share must reach the most by itself
+# at which pass of a point it dies, at least and at most: each new share must reach the most by
+# itself
+Passes = tuple[int, int]
 Publish = Callable[[range], Coroutine[Any, Any, None]]  # stores the messages of these numbers
 
 
 class KillPlan(NamedTuple):
-    """A process dies `at_point` times at each crash point and `at_random` times anywhere; each life is given `share` messages."""
+    """A process dies `at_point` times at each crash point and `at_random` times anywhere; each life
+    is given `share` messages.
+    """
 
     points: tuple[str, ...]
     at_point: int
     at_random: int
     share: int
-    passes: Mapping[str, Passes] = MappingProxyType({})  # of the points that are not passed once a message
+    # of the points that are not passed once a message
+    passes: Mapping[str, Passes] = MappingProxyType({})
     label: str = ""
 
     @property
@@ -47,13 +53,23 @@ class KillPlan(NamedTuple):
         return self.passes.get(point or "", (self.share // 4, self.share))
 
     def __str__(self) -> str:
-        at_points = "everywhere" if len(self.points) > 1 else f"{self.points[0]} {self.at_point} ×" if self.points else ""
-        at_random = f"at random {self.at_random} ×" if self.at_random and len(self.points) <= 1 else ""
+        at_points = (
+            "everywhere"
+            if len(self.points) > 1
+            else f"{self.points[0]} {self.at_point} ×"
+            if self.points
+            else ""
+        )
+        at_random = (
+            f"at random {self.at_random} ×" if self.at_random and len(self.points) <= 1 else ""
+        )
         return self.label or ", ".join(filter(None, (at_points, at_random)))
 
 
 class KillCount(NamedTuple):
-    """One line of a kill table: what was sent, and what came of it. `wrong` counts what must not be, beside lost and double."""
+    """One line of a kill table: what was sent, and what came of it. `wrong` counts what must not
+    be, beside lost and double.
+    """
 
     killed: str
     kills: int
@@ -84,7 +100,9 @@ class KilledProcess(RouterProcess):
 
 
 async def kill_and_restart(process: KilledProcess, plan: KillPlan, publish: Publish) -> None:
-    """All lives but the last, which has begun when this returns. Kills at crash points and at random take turns."""
+    """All lives but the last, which has begun when this returns. Kills at crash points and at
+    random take turns.
+    """
     ends = plan.ends
     random.shuffle(ends)
     for life, point in enumerate(ends):
@@ -109,7 +127,12 @@ async def _kill_at_random(process: KilledProcess, publish: Publish, share: range
     await publishing
 
 
-def count_ids(plan: KillPlan, sent: Iterable[str], found: Iterable[str], wrong: Mapping[str, int] = MappingProxyType({})) -> KillCount:
+def count_ids(
+    plan: KillPlan,
+    sent: Iterable[str],
+    found: Iterable[str],
+    wrong: Mapping[str, int] = MappingProxyType({}),
+) -> KillCount:
     """What was sent against what is there, by id."""
     expected, there = set(sent), Counter(found)
     return KillCount(

@@ -36,7 +36,12 @@ class Feed:
         self._connection = connection
 
     def create(self, **config: Any) -> "Feed":
-        declared = {"subjects": [f"{self.stream}.>"], "storage": "file", "allow_direct": True, **config}
+        declared = {
+            "subjects": [f"{self.stream}.>"],
+            "storage": "file",
+            "allow_direct": True,
+            **config,
+        }
         self._do(lambda jetstream: create_stream(jetstream, self.stream, declared))
         return self
 
@@ -65,7 +70,10 @@ class Feed:
         """An empty message on a subject that no client would let pass."""
         host, port = self.url.removeprefix("nats://").split(":")
         with socket.create_connection((host, int(port))) as wire:
-            wire.sendall(b'CONNECT {"verbose":false}\r\nPUB %s.%s 0\r\n\r\nPING\r\n' % (self.stream.encode(), subject))
+            wire.sendall(
+                b'CONNECT {"verbose":false}\r\nPUB %s.%s 0\r\n\r\nPING\r\n'
+                % (self.stream.encode(), subject)
+            )
             while b"PONG" not in wire.recv(4096):
                 pass
         while not self.messages():
@@ -80,19 +88,28 @@ class Feed:
 
     def purge(self, before: int | None = None) -> None:
         """Everything, or what is below a sequence."""
-        self._do(lambda jetstream: jetstream.ask(f"STREAM.PURGE.{self.stream}", {"seq": before} if before else None))
+        self._do(
+            lambda jetstream: jetstream.ask(
+                f"STREAM.PURGE.{self.stream}", {"seq": before} if before else None
+            )
+        )
 
     def create_anew(self) -> "Feed":
         self._do(lambda jetstream: jetstream.ask(f"STREAM.DELETE.{self.stream}"))
         return self.create()
 
     def consumers(self) -> list[str]:
-        names: list[str] = self._do(lambda jetstream: jetstream.ask(f"CONSUMER.NAMES.{self.stream}"))["consumers"] or []
+        names: list[str] = (
+            self._do(lambda jetstream: jetstream.ask(f"CONSUMER.NAMES.{self.stream}"))["consumers"]
+            or []
+        )
         return names
 
     def drop_consumers(self) -> None:
         for name in self.consumers():
-            self._do(lambda jetstream, name=name: jetstream.ask(f"CONSUMER.DELETE.{self.stream}.{name}"))  # type: ignore[misc]
+            self._do(
+                lambda jetstream, name=name: jetstream.ask(f"CONSUMER.DELETE.{self.stream}.{name}")
+            )  # type: ignore[misc]
 
     def messages(self) -> int:
         found: int = self._do(self._info)["state"]["messages"]
@@ -111,7 +128,7 @@ class Feed:
 
         return asyncio.run(connected())
 
-    # -- read ------------------------------------------------------------------------------------------------------
+    # -- read --------------------------------------------------------------------------------------
 
     def options(self, **given: str) -> SourceOptions:
         return read_options({"url": self.url, "stream": self.stream, "timeoutMs": "10000", **given})
@@ -119,7 +136,9 @@ class Feed:
     def batches(self, start: int, end: int, **given: str) -> Iterator[pa.RecordBatch]:
         """Record batches of the sequences from `start` up to and without `end`."""
         options = self.options(**given)
-        return read_record_batches(options, SequenceRange(start, end, read_facts(options).created), ARROW)
+        return read_record_batches(
+            options, SequenceRange(start, end, read_facts(options).created), ARROW
+        )
 
     def rows(self, start: int, end: int, **given: str) -> list[dict[str, Any]]:
         return [row for batch in self.batches(start, end, **given) for row in batch.to_pylist()]

@@ -20,11 +20,18 @@ DAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 Rows = list[dict[str, object]]
 
-_GROUP = [(name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status", "model")]
+_GROUP = [
+    (name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status", "model")
+]
 _IDS = [(name, pa.string()) for name in ("assignment_id", "request_id")]
 _PLACE = [("seq", pa.int64())]
 _INSTANT = pa.timestamp("us", "UTC")
-_NUMBERS = [("event_id", pa.string()), ("id_high", pa.int64()), ("id_low", pa.int64()), ("content", pa.int64())]
+_NUMBERS = [
+    ("event_id", pa.string()),
+    ("id_high", pa.int64()),
+    ("id_low", pa.int64()),
+    ("content", pa.int64()),
+]
 _LATER = [("correlated", pa.bool_()), ("adjustment", pa.string()), ("budget", pa.string())]
 _GOLD = [
     ("window_start", _INSTANT),
@@ -36,7 +43,14 @@ _GOLD = [
     ("histogram", HISTOGRAM_TYPE),
 ]
 SCHEMAS = {
-    "bronze": pa.schema([*_PLACE, ("data", pa.binary()), ("time", _INSTANT), ("headers", pa.map_(pa.string(), pa.string()))]),
+    "bronze": pa.schema(
+        [
+            *_PLACE,
+            ("data", pa.binary()),
+            ("time", _INSTANT),
+            ("headers", pa.map_(pa.string(), pa.string())),
+        ]
+    ),
     "silver": pa.schema(
         [
             *_PLACE,
@@ -89,7 +103,17 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
             )
         }
         bronze.append({"seq": seq, "data": data, "time": DAY})
-        silver.append({"seq": seq, **kept, **numbers_of(seq), "cost": Decimal(cost), "time": DAY, "timestamp": DAY, "content": seq})
+        silver.append(
+            {
+                "seq": seq,
+                **kept,
+                **numbers_of(seq),
+                "cost": Decimal(cost),
+                "time": DAY,
+                "timestamp": DAY,
+                "content": seq,
+            }
+        )
     gold = [
         {
             **row,
@@ -116,7 +140,10 @@ def tables_of(bodies: Iterable[bytes], costs: Iterable[str]) -> dict[str, Rows]:
 def numbers_of(seq: int) -> dict[str, object]:
     """An identity, and the two numbers by which it is looked up."""
     digits = f"{seq:032x}"
-    high, low = (int.from_bytes(bytes.fromhex(half), "little", signed=True) for half in (digits[:16], digits[16:]))
+    high, low = (
+        int.from_bytes(bytes.fromhex(half), "little", signed=True)
+        for half in (digits[:16], digits[16:])
+    )
     return {"event_id": f"usage:{digits}", "id_high": high, "id_low": low}
 
 
@@ -138,7 +165,12 @@ def _file(path: Path, table: str, rows: Rows) -> DataFile:
     name = f"{table}/1/day=2026-11-20/part.parquet"
     (path / name).parent.mkdir(parents=True)
     schema = SCHEMAS[table]
-    pq.write_table(pa.Table.from_pylist([{field: row.get(field) for field in schema.names} for row in rows], schema=schema), path / name)
+    pq.write_table(
+        pa.Table.from_pylist(
+            [{field: row.get(field) for field in schema.names} for row in rows], schema=schema
+        ),
+        path / name,
+    )
     sequences = [int(str(row["seq"])) for row in rows] if "seq" in schema.names else []
     return DataFile(
         path=name,

@@ -8,7 +8,9 @@ from router.lake.warehouse import Cut, DataFile, Progress, Warehouse
 from router.lake.warehouse.commit import CutKind
 
 
-def add_files(warehouse: Warehouse, files: Mapping[str, Sequence[DataFile]], progress: Progress | None = None) -> Cut:
+def add_files(
+    warehouse: Warehouse, files: Mapping[str, Sequence[DataFile]], progress: Progress | None = None
+) -> Cut:
     """One batch: every table has its commit, and then its cut."""
     carried = [] if progress is None else [Transaction(progress.application, progress.last)]
     for name, table in warehouse.tables.items():
@@ -16,7 +18,9 @@ def add_files(warehouse: Warehouse, files: Mapping[str, Sequence[DataFile]], pro
     return _append_cut(warehouse, "ingest", progress)
 
 
-def replace_files(warehouse: Warehouse, table: str, old: Sequence[DataFile], new: Sequence[DataFile] = ()) -> Cut:
+def replace_files(
+    warehouse: Warehouse, table: str, old: Sequence[DataFile], new: Sequence[DataFile] = ()
+) -> Cut:
     """Files in place of others, or of nothing, and the cut."""
     warehouse.tables[table].replace(old, new, after=read_versions(warehouse)[table])
     return _append_cut(warehouse, "backfill")

@@ -9,8 +9,12 @@ def die() -> None:
     raise MemoryError
 
 
-def happens_at(monkeypatch: pytest.MonkeyPatch, point: str, happens: Callable[[], object]) -> set[str]:
-    """Once, at the next batch's crash point, and at no later one. Returns a set that is empty once it has happened."""
+def happens_at(
+    monkeypatch: pytest.MonkeyPatch, point: str, happens: Callable[[], object]
+) -> set[str]:
+    """Once, at the next batch's crash point, and at no later one. Returns a set that is empty once
+    it has happened.
+    """
     due = {point}
 
     def crashpoint(name: str) -> None:

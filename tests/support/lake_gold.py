@@ -16,7 +16,10 @@ from tests.support.lake_commits import add_files
 SCHEMA = pa.schema(
     [
         ("window_start", pa.timestamp("us", "UTC")),
-        *((name, pa.string()) for name in ("tenant_id", "provider_id", "event_type", "status", "model")),
+        *(
+            (name, pa.string())
+            for name in ("tenant_id", "provider_id", "event_type", "status", "model")
+        ),
         ("count", pa.int64()),
         ("cost", pa.decimal128(38, 9)),
         *((name, pa.int64()) for name in ("latency_sum", "latency_min", "latency_max")),
@@ -42,7 +45,11 @@ class Use(Struct, frozen=True, kw_only=True):
         for latency in self.latencies:
             bucket = ceil(log(latency) / log(1.02)) if latency > 0 else -1
             buckets[bucket] = buckets.get(bucket, 0) + 1
-        figures = {"latency_sum": sum(self.latencies), "latency_min": min(self.latencies), "latency_max": max(self.latencies)}
+        figures = {
+            "latency_sum": sum(self.latencies),
+            "latency_min": min(self.latencies),
+            "latency_max": max(self.latencies),
+        }
         whose = {
             "tenant_id": self.tenant,
             "provider_id": self.provider,
@@ -76,5 +83,7 @@ def add_gold(warehouse: Warehouse, path: Path, number: int, batch: list[Use]) ->
         (path / name).parent.mkdir(parents=True)
         rows = [use.row() for use in batch if use.day == day]
         pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path / name)
-        files.append(DataFile(path=name, rows=len(rows), bytes=(path / name).stat().st_size, day=day))
+        files.append(
+            DataFile(path=name, rows=len(rows), bytes=(path / name).stat().st_size, day=day)
+        )
     add_files(warehouse, {"gold_day": files})

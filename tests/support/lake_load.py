@@ -15,8 +15,12 @@ COUNTS = ("adjustment_count", "uncorrelated_count", *TOKENS)
 NINE = Decimal("0.000000001")
 
 
-def read_plainly(bodies: Iterable[bytes]) -> tuple[dict[tuple[str, ...], dict[str, Any]], Counter[str]]:
-    """Sums of what is accepted, by (day, tenant, provider, type, status, model), and counts of everything."""
+def read_plainly(
+    bodies: Iterable[bytes],
+) -> tuple[dict[tuple[str, ...], dict[str, Any]], Counter[str]]:
+    """Sums of what is accepted, by (day, tenant, provider, type, status, model), and counts of
+    everything.
+    """
     cells: dict[tuple[str, ...], dict[str, Any]] = {}
     first: dict[str, tuple[object, ...]] = {}
     counts: Counter[str] = Counter()
@@ -38,23 +42,51 @@ def read_plainly(bodies: Iterable[bytes]) -> tuple[dict[tuple[str, ...], dict[st
 def as_event(data: bytes) -> dict[str, Any] | None:
     try:
         body = json.loads(data, parse_float=Decimal)
-        texts = all(isinstance(body[name], str) for name in ("tenant_id", "provider_id", "event_type", "status"))
-        whole = all(isinstance(body[name], int) for name in ("latency_ms", "timestamp")) and isinstance(body["cost"], Decimal)
-        return body if texts and whole and any(body.get(name) for name in ("assignment_id", "request_id", "adjustment")) else None
+        texts = all(
+            isinstance(body[name], str)
+            for name in ("tenant_id", "provider_id", "event_type", "status")
+        )
+        whole = all(
+            isinstance(body[name], int) for name in ("latency_ms", "timestamp")
+        ) and isinstance(body["cost"], Decimal)
+        return (
+            body
+            if texts
+            and whole
+            and any(body.get(name) for name in ("assignment_id", "request_id", "adjustment"))
+            else None
+        )
     except (ValueError, KeyError, TypeError):
         return None
 
 
 def id_of(body: dict[str, Any]) -> str:
-    names = ("tenant_id", "provider_id", "event_type", "status", "assignment_id", "request_id", "event_id")
+    names = (
+        "tenant_id",
+        "provider_id",
+        "event_type",
+        "status",
+        "assignment_id",
+        "request_id",
+        "event_id",
+    )
     named = {name: body.get(name) for name in names}
     return identity(UsageEvent(**named, latency_ms=0, cost=0.0, timestamp=0))
 
 
 def _add(cells: dict[tuple[str, ...], dict[str, Any]], body: dict[str, Any]) -> None:
     day = datetime.fromtimestamp(body["timestamp"] / 1000, UTC).strftime("%Y-%m-%d")
-    key = (day, body["tenant_id"], body["provider_id"], body["event_type"], body["status"], body.get("model", ""))
-    cell = cells.setdefault(key, {**dict.fromkeys(COSTS, Decimal(0)), **dict.fromkeys(COUNTS, 0), "latencies": []})
+    key = (
+        day,
+        body["tenant_id"],
+        body["provider_id"],
+        body["event_type"],
+        body["status"],
+        body.get("model", ""),
+    )
+    cell = cells.setdefault(
+        key, {**dict.fromkeys(COSTS, Decimal(0)), **dict.fromkeys(COUNTS, 0), "latencies": []}
+    )
     cost = body["cost"].quantize(NINE, ROUND_HALF_UP)
     if body.get("correlated") is False:
         cell["uncorrelated_cost"] += cost

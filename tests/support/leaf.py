@@ -1,4 +1,5 @@
-"""Two servers of one account: a hub that stores, and a leaf node that clients connect to (docs/how-to/deploy.md#leaf-nodes).
+"""Two servers of one account: a hub that stores, and a leaf node that clients connect to
+(docs/how-to/deploy.md#leaf-nodes).
 
 client ── leaf ──(leaf node connection)── hub, JetStream domain "hub"
 """
@@ -20,10 +21,20 @@ HUB, LEAF = "hub", "leaf"
 def a_leaf(*, stores: bool) -> Iterator[tuple[Broker, Broker]]:
     """(hub, leaf); `stores`: the leaf has JetStream too, in a domain of its own."""
     with ExitStack() as stack:
-        hub = stack.enter_context(_run_server(_store(stack, HUB), 'leafnodes { listen: "127.0.0.1:-1" }'))
+        hub = stack.enter_context(
+            _run_server(_store(stack, HUB), 'leafnodes { listen: "127.0.0.1:-1" }')
+        )
         remote = f"nats://127.0.0.1:{_leaf_port(hub)}"
         own = [_store(stack, LEAF)] if stores else []
-        yield hub, stack.enter_context(_run_server(*own, f"leafnodes {{ reconnect: 1, remotes [ {{ url: {json.dumps(remote)} }} ] }}"))
+        yield (
+            hub,
+            stack.enter_context(
+                _run_server(
+                    *own,
+                    f"leafnodes {{ reconnect: 1, remotes [ {{ url: {json.dumps(remote)} }} ] }}",
+                )
+            ),
+        )
 
 
 @contextmanager

@@ -8,7 +8,13 @@ from router.core.errors import RouterError
 class KeptLedger:
     """`refuses`: raised at the begin of each attempt; `most`: pieces until the budget is spent."""
 
-    def __init__(self, *, refuses: RouterError | None = None, most: int | None = None, spent: RouterError | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        refuses: RouterError | None = None,
+        most: int | None = None,
+        spent: RouterError | None = None,
+    ) -> None:
         self._refuses = refuses
         self._most = most
         self._spent = spent

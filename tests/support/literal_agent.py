@@ -1,8 +1,10 @@
-"""The control of the agents' kill story: the specification's steps in their literal order, which do lose.
+"""The control of the agents' kill story: the specification's steps in their literal order, which do
+lose.
 
     receive -> found in the store? ack, stop -> append, commit -> apply -> publish -> ack
 
-`python -m tests.support.literal_agent --store FILE`; the crash point `agent_persisted` lies between append and apply.
+`python -m tests.support.literal_agent --store FILE`; the crash point `agent_persisted` lies between
+append and apply.
 """
 
 import asyncio
@@ -26,7 +28,9 @@ ACK_WAIT_S = 0.5
 async def serve(store: str) -> None:
     client = await connect_patiently(os.environ["ROUTER_NATS__URL"])
     js = client.jetstream()
-    await js.add_stream(StreamConfig("MESHFORGE_COMMANDS", subjects=["cmd.>"], retention=RetentionPolicy.WORK_QUEUE))
+    await js.add_stream(
+        StreamConfig("MESHFORGE_COMMANDS", subjects=["cmd.>"], retention=RetentionPolicy.WORK_QUEUE)
+    )
     await js.add_stream(StreamConfig("MESHFORGE_EVENTS", subjects=["evt.>"]))
     config = ConsumerConfig(durable_name="hasty", ack_wait=ACK_WAIT_S, max_deliver=20)
     commands = await js.pull_subscribe(SUBJECT, "hasty", stream="MESHFORGE_COMMANDS", config=config)
@@ -47,8 +51,14 @@ async def _work(js: JetStreamContext, db: sqlite3.Connection, message: Msg) -> N
     if not db.execute("SELECT 1 FROM events WHERE key = ?", (key,)).fetchone():
         db.execute("INSERT INTO events VALUES (?)", (key,))
         crashpoint("agent_persisted")
-        db.execute("INSERT INTO memory VALUES (?, 1) ON CONFLICT DO UPDATE SET value = value + 1", (key,))
-        await js.publish(COUNTED, json.dumps({"payload": {"key": key}}).encode(), headers={"Nats-Msg-Id": f"out-{key}"})
+        db.execute(
+            "INSERT INTO memory VALUES (?, 1) ON CONFLICT DO UPDATE SET value = value + 1", (key,)
+        )
+        await js.publish(
+            COUNTED,
+            json.dumps({"payload": {"key": key}}).encode(),
+            headers={"Nats-Msg-Id": f"out-{key}"},
+        )
     await message.ack_sync(timeout=60)
 
 

@@ -1,4 +1,6 @@
-"""Makes a stream that was deleted a moment ago: nats-server refuses that as long as it removes the old one's directory."""
+"""Makes a stream that was deleted a moment ago: nats-server refuses that as long as it removes the
+old one's directory.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -19,7 +21,9 @@ async def create_streams(jetstream: JetStream, *streams: StreamSpec) -> None:
 
 
 async def create_stream(jetstream: JetStream, name: str, config: dict[str, Any]) -> None:
-    await retry_while_removed(lambda: jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, **config}))
+    await retry_while_removed(
+        lambda: jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, **config})
+    )
 
 
 async def retry_while_removed(create: Callable[[], Awaitable[Made]]) -> Made:

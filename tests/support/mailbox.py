@@ -33,13 +33,23 @@ STREAM = "SEA_EVENTS"
 IMPATIENT = RetryPolicy(attempts=3, backoff=(0.0,))
 
 
-def an_event(aggregate: str = "o-1", payload: object = None, *, kind: str = "order_paid", **fields: object) -> OutboxEvent:
-    return OutboxEvent(new_id(), "order", aggregate, kind, {} if payload is None else payload, **fields)  # type: ignore[arg-type]
+def an_event(
+    aggregate: str = "o-1", payload: object = None, *, kind: str = "order_paid", **fields: object
+) -> OutboxEvent:
+    return OutboxEvent(
+        new_id(), "order", aggregate, kind, {} if payload is None else payload, **fields
+    )  # type: ignore[arg-type]
 
 
 def config(**fields: object) -> RelayOptions:
     """A relay that is quick to notice."""
-    given: dict[str, object] = {"context": "sea", "stream": STREAM, "retry": 0.05, "poll_most": 0.02, "retry_policy": IMPATIENT}
+    given: dict[str, object] = {
+        "context": "sea",
+        "stream": STREAM,
+        "retry": 0.05,
+        "poll_most": 0.02,
+        "retry_policy": IMPATIENT,
+    }
     return RelayOptions(**{**given, **fields})  # type: ignore[arg-type]
 
 
@@ -91,7 +101,9 @@ async def count_unpublished(dsn: str) -> int:
 
 
 class OutboxStream:
-    """A broker with the stream of the context `sea`, and our connection to it. `patient`: for what a test asks itself."""
+    """A broker with the stream of the context `sea`, and our connection to it. `patient`: for what
+    a test asks itself.
+    """
 
     def __init__(self, jetstream: JetStream) -> None:
         self.jetstream = jetstream
@@ -146,11 +158,17 @@ async def an_outbox_stream(broker: Broker, **fields: object) -> AsyncIterator[Ou
         await connection.close()
 
 
-async def run_rounds(database: Database, place: OutboxStream, *, of: RelayOptions | None = None) -> RelayReport:
-    """Rounds until one finds nothing or the broker is away; the last one that found something, else the last."""
+async def run_rounds(
+    database: Database, place: OutboxStream, *, of: RelayOptions | None = None
+) -> RelayReport:
+    """Rounds until one finds nothing or the broker is away; the last one that found something, else
+    the last.
+    """
     relay = OutboxPublisher(of or config(), database, place.patient)
     last = RelayReport()
-    async with open_nats_publisher(place.patient, is_atomic=relay.is_atomic, timeout_s=60.0) as publisher:
+    async with open_nats_publisher(
+        place.patient, is_atomic=relay.is_atomic, timeout_s=60.0
+    ) as publisher:
         while True:
             report = await relay.run_batch(publisher)
             if not report.found:
@@ -161,7 +179,9 @@ async def run_rounds(database: Database, place: OutboxStream, *, of: RelayOption
 
 
 @asynccontextmanager
-async def a_relay(database: Database, place: OutboxStream, **fields: object) -> AsyncIterator[OutboxPublisher]:
+async def a_relay(
+    database: Database, place: OutboxStream, **fields: object
+) -> AsyncIterator[OutboxPublisher]:
     """A relay at work until the block ends, and its scrub beside it."""
     relay = OutboxPublisher(config(**fields), database, place.jetstream)
     tasks = [asyncio.create_task(relay.integrity_scan.run()), asyncio.create_task(relay.run())]
@@ -182,7 +202,9 @@ async def all_published(dsn: str, within_s: float = 20.0) -> None:
 
 
 def order_violations(events: list[StoredMessage]) -> int:
-    """How often an event came before an earlier one of its aggregate; numbers by `filled`, aggregate = number modulo `aggregates`."""
+    """How often an event came before an earlier one of its aggregate; numbers by `filled`,
+    aggregate = number modulo `aggregates`.
+    """
     newest: dict[int, int] = {}
     return sum(_is_late(newest, orjson.loads(event.data)) for event in events)
 

@@ -27,7 +27,9 @@ async def relay(jetstream: JetStream, database: Database, is_stopping: asyncio.E
                 await outbox.mark_published(event.id)
         for event in events:
             crashpoint("outbox_marked")
-            await jetstream.publish("sea.event.order_paid.v1", json_text(event.payload), {"Nats-Msg-Id": str(event.id)})
+            await jetstream.publish(
+                "sea.event.order_paid.v1", json_text(event.payload), {"Nats-Msg-Id": str(event.id)}
+            )
         if not events:
             await asyncio.sleep(0.01)
 

@@ -1,4 +1,6 @@
-"""Measurements of providers on clocks that stand still, and providers whose results take as long as they are told."""
+"""Measurements of providers on clocks that stand still, and providers whose results take as long as
+they are told.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -26,10 +28,25 @@ class SomeMeasurements(Measurements):
         super().__init__(limit, self.clock, self.clock.today)
         self._numbers = count()
 
-    def report(self, provider: str = "a", times: int = 1, *, latency_ms: float = 100, cost: float = 0.01, ok: bool = True) -> None:
+    def report(
+        self,
+        provider: str = "a",
+        times: int = 1,
+        *,
+        latency_ms: float = 100,
+        cost: float = 0.01,
+        ok: bool = True,
+    ) -> None:
         """Results of assignments that another instance made."""
         for _ in range(times):
-            self.on_result(TENANT, provider, f"{next(self._numbers):012}-unknown", latency_ms, cost, class_of(ok))
+            self.on_result(
+                TENANT,
+                provider,
+                f"{next(self._numbers):012}-unknown",
+                latency_ms,
+                cost,
+                class_of(ok),
+            )
 
     def figures(self, provider: str = "a") -> LearnedFigures:
         self._tenants[TENANT].expire()
@@ -37,12 +54,16 @@ class SomeMeasurements(Measurements):
 
 
 class Simulation:
-    """Requests at a steady rate over instances that share a clock; each decision becomes an assignment, and its result comes later.
+    """Requests at a steady rate over instances that share a clock; each decision becomes an
+    assignment, and its result comes later.
 
-    `work` says of a provider at a moment: seconds until the result, and whether it is a success. Results go to the instances in turn.
+    `work` says of a provider at a moment: seconds until the result, and whether it is a success.
+    Results go to the instances in turn.
     """
 
-    def __init__(self, policy: Policy, work: Callable[[str, float], tuple[float, bool]], instances: int = 1) -> None:
+    def __init__(
+        self, policy: Policy, work: Callable[[str, float], tuple[float, bool]], instances: int = 1
+    ) -> None:
         self.clock = FrozenClocks()
         self.instances = [SomeMeasurements(self.clock) for _ in range(instances)]
         self.policy = policy
@@ -50,7 +71,9 @@ class Simulation:
         self._results: list[tuple[float, int, str, str, bool]] = []
         self._numbers = count()
 
-    def run(self, seconds: float, rate: float = 100.0, cost: Callable[[str], float] = lambda _: 0.01) -> list[Counter[str]]:
+    def run(
+        self, seconds: float, rate: float = 100.0, cost: Callable[[str], float] = lambda _: 0.01
+    ) -> list[Counter[str]]:
         """The choices of each instance."""
         chosen = [Counter[str]() for _ in self.instances]
         until = self.clock.at + seconds
@@ -66,7 +89,10 @@ class Simulation:
         return chosen
 
     def share(self) -> None:
-        records = [(one, one.build_record(TENANT, "node", f"life-{at}")) for at, one in enumerate(self.instances)]
+        records = [
+            (one, one.build_record(TENANT, "node", f"life-{at}"))
+            for at, one in enumerate(self.instances)
+        ]
         for owner, record in records:
             for instance in self.instances:
                 if instance is not owner and record is not None:
@@ -84,7 +110,9 @@ class Simulation:
         heappush(self._results, (self.clock.at + seconds, number, decision.provider_id, name, ok))
 
     def evaluate(self, request: RouteRequest, measurements: Measurements) -> Decision | Refusal:
-        return evaluate(self.policy, request, figures=measurements.figures_of(TENANT), now=self.clock.at)
+        return evaluate(
+            self.policy, request, figures=measurements.figures_of(TENANT), now=self.clock.at
+        )
 
     def _deliver(self, cost: Callable[[str], float]) -> None:
         while self._results and self._results[0][0] <= self.clock.at:
@@ -93,7 +121,16 @@ class Simulation:
             seconds, _ = self._work(provider, at)
             self.report(instance, provider, name, seconds * 1000, cost(provider), ok=ok)
 
-    def report(self, instance: SomeMeasurements, provider: str, name: str, latency_ms: float, cost: float, *, ok: bool) -> None:
+    def report(
+        self,
+        instance: SomeMeasurements,
+        provider: str,
+        name: str,
+        latency_ms: float,
+        cost: float,
+        *,
+        ok: bool,
+    ) -> None:
         instance.on_result(TENANT, provider, name, latency_ms, cost, class_of(ok))
 
 

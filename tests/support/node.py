@@ -14,12 +14,22 @@ import pytest
 CLIENT = Path(__file__).parents[2] / "clients" / "typescript"
 BUILD = CLIENT / "build"
 LOCK = CLIENT / "package-lock.json"
-SOURCES = ("package.json", "package-lock.json", "tsconfig.json", "tsconfig.tests.json", "src", "test", "examples")
+SOURCES = (
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "tsconfig.tests.json",
+    "src",
+    "test",
+    "examples",
+)
 WITHIN_S = 90  # a bound of a hang, no measure of speed
 
 
 def build_client() -> None:
-    """Install what its lock file names, and compile it; where neither has changed, nothing is done. Skips where that cannot be."""
+    """Install what its lock file names, and compile it; where neither has changed, nothing is done.
+    Skips where that cannot be.
+    """
     for tool in ("node", "npm"):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not on this machine: the TypeScript client is not tested")
@@ -36,7 +46,9 @@ def run_node(*arguments: str, environ: Mapping[str, str]) -> "subprocess.Complet
 @contextmanager
 def node_process(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """`node …`, killed at the end of the block if it still runs."""
-    with subprocess.Popen(("node", *arguments), cwd=CLIENT, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        ("node", *arguments), cwd=CLIENT, stdout=subprocess.PIPE, text=True
+    ) as process:
         try:
             yield process
         finally:
@@ -45,14 +57,30 @@ def node_process(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 def _list_options() -> tuple[str, ...]:
     """Node has WebSocket since its version 22, and before that behind an option."""
-    version = subprocess.run(("node", "--version"), capture_output=True, text=True, check=True).stdout
+    version = subprocess.run(
+        ("node", "--version"), capture_output=True, text=True, check=True
+    ).stdout
     return ("--experimental-websocket",) if int(version[1:].partition(".")[0]) < 22 else ()
 
 
 def _install() -> None:
-    done = _run(("npm", "ci", "--prefer-offline", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"))
+    done = _run(
+        (
+            "npm",
+            "ci",
+            "--prefer-offline",
+            "--ignore-scripts",
+            "--no-audit",
+            "--no-fund",
+            "--loglevel=error",
+            "--fetch-retries=1",
+        )
+    )
     if done.returncode != 0:
-        pytest.skip(f"npm cannot install the packages of {LOCK}, is there no registry? The TypeScript client is not tested: {done.stderr}")
+        pytest.skip(
+            f"npm cannot install the packages of {LOCK}, is there no registry? The "
+            f"TypeScript client is not tested: {done.stderr}"
+        )
 
 
 def _compile() -> None:
@@ -84,7 +112,15 @@ def _one_at_a_time() -> Iterator[None]:
         yield
 
 
-def _run(command: tuple[str, ...], environ: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+def _run(
+    command: tuple[str, ...], environ: Mapping[str, str] | None = None
+) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command, cwd=CLIENT, env={**os.environ, **(environ or {})}, capture_output=True, text=True, timeout=WITHIN_S, check=False
+        command,
+        cwd=CLIENT,
+        env={**os.environ, **(environ or {})},
+        capture_output=True,
+        text=True,
+        timeout=WITHIN_S,
+        check=False,
     )

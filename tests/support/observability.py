@@ -44,7 +44,8 @@ def restore_logging() -> Iterator[None]:
     """For what configures them: afterwards they are as they were."""
     root = logging.getLogger()
     handlers, threshold = root.handlers[:], root.level
-    root.handlers = [logging.NullHandler()]  # `configure` closes what is there: not the test runner's own
+    # `configure` closes what is there: not the test runner's own
+    root.handlers = [logging.NullHandler()]
     try:
         yield
     finally:
@@ -62,10 +63,14 @@ def parse_scrape(registry: MetricRegistry) -> dict[str, dict[tuple[tuple[str, st
 
 
 @asynccontextmanager
-async def serve_http(registry: MetricRegistry, readiness: Readiness = dict, read_page: ReadPage = read_no_page) -> AsyncIterator[int]:
+async def serve_http(
+    registry: MetricRegistry, readiness: Readiness = dict, read_page: ReadPage = read_no_page
+) -> AsyncIterator[int]:
     """A server on a free port; yields the port."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(HttpServer("127.0.0.1", 0, registry, readiness, read_page).run(port.set_result))
+    task = asyncio.create_task(
+        HttpServer("127.0.0.1", 0, registry, readiness, read_page).run(port.set_result)
+    )
     try:
         yield await port
     finally:
@@ -76,7 +81,9 @@ async def serve_http(registry: MetricRegistry, readiness: Readiness = dict, read
 async def http_get(port: int, path: str, accept: str = "*/*") -> tuple[int, bytes]:
     """Status and body of one GET, without a client library."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n".encode())
+    writer.write(
+        f"GET {path} HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\nConnection: close\r\n\r\n".encode()
+    )
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
     return int(head.split()[1]), body

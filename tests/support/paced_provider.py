@@ -1,9 +1,11 @@
-"""A provider as a process: it hears assignments, works on its own, and reports the latency and the outcome that it is told to report.
+"""A provider as a process: it hears assignments, works on its own, and reports the latency and the
+outcome that it is told to report.
 
     {name}.pace <- {"latency_ms": 100, "fails": false}      what it reports from now on
 
-A test counts choices by what is reported, so nothing in it depends on speed. For a measurement it may work indeed: with `works` it takes
-about `latency_ms`, and reports what it took; `cost` is what a success costs.
+A test counts choices by what is reported, so nothing in it depends on speed. For a measurement it
+may work indeed: with `works` it takes about `latency_ms`, and reports what it took; `cost` is what
+a success costs.
 """
 
 import asyncio
@@ -28,7 +30,14 @@ class PacedProvider:
     """The test's end."""
 
     def __init__(self, url: str, prefix: str, name: str, assignments: str, results: str) -> None:
-        arguments = ["tests.support.paced_provider", url, f"{prefix}.{name}.pace", name, assignments, results]
+        arguments = [
+            "tests.support.paced_provider",
+            url,
+            f"{prefix}.{name}.pace",
+            name,
+            assignments,
+            results,
+        ]
         self._process: ForkedProgram = fork_server().start(arguments, dict(os.environ))
         self.pace_subject = f"{prefix}.{name}.pace"
 
@@ -55,7 +64,9 @@ async def serve(url: str, pace_subject: str, name: str, assignments: str, result
         if assignment["executor"]["provider_id"] != name:
             return
         if not pace.get("works"):
-            await nc.publish(results, make_result(assignment, pace), headers=make_headers(assignment))
+            await nc.publish(
+                results, make_result(assignment, pace), headers=make_headers(assignment)
+            )
             return
         task = asyncio.create_task(work(assignment, dict(pace)))
         at_work.add(task)
@@ -78,7 +89,13 @@ def make_result(assignment: Mapping[str, str], pace: Mapping[str, object]) -> by
     outcome = {"status": "error", "error_code": "5XX"} if pace["fails"] else {"status": "success"}
     ids = {key: assignment[key] for key in ("assignment_id", "request_id", "tenant_id")}
     return json.dumps(
-        {**ids, **outcome, "latency_ms": pace["latency_ms"], "cost": pace.get("cost", 0.01), "job": {"type": "chat"}}
+        {
+            **ids,
+            **outcome,
+            "latency_ms": pace["latency_ms"],
+            "cost": pace.get("cost", 0.01),
+            "job": {"type": "chat"},
+        }
     ).encode()
 
 

@@ -23,7 +23,9 @@ def importable(files: Mapping[str, str], place: Path, monkeypatch: pytest.Monkey
 
 
 def commands_of(page: str, anchor: str) -> list[list[str]]:
-    """The words of each `router …` in the blocks below an anchor, up to the next one at a line's beginning, in order; without `router`."""
+    """The words of each `router …` in the blocks below an anchor, up to the next one at a line's
+    beginning, in order; without `router`.
+    """
     section = page.partition(f'<a id="{anchor}"></a>')[2].partition('\n<a id="')[0]
     blocks = re.findall(r"^ *```\n(.*?)^ *```", section, re.MULTILINE | re.DOTALL)
     lines = [line.strip() for block in blocks for line in block.splitlines()]

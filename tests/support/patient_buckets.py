@@ -1,4 +1,6 @@
-"""Deadlines of the shared buckets, which a busy machine would miss: a `conftest.py` that imports the fixture gives its tests time."""
+"""Deadlines of the shared buckets, which a busy machine would miss: a `conftest.py` that imports
+the fixture gives its tests time.
+"""
 
 import pytest
 

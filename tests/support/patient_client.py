@@ -1,8 +1,9 @@
-"""nats-py's client with the patience that a busy machine needs, wherever a test leaves a deadline to the library.
+"""nats-py's client with the patience that a busy machine needs, wherever a test leaves a deadline
+to the library.
 
-nats-py gives a request half a second, an acknowledged ack one, a connection two, and JetStream's API five. On a machine with two
-processors and ten tasks that wait for them each of these ends now and then, and a test fails that is about something else. A test
-that means a deadline names it.
+nats-py gives a request half a second, an acknowledged ack one, a connection two, and JetStream's
+API five. On a machine with two processors and ten tasks that wait for them each of these ends now
+and then, and a test fails that is about something else. A test that means a deadline names it.
 """
 
 import asyncio
@@ -19,7 +20,9 @@ class PatientClient(Client):
     """A plain nats-py client, as an author of a gateway uses it, but for its defaults."""
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
-        """nats-py writes the PING past its own buffer, so a flush would confirm no SUB that waits there."""
+        """nats-py writes the PING past its own buffer, so a flush would confirm no SUB that waits
+        there.
+        """
         if self._pending and self.is_connected and self._transport is not None:
             self._transport.writelines(self._pending[:])
             self._pending, self._pending_data_size = [], 0
@@ -28,7 +31,14 @@ class PatientClient(Client):
     async def flush(self, timeout: int = 2 * PATIENCE_S) -> None:  # noqa: ASYNC109 - nats-py's own parameter
         await super().flush(timeout)
 
-    async def request(self, subject: str, payload: bytes = b"", timeout: float = PATIENCE_S, *args: Any, **more: Any) -> Msg:  # noqa: ASYNC109
+    async def request(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        timeout: float = PATIENCE_S,  # noqa: ASYNC109
+        *args: Any,
+        **more: Any,
+    ) -> Msg:
         return await super().request(subject, payload, timeout, *args, **more)
 
     def jetstream(self, **options: Any) -> JetStreamContext:

@@ -1,7 +1,8 @@
 """What each role may do on a server as deploy/nats configures it: every action tried by every role.
 
-Each thing is really done by a NATS client with the role's key. Allowed means that it happened: the answer came, the
-message was heard. Refused means that the server said so. Anything else is neither, and fails its test.
+Each thing is really done by a NATS client with the role's key. Allowed means that it happened: the
+answer came, the message was heard. Refused means that the server said so. Anything else is neither,
+and fails its test.
 """
 
 import asyncio
@@ -20,7 +21,8 @@ from tests.support.service import a_router
 ALLOWED, REFUSED = "allowed", "refused"
 WAIT_S = 20.0
 
-Verdicts = dict[tuple[str, str], str]  # (what an action does, role) -> allowed, refused, or what went wrong
+# (what an action does, role) -> allowed, refused, or what went wrong
+Verdicts = dict[tuple[str, str], str]
 
 HEAD = """# What each role may do
 
@@ -34,13 +36,20 @@ tests.support.permissions` tries it all again and writes this page; a test does 
 def render_page(verdicts: Verdicts) -> str:
     """Render Markdown: a row for each action, yes or an empty field for each role."""
     head = f"{HEAD}| | {' | '.join(ROLES)} |\n|---|{'|'.join([':-:'] * len(ROLES))}|\n"
-    rows = (f"| {action.says} | {' | '.join(_mark(verdicts[action.says, role]) for role in ROLES)} |\n" for action in CLIENT_ACTIONS)
+    rows = (
+        f"| {action.says} | {' | '.join(_mark(verdicts[action.says, role]) for role in ROLES)} |\n"
+        for action in CLIENT_ACTIONS
+    )
     return head + "".join(rows)
 
 
 def list_expected() -> Verdicts:
     """What each action says of each role."""
-    return {(action.says, role): ALLOWED if role in action.roles else REFUSED for action in CLIENT_ACTIONS for role in ROLES}
+    return {
+        (action.says, role): ALLOWED if role in action.roles else REFUSED
+        for action in CLIENT_ACTIONS
+        for role in ROLES
+    }
 
 
 def _mark(verdict: str) -> str:
@@ -49,11 +58,21 @@ def _mark(verdict: str) -> str:
 
 async def measure(deployed: Deployed, actions: Iterable[ClientAction] = CLIENT_ACTIONS) -> Verdicts:
     """Let every role try every action, while a router and an extension are at work."""
-    router, author = deployed.settings("router", http__port=0, acks__enabled=True), deployed.settings("author")
+    router, author = (
+        deployed.settings("router", http__port=0, acks__enabled=True),
+        deployed.settings("author"),
+    )
     witness = await deployed.connect(WITNESS)
     try:
-        async with a_router(router), serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes):
-            return {(action.says, role): await _try(deployed, action, role, witness) for action in actions for role in ROLES}
+        async with (
+            a_router(router),
+            serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes),
+        ):
+            return {
+                (action.says, role): await _try(deployed, action, role, witness)
+                for action in actions
+                for role in ROLES
+            }
     finally:
         await witness.close()
 
@@ -72,11 +91,17 @@ async def _try(deployed: Deployed, action: ClientAction, role: str, witness: Cli
 
 
 @asynccontextmanager
-async def _connect_as(deployed: Deployed, role: str, subject: str) -> AsyncIterator[tuple[Client, "asyncio.Future[None]"]]:
+async def _connect_as(
+    deployed: Deployed, role: str, subject: str
+) -> AsyncIterator[tuple[Client, "asyncio.Future[None]"]]:
     violation: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def on_error(exc: Exception) -> None:
-        if "permissions violation" in str(exc) and f'"{subject.lower()}"' in str(exc).lower() and not violation.done():
+        if (
+            "permissions violation" in str(exc)
+            and f'"{subject.lower()}"' in str(exc).lower()
+            and not violation.done()
+        ):
             violation.set_result(None)
 
     client = await deployed.connect(role, error_cb=on_error)
@@ -91,7 +116,9 @@ async def _ask(action: ClientAction, client: Client, _: Client) -> str:
     if (answer.headers or {}).get("Status") == "503":
         return "no service answers"
     said = json.loads(answer.data) if answer.data else {}
-    is_an_error = isinstance(said, dict) and said.get("error") and not action.subject.startswith("beamline.")
+    is_an_error = (
+        isinstance(said, dict) and said.get("error") and not action.subject.startswith("beamline.")
+    )
     return f"refused by its server: {said['error']}" if is_an_error else ALLOWED
 
 
@@ -123,7 +150,9 @@ async def _listen(action: ClientAction, client: Client, witness: Client) -> str:
 
 
 async def _bind(action: ClientAction, client: Client, witness: Client) -> str:
-    """A consumer is made in any case where the role may make one; what counts is whom it delivers to."""
+    """A consumer is made in any case where the role may make one; what counts is whom it delivers
+    to.
+    """
     body = json.loads(_data(action))
     ear = await witness.subscribe(body["config"]["deliver_subject"])
     await witness.flush()
@@ -144,7 +173,9 @@ def main() -> None:
     deployed = Deployed().start()
     try:
         asyncio.run(deployed.make_topology())
-        (DEPLOY.parent / "docs" / "reference" / "permissions.md").write_text(render_page(asyncio.run(measure(deployed))))
+        (DEPLOY.parent / "docs" / "reference" / "permissions.md").write_text(
+            render_page(asyncio.run(measure(deployed)))
+        )
     finally:
         deployed.remove()
 

@@ -1,4 +1,6 @@
-"""A real PgBouncer in front of a database, in the pool mode that relay and inbox need (Debian: apt-get install pgbouncer)."""
+"""A real PgBouncer in front of a database, in the pool mode that relay and inbox need (Debian:
+apt-get install pgbouncer).
+"""
 
 import shutil
 import subprocess
@@ -14,7 +16,9 @@ from tests.support.ports import free_port
 from tests.support.postgres import as_user
 from tests.support.waiting import until
 
-PROGRAM = shutil.which("pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin")
+PROGRAM = shutil.which(
+    "pgbouncer", path="/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin:/opt/homebrew/bin"
+)
 SETTINGS = """[databases]
 * = host={host} port={database_port}
 [pgbouncer]
@@ -35,8 +39,13 @@ async def a_pgbouncer(dsn: str) -> AsyncIterator[str]:
     port = free_port()
     pooled = urlunsplit(upstream._replace(netloc=f"{upstream.username}@127.0.0.1:{port}"))
     with tempfile.TemporaryDirectory(prefix="router-test-pgbouncer-") as home:
-        # `auth_type = any` logs each client in as the user that the entry names: the one of the database's own connection string.
-        entry = SETTINGS.format(host=upstream.hostname, database_port=f"{upstream.port} user={upstream.username}", port=port)
+        # `auth_type = any` logs each client in as the user that the entry names: the one of the
+        # database's own connection string.
+        entry = SETTINGS.format(
+            host=upstream.hostname,
+            database_port=f"{upstream.port} user={upstream.username}",
+            port=port,
+        )
         process = _start(home, entry)
         try:
             await until(lambda: _answers(pooled), what="PgBouncer answers")

@@ -10,7 +10,14 @@ from router.contracts.decision import Decision, Refusal
 from router.contracts.extension import DEADLINE, read_validator_answer
 from router.contracts.request import RouteRequest
 from router.core.errors import CallTimeout, RouterError
-from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, PipelineResult, PipelineRunner, parse_entry
+from router.extensions.model import (
+    ExtensionRegistry,
+    HealthTracker,
+    Invoker,
+    PipelineResult,
+    PipelineRunner,
+    parse_entry,
+)
 from router.extensions.model.invoke import ExtensionCall
 from router.policies.model import Policy, evaluate
 from tests.support.breakers import a_registry
@@ -37,7 +44,8 @@ class RecordedCall(Struct, frozen=True):
     at: float
 
 
-Answers = Callable[[dict[str, Any]], object]  # the request -> JSON, bytes, a Said, an exception to raise, or an awaitable of these
+# the request -> JSON, bytes, a Said, an exception to raise, or an awaitable of these
+Answers = Callable[[dict[str, Any]], object]
 
 
 class FakeExtensions:
@@ -60,7 +68,12 @@ class FakeExtensions:
 
     def register(self, **kinds: str) -> "FakeExtensions":
         """`register(lower="pre")`; with all the defaults of an entry."""
-        self.registry.replace([*self.registry.get_all().values(), *(parse_entry(an_entry(name, kind)) for name, kind in kinds.items())])
+        self.registry.replace(
+            [
+                *self.registry.get_all().values(),
+                *(parse_entry(an_entry(name, kind)) for name, kind in kinds.items()),
+            ]
+        )
         return self
 
     def extensions(self, **more: Any) -> PipelineRunner:
@@ -69,16 +82,35 @@ class FakeExtensions:
     def _invoker(self) -> Invoker:
         return Invoker(self, self.breakers, self.health, self, now=self.clock, sleep=self._sleep)
 
-    async def run(self, policy: Policy, request: RouteRequest | None = None, *, deadline: float = 30.0) -> PipelineResult:
-        decide: Callable[[RouteRequest], Decision | Refusal] = lambda changed: evaluate(policy, changed, now=0.0)  # noqa: E731
-        return await self.extensions().run(policy, request or a_request(), decide, deadline=deadline)
+    async def run(
+        self, policy: Policy, request: RouteRequest | None = None, *, deadline: float = 30.0
+    ) -> PipelineResult:
+        decide: Callable[[RouteRequest], Decision | Refusal] = lambda changed: evaluate(  # noqa: E731
+            policy, changed, now=0.0
+        )
+        return await self.extensions().run(
+            policy, request or a_request(), decide, deadline=deadline
+        )
 
     async def fail(self, extension_id: str, *, retry: int = 0) -> RouterError:
         """What a validator's call raises, outside of a pipeline."""
-        route = self.registry.find(extension_id, kind="validator", tenant_id="acme", policy_id="default", environment=None, key="r-1")
+        route = self.registry.find(
+            extension_id,
+            kind="validator",
+            tenant_id="acme",
+            policy_id="default",
+            environment=None,
+            key="r-1",
+        )
         assert route is not None
         call = ExtensionCall(
-            route, b"{}", self.head({}), timeout_s=route.timeout_ms / 1000, retry=retry, deadline=self.now + 30, tenant_id="acme"
+            route,
+            b"{}",
+            self.head({}),
+            timeout_s=route.timeout_ms / 1000,
+            retry=retry,
+            deadline=self.now + 30,
+            tenant_id="acme",
         )
         try:
             answer = await self._invoker().invoke(call, read_validator_answer)
@@ -92,7 +124,10 @@ class FakeExtensions:
         return orjson.dumps(headers)
 
     async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> FakeReply:
-        body, headers = orjson.loads(data), {**orjson.loads(head), DEADLINE: str(int(timeout_s * 1000))}
+        body, headers = (
+            orjson.loads(data),
+            {**orjson.loads(head), DEADLINE: str(int(timeout_s * 1000))},
+        )
         self.asked.append(RecordedCall(subject, body, headers, timeout_s, self.now))
         answer = self._answers[subject.split(".")[3]](body)
         if isinstance(answer, Awaitable):
@@ -118,13 +153,28 @@ class FakeExtensions:
 
 
 def an_entry(name: str, kind: str, **fields: object) -> dict[str, object]:
-    return {"id": name, "type": kind, "subject": f"beamline.ext.{SEGMENTS[kind]}.{name}.v1", **fields}
+    return {
+        "id": name,
+        "type": kind,
+        "subject": f"beamline.ext.{SEGMENTS[kind]}.{name}.v1",
+        **fields,
+    }
 
 
-def piped_policy(*, pre: Sequence[Any] = (), validators: Sequence[Any] = (), post: Sequence[Any] = (), **sections: Any) -> Policy:
+def piped_policy(
+    *,
+    pre: Sequence[Any] = (),
+    validators: Sequence[Any] = (),
+    post: Sequence[Any] = (),
+    **sections: Any,
+) -> Policy:
     """A policy with one provider and these extensions: each an id or an object."""
     uses = {"pre": pre, "validators": validators, "post": post}
-    given: dict[str, Any] = {kind: [{"id": one} if isinstance(one, str) else one for one in ones] for kind, ones in uses.items() if ones}
+    given: dict[str, Any] = {
+        kind: [{"id": one} if isinstance(one, str) else one for one in ones]
+        for kind, ones in uses.items()
+        if ones
+    }
     return a_policy(**given, **sections)
 
 
@@ -135,7 +185,10 @@ def echo(body: dict[str, Any]) -> object:
 
 def says(payload: object = None, **metadata: object) -> Answers:
     """A processor that answers this payload (the one it got, without) and metadata."""
-    return lambda body: {"payload": {**body["payload"], **({} if payload is None else {"payload": payload})}, "metadata": metadata}
+    return lambda body: {
+        "payload": {**body["payload"], **({} if payload is None else {"payload": payload})},
+        "metadata": metadata,
+    }
 
 
 def ok(_: dict[str, Any]) -> object:

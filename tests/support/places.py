@@ -1,4 +1,5 @@
-"""Two places, each with a JetStream domain of its own, and a connection that only replication passes (docs/how-to/two-places.md).
+"""Two places, each with a JetStream domain of its own, and a connection that only replication
+passes (docs/how-to/two-places.md).
 
 hub, domain "hub" ──(leaf node connection, deploy/nats/second-place.conf, through a proxy)── second: a server, or a cluster of three
 """
@@ -47,8 +48,12 @@ class Places:
 
 
 @asynccontextmanager
-async def two_places(*, domain: str = SECOND, is_cluster: bool = False, denies: bool = True) -> AsyncIterator[Places]:
-    """`domain`, `is_cluster`: the second place; `denies`: the connection is as it is shipped; False: a plain one passes every subject."""
+async def two_places(
+    *, domain: str = SECOND, is_cluster: bool = False, denies: bool = True
+) -> AsyncIterator[Places]:
+    """`domain`, `is_cluster`: the second place; `denies`: the connection is as it is shipped;
+    False: a plain one passes every subject.
+    """
     async with AsyncExitStack() as stack:
         port = free_port()
         hub = _start(stack, HUB, f'leafnodes {{ listen: "127.0.0.1:{port}", no_advertise: true }}')
@@ -79,7 +84,9 @@ def settings_at(place: Place, **overrides: object) -> Settings:
     """A router with the names that it has by default: the connection knows those."""
     given = {name.replace("__", "."): value for name, value in overrides.items()}
     copies = 3 if isinstance(place, Cluster) else 1
-    return load(None, {"nats.url": place.url, "http.port": 0, "replicas": copies, **given}, {}).settings
+    return load(
+        None, {"nats.url": place.url, "http.port": 0, "replicas": copies, **given}, {}
+    ).settings
 
 
 @asynccontextmanager

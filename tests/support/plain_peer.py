@@ -1,11 +1,20 @@
-"""A server that speaks plain NATS or PostgreSQL where it is asked for TLS, and records every byte that it is sent."""
+"""A server that speaks plain NATS or PostgreSQL where it is asked for TLS, and records every byte
+that it is sent.
+"""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-INFO = {"server_id": "FAKE", "version": "2.15.1", "headers": True, "max_payload": 1_048_576, "auth_required": True, "nonce": "bm9uY2U"}
+INFO = {
+    "server_id": "FAKE",
+    "version": "2.15.1",
+    "headers": True,
+    "max_payload": 1_048_576,
+    "auth_required": True,
+    "nonce": "bm9uY2U",
+}
 
 
 class PlainPeer:
@@ -25,7 +34,8 @@ class PlainPeer:
                 self.said += data
                 if b"PING\r\n" in data:
                     writer.write(b"PONG\r\n")
-        except (ConnectionError, asyncio.CancelledError):  # a connection still open at the test's end
+        except (ConnectionError, asyncio.CancelledError):
+            # a connection still open at the test's end
             pass
         finally:
             writer.close()
@@ -40,7 +50,11 @@ class PlainDatabase(PlainPeer):
             while data := await reader.read(65_536):
                 self.said += data
                 is_tls_wanted = data[4:8] == (80877103).to_bytes(4, "big")
-                writer.write(b"N" if is_tls_wanted else b"R" + (8).to_bytes(4, "big") + (3).to_bytes(4, "big"))
+                writer.write(
+                    b"N"
+                    if is_tls_wanted
+                    else b"R" + (8).to_bytes(4, "big") + (3).to_bytes(4, "big")
+                )
         except (ConnectionError, asyncio.CancelledError):
             pass
         finally:

@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from router.contracts.decision import Decision, Refusal
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
-from router.policies.model import NO_STATES, Policy, PolicyError, ProviderState, evaluate, parse_policy
+from router.policies.model import (
+    NO_STATES,
+    Policy,
+    PolicyError,
+    ProviderState,
+    evaluate,
+    parse_policy,
+)
 
 
 def a_document(*providers: Mapping[str, object], **sections: object) -> dict[str, object]:
@@ -22,12 +29,22 @@ def a_rule(to: str, when: object, retry: int = 0) -> dict[str, object]:
 
 
 def a_policy(
-    *providers: Mapping[str, object], tenant: str = "acme", policy_id: str = "default", version: int = 1, **sections: object
+    *providers: Mapping[str, object],
+    tenant: str = "acme",
+    policy_id: str = "default",
+    version: int = 1,
+    **sections: object,
 ) -> Policy:
     return parse_policy(a_document(*providers, **sections), tenant, policy_id, version).policy
 
 
-def a_request(key: str = "r-1", tenant: str = "acme", *, limits: Mapping[str, object] | None = None, **context: object) -> RouteRequest:
+def a_request(
+    key: str = "r-1",
+    tenant: str = "acme",
+    *,
+    limits: Mapping[str, object] | None = None,
+    **context: object,
+) -> RouteRequest:
     return RouteRequest(
         tenant_id=tenant,
         message_type="chat",
@@ -39,7 +56,9 @@ def a_request(key: str = "r-1", tenant: str = "acme", *, limits: Mapping[str, ob
     )
 
 
-def errors_of(document: object, tenant: str = "acme", policy_id: str = "default") -> list[tuple[str, str]]:
+def errors_of(
+    document: object, tenant: str = "acme", policy_id: str = "default"
+) -> list[tuple[str, str]]:
     """What is wrong with a document; empty if nothing is."""
     try:
         parse_policy(document, tenant, policy_id)
@@ -57,7 +76,9 @@ def decide(
     **known: object,
 ) -> tuple[str, str, int]:
     """Provider, reason and priority of a decision; code, reason and 0 of a refusal."""
-    answer: Decision | Refusal = evaluate(policy, request or a_request(), states=states, now=now, **known)  # type: ignore[arg-type]
+    answer: Decision | Refusal = evaluate(
+        policy, request or a_request(), states=states, now=now, **known
+    )  # type: ignore[arg-type]
     if isinstance(answer, Refusal):
         return answer.code, str((answer.details or {})["reason"]), 0
     return answer.provider_id, answer.reason, answer.priority

@@ -19,7 +19,9 @@ _NUMBERS = itertools.count(1)
 
 def a_policy_of(provider: str, **sections: object) -> bytes:
     """A document that always chooses this provider."""
-    return json.dumps({"version": "1.0", "providers": [{"name": provider, "weight": 1}], **sections}).encode()
+    return json.dumps(
+        {"version": "1.0", "providers": [{"name": provider, "weight": 1}], **sections}
+    ).encode()
 
 
 class PolicyBucket(PolicyStore):
@@ -36,7 +38,8 @@ class PolicyBucket(PolicyStore):
 
 @contextlib.asynccontextmanager
 async def a_policy_bucket(url: str, name: str) -> AsyncIterator[PolicyBucket]:
-    async with a_bucket(url, f"{name}_{next(_NUMBERS)}") as bucket:  # a test's prefix is cut short where it has parameters
+    # a test's prefix is cut short where it has parameters
+    async with a_bucket(url, f"{name}_{next(_NUMBERS)}") as bucket:
         yield PolicyBucket(bucket)
 
 

@@ -1,4 +1,6 @@
-"""A pooler as strict as PgBouncer in front of a database: it refuses a startup parameter that it cannot keep."""
+"""A pooler as strict as PgBouncer in front of a database: it refuses a startup parameter that it
+cannot keep.
+"""
 
 import asyncio
 import contextlib
@@ -8,7 +10,15 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit, urlunsplit
 
 NO_TLS = (80877103, 80877104)  # requests for TLS and GSSAPI, both answered with N
-KEPT = {"user", "database", "client_encoding", "datestyle", "timezone", "standard_conforming_strings", "application_name"}
+KEPT = {
+    "user",
+    "database",
+    "client_encoding",
+    "datestyle",
+    "timezone",
+    "standard_conforming_strings",
+    "application_name",
+}
 
 
 @asynccontextmanager

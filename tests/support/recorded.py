@@ -12,7 +12,9 @@ HALVES = (a_provider("left", 50), a_provider("right", 50))
 
 
 def a_recorder(*tenants: str, **bounds: int) -> DecisionRecorder:
-    return DecisionRecorder(frozenset(tenants or (TENANT,)), **bounds, today=lambda: 1_700_000_000.0)
+    return DecisionRecorder(
+        frozenset(tenants or (TENANT,)), **bounds, today=lambda: 1_700_000_000.0
+    )
 
 
 def record_decision(
@@ -27,7 +29,9 @@ def record_decision(
     """What a recorder keeps of one decision."""
     asked = request or a_request()
     recorder = a_recorder(asked.tenant_id, **bounds)
-    recorder.evaluate(policy or a_policy(*HALVES), asked, states=states, now=now, remembered=remembered)
+    recorder.evaluate(
+        policy or a_policy(*HALVES), asked, states=states, now=now, remembered=remembered
+    )
     case = recorder.find(asked.tenant_id, request_id=asked.answer_id)
     assert case is not None
     return case
@@ -35,4 +39,6 @@ def record_decision(
 
 def a_policy_that_asks_for(when: Mapping[str, object]) -> Policy:
     """No provider is eligible in it, so the policy asks its one fallback rule."""
-    return a_policy(a_provider("idle", 0), a_provider("spare", 0), fallbacks=[a_rule("spare", when)])
+    return a_policy(
+        a_provider("idle", 0), a_provider("spare", 0), fallbacks=[a_rule("spare", when)]
+    )

@@ -14,7 +14,9 @@ def an_entry(extension_id: str = "guard", kind: str = "validator", **fields: obj
     return {"id": extension_id, "type": kind, **subject, **fields}
 
 
-def a_version(version: str = "v1", extension_id: str = "guard", kind: str = "validator", **fields: object) -> Document:
+def a_version(
+    version: str = "v1", extension_id: str = "guard", kind: str = "validator", **fields: object
+) -> Document:
     return {"version": version, "subject": subject_of(kind, extension_id, version), **fields}
 
 

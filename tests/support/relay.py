@@ -17,7 +17,8 @@ class Relay(KilledProcess):
     announces = "outbox.ready"
 
     def crash_at(self, point: str, passes: int) -> None:
-        super().crash_at(point, max(1, passes // ROUND))  # it passes a point once a round, not once a row
+        # it passes a point once a round, not once a row
+        super().crash_at(point, max(1, passes // ROUND))
 
 
 def names_for(url: str, dsn: str) -> dict[str, object]:

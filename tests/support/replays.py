@@ -13,5 +13,8 @@ async def replay(url: str, *options: str) -> CommandResult:
 
 async def kill_replay(url: str, point: str, *options: str) -> None:
     """Replay until the process dies at `point`."""
-    process = fork_server().start(("router", *REPLAY, *options), clean_environment({"ROUTER_NATS__URL": url, "CRASHPOINT": point}))
+    process = fork_server().start(
+        ("router", *REPLAY, *options),
+        clean_environment({"ROUTER_NATS__URL": url, "CRASHPOINT": point}),
+    )
     assert process.wait() == KILLED, f"it passed {point}"

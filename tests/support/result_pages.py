@@ -9,7 +9,13 @@ RESULTS = Path(__file__).parents[2] / "bench" / "results"
 def format_table(heads: Sequence[object], rows: Iterable[Sequence[object]], texts: int = 1) -> str:
     """Markdown. `texts`: so many columns, from the left, are no numbers; None is a dash."""
     lines = [heads, ["---"] * texts + ["---:"] * (len(heads) - texts), *rows]
-    return "\n".join(f"| {' | '.join('–' if cell is None else str(cell) for cell in line)} |" for line in lines) + "\n"
+    return (
+        "\n".join(
+            f"| {' | '.join('–' if cell is None else str(cell) for cell in line)} |"
+            for line in lines
+        )
+        + "\n"
+    )
 
 
 def write_page(name: str, title: str, table: str, note: str, results: Path = RESULTS) -> None:

@@ -21,25 +21,49 @@ FAST = {"effects__publish_timeout_ms": 300, "effects__retry_ms": 50, "results__a
 
 def a_result(name: object, **fields: Any) -> bytes:
     """A good result with ids of its own."""
-    return orjson.dumps(a_body(**{"assignment_id": f"a-{name}", "request_id": f"r-{name}", "timestamp": NOW_MS, **fields}))
+    return orjson.dumps(
+        a_body(
+            **{
+                "assignment_id": f"a-{name}",
+                "request_id": f"r-{name}",
+                "timestamp": NOW_MS,
+                **fields,
+            }
+        )
+    )
 
 
 def headers_of(name: object, **headers: str) -> dict[str, str]:
     """A whole and good contract; a header set to something else breaks it."""
-    return {"Nats-Msg-Id": f"m-{name}", "tenant_id": "acme", "version": "1", "trace_id": f"t-{name}", **headers}
+    return {
+        "Nats-Msg-Id": f"m-{name}",
+        "tenant_id": "acme",
+        "version": "1",
+        "trace_id": f"t-{name}",
+        **headers,
+    }
 
 
-async def publish_result(nc: Client, settings: Settings, data: bytes, headers: dict[str, str] | None = None) -> None:
+async def publish_result(
+    nc: Client, settings: Settings, data: bytes, headers: dict[str, str] | None = None
+) -> None:
     """Store one result, as a worker does."""
     await nc.jetstream().publish(settings.results.subject, data, headers=headers)
 
 
 async def store_assignment(  # noqa: PLR0917 - tests name what matters
-    nc: Client, settings: Settings, name: object, provider: str = "openai", tenant: str = "acme", reservation: str | None = None
+    nc: Client,
+    settings: Settings,
+    name: object,
+    provider: str = "openai",
+    tenant: str = "acme",
+    reservation: str | None = None,
 ) -> Json:
     """Make an assignment known, as a router does that pushes one; the ids that its result names."""
     request = a_route_request(f"r-{name}", tenant)
-    decision = Decision(provider, "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
+    decision = Decision(
+        provider, "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"}
+    )
     record = record_bytes(
         build_record(
             f"a-{name}",
@@ -52,12 +76,16 @@ async def store_assignment(  # noqa: PLR0917 - tests name what matters
             reservation=reservation,
         )
     )
-    await nc.jetstream().publish(f"$KV.{settings.buckets.assignments_known.name}.{ids.key(f'a-{name}')}", record)
+    await nc.jetstream().publish(
+        f"$KV.{settings.buckets.assignments_known.name}.{ids.key(f'a-{name}')}", record
+    )
     return {"assignment_id": f"a-{name}", "request_id": f"r-{name}", "tenant_id": tenant}
 
 
 async def read_stream(nc: Client, stream: str) -> list[tuple[str, bytes, dict[str, str]]]:
-    """What stands in a stream, oldest first: (subject, data, headers); nothing when there is no such stream."""
+    """What stands in a stream, oldest first: (subject, data, headers); nothing when there is no
+    such stream.
+    """
     jsm = nc.jsm()
     try:
         state = (await jsm.stream_info(stream)).state
@@ -79,7 +107,9 @@ async def read_usage(nc: Client, settings: Settings) -> list[Json]:
 
 async def read_assignments(nc: Client, settings: Settings) -> list[Json]:
     """The assignments that workers were given."""
-    return [json.loads(data) for _, data, _ in await read_stream(nc, settings.streams.assignments.name)]
+    return [
+        json.loads(data) for _, data, _ in await read_stream(nc, settings.streams.assignments.name)
+    ]
 
 
 async def results_are_settled(nc: Client, settings: Settings) -> bool:

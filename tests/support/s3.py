@@ -1,4 +1,6 @@
-"""A real S3 server on this machine (moto), a process of its own: killed and started again on its objects and port."""
+"""A real S3 server on this machine (moto), a process of its own: killed and started again on its
+objects and port.
+"""
 
 import os
 import shutil
@@ -24,7 +26,9 @@ Environ = dict[str, Any]  # of WSGI
 
 
 class Fault(msgspec.Struct, kw_only=True):
-    """What happens to requests of this method whose path has this part. `times`: to so many; after `passes` that are left alone."""
+    """What happens to requests of this method whose path has this part. `times`: to so many; after
+    `passes` that are left alone.
+    """
 
     part: str
     what: Literal["error_before", "error_after", "die_before", "die_after", "no_condition"]
@@ -33,7 +37,11 @@ class Fault(msgspec.Struct, kw_only=True):
     passes: int = 0
 
     def hits(self, environ: Environ) -> bool:
-        if environ["REQUEST_METHOD"] != self.method or self.part not in unquote(environ["PATH_INFO"]) or self.times <= 0:
+        if (
+            environ["REQUEST_METHOD"] != self.method
+            or self.part not in unquote(environ["PATH_INFO"])
+            or self.times <= 0
+        ):
             return False
         self.passes -= 1
         self.times -= self.passes < 0
@@ -96,7 +104,9 @@ class S3Server:
 
     def list_objects(self) -> list[str]:
         """The keys, quoted."""
-        return sorted(file.name for file in (self._home / "objects").iterdir() if file.suffix != ".part")
+        return sorted(
+            file.name for file in (self._home / "objects").iterdir() if file.suffix != ".part"
+        )
 
     def arm(self, *faults: Fault) -> None:
         """Instead of the faults that are armed now."""

@@ -1,11 +1,14 @@
-"""The program of `s3`: moto's server with what a test of commits needs of S3 besides: whole requests, a store, errors on demand.
+"""The program of `s3`: moto's server with what a test of commits needs of S3 besides: whole
+requests, a store, errors on demand.
 
     python -m tests.support.s3_server HOME PORT
 
 * One request at a time: moto looks and then puts, and S3's conditional put is one step.
-* Objects are files below HOME/objects before the answer is sent, so a server that was killed comes back with them.
+* Objects are files below HOME/objects before the answer is sent, so a server that was killed comes
+  back with them.
 * Another key than KEY_ID is refused as S3 does it; moto takes any.
-* `POST /-/faults` arms faults (`Fault`): an error after or before a request was done, its death there, a condition that is ignored.
+* `POST /-/faults` arms faults (`Fault`): an error after or before a request was done, its death
+  there, a condition that is ignored.
 
 The port is written to HOME/port once it listens.
 """
@@ -62,12 +65,18 @@ class S3Application:
         with self._turn:
             return self._serve(environ, body, start_response)
 
-    def _serve(self, environ: Environ, body: bytes, start_response: StartResponse) -> Iterable[bytes]:
+    def _serve(
+        self, environ: Environ, body: bytes, start_response: StartResponse
+    ) -> Iterable[bytes]:
         what = next((fault.what for fault in self._faults if fault.hits(environ)), None)
         if what == "die_before":
             os.kill(os.getpid(), signal.SIGKILL)
         if what == "error_before":
-            return _answer(start_response, "500 Internal Server Error", _make_error("InternalError", "We encountered an internal error."))
+            return _answer(
+                start_response,
+                "500 Internal Server Error",
+                _make_error("InternalError", "We encountered an internal error."),
+            )
         if what == "no_condition":
             environ.pop("HTTP_IF_NONE_MATCH", None)
         answered: list[tuple[Any, ...]] = []
@@ -77,19 +86,27 @@ class S3Application:
         if what == "die_after":
             os.kill(os.getpid(), signal.SIGKILL)
         if what == "error_after":
-            return _answer(start_response, "500 Internal Server Error", _make_error("InternalError", "We encountered an internal error."))
+            return _answer(
+                start_response,
+                "500 Internal Server Error",
+                _make_error("InternalError", "We encountered an internal error."),
+            )
         start_response(*answered[0])
         return found
 
     def _store(self, environ: Environ) -> None:
         bucket, _, key = unquote(environ["PATH_INFO"]).lstrip("/").partition("/")
         if bucket == BUCKET:
-            keys = [key] if key else [unquote(file.name) for file in self._objects.iterdir()]  # without a key: a delete of many
+            # without a key: a delete of many
+            keys = [key] if key else [unquote(file.name) for file in self._objects.iterdir()]
             for one in keys:
                 self._store_object(one)
 
     def _store_object(self, key: str) -> None:
-        there, file = self._backend.buckets[BUCKET].keys.get(key), self._objects / quote(key, safe="")
+        there, file = (
+            self._backend.buckets[BUCKET].keys.get(key),
+            self._objects / quote(key, safe=""),
+        )
         if there is None:
             file.unlink(missing_ok=True)
             return
@@ -108,12 +125,17 @@ def _read_body(environ: Environ) -> bytes:
 
 
 def _answer(start_response: StartResponse, status: str, body: bytes) -> Iterable[bytes]:
-    start_response(status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))])
+    start_response(
+        status, [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
+    )
     return [body]
 
 
 def _make_error(code: str, message: str) -> bytes:
-    return f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'.encode()
+    return (
+        '<?xml version="1.0" '
+        f'encoding="UTF-8"?><Error><Code>{code}</Code><Message>{message}</Message></Error>'
+    ).encode()
 
 
 def main(home: Path, port: int) -> None:
@@ -121,7 +143,9 @@ def main(home: Path, port: int) -> None:
         def log(self, *_: object) -> None:
             """A line for each request would be most of what a test writes."""
 
-    server = make_server("127.0.0.1", port, S3Application(home), threaded=True, request_handler=QuietHandler)
+    server = make_server(
+        "127.0.0.1", port, S3Application(home), threaded=True, request_handler=QuietHandler
+    )
     (home / "port.part").write_text(str(server.port))
     (home / "port.part").rename(home / "port")
     server.serve_forever()

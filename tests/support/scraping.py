@@ -1,4 +1,6 @@
-"""A live scrape of everything that has metrics: a router after a little of each, a relay, an inbox, an agent."""
+"""A live scrape of everything that has metrics: a router after a little of each, a relay, an inbox,
+an agent.
+"""
 
 import asyncio
 import contextlib
@@ -47,17 +49,29 @@ POLICY = {
 
 
 async def router_series(url: str, home: Path) -> Series:
-    """A router's, after decisions, refusals, an extension without a server, dead letters, violations, results, acks, heartbeats."""
+    """A router's, after decisions, refusals, an extension without a server, dead letters,
+    violations, results, acks, heartbeats.
+    """
     seeds = {"policies.dir": home / "policies", "extensions.dir": home / "extensions"}
     _write(home / "policies" / "_shared" / "default.json", POLICY)
     _write(home / "extensions" / "tidy.json", an_entry("tidy", "pre"))
-    settings = load(None, {"nats.url": url, "http.port": 0, "acks.enabled": True, "tenants_allowed": "acme", **seeds}, {}).settings
+    settings = load(
+        None,
+        {"nats.url": url, "http.port": 0, "acks.enabled": True, "tenants_allowed": "acme", **seeds},
+        {},
+    ).settings
     service = RouterService(settings)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with _at_work(service.run(lambda told: ready.set_result(told.http))), _client(url) as nc:
         http = await ready
         await _a_little_of_everything(nc)
-        seen = ("router_dlq_total", "router_redelivery_total", "router_results_total", "router_acks_total", "router_dlq_depth")
+        seen = (
+            "router_dlq_total",
+            "router_redelivery_total",
+            "router_results_total",
+            "router_acks_total",
+            "router_dlq_depth",
+        )
         wanted = (*seen, "router_circuit_breaker_transitions_total", "router_stream_limit_bytes")
         return await _once_told(http, *wanted)
 
@@ -73,7 +87,13 @@ async def partition_series(url: str, home: Path) -> Series:
 
 async def mailbox_series(url: str, dsn: str) -> Series:
     """A relay's and an inbox's together, after a few events of each."""
-    names = {"nats.url": url, "http.port": 0, "mailbox.dsn": dsn, "mailbox.events.max_bytes": -1, "inbox.ack_wait_ms": 1000}
+    names = {
+        "nats.url": url,
+        "http.port": 0,
+        "mailbox.dsn": dsn,
+        "mailbox.events.max_bytes": -1,
+        "inbox.ack_wait_ms": 1000,
+    }
     settings = load(None, names, {}).settings
     await rows(dsn, EFFECTS)
     await fill_outbox(dsn, 3)
@@ -88,8 +108,12 @@ async def mailbox_series(url: str, dsn: str) -> Series:
         _at_work(InboxService(settings, record).run(inbox.set_result)),
     ):
         await publish(nc, range(3))
-        left = await _once_told(await relay, "router_outbox_published_total", "router_outbox_backlog")
-        return left | await _once_told(await inbox, "router_inbox_handled_total", "router_inbox_backlog", but=left)
+        left = await _once_told(
+            await relay, "router_outbox_published_total", "router_outbox_backlog"
+        )
+        return left | await _once_told(
+            await inbox, "router_inbox_handled_total", "router_inbox_backlog", but=left
+        )
 
 
 async def agent_series(url: str, home: Path) -> Series:
@@ -101,19 +125,43 @@ async def agent_series(url: str, home: Path) -> Series:
         await ready
         await nc.jetstream().publish(COUNT, a_command())
         await until(lambda: agent.applied == 1)
-        return await _once_told(f"http://127.0.0.1:{port}", "router_agent_applied_total", "router_consumer_paused")
+        return await _once_told(
+            f"http://127.0.0.1:{port}", "router_agent_applied_total", "router_consumer_paused"
+        )
 
 
 async def _a_little_of_everything(nc: Client) -> None:
-    for number in range(6):  # five calls that fail open the breaker of an extension that no process serves
+    # five calls that fail open the breaker of an extension that no process serves
+    for number in range(6):
         asked = {**a_body(), "request_id": f"r-{number}", "context": {"user_id": "u-1"}}
-        await nc.request(DECIDE, json.dumps(asked).encode(), timeout=30, headers={"tenant_id": "acme"})  # no message id: a violation
+        # no message id: a violation
+        await nc.request(
+            DECIDE, json.dumps(asked).encode(), timeout=30, headers={"tenant_id": "acme"}
+        )
     await nc.request(DECIDE, b"{}", timeout=30, headers={REPLAY_RUN: "of-a-replay"})
     for status in ("success", "error"):
-        await _stored(nc, RESULTS, a_result(assignment_id=f"a-{status}", request_id=f"r-{status}", status=status, timestamp=NOW_MS))
-    await _stored(nc, RESULTS, a_result(assignment_id="a-x", request_id="r-x", tenant_id="another", timestamp=NOW_MS))
+        await _stored(
+            nc,
+            RESULTS,
+            a_result(
+                assignment_id=f"a-{status}",
+                request_id=f"r-{status}",
+                status=status,
+                timestamp=NOW_MS,
+            ),
+        )
+    await _stored(
+        nc,
+        RESULTS,
+        a_result(assignment_id="a-x", request_id="r-x", tenant_id="another", timestamp=NOW_MS),
+    )
     await _stored(nc, ACKS, {"assignment_id": "a-success", "status": "accepted"})
-    beat = {"worker_id": "w-1", "status": "idle", "timestamp": 1_700_000_000_000, "interval_ms": 1000}
+    beat = {
+        "worker_id": "w-1",
+        "status": "idle",
+        "timestamp": 1_700_000_000_000,
+        "interval_ms": 1000,
+    }
     await nc.publish("caf.worker.heartbeat.v1", json.dumps(beat).encode())
 
 

@@ -35,7 +35,11 @@ def a_body(name: str = "a-1", **fields: Any) -> Json:
         "trace_id": f"t-{name}",
         "executor": {"provider_id": "openai", "channel": "nats"},
         "job": {"type": "chat", "payload": {"text": "hello"}},
-        "options": {"priority": 50, "deadline_ms": 5000, "retry": {"max_attempts": 2, "backoff_ms": 1}},
+        "options": {
+            "priority": 50,
+            "deadline_ms": 5000,
+            "retry": {"max_attempts": 2, "backoff_ms": 1},
+        },
         "correlation": {},
         "decision": {
             "provider_id": "openai",
@@ -51,7 +55,13 @@ def a_body(name: str = "a-1", **fields: Any) -> Json:
 
 
 def with_options(deadline_ms: int = 5000, attempts: int = 2) -> Json:
-    return {"options": {"priority": 50, "deadline_ms": deadline_ms, "retry": {"max_attempts": attempts, "backoff_ms": 1}}}
+    return {
+        "options": {
+            "priority": 50,
+            "deadline_ms": deadline_ms,
+            "retry": {"max_attempts": attempts, "backoff_ms": 1},
+        }
+    }
 
 
 class WorkerStreams:
@@ -80,16 +90,31 @@ class WorkerStreams:
     async def open(self) -> None:
         streams = (
             StreamSpec(name=self.topology.stream, subjects=(self.subject,)),
-            StreamSpec(name=self.said, subjects=(self.topology.results, self.topology.letters, self.topology.unread)),
+            StreamSpec(
+                name=self.said,
+                subjects=(self.topology.results, self.topology.letters, self.topology.unread),
+            ),
             bucket(self.topology.attempts, ttl=60),
         )
         assert await create(self.jetstream, Topology(streams)) == []
-        await self.connection.subscribe_direct(self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data)))
-        await self.connection.subscribe_direct(self.topology.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data)))
+        await self.connection.subscribe_direct(
+            self.topology.heartbeats, lambda _s, _r, data, _h: self.beats.append(json.loads(data))
+        )
+        await self.connection.subscribe_direct(
+            self.topology.acks, lambda _s, _r, data, _h: self.acks.append(json.loads(data))
+        )
         await self.connection.flush()
 
-    def worker(self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any) -> Worker:
-        given = {"subject": self.subject, "topology": self.topology, "ack_wait_s": ACK_WAIT_S, "heartbeat_s": 0.05, **settings}
+    def worker(
+        self, handler: Callable[[ExecAssignment], Any], worker_id: str = "w-1", **settings: Any
+    ) -> Worker:
+        given = {
+            "subject": self.subject,
+            "topology": self.topology,
+            "ack_wait_s": ACK_WAIT_S,
+            "heartbeat_s": 0.05,
+            **settings,
+        }
         return Worker(self.url, handler, worker_id=worker_id, **given)
 
     def start_process(self, *options: str) -> "subprocess.Popen[bytes]":
@@ -101,12 +126,25 @@ class WorkerStreams:
             "ROUTER_STREAMS__ASSIGNMENTS__NAME": self.topology.stream,
             "ROUTER_BUCKETS__ATTEMPTS__NAME": self.topology.attempts,
         }
-        command = [*COMMAND, "worker", "--echo", "--nats-url", self.url, "--ack-wait", "1", *options]
+        command = [
+            *COMMAND,
+            "worker",
+            "--echo",
+            "--nats-url",
+            self.url,
+            "--ack-wait",
+            "1",
+            *options,
+        ]
         return subprocess.Popen(command, stdout=PIPE, stderr=PIPE, env=clean_environment(environ))
 
     async def push(self, *bodies: Json | bytes) -> None:
         for body in bodies:
-            data, headers = (body, {}) if isinstance(body, bytes) else (json.dumps(body).encode(), {"Nats-Msg-Id": body["assignment_id"]})
+            data, headers = (
+                (body, {})
+                if isinstance(body, bytes)
+                else (json.dumps(body).encode(), {"Nats-Msg-Id": body["assignment_id"]})
+            )
             await self.connection.jetstream(timeout=60).publish(self.subject, data, headers=headers)
 
     async def results(self, count: int = 1) -> list[Json]:
@@ -121,7 +159,9 @@ class WorkerStreams:
     async def unread(self, count: int = 1) -> list[Json]:
         """What stands in the reports of bytes that are no assignment."""
         await until(lambda: self._has(self.topology.unread, count), what=f"{count} reports")
-        return [json.loads(stored.data)["data"] for stored in await self.stored(self.topology.unread)]
+        return [
+            json.loads(stored.data)["data"] for stored in await self.stored(self.topology.unread)
+        ]
 
     async def settled(self) -> None:
         """Nothing is left to do for the durable."""
@@ -142,7 +182,8 @@ class WorkerStreams:
         stream = await self.jetstream.stream(self.topology.stream)
         if info is None or stream is None or info["num_ack_pending"]:
             return False
-        return info["delivered"]["stream_seq"] >= stream["state"]["last_seq"]  # num_pending may lag behind a publish
+        # num_pending may lag behind a publish
+        return info["delivered"]["stream_seq"] >= stream["state"]["last_seq"]
 
 
 @asynccontextmanager
@@ -160,7 +201,10 @@ async def some_worker_streams(url: str, name: str) -> AsyncIterator[WorkerStream
 async def run_workers(*workers: Worker) -> AsyncIterator[None]:
     """These workers, taking assignments; drained in the end."""
     ready = [asyncio.Event() for _ in workers]
-    tasks = [asyncio.create_task(worker.run(lambda _, event=event: event.set())) for worker, event in zip(workers, ready, strict=True)]
+    tasks = [
+        asyncio.create_task(worker.run(lambda _, event=event: event.set()))
+        for worker, event in zip(workers, ready, strict=True)
+    ]
     try:
         async with asyncio.timeout(60):
             for event in ready:

@@ -1,4 +1,6 @@
-"""A whole router: in this process (`a_router`), or as a process of its own that can be killed (`RouterProcess`)."""
+"""A whole router: in this process (`a_router`), or as a process of its own that can be killed
+(`RouterProcess`).
+"""
 
 import asyncio
 import contextlib
@@ -23,11 +25,20 @@ def settings_for(url: str, prefix: str = "t", **overrides: object) -> Settings:
 
     Overrides by dotted name with `__` for the dot: `decide__ack_wait_ms=300`.
     """
-    return load(None, {**names_for(url, prefix), **{name.replace("__", "."): value for name, value in overrides.items()}}, {}).settings
+    return load(
+        None,
+        {
+            **names_for(url, prefix),
+            **{name.replace("__", "."): value for name, value in overrides.items()},
+        },
+        {},
+    ).settings
 
 
 def names_for(url: str, prefix: str) -> dict[str, object]:
-    """What keeps one test's streams from another's on the same server; and no request expires, for a busy machine takes its time."""
+    """What keeps one test's streams from another's on the same server; and no request expires, for
+    a busy machine takes its time.
+    """
     upper = prefix.upper()
     return {
         "nats.url": url,
@@ -74,11 +85,15 @@ class Running:
 
 @contextlib.asynccontextmanager
 async def a_router(
-    settings: Settings, policies: Path = POLICIES, subscriptions: Sequence[JoinedSubscription] = JOINED
+    settings: Settings,
+    policies: Path = POLICIES,
+    subscriptions: Sequence[JoinedSubscription] = JOINED,
 ) -> AsyncIterator[Running]:
     service = RouterService(settings, policies_dir=policies, subscriptions=subscriptions)
     ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(service.run(lambda value: None if ready.done() else ready.set_result(value)))
+    task = asyncio.create_task(
+        service.run(lambda value: None if ready.done() else ready.set_result(value))
+    )
     try:
         await asyncio.wait({ready, task}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
@@ -93,13 +108,18 @@ async def a_router(
 
 
 class RouterProcess:
-    """`router serve` as a child process. Settings are given as environment variables: `ROUTER_DECIDE__ACK_WAIT_MS`."""
+    """`router serve` as a child process. Settings are given as environment variables:
+    `ROUTER_DECIDE__ACK_WAIT_MS`.
+    """
 
     command: tuple[str, ...] = ("router", "serve")
     announces = "router.ready"
 
     def __init__(self, settings: Mapping[str, object], policies: Path | None = POLICIES) -> None:
-        self._environ = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in settings.items()}
+        self._environ = {
+            f"ROUTER_{name.upper().replace('.', '__')}": str(value)
+            for name, value in settings.items()
+        }
         self._policies = policies
         self._process: ForkedProgram | None = None
         self.ready: dict[str, str] = {}
@@ -124,7 +144,10 @@ class RouterProcess:
 
     def _arguments(self) -> Sequence[str]:
         """What follows `python -m`."""
-        return (*self.command, *(("--policies", str(self._policies)) if self._policies is not None else ()))
+        return (
+            *self.command,
+            *(("--policies", str(self._policies)) if self._policies is not None else ()),
+        )
 
     def kill(self) -> None:
         self._send(signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""What the NATS clients of this process write to their sockets: writes, bytes, and each message by subject.
+"""What the NATS clients of this process write to their sockets: writes, bytes, and each message by
+subject.
 
 Counted, so the same on every machine: a guard where time cannot be one.
 """
@@ -28,7 +29,9 @@ class SocketTap:
         return len(self.written)
 
     def published(self, kinds: tuple[str, ...]) -> Counter[str]:
-        """Messages by the first of `kinds` that their subject begins with, or by the subject itself."""
+        """Messages by the first of `kinds` that their subject begins with, or by the subject
+        itself.
+        """
         return Counter(_kind(subject, kinds) for subject, _ in self._messages())
 
     def bytes(self, kinds: tuple[str, ...]) -> Counter[str]:
@@ -39,7 +42,9 @@ class SocketTap:
         return found
 
     def _messages(self) -> Iterator[tuple[str, int]]:
-        """Subject and bytes of each PUB and HPUB, but for acks that say "in progress": the busier the machine, the more of them."""
+        """Subject and bytes of each PUB and HPUB, but for acks that say "in progress": the busier
+        the machine, the more of them.
+        """
         stream, place = b"".join(self.written), 0
         while place < len(stream):
             line = _LINE.match(stream, place)

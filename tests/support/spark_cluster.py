@@ -1,6 +1,8 @@
-"""A standalone Spark cluster on this machine: a master, and workers of some cores, each a process that is killed and started again.
+"""A standalone Spark cluster on this machine: a master, and workers of some cores, each a process
+that is killed and started again.
 
-A worker starts the executors of a driver, and an executor the Python processes of its tasks: all of them are in the worker's session.
+A worker starts the executors of a driver, and an executor the Python processes of its tasks: all of
+them are in the worker's session.
 """
 
 import os
@@ -28,7 +30,8 @@ class SparkCluster:
         self._home = home
         self._cores = cores
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._orphaned: list[int] = []  # sessions of killed workers: their executors notice it, and end, or not
+        # sessions of killed workers: their executors notice it, and end, or not
+        self._orphaned: list[int] = []
 
     def __enter__(self) -> "SparkCluster":
         self._home.mkdir(parents=True, exist_ok=True)
@@ -61,18 +64,48 @@ class SparkCluster:
 
     def _find(self, command: str) -> list[int]:
         leaders = [self._processes[name].pid for name in self.workers]
-        return [pid for leader in leaders for pid in list_session(leader) if command in read_command(pid)]
+        return [
+            pid
+            for leader in leaders
+            for pid in list_session(leader)
+            if command in read_command(pid)
+        ]
 
     def _start_worker(self, name: str) -> None:
         place = str(self._home / name)
-        self._start(name, "worker.Worker", "--cores", str(self._cores), "--memory", "1g", "--work-dir", place, self.master)
+        self._start(
+            name,
+            "worker.Worker",
+            "--cores",
+            str(self._cores),
+            "--memory",
+            "1g",
+            "--work-dir",
+            place,
+            self.master,
+        )
 
     def _start(self, name: str, what: str, *arguments: str) -> None:
         spark = _find_spark()
-        command = [str(spark / "bin/spark-class"), f"org.apache.spark.deploy.{what}", "--host", HOST, "--webui-port", "0", *arguments]
-        environment = {**os.environ, "SPARK_HOME": str(spark), "SPARK_DAEMON_MEMORY": "256m", "SPARK_DAEMON_JAVA_OPTS": LEAN}
+        command = [
+            str(spark / "bin/spark-class"),
+            f"org.apache.spark.deploy.{what}",
+            "--host",
+            HOST,
+            "--webui-port",
+            "0",
+            *arguments,
+        ]
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(spark),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": LEAN,
+        }
         with (self._home / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+            self._processes[name] = subprocess.Popen(
+                command, env=environment, stdout=log, stderr=log, start_new_session=True
+            )
 
 
 def kill_process(pid: int) -> bool:

@@ -1,4 +1,5 @@
-"""The specifications' tables of messages, as data (tests/contracts/spec_tables.toml), and what a message lacks of one.
+"""The specifications' tables of messages, as data (tests/contracts/spec_tables.toml), and what a
+message lacks of one.
 
     find_faults("usage", event)     ["cost: is missing", "timestamp: 1.5 is no integer"]
 
@@ -22,15 +23,27 @@ def find_faults(name: str, message: Mapping[str, Any]) -> list[str]:
     """What the table does not allow in this message."""
     table = read_tables()[name]
     settled = {path: entry["type"] for path, entry in table.get("settled", {}).items()}
-    needed = [path for path in table.get("required", {}) if _is_needed(path, table, message) and _find(path, message) is _ABSENT]
+    needed = [
+        path
+        for path in table.get("required", {})
+        if _is_needed(path, table, message) and _find(path, message) is _ABSENT
+    ]
     typed = {**table.get("required", {}), **table.get("optional", {}), **settled}
     found = ((path, kind, _find(path, message)) for path, kind in typed.items())
-    wrong = [f"{path}: {value!r} is no {kind}" for path, kind, value in found if value is not _ABSENT and not _is_of(kind, value)]
+    wrong = [
+        f"{path}: {value!r} is no {kind}"
+        for path, kind, value in found
+        if value is not _ABSENT and not _is_of(kind, value)
+    ]
     return [f"{path}: is missing" for path in needed] + wrong
 
 
-def find_faults_in(name: str, messages: Iterable[Mapping[str, Any]], *, least: int) -> list[tuple[str, Mapping[str, Any]]]:
-    """The faults of a series, each with its message; a series that is shorter than it should be is one, too."""
+def find_faults_in(
+    name: str, messages: Iterable[Mapping[str, Any]], *, least: int
+) -> list[tuple[str, Mapping[str, Any]]]:
+    """The faults of a series, each with its message; a series that is shorter than it should be is
+    one, too.
+    """
     series = list(messages)
     assert len(series) >= least, f"only {len(series)} messages came"
     return [(fault, message) for message in series for fault in find_faults(name, message)]
@@ -45,7 +58,9 @@ def _is_needed(path: str, table: Mapping[str, Any], message: Mapping[str, Any]) 
     """Below an object that need not be there, a field is needed only where the object is."""
     optional = {*table.get("optional", {}), *table.get("settled", {})}
     parents = [path[: at.start()] for at in re.finditer(r"\.", path)]
-    return all(parent not in optional or _find(parent, message) is not _ABSENT for parent in parents)
+    return all(
+        parent not in optional or _find(parent, message) is not _ABSENT for parent in parents
+    )
 
 
 def _find(path: str, message: Any) -> Any:
@@ -95,9 +110,13 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "false": lambda value: value is False,
     "object": lambda value: isinstance(value, Mapping),
     "list": lambda value: isinstance(value, list),
-    "strings": lambda value: isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values()),
+    "strings": lambda value: (
+        isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())
+    ),
     "digits": lambda value: isinstance(value, str) and value.isdigit(),
-    "sha256": lambda value: isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None,
+    "sha256": lambda value: (
+        isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+    ),
     "uuid": _is_uuid,
     "iso8601": _is_moment,
 }

@@ -1,4 +1,6 @@
-"""What the stories share: requests, recorders of every answer, and the broker's, the dead letters' and the operator's view."""
+"""What the stories share: requests, recorders of every answer, and the broker's, the dead letters'
+and the operator's view.
+"""
 
 import asyncio
 import json
@@ -29,7 +31,9 @@ from tests.support.waiting import until
 
 Json = dict[str, Any]
 
-SILENCE_S = 0.6  # longer than the inbox wait and the duplicate window together: what has not come by then is not on its way
+# longer than the inbox wait and the duplicate window together: what has not come by then is not on
+# its way
+SILENCE_S = 0.6
 
 
 def a_request(name: object, **fields: Any) -> bytes:
@@ -37,9 +41,18 @@ def a_request(name: object, **fields: Any) -> bytes:
     return json.dumps({**a_body(), "request_id": f"r-{name}", **fields}).encode()
 
 
-async def ask(nc: Client, settings: Settings, body: bytes, headers: Mapping[str, str] | None = None, *, timeout_s: float = 30.0) -> Json:
+async def ask(
+    nc: Client,
+    settings: Settings,
+    body: bytes,
+    headers: Mapping[str, str] | None = None,
+    *,
+    timeout_s: float = 30.0,
+) -> Json:
     """A plain NATS request: its first answer, whatever that is."""
-    answer = await nc.request(settings.decide.subject, body, timeout=timeout_s, headers=dict(headers) if headers else None)
+    answer = await nc.request(
+        settings.decide.subject, body, timeout=timeout_s, headers=dict(headers) if headers else None
+    )
     decoded: Json = json.loads(answer.data)
     return decoded
 
@@ -73,7 +86,9 @@ class MessageRecorder:
 
 
 class Inboxes(MessageRecorder):
-    """Inboxes under one root: each question gets its own, so that every answer is counted where it belongs."""
+    """Inboxes under one root: each question gets its own, so that every answer is counted where it
+    belongs.
+    """
 
     root = ""
 
@@ -90,13 +105,31 @@ class Inboxes(MessageRecorder):
     def answers(self, name: object) -> list[bytes]:
         return self.heard.get(self.of(name), [])
 
-    async def publish(self, nc: Client, settings: Settings, name: object, body: bytes | None = None, **headers: str) -> None:
-        """Ask with the inbox as the reply address, as any NATS client does; `Nats-Msg-Id` is the name unless given."""
-        given = {"Nats-Msg-Id": f"m-{name}", **{key.replace("_", "-"): value for key, value in headers.items()}}
-        await nc.publish(settings.decide.subject, body or a_request(name), reply=self.of(name), headers=given)
+    async def publish(
+        self,
+        nc: Client,
+        settings: Settings,
+        name: object,
+        body: bytes | None = None,
+        **headers: str,
+    ) -> None:
+        """Ask with the inbox as the reply address, as any NATS client does; `Nats-Msg-Id` is the
+        name unless given.
+        """
+        given = {
+            "Nats-Msg-Id": f"m-{name}",
+            **{key.replace("_", "-"): value for key, value in headers.items()},
+        }
+        await nc.publish(
+            settings.decide.subject, body or a_request(name), reply=self.of(name), headers=given
+        )
 
-    async def publish_named(self, nc: Client, settings: Settings, name: object, body: bytes | None = None) -> None:
-        """Ask with the inbox in `Reply-To`: whichever instance decides it can answer, today or after a crash."""
+    async def publish_named(
+        self, nc: Client, settings: Settings, name: object, body: bytes | None = None
+    ) -> None:
+        """Ask with the inbox in `Reply-To`: whichever instance decides it can answer, today or
+        after a crash.
+        """
         headers = {"Nats-Msg-Id": f"m-{name}", "Reply-To": self.of(name)}
         await nc.publish(settings.decide.subject, body or a_request(name), headers=headers)
 
@@ -104,17 +137,21 @@ class Inboxes(MessageRecorder):
 def wrap_decide_handler(monkeypatch: pytest.MonkeyPatch, around: Callable[[Any], Handler]) -> None:
     """Put a handler around every router's own decide handler; all else is real."""
     make = decide_subscription.build_decide_handler
-    monkeypatch.setattr(decide_subscription, "build_decide_handler", lambda *given: around(make(*given)))
+    monkeypatch.setattr(
+        decide_subscription, "build_decide_handler", lambda *given: around(make(*given))
+    )
 
 
-# -- the broker's view -------------------------------------------------------------------------------------------
+# -- the broker's view -----------------------------------------------------------------------------
 
 
 async def make_topology(settings: Settings) -> None:
     """What an operator does with `router topology apply`."""
     connection = await connect({"servers": list(settings.nats.url)})
     try:
-        await retry_while_removed(lambda: topology.apply(JetStream(connection), declare_topology(settings)))
+        await retry_while_removed(
+            lambda: topology.apply(JetStream(connection), declare_topology(settings))
+        )
     finally:
         await connection.close()
 
@@ -130,10 +167,12 @@ async def is_settled(nc: Client, settings: Settings) -> bool:
 
 
 async def has_acked_all(nc: Client, stream: str, durable: str) -> bool:
-    """Whether everything that stands in the stream for this durable was delivered to it, and is acked for good.
+    """Whether everything that stands in the stream for this durable was delivered to it, and is
+    acked for good.
 
-    Right after its publish ack a message may not be counted as pending yet: the server's consumer hears of it a little later. So the
-    stream is asked first for the last message that the durable takes, and the durable must have come as far.
+    Right after its publish ack a message may not be counted as pending yet: the server's consumer
+    hears of it a little later. So the stream is asked first for the last message that the durable
+    takes, and the durable must have come as far.
     """
     taken = (await nc.jsm().consumer_info(stream, durable)).config.filter_subject
     last = await _read_last_on(nc, stream, taken or ">")
@@ -143,14 +182,22 @@ async def has_acked_all(nc: Client, stream: str, durable: str) -> bool:
 
 
 async def _read_last_on(nc: Client, stream: str, subject: str) -> int:
-    """The sequence of the last message that stands on a subject, 0 if none does. Its headers, which may be damaged, are not read."""
+    """The sequence of the last message that stands on a subject, 0 if none does. Its headers, which
+    may be damaged, are not read.
+    """
     asked = json.dumps({"last_by_subj": subject}).encode()
-    answer = json.loads((await nc.request(f"$JS.API.STREAM.MSG.GET.{stream}", asked, timeout=60)).data)
+    answer = json.loads(
+        (await nc.request(f"$JS.API.STREAM.MSG.GET.{stream}", asked, timeout=60)).data
+    )
     return int(answer["message"]["seq"]) if "message" in answer else 0
 
 
-async def read_acks(nc: Client, stream: str, durable: str, *, messages: int, signals: int) -> set[bytes]:
-    """The kinds of acks that come until each of so many messages has so many of them: what is kept in progress has +WPI alone."""
+async def read_acks(
+    nc: Client, stream: str, durable: str, *, messages: int, signals: int
+) -> set[bytes]:
+    """The kinds of acks that come until each of so many messages has so many of them: what is kept
+    in progress has +WPI alone.
+    """
     counted: Counter[int] = Counter()
     kinds: set[bytes] = set()
 
@@ -168,16 +215,25 @@ async def read_acks(nc: Client, stream: str, durable: str, *, messages: int, sig
 
 
 async def read_attempt_records(nc: Client, settings: Settings) -> list[str]:
-    """The messages of which an attempt is counted. What was handed back unread has a record, too, of none."""
+    """The messages of which an attempt is counted. What was handed back unread has a record, too,
+    of none.
+    """
     bucket = await nc.jetstream().key_value(settings.buckets.attempts.name)
-    entries = await asyncio.gather(*(_read_entry(bucket, key) for key in await list_keys(nc, settings.buckets.attempts.name)))
-    return [entry.key for entry in entries if entry is not None and not (entry.value or b"").startswith(b"0")]
+    entries = await asyncio.gather(
+        *(_read_entry(bucket, key) for key in await list_keys(nc, settings.buckets.attempts.name))
+    )
+    return [
+        entry.key
+        for entry in entries
+        if entry is not None and not (entry.value or b"").startswith(b"0")
+    ]
 
 
 async def list_keys(nc: Client, bucket: str) -> list[str]:
     """Every key, also of what was deleted and left a marker.
 
-    nats-py's own `keys` lists none where its consumer's messages come after the answer that the consumer has delivered them all.
+    nats-py's own `keys` lists none where its consumer's messages come after the answer that the
+    consumer has delivered them all.
     """
     prefix = f"$KV.{bucket}."
     info = await nc.jsm().stream_info(f"KV_{bucket}", subjects_filter=f"{prefix}>")
@@ -193,7 +249,9 @@ async def _read_entry(bucket: KeyValue, key: str) -> KeyValue.Entry | None:
 
 
 async def has_messages(nc: Client, stream: str, least: float) -> bool:
-    """Whether a stream holds at least so many: what has no publish ack is stored a moment after it was sent."""
+    """Whether a stream holds at least so many: what has no publish ack is stored a moment after it
+    was sent.
+    """
     return (await nc.jsm().stream_info(stream)).state.messages >= least
 
 
@@ -202,7 +260,7 @@ async def has_attempt_records(nc: Client, settings: Settings, count: int) -> boo
     return len(await read_attempt_records(nc, settings)) == count
 
 
-# -- the dead letters' view --------------------------------------------------------------------------------------
+# -- the dead letters' view ------------------------------------------------------------------------
 
 
 async def read_dead_letters(nc: Client, settings: Settings) -> list[Json]:
@@ -218,7 +276,7 @@ async def read_dead_letters(nc: Client, settings: Settings) -> list[Json]:
     return found
 
 
-# -- the operator's view -----------------------------------------------------------------------------------------
+# -- the operator's view ---------------------------------------------------------------------------
 
 
 async def read_page(http: str, path: str) -> tuple[int, str]:
@@ -245,5 +303,10 @@ async def has_metric(http: str, name: str, value: float, **labels: str) -> bool:
 async def read_metric(http: str, name: str, **labels: str) -> float:
     """A metric's value, summed over the labels that are not given."""
     _, text = await read_page(http, "/metrics")
-    samples = [sample for family in text_string_to_metric_families(text) for sample in family.samples if sample.name == name]
+    samples = [
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    ]
     return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())

@@ -78,7 +78,9 @@ async def no_pause(_: float) -> None:
 
 @asynccontextmanager
 async def run_tree(
-    tree: Supervisor, clock: Callable[[], float] = lambda: 0.0, pause: Callable[[float], Awaitable[None]] = no_pause
+    tree: Supervisor,
+    clock: Callable[[], float] = lambda: 0.0,
+    pause: Callable[[float], Awaitable[None]] = no_pause,
 ) -> AsyncIterator[asyncio.Task[None]]:
     """The tree beside the test, cancelled at its end."""
     task = asyncio.create_task(supervise(tree, clock=clock, pause=pause))

@@ -45,16 +45,31 @@ def record_spans() -> Iterator[Spans]:
 
 
 def draw_tree(spans: Sequence[ReadableSpan]) -> str:
-    """As a tree, oldest first; what has no parent among them is a root, and says which trace it is linked to."""
+    """As a tree, oldest first; what has no parent among them is a root, and says which trace it is
+    linked to.
+    """
     ids = {span.context.span_id for span in spans if span.context is not None}
     roots = [span for span in spans if span.parent is None or span.parent.span_id not in ids]
     return "\n".join(line for root in roots for line in _lines(root, spans, "", ""))
 
 
-def _lines(span: ReadableSpan, spans: Sequence[ReadableSpan], mark: str, lead: str) -> Iterator[str]:
+def _lines(
+    span: ReadableSpan, spans: Sequence[ReadableSpan], mark: str, lead: str
+) -> Iterator[str]:
     linked = "".join(f"   ~ linked to {link.context.trace_id:032x}"[:26] for link in span.links)
     yield f"{mark}{span.name}{linked}"
-    below = [one for one in spans if one.parent is not None and span.context is not None and one.parent.span_id == span.context.span_id]
+    below = [
+        one
+        for one in spans
+        if one.parent is not None
+        and span.context is not None
+        and one.parent.span_id == span.context.span_id
+    ]
     for one in below:
         is_last = one is below[-1]
-        yield from _lines(one, spans, lead + ("└── " if is_last else "├── "), lead + ("    " if is_last else "│   "))
+        yield from _lines(
+            one,
+            spans,
+            lead + ("└── " if is_last else "├── "),
+            lead + ("    " if is_last else "│   "),
+        )

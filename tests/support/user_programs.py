@@ -1,4 +1,6 @@
-"""Programs of a user's own that import the package and configure nothing: run as processes, read, told to stop."""
+"""Programs of a user's own that import the package and configure nothing: run as processes, read,
+told to stop.
+"""
 
 import asyncio
 import contextlib
@@ -21,11 +23,16 @@ class UserProgram:
     def __init__(self, process: Process) -> None:
         self._process = process
         self.out = self.err = ""
-        self._hearing = asyncio.gather(self._hear("out", process.stdout), self._hear("err", process.stderr))
+        self._hearing = asyncio.gather(
+            self._hear("out", process.stdout), self._hear("err", process.stderr)
+        )
 
     async def says(self, text: str, times: int = 1) -> None:
         """Once it wrote this so often, to either of its streams."""
-        await until(lambda: (self.out + self.err).count(text) >= times, what=f"{text!r} in {self.out + self.err}")
+        await until(
+            lambda: (self.out + self.err).count(text) >= times,
+            what=f"{text!r} in {self.out + self.err}",
+        )
 
     async def told(self, number: signal.Signals) -> int:
         """Its status, after a signal."""
@@ -49,11 +56,17 @@ class UserProgram:
 
 
 @contextlib.asynccontextmanager
-async def a_user_program(text: str, *arguments: object, cwd: Path | None = None) -> AsyncIterator[UserProgram]:
+async def a_user_program(
+    text: str, *arguments: object, cwd: Path | None = None
+) -> AsyncIterator[UserProgram]:
     """`python -c text arguments…`, killed at the end of the block if it still runs."""
     command: Sequence[str] = (sys.executable, "-c", text, *map(str, arguments))
     environ = clean_environment({"PYTHONPATH": str(ROOT)})
-    program = UserProgram(await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE, env=environ, cwd=cwd))
+    program = UserProgram(
+        await asyncio.create_subprocess_exec(
+            *command, stdout=PIPE, stderr=PIPE, env=environ, cwd=cwd
+        )
+    )
     try:
         yield program
     finally:

@@ -1,4 +1,6 @@
-"""A way to a server that can be cut without either end hearing of it, as by a machine that vanishes."""
+"""A way to a server that can be cut without either end hearing of it, as by a machine that
+vanishes.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,9 +23,14 @@ class Path:
         return f"nats://127.0.0.1:{self.port}"
 
     async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """From one end to the other; once the path is cut nothing is read any more, and nothing is closed."""
+        """From one end to the other; once the path is cut nothing is read any more, and nothing is
+        closed.
+        """
         while not self.is_cut.is_set():
-            reading, cut = asyncio.ensure_future(reader.read(65_536)), asyncio.ensure_future(self.is_cut.wait())
+            reading, cut = (
+                asyncio.ensure_future(reader.read(65_536)),
+                asyncio.ensure_future(self.is_cut.wait()),
+            )
             done, _ = await asyncio.wait((reading, cut), return_when=asyncio.FIRST_COMPLETED)
             cut.cancel()
             if reading not in done or not (data := reading.result()):
@@ -41,7 +48,12 @@ async def a_path_to(peer: Broker | Postgres) -> AsyncIterator[Path]:
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         theirs_in, theirs_out = await asyncio.open_connection("127.0.0.1", peer.port)
         writers.extend((writer, theirs_out))
-        tasks.extend((asyncio.create_task(path.forward(reader, theirs_out)), asyncio.create_task(path.forward(theirs_in, writer))))
+        tasks.extend(
+            (
+                asyncio.create_task(path.forward(reader, theirs_out)),
+                asyncio.create_task(path.forward(theirs_in, writer)),
+            )
+        )
 
     server = await asyncio.start_server(accept, "127.0.0.1", 0)
     path.port = server.sockets[0].getsockname()[1]

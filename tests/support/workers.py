@@ -1,4 +1,6 @@
-"""What workers send, in every form, the assignment that it is about, and in-memory ports that record it."""
+"""What workers send, in every form, the assignment that it is about, and in-memory ports that
+record it.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -36,7 +38,9 @@ GIVEN: dict[str, Any] = {
     "error_code": "1001",
     "error_message": "none",
 }
-DECISION = Decision("openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
+DECISION = Decision(
+    "openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"}
+)
 
 
 def a_body(**fields: Any) -> dict[str, Any]:
@@ -45,7 +49,9 @@ def a_body(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in whole.items() if value is not None}
 
 
-def a_result(headers: Mapping[str, str] | None = None, *, sequence: int = 7, **fields: Any) -> Message:
+def a_result(
+    headers: Mapping[str, str] | None = None, *, sequence: int = 7, **fields: Any
+) -> Message:
     return a_message(a_body(**fields), headers, subject=RESULTS, sequence=sequence)
 
 
@@ -54,14 +60,24 @@ def in_every_form(**fields: Any) -> dict[str, Message]:
     flat = {name: value for name, value in body.items() if name != "job"}
     data = {
         "json": orjson.dumps(body),
-        "protobuf": result_pb2.ExecResult(**flat, job=result_pb2.Job(type=body["job"]["type"])).SerializeToString(),
-        "envelope": orjson.dumps({"version": "1", "kind": "exec_result", "data": {**flat, "job_type": body["job"]["type"]}}),
+        "protobuf": result_pb2.ExecResult(
+            **flat, job=result_pb2.Job(type=body["job"]["type"])
+        ).SerializeToString(),
+        "envelope": orjson.dumps(
+            {
+                "version": "1",
+                "kind": "exec_result",
+                "data": {**flat, "job_type": body["job"]["type"]},
+            }
+        ),
     }
     return {form: a_message(sent, subject=RESULTS) for form, sent in data.items()}
 
 
 def an_ack(headers: Mapping[str, str] | None = None, **fields: Any) -> Message:
-    return a_message({"assignment_id": ASSIGNED, "status": "accepted", **fields}, headers, subject=ACKS)
+    return a_message(
+        {"assignment_id": ASSIGNED, "status": "accepted", **fields}, headers, subject=ACKS
+    )
 
 
 def a_protobuf_ack(**fields: Any) -> Message:
@@ -70,14 +86,31 @@ def a_protobuf_ack(**fields: Any) -> Message:
 
 
 def an_assignment(**fields: Any) -> Assignment:
-    known = {"assignment_id": ASSIGNED, "request_id": "r-1", "tenant_id": "acme", "provider_id": "openai", "job_type": "chat"}
-    return Assignment(**{**known, "deadline_ms": 5000, "decision": DECISION, "requested_at_ms": REQUESTED_MS, "trace_id": "t-1", **fields})
+    known = {
+        "assignment_id": ASSIGNED,
+        "request_id": "r-1",
+        "tenant_id": "acme",
+        "provider_id": "openai",
+        "job_type": "chat",
+    }
+    return Assignment(
+        **{
+            **known,
+            "deadline_ms": 5000,
+            "decision": DECISION,
+            "requested_at_ms": REQUESTED_MS,
+            "trace_id": "t-1",
+            **fields,
+        }
+    )
 
 
 class FakeKnownAssignments:
     """Known assignments: some at hand, some only in the bucket, which may be away."""
 
-    def __init__(self, *at_hand: Assignment, in_bucket: Assignment | None = None, is_away: bool = False):
+    def __init__(
+        self, *at_hand: Assignment, in_bucket: Assignment | None = None, is_away: bool = False
+    ):
         self.at_hand = {known.assignment_id: known for known in at_hand}
         self.in_bucket = in_bucket
         self.is_away = is_away
@@ -87,7 +120,11 @@ class FakeKnownAssignments:
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
         asked: Deferred[Assignment | None] = Deferred()
-        found = self.in_bucket if self.in_bucket is not None and self.in_bucket.assignment_id == assignment_id else None
+        found = (
+            self.in_bucket
+            if self.in_bucket is not None and self.in_bucket.assignment_id == assignment_id
+            else None
+        )
         asked.resolve(BrokerUnavailable("away") if self.is_away else found)
         return asked.map(conclude)
 
@@ -122,7 +159,9 @@ class RecordedOutcomes:
     def on_corrected(self, event: UsageEvent) -> None:
         self.told.append(("corrected", event.cost))
 
-    def observe(self, tenant_id: str, provider_id: str, *, assignment_id: str, **figures: Any) -> None:
+    def observe(
+        self, tenant_id: str, provider_id: str, *, assignment_id: str, **figures: Any
+    ) -> None:
         self.told.append(("figures", tenant_id, provider_id, *figures.values()))
 
     def raise_alert(self, alert: Any) -> None:
@@ -136,4 +175,8 @@ class RecordedAcks(RecordedOutcomes):
     """The same for acknowledgements, where both the meter and the states have `on_ack`."""
 
     def on_ack(self, what: Any, known: Assignment | None = None) -> None:
-        self.told.append(("counted", what) if isinstance(what, str) else ("state", what.status, known is not None))
+        self.told.append(
+            ("counted", what)
+            if isinstance(what, str)
+            else ("state", what.status, known is not None)
+        )

@@ -9,18 +9,34 @@ from router.core.outcome import Dead, Done, Outcome, Retry
 from router.work.model import AckRules, AcksHandler
 from router.work.model.acks import RecentAcks
 from tests.support.requests import a_message
-from tests.support.workers import ASSIGNED, FakeKnownAssignments, RecordedAcks, a_protobuf_ack, an_ack, an_assignment
+from tests.support.workers import (
+    ASSIGNED,
+    FakeKnownAssignments,
+    RecordedAcks,
+    a_protobuf_ack,
+    an_ack,
+    an_assignment,
+)
 
 
-def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedAcks | None = None, **rules: object) -> Outcome:
+def handled(
+    message: Message,
+    known: FakeKnownAssignments | None = None,
+    heard: RecordedAcks | None = None,
+    **rules: object,
+) -> Outcome:
     outcome = a_handler(known, heard, **rules)(message)
     assert not isinstance(outcome, Awaitable)
     return outcome
 
 
-def a_handler(known: FakeKnownAssignments | None = None, heard: RecordedAcks | None = None, **rules: object) -> AcksHandler:
+def a_handler(
+    known: FakeKnownAssignments | None = None, heard: RecordedAcks | None = None, **rules: object
+) -> AcksHandler:
     heard = heard or RecordedAcks()
-    return AcksHandler(known or FakeKnownAssignments(an_assignment()), heard, heard, heard, rules=AckRules(**rules))
+    return AcksHandler(
+        known or FakeKnownAssignments(an_assignment()), heard, heard, heard, rules=AckRules(**rules)
+    )
 
 
 @pytest.mark.parametrize("status", ["accepted", "error"])
@@ -33,16 +49,26 @@ def test_an_ack_is_counted_and_seen_on_its_assignment(status: str) -> None:
 def test_a_rejection_is_alerted() -> None:
     heard = RecordedAcks()
     handled(an_ack(status="rejected", message="full"), heard=heard)
-    facts = {"assignment_id": ASSIGNED, "tenant_id": "acme", "provider_id": "openai", "reason": "full"}
+    facts = {
+        "assignment_id": ASSIGNED,
+        "tenant_id": "acme",
+        "provider_id": "openai",
+        "reason": "full",
+    }
     assert heard.told[-1] == ("alert", "warning", "assignment_rejected", facts)
 
 
 def test_the_same_acknowledgement_again_is_not_counted_or_alerted_again() -> None:
-    """A worker chooses its time, its words and its id freely: only the assignment and the status say whether it is the same."""
+    """A worker chooses its time, its words and its id freely: only the assignment and the status
+    say whether it is the same.
+    """
     heard = RecordedAcks()
     handler = a_handler(heard=heard)
     for message in ("full", "still full"):
-        assert handler(an_ack(status="rejected", message=message, acknowledged_at=len(message))) == Done()
+        assert (
+            handler(an_ack(status="rejected", message=message, acknowledged_at=len(message)))
+            == Done()
+        )
     assert heard.words() == ["counted", "state", "alert", "state"]
     assert handler(an_ack(status="accepted")) == Done()
     assert heard.words()[4:] == ["counted", "state"]
@@ -71,9 +97,15 @@ async def test_an_assignment_that_is_not_at_hand_is_awaited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "code"), [({"tenant_id": "evil"}, "TENANT_FORBIDDEN"), ({"request_id": "r-2"}, "CORRELATION_FIELDS_INVALID")]
+    ("fields", "code"),
+    [
+        ({"tenant_id": "evil"}, "TENANT_FORBIDDEN"),
+        ({"request_id": "r-2"}, "CORRELATION_FIELDS_INVALID"),
+    ],
 )
-def test_an_ack_that_contradicts_its_assignment_is_dead(fields: dict[str, object], code: str) -> None:
+def test_an_ack_that_contradicts_its_assignment_is_dead(
+    fields: dict[str, object], code: str
+) -> None:
     heard = RecordedAcks()
     outcome = handled(an_ack(**fields), heard=heard)
     assert isinstance(outcome, Dead)

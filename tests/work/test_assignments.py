@@ -11,7 +11,14 @@ from router.core.errors import BrokerUnavailable
 from router.work.model import AssignmentCache
 from tests.support.workers import ASSIGNED, DECISION, REQUESTED_MS, an_assignment
 
-REQUEST = RouteRequest(tenant_id="acme", message_type="chat", payload=RawJson.encode(1), request_key="r-1", answer_id="r-1", trace_id="t-1")
+REQUEST = RouteRequest(
+    tenant_id="acme",
+    message_type="chat",
+    payload=RawJson.encode(1),
+    request_key="r-1",
+    answer_id="r-1",
+    trace_id="t-1",
+)
 
 
 class Bucket:
@@ -34,7 +41,15 @@ def a_bucket() -> Bucket:
     return Bucket(
         **{
             ASSIGNED: record_bytes(
-                build_record(ASSIGNED, REQUEST, DECISION, subject="s", traceparent=None, content=None, requested_at_ms=REQUESTED_MS)
+                build_record(
+                    ASSIGNED,
+                    REQUEST,
+                    DECISION,
+                    subject="s",
+                    traceparent=None,
+                    content=None,
+                    requested_at_ms=REQUESTED_MS,
+                )
             )
         }
     )
@@ -77,7 +92,9 @@ async def test_a_bucket_that_is_away_is_heard_of() -> None:
 
 def test_memory_is_bounded_and_the_unused_goes_first() -> None:
     memory = AssignmentCache(Bucket(), limit=2)
-    first, second, third = (an_assignment(assignment_id=assignment_id_of("acme", str(n))) for n in range(3))
+    first, second, third = (
+        an_assignment(assignment_id=assignment_id_of("acme", str(n))) for n in range(3)
+    )
     memory.keep(first)
     memory.keep(second)
     memory.recall(first.assignment_id)

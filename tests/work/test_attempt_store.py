@@ -42,21 +42,34 @@ class Bench:
 
     def __init__(self, nc: Client, jetstream: JetStream, prefix: str) -> None:
         self.nc = nc
-        self.bucket, self.assignments, self.usage = f"{prefix}_INVOCATIONS", f"{prefix}_KNOWN", f"{prefix}_USAGE"
+        self.bucket, self.assignments, self.usage = (
+            f"{prefix}_INVOCATIONS",
+            f"{prefix}_KNOWN",
+            f"{prefix}_USAGE",
+        )
         self.held_stream = f"{prefix}_HELD"
         self.held: list[UsageEvent] = []
         self.store = AttemptStore(jetstream, self.bucket, self.held.append, patience_s=0.0)
         self.claims = AssignmentClaims(jetstream, self.assignments, self.bucket, window_s=WINDOW_S)
         self.now = NOW
         self.unfinished = UnfinishedInvocations(
-            jetstream, self.bucket, self.usage, self.store, self.claims, lambda: self.now, after_s=1.0, window_s=WINDOW_S
+            jetstream,
+            self.bucket,
+            self.usage,
+            self.store,
+            self.claims,
+            lambda: self.now,
+            after_s=1.0,
+            window_s=WINDOW_S,
         )
 
     async def make(self, jetstream: JetStream) -> None:
         for name in (self.bucket, self.assignments):
             spec = bucket(name)
             await jetstream.ask(f"STREAM.CREATE.{spec.name}", spec.to_json())
-        await self.nc.jetstream().add_stream(name=self.usage, subjects=[USAGE_SUBJECT], duplicate_window=WINDOW_S)
+        await self.nc.jetstream().add_stream(
+            name=self.usage, subjects=[USAGE_SUBJECT], duplicate_window=WINDOW_S
+        )
         await self.nc.jetstream().add_stream(name=self.held_stream, subjects=[ALL_HELD])
 
     async def remove(self) -> None:
@@ -111,10 +124,14 @@ def a_record(tenant: str = "acme", **fields: object) -> InvocationRecord:
 
 
 def an_event(record: InvocationRecord, cost: float = 0.25) -> UsageEvent:
-    return make_attempt_event(record, PricedUsage(nanos=round(cost * 1e9)), "success", latency_ms=5, timestamp=1)
+    return make_attempt_event(
+        record, PricedUsage(nanos=round(cost * 1e9)), "success", latency_ms=5, timestamp=1
+    )
 
 
-async def test_a_record_without_an_end_is_metered_once_at_its_deadline_and_goes(bench: Bench) -> None:
+async def test_a_record_without_an_end_is_metered_once_at_its_deadline_and_goes(
+    bench: Bench,
+) -> None:
     record = a_record()
     await bench.store.keep(record)
     await asyncio.gather(*(bench.unfinished.meter_due() for _ in range(3)))
@@ -141,8 +158,14 @@ async def test_an_event_older_than_the_duplicate_window_is_not_metered_again(ben
 
 
 @pytest.mark.parametrize("is_old", [False, True])
-async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_identity_of_its_own(bench: Bench, *, is_old: bool) -> None:
-    record = a_record(assignment_id="a-1", begun_ms=0 if is_old else round(NOW * 1000) - 10, reservation="life 7 chat month#3")
+async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_identity_of_its_own(
+    bench: Bench, *, is_old: bool
+) -> None:
+    record = a_record(
+        assignment_id="a-1",
+        begun_ms=0 if is_old else round(NOW * 1000) - 10,
+        reservation="life 7 chat month#3",
+    )
     assert await bench.claims.claim("a-1", record.key) is not None
     await bench.store.keep(record)
     billed = assignment_identity("acme", "a-1")
@@ -151,14 +174,22 @@ async def test_an_attempt_that_finds_its_assignment_billed_by_a_worker_has_an_id
     if is_old:
         await asyncio.sleep(2 * WINDOW_S)
     await bench.unfinished.meter_due()
-    assert await bench.read_events() == [(billed, 0.0, "success"), (record.event_id, 0.005, "timeout")]
+    assert await bench.read_events() == [
+        (billed, 0.0, "success"),
+        (record.event_id, 0.005, "timeout"),
+    ]
     assert (await read_stream(bench.nc, bench.usage))[1][2]["Router-Reservation"] == "life 0 chat"
 
 
 @pytest.mark.parametrize("after", ["end", "take over"])
-async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the_bill(bench: Bench, after: str) -> None:
+async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the_bill(
+    bench: Bench, after: str
+) -> None:
     """Its record has the header of the assignment's reservation, which ends once: with the bill."""
-    record, other = a_record(assignment_id="a-1", reservation="life 7 chat month#3"), a_record(assignment_id="a-1")
+    record, other = (
+        a_record(assignment_id="a-1", reservation="life 7 chat month#3"),
+        a_record(assignment_id="a-1"),
+    )
     assert await bench.claims.claim("a-1", record.key) is not None
     await bench.store.keep(record)
     await bench.nc.jetstream().publish(f"$KV.{bench.assignments}.{invoked_key('a-1')}", ENDED)
@@ -167,7 +198,10 @@ async def test_an_attempt_that_lost_its_assignment_leaves_the_reservation_to_the
     await until(lambda: _has_lost(bench, record))
     await bench.unfinished.meter_due()
     ((_, _, headers),) = await read_stream(bench.nc, bench.usage)
-    assert (headers["Nats-Msg-Id"], headers["Router-Reservation"]) == (record.event_id, "life 0 chat")
+    assert (headers["Nats-Msg-Id"], headers["Router-Reservation"]) == (
+        record.event_id,
+        "life 0 chat",
+    )
 
 
 async def _has_lost(bench: Bench, record: InvocationRecord) -> bool:
@@ -183,7 +217,9 @@ async def test_a_record_that_cannot_be_read_stays_and_stops_no_other(bench: Benc
 
 
 async def test_where_a_router_died_the_attempt_that_ended_well_is_the_bill(bench: Bench) -> None:
-    """The worker asks again, and its result has the assignment's identity: it must be the duplicate of what was answered."""
+    """The worker asks again, and its result has the assignment's identity: it must be the duplicate
+    of what was answered.
+    """
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
     assert await bench.claims.claim("a-1", first.key) is not None
     await bench.store.keep(first)  # its router died
@@ -191,21 +227,34 @@ async def test_where_a_router_died_the_attempt_that_ended_well_is_the_bill(bench
     assert await bench.claims.take_over("a-1", second.key)
     await bench.store.meter(second, an_event(second), is_bill=True)
     await bench.unfinished.meter_due()
-    assert await bench.read_events() == [(assignment_identity("acme", "a-1"), 0.25, "success"), (first.event_id, 0.005, "timeout")]
+    assert await bench.read_events() == [
+        (assignment_identity("acme", "a-1"), 0.25, "success"),
+        (first.event_id, 0.005, "timeout"),
+    ]
 
 
-async def test_a_bill_whose_router_died_before_it_deleted_the_record_is_no_second_one(bench: Bench) -> None:
-    """The worker asked again, and the second attempt took the key: the first one has its event all the same."""
+async def test_a_bill_whose_router_died_before_it_deleted_the_record_is_no_second_one(
+    bench: Bench,
+) -> None:
+    """The worker asked again, and the second attempt took the key: the first one has its event all
+    the same.
+    """
     bench.now = time.time()  # the server's own clock says when an event was stored
     begun_ms = round(bench.now * 1000) - 10
-    first, second = (a_record(assignment_id="a-1", begun_ms=begun_ms, deadline_ms=begun_ms - 30_000) for _ in range(2))
+    first, second = (
+        a_record(assignment_id="a-1", begun_ms=begun_ms, deadline_ms=begun_ms - 30_000)
+        for _ in range(2)
+    )
     assert await bench.claims.claim("a-1", first.key) is not None
     await bench.store.keep(first)
     await bench.store.meter(first, an_event(first), is_bill=True)
     assert await bench.claims.take_over("a-1", second.key)
     await bench.store.meter(second, an_event(second, 0.5), is_bill=True)
     stored = await bench.read_events()
-    assert stored == [(assignment_identity("acme", "a-1"), 0.25, "success"), (second.event_id, 0.5, "success")]
+    assert stored == [
+        (assignment_identity("acme", "a-1"), 0.25, "success"),
+        (second.event_id, 0.5, "success"),
+    ]
     await bench.unfinished.meter_due()
     assert await bench.read_events() == stored
     await until(lambda: _is_empty(bench))
@@ -235,7 +284,9 @@ async def test_a_router_that_died_before_its_notice_leaves_no_cost_that_operator
     await until(lambda: _is_empty(bench))
 
 
-async def test_a_known_event_that_cannot_be_read_now_is_no_reason_to_meter_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_known_event_that_cannot_be_read_now_is_no_reason_to_meter_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     record = a_record(begun_ms=0)
     await bench.store.keep(record)
     await bench.store.meter(record, an_event(record), is_bill=False)
@@ -245,8 +296,12 @@ async def test_a_known_event_that_cannot_be_read_now_is_no_reason_to_meter_again
     assert (len(await bench.read_events()), await bench.count_records()) == (1, 1)
 
 
-async def test_an_end_that_cannot_be_written_now_is_written_later(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the key stays with an attempt that is no bill, and the one that ends well is billed beside the worker's result."""
+async def test_an_end_that_cannot_be_written_now_is_written_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the key stays with an attempt that is no bill, and the one that ends well is billed
+    beside the worker's result.
+    """
     first, second = a_record(assignment_id="a-1"), a_record(assignment_id="a-1")
     assert await bench.claims.claim("a-1", first.key) is not None
     async with bench.claims.open():
@@ -266,8 +321,12 @@ async def test_an_attempt_that_ended_keeps_its_assignment(bench: Bench) -> None:
     assert await bench.claims.has(first)
 
 
-async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_place(bench: Bench) -> None:
-    """Else a third one could be stored under the assignment's identity again, beyond the duplicate window, and cost nothing."""
+async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_place(
+    bench: Bench,
+) -> None:
+    """Else a third one could be stored under the assignment's identity again, beyond the duplicate
+    window, and cost nothing.
+    """
     first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
     assert await bench.claims.claim("a-1", first.key) is not None
     await bench.store.keep(first)  # it goes on
@@ -278,7 +337,9 @@ async def test_the_end_of_an_attempt_takes_nothing_from_the_one_that_took_its_pl
 
 
 async def test_what_reached_no_provider_gives_back_its_own_claim_alone(bench: Bench) -> None:
-    """Else the one that took its place loses it, and a third one could be stored under the assignment's identity again, for nothing."""
+    """Else the one that took its place loses it, and a third one could be stored under the
+    assignment's identity again, for nothing.
+    """
     first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
     claimed = await bench.claims.claim("a-1", first.key)
     assert claimed is not None
@@ -299,8 +360,12 @@ async def test_after_a_release_the_next_attempt_is_the_first(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("taken", [False, True])
-async def test_a_claim_whose_caller_is_cancelled_is_given_back_unless_another_attempt_has_it(bench: Bench, *, taken: bool) -> None:
-    """It may be stored all the same, and its attempt never was: the assignment would wait for its bill for ever."""
+async def test_a_claim_whose_caller_is_cancelled_is_given_back_unless_another_attempt_has_it(
+    bench: Bench, *, taken: bool
+) -> None:
+    """It may be stored all the same, and its attempt never was: the assignment would wait for its
+    bill for ever.
+    """
     first, second, third = (a_record(assignment_id="a-1") for _ in range(3))
     async with bench.claims.open():
         await _cancel_claim(bench, first)
@@ -312,7 +377,9 @@ async def test_a_claim_whose_caller_is_cancelled_is_given_back_unless_another_at
     assert (await bench.claims.claim("a-1", third.key) is None) is taken
 
 
-async def test_the_claims_in_doubt_of_one_tenant_leave_room_for_another_ones(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_claims_in_doubt_of_one_tenant_leave_room_for_another_ones(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("router.work.assignment_claims.SHARE", 2)
     monkeypatch.setattr("router.work.assignment_claims.MAX_UNSURE", 3)
     with monkeypatch.context() as patch:
@@ -342,7 +409,9 @@ async def test_after_the_report_no_attempt_has_the_assignment(bench: Bench) -> N
     assert not await bench.claims.may_claim(_an_assignment(age_s=0.0), DEADLINE_MS)
 
 
-async def test_an_old_assignment_whose_worker_may_have_reported_unmarked_has_no_attempt(bench: Bench) -> None:
+async def test_an_old_assignment_whose_worker_may_have_reported_unmarked_has_no_attempt(
+    bench: Bench,
+) -> None:
     """Its provider was registered later: the stream may have forgotten the report's event."""
     old, young = _an_assignment(age_s=WINDOW_S * 2), _an_assignment(age_s=WINDOW_S / 4)
     assert await bench.claims.may_claim(old, DEADLINE_MS)
@@ -356,18 +425,24 @@ async def test_an_old_assignment_whose_worker_may_have_reported_unmarked_has_no_
 
 
 @pytest.mark.parametrize("note", [b"", b"soon", b"-1", b"9" * 17])
-async def test_a_note_that_cannot_be_read_is_no_reason_for_a_free_invocation(bench: Bench, note: bytes) -> None:
+async def test_a_note_that_cannot_be_read_is_no_reason_for_a_free_invocation(
+    bench: Bench, note: bytes
+) -> None:
     await bench.put_key(unmarked_key("acme", "echo"), note)
     assert not await bench.claims.may_claim(_an_assignment(age_s=WINDOW_S * 2), DEADLINE_MS)
 
 
 def _an_assignment(age_s: float) -> Assignment:
     requested_at_ms = DEADLINE_MS - round(age_s * 1000)
-    return an_assignment(assignment_id="a-1", tenant_id="acme", provider_id="echo", requested_at_ms=requested_at_ms)
+    return an_assignment(
+        assignment_id="a-1", tenant_id="acme", provider_id="echo", requested_at_ms=requested_at_ms
+    )
 
 
 @pytest.mark.parametrize("code", sorted(TOO_LARGE_CODES))
-async def test_what_one_tenant_cannot_store_pauses_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+async def test_what_one_tenant_cannot_store_pauses_no_other(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
     publisher = bench.store._publisher
     assert publisher is not None
     monkeypatch.setattr(publisher, "publish", _refuse(code))
@@ -392,7 +467,11 @@ async def test_what_the_server_takes_from_no_client_is_not_sent_and_pauses_its_t
     with pytest.raises(InvocationRefused):
         await bench.store.keep(a_record("hog"))
     assert not await bench.store.meter(kept, an_event(kept), is_bill=False)
-    assert [bench.store.is_paused(tenant) for tenant in ("hog", "kept", "quiet")] == [True, True, False]
+    assert [bench.store.is_paused(tenant) for tenant in ("hog", "kept", "quiet")] == [
+        True,
+        True,
+        False,
+    ]
     assert (await bench.count_records(), await bench.read_events()) == (1, [])
 
 
@@ -416,7 +495,9 @@ async def test_a_code_says_again_only_where_again_is_of_use(
     assert (refused.value.code, refused.value.details) == told
 
 
-async def test_a_bucket_that_takes_records_again_is_not_held_against_later_ones(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bucket_that_takes_records_again_is_not_held_against_later_ones(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     publisher = bench.store._publisher
     assert publisher is not None
     with monkeypatch.context() as patch:
@@ -457,8 +538,17 @@ def test_the_event_of_an_unfinished_attempt_is_the_same_whichever_instance_makes
     record = a_record(model="small", input_tokens=7, price="echo/small#2")
     event = make_unfinished_event(record)
     assert event == make_unfinished_event(record)
-    assert (event.timestamp, event.latency_ms, event.is_estimated) == (record.deadline_ms, 30_000, True)
-    assert (event.model, event.input_tokens, event.price, event.cost) == ("small", 7, "echo/small#2", 0.005)
+    assert (event.timestamp, event.latency_ms, event.is_estimated) == (
+        record.deadline_ms,
+        30_000,
+        True,
+    )
+    assert (event.model, event.input_tokens, event.price, event.cost) == (
+        "small",
+        7,
+        "echo/small#2",
+        0.005,
+    )
 
 
 def _refuse(err_code: int) -> Callable[[Sequence[Effect], PublishCallback], None]:
@@ -503,6 +593,8 @@ async def _is_empty(bench: Bench) -> bool:
 
 
 async def _has_come_and_gone(bench: Bench) -> bool:
-    """Whether a record was stored, and is there no more: before it is stored the bucket is empty, too."""
+    """Whether a record was stored, and is there no more: before it is stored the bucket is empty,
+    too.
+    """
     state = (await bench.nc.jsm().stream_info(f"KV_{bench.bucket}")).state
     return (state.last_seq, state.messages) == (1, 0)

@@ -27,21 +27,33 @@ RECORD = InvocationRecord(
 
 
 @pytest.mark.parametrize("error", [StorageFull("full"), BrokerUnavailable("away")])
-async def test_an_attempt_that_cannot_become_its_assignments_bill_is_billed_by_itself(error: RouterError) -> None:
+async def test_an_attempt_that_cannot_become_its_assignments_bill_is_billed_by_itself(
+    error: RouterError,
+) -> None:
     stored: list[bool] = []
 
     async def take_over(*_: object) -> bool:
         raise error
 
-    async def meter(record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool) -> bool:
+    async def meter(
+        record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool
+    ) -> bool:
         stored.append(is_bill)
         return True
 
     store = SimpleNamespace(meter=meter, forget=lambda _: None)
-    parts = SimpleNamespace(store=store, claims=SimpleNamespace(take_over=take_over), clock=lambda: 0.0)
+    parts = SimpleNamespace(
+        store=store, claims=SimpleNamespace(take_over=take_over), clock=lambda: 0.0
+    )
     priced = SimpleNamespace(conclude=lambda *_, **__: PricedUsage(nanos=1))
     bill = InvocationBill(REQUEST, "provider.invoke", cast("Any", parts))
-    bill._attempt = OpenAttempt(RECORD, TakenParts(sequence=1), cast("Any", SimpleNamespace(header=None)), cast("Any", priced), 0.0)
+    bill._attempt = OpenAttempt(
+        RECORD,
+        TakenParts(sequence=1),
+        cast("Any", SimpleNamespace(header=None)),
+        cast("Any", priced),
+        0.0,
+    )
     bill.end("success")
     assert await bill.close()
     assert stored == [False]

@@ -1,4 +1,6 @@
-"""What an attempt takes before its call, on a real server: its record and its assignment's claim go out together, and go back together."""
+"""What an attempt takes before its call, on a real server: its record and its assignment's claim go
+out together, and go back together.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,8 +23,20 @@ from tests.support.workers import an_assignment
 from tests.work.test_attempt_store import Bench
 from tests.work.test_attempt_store import bench as bench  # noqa: PLC0414 - a fixture
 
-REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="a-1", trace_id="t-1", metadata={"assignment_id": "a-1"})
-KNOWN = an_assignment(assignment_id="a-1", request_id="r-1", tenant_id="acme", provider_id="echo", reservation="life 7 chat month#3")
+REQUEST = ProviderRequest(
+    provider_id="echo",
+    tenant_id="acme",
+    request_id="a-1",
+    trace_id="t-1",
+    metadata={"assignment_id": "a-1"},
+)
+KNOWN = an_assignment(
+    assignment_id="a-1",
+    request_id="r-1",
+    tenant_id="acme",
+    provider_id="echo",
+    reservation="life 7 chat month#3",
+)
 
 
 def begin(bench: Bench) -> asyncio.Task[None]:
@@ -45,14 +59,21 @@ async def open_bench(bench: Bench) -> AsyncIterator[Bench]:
         yield bench
 
 
-async def test_no_claim_is_written_before_its_record_is_sent(open_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a router that dies between the two leaves a claim of an attempt that no record tells of: no other one could ever be the bill."""
+async def test_no_claim_is_written_before_its_record_is_sent(
+    open_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a router that dies between the two leaves a claim of an attempt that no record tells of:
+    no other one could ever be the bill.
+    """
     claims, counts = open_bench.claims._claims, list[int]()
     write = claims._write
 
     async def write_claim(key: str, value: bytes, headers: dict[str, str], last: int) -> int:
         await open_bench.nc.flush()
-        await until(lambda: _has_records(open_bench, 1), what="the record is sent without waiting for the claim")
+        await until(
+            lambda: _has_records(open_bench, 1),
+            what="the record is sent without waiting for the claim",
+        )
         counts.append(await open_bench.count_records())
         return await write(key, value, headers, last)
 
@@ -88,7 +109,9 @@ async def test_what_was_taken_goes_back_where_the_rest_cannot_be_had(
             await is_stored.wait()
             await until(lambda: _has_records(open_bench, 1))
             beginning.cancel()
-        with pytest.raises(asyncio.CancelledError if fails.startswith("caller") else InvocationRefused):
+        with pytest.raises(
+            asyncio.CancelledError if fails.startswith("caller") else InvocationRefused
+        ):
             await beginning
     await until(lambda: _has_records(open_bench, 0), what="the record goes")
     await until(lambda: not claims.unsure, what="the claim goes")

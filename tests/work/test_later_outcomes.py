@@ -15,17 +15,29 @@ WINDOW_NS = 600 * 10**9
 
 
 def an_event(status: str = "timeout", cost: float = 0.01, **fields: object) -> UsageEvent:
-    given: dict[str, object] = {"tenant_id": "acme", "provider_id": "openai", "event_type": "chat", "latency_ms": 1, "timestamp": 5}
+    given: dict[str, object] = {
+        "tenant_id": "acme",
+        "provider_id": "openai",
+        "event_type": "chat",
+        "latency_ms": 1,
+        "timestamp": 5,
+    }
     ids = {"assignment_id": ASSIGNED, "event_id": assignment_identity("acme", ASSIGNED)}
     return UsageEvent(**{**given, **ids, "status": status, "cost": cost, **fields})  # type: ignore[arg-type]
 
 
-def corrected(first: UsageEvent, later: UsageEvent, *, after_ns: int = 0, is_invocation: bool = False) -> UsageEvent | None:
-    return make_correction(MeteredEvent(first, 1_000, is_invocation=is_invocation), later, 1_000 + after_ns, WINDOW_NS)
+def corrected(
+    first: UsageEvent, later: UsageEvent, *, after_ns: int = 0, is_invocation: bool = False
+) -> UsageEvent | None:
+    return make_correction(
+        MeteredEvent(first, 1_000, is_invocation=is_invocation), later, 1_000 + after_ns, WINDOW_NS
+    )
 
 
 @pytest.mark.parametrize(("first", "later"), list(itertools.product(STATUSES, STATUSES)))
-def test_only_an_outcome_that_was_not_known_is_replaced_by_one_that_is(first: str, later: str) -> None:
+def test_only_an_outcome_that_was_not_known_is_replaced_by_one_that_is(
+    first: str, later: str
+) -> None:
     made = corrected(an_event(first), an_event(later, 0.05))
     is_expected = first in {"timeout", "cancelled"} and later in {"success", "error"}
     assert (made is not None) == is_expected
@@ -33,9 +45,14 @@ def test_only_an_outcome_that_was_not_known_is_replaced_by_one_that_is(first: st
 
 def test_the_correction_is_the_difference_and_has_one_identity() -> None:
     first = an_event(cost=0.01)
-    made = [corrected(first, an_event(status, cost)) for status, cost in (("success", 0.03), ("error", 0.0))]
+    made = [
+        corrected(first, an_event(status, cost))
+        for status, cost in (("success", 0.03), ("error", 0.0))
+    ]
     assert [one.cost for one in made if one is not None] == [0.02, -0.01]
-    assert {one.event_id for one in made if one is not None} == {outcome_identity(first.event_id or "")}
+    assert {one.event_id for one in made if one is not None} == {
+        outcome_identity(first.event_id or "")
+    }
     assert {(one.adjusts, one.timestamp, one.reason) for one in made if one is not None} == {
         (first.event_id, 5, "timeout, then success"),
         (first.event_id, 5, "timeout, then error"),
@@ -48,12 +65,20 @@ def test_the_same_cost_needs_no_correction() -> None:
 
 def test_an_invocation_stands_whatever_the_worker_says_of_it() -> None:
     first = an_event("success", 0.5, event_type="provider.invoke")
-    assert [corrected(first, an_event(status, cost), is_invocation=True) for status in STATUSES for cost in (0.0, 0.5)] == [None] * 8
+    assert [
+        corrected(first, an_event(status, cost), is_invocation=True)
+        for status in STATUSES
+        for cost in (0.0, 0.5)
+    ] == [None] * 8
 
 
 def test_work_that_cost_more_than_an_invocation_under_its_id_is_billed() -> None:
     """Its tenant may invoke the same provider for next to nothing, and the assignment has its bill."""
-    made = corrected(an_event("success", 0.01, event_type="provider.invoke"), an_event("success", 0.5), is_invocation=True)
+    made = corrected(
+        an_event("success", 0.01, event_type="provider.invoke"),
+        an_event("success", 0.5),
+        is_invocation=True,
+    )
     assert made is not None
     assert made.cost == 0.49
 
@@ -79,10 +104,17 @@ def test_a_correction_above_the_bound_is_held_too() -> None:
 
 
 def test_nothing_follows_a_correction_but_its_notice() -> None:
-    plain, held = (corrected(an_event(), an_event("success", 0.5, told_cost=told)) for told in (None, 100.0))
+    plain, held = (
+        corrected(an_event(), an_event("success", 0.5, told_cost=told)) for told in (None, 100.0)
+    )
     assert plain is not None
     assert held is not None
-    assert [may_follow(one) for one in (plain, held, an_event("success"), an_event())] == [False, True, True, False]
+    assert [may_follow(one) for one in (plain, held, an_event("success"), an_event())] == [
+        False,
+        True,
+        True,
+        False,
+    ]
     assert corrected(an_event(), plain) is None
     assert corrected(plain, an_event("success", 0.7)) is None
 

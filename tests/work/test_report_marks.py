@@ -21,10 +21,19 @@ class Bench:
     def __init__(self) -> None:
         self.now_ms = NOW_MS
         self.registered = {"echo"}
-        self.marks = ReportMarks(JetStream(Connection()), "KNOWN", self.registered.__contains__, lambda: self.now_ms / 1000)
+        self.marks = ReportMarks(
+            JetStream(Connection()),
+            "KNOWN",
+            self.registered.__contains__,
+            lambda: self.now_ms / 1000,
+        )
 
-    def find(self, provider: str = "other", requested_at_ms: int = NOW_MS, tenant: str = "acme") -> ReportMark | None:
-        return self.marks.find(an_assignment(provider_id=provider, tenant_id=tenant, requested_at_ms=requested_at_ms))
+    def find(
+        self, provider: str = "other", requested_at_ms: int = NOW_MS, tenant: str = "acme"
+    ) -> ReportMark | None:
+        return self.marks.find(
+            an_assignment(provider_id=provider, tenant_id=tenant, requested_at_ms=requested_at_ms)
+        )
 
     def store(self, **given: object) -> None:
         note = self.find(**given)  # type: ignore[arg-type]

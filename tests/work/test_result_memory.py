@@ -4,7 +4,15 @@ from router.contracts.usage import UsageEvent
 from router.work.model import RecentOutcomes, Repetition
 from tests.support.workers import a_result
 
-EVENT = UsageEvent(tenant_id="a", provider_id="p", event_type="chat", latency_ms=1, cost=1.0, status="success", timestamp=1)
+EVENT = UsageEvent(
+    tenant_id="a",
+    provider_id="p",
+    event_type="chat",
+    latency_ms=1,
+    cost=1.0,
+    status="success",
+    timestamp=1,
+)
 
 
 def test_memory_is_bounded_and_keeps_the_younger_half() -> None:

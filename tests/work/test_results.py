@@ -21,13 +21,20 @@ STORED_NS = a_result().stored_ns
 EVENT = make_bill(read_result(a_result()).found, an_assignment(), 1.0, 1_700_000_000_123)  # type: ignore[arg-type]
 
 
-def handled(message: Message, known: FakeKnownAssignments | None = None, heard: RecordedOutcomes | None = None, **given: object) -> Outcome:
+def handled(
+    message: Message,
+    known: FakeKnownAssignments | None = None,
+    heard: RecordedOutcomes | None = None,
+    **given: object,
+) -> Outcome:
     outcome = a_handler(known, heard, **given)(message)  # type: ignore[arg-type]
     assert not isinstance(outcome, Awaitable)
     return outcome
 
 
-async def looked_up(message: Message, known: FakeKnownAssignments, heard: RecordedOutcomes | None = None) -> Outcome:
+async def looked_up(
+    message: Message, known: FakeKnownAssignments, heard: RecordedOutcomes | None = None
+) -> Outcome:
     outcome = a_handler(known, heard)(message)
     assert isinstance(outcome, Awaitable)
     return await outcome
@@ -75,8 +82,14 @@ def a_handler(
     )
 
 
-@pytest.mark.parametrize("again", [{}, {"sequence": 8}, {"sequence": 8, "status": "error"}], ids=["redelivered", "repeated", "another"])
-async def test_the_mark_of_a_report_is_stored_before_its_event_also_where_it_comes_again(again: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "again",
+    [{}, {"sequence": 8}, {"sequence": 8, "status": "error"}],
+    ids=["redelivered", "repeated", "another"],
+)
+async def test_the_mark_of_a_report_is_stored_before_its_event_also_where_it_comes_again(
+    again: dict[str, object],
+) -> None:
     """Its process may have died before either, and a second message of it is acked by itself."""
     mark = ReportMark(Effect("kv.a-1.reported", b"reported", "reported:a-1"), goes_first=True)
     handler = a_handler(marks=FakeMarks(mark))
@@ -92,7 +105,9 @@ async def test_after_the_mark_what_follows_from_the_event_is_stored_too() -> Non
     """A later outcome corrects the first as it does without a mark."""
     mark = ReportMark(Effect("kv.a-1.reported", b"reported", "reported:a-1"), goes_first=True)
     metered = FakeMetered(replace(EVENT, status="timeout", cost=0.0))
-    after = await followed(a_handler(metered=metered, marks=FakeMarks(mark))(a_result()), is_duplicate=False)
+    after = await followed(
+        a_handler(metered=metered, marks=FakeMarks(mark))(a_result()), is_duplicate=False
+    )
     assert after is not None
     correction = await followed(after, is_duplicate=True)
     assert stored(correction)["adjustment"] == "outcome"
@@ -128,7 +143,10 @@ def stored(outcome: Outcome) -> dict[str, object]:
 def test_a_result_of_a_known_assignment_is_metered_at_once() -> None:
     heard = RecordedOutcomes()
     assert stored(handled(a_result(), heard=heard))["provider_id"] == "openai"
-    assert heard.told == [("outcome", "success"), ("figures", "acme", "openai", 812, 0.0123, "success", "1001", None, 0.01)]
+    assert heard.told == [
+        ("outcome", "success"),
+        ("figures", "acme", "openai", 812, 0.0123, "success", "1001", None, 0.01),
+    ]
 
 
 async def test_an_unknown_assignment_is_marked_and_counted() -> None:
@@ -139,7 +157,10 @@ async def test_an_unknown_assignment_is_marked_and_counted() -> None:
 
 
 async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules_say_so() -> None:
-    handler, again = a_handler(FakeKnownAssignments(), uncorrelated="refuse"), msgspec.structs.replace(a_result(), deliveries=2, attempts=2)
+    handler, again = (
+        a_handler(FakeKnownAssignments(), uncorrelated="refuse"),
+        msgspec.structs.replace(a_result(), deliveries=2, attempts=2),
+    )
     first, second = await awaited(handler(a_result())), await awaited(handler(again))
     assert isinstance(first, Retry)
     assert isinstance(second, Dead)
@@ -149,7 +170,11 @@ async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules
 def test_another_provider_than_the_assignments_is_counted_and_not_believed() -> None:
     heard = RecordedOutcomes()
     event = stored(handled(a_result(provider_id="anthropic", job={"type": "other"}), heard=heard))
-    assert (event["provider_id"], event["told_provider_id"], event["event_type"]) == ("openai", "anthropic", "chat")
+    assert (event["provider_id"], event["told_provider_id"], event["event_type"]) == (
+        "openai",
+        "anthropic",
+        "chat",
+    )
     assert heard.told[1:3] == [("overruled", "provider_id"), ("overruled", "job_type")]
     assert heard.told[-1][:3] == ("figures", "acme", "openai")
 
@@ -167,8 +192,14 @@ async def test_figures_hear_of_a_held_cost_at_its_bound() -> None:
 async def test_nothing_follows_the_first_outcome() -> None:
     metered = FakeMetered()
     for status in ("success", "timeout"):
-        assert await followed(a_handler(metered=metered)(a_result(status=status)), is_duplicate=False) is None
-    assert await followed(a_handler(metered=metered)(a_result(status="timeout")), is_duplicate=True) is None
+        assert (
+            await followed(a_handler(metered=metered)(a_result(status=status)), is_duplicate=False)
+            is None
+        )
+    assert (
+        await followed(a_handler(metered=metered)(a_result(status="timeout")), is_duplicate=True)
+        is None
+    )
     assert metered.asked == 0
 
 
@@ -195,9 +226,13 @@ async def test_a_held_correction_has_its_notice_once_it_is_the_one_that_is_store
     assert await followed(correction, is_duplicate=True) is None  # another outcome came first
 
 
-async def test_a_notice_that_a_killed_process_left_out_is_stored_when_the_result_comes_again() -> None:
+async def test_a_notice_that_a_killed_process_left_out_is_stored_when_the_result_comes_again() -> (
+    None
+):
     held = replace(EVENT, cost=1.0, told_cost=1e9)
-    done = await followed(a_handler(metered=FakeMetered(held))(a_result(cost=1e9)), is_duplicate=True)
+    done = await followed(
+        a_handler(metered=FakeMetered(held))(a_result(cost=1e9)), is_duplicate=True
+    )
     assert done is not None
     assert stored(done)["told_cost"] == 1e9
 
@@ -223,7 +258,9 @@ def test_one_assignment_teaches_once_under_whatever_status() -> None:
 
 
 async def test_an_assignment_that_is_not_at_hand_is_awaited() -> None:
-    outcome = await looked_up(a_result(provider_id=None), FakeKnownAssignments(in_bucket=an_assignment()))
+    outcome = await looked_up(
+        a_result(provider_id=None), FakeKnownAssignments(in_bucket=an_assignment())
+    )
     assert stored(outcome)["provider_id"] == "openai"
 
 
@@ -234,13 +271,22 @@ async def test_a_bucket_that_is_away_is_told_and_decides_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "code"),
-    [({"tenant_id": "evil"}, "TENANT_FORBIDDEN"), ({"request_id": "r-2"}, "CORRELATION_FIELDS_INVALID")],
+    [
+        ({"tenant_id": "evil"}, "TENANT_FORBIDDEN"),
+        ({"request_id": "r-2"}, "CORRELATION_FIELDS_INVALID"),
+    ],
 )
-def test_a_result_that_contradicts_its_assignment_is_forged(fields: dict[str, object], code: str) -> None:
+def test_a_result_that_contradicts_its_assignment_is_forged(
+    fields: dict[str, object], code: str
+) -> None:
     heard = RecordedOutcomes()
     outcome = handled(a_result(**fields), heard=heard)
     assert isinstance(outcome, Dead)
-    assert (outcome.fault.code, outcome.reason, heard.words()) == (code, "validation_failed", ["forged"])
+    assert (outcome.fault.code, outcome.reason, heard.words()) == (
+        code,
+        "validation_failed",
+        ["forged"],
+    )
 
 
 def test_the_headers_tenant_is_compared_not_the_payloads() -> None:
@@ -253,18 +299,25 @@ def test_what_one_side_leaves_out_is_no_contradiction() -> None:
 
 
 def test_a_result_with_only_a_request_id_finds_the_assignment_of_that_request() -> None:
-    assert stored(handled(a_result(assignment_id=None, provider_id=None)))["provider_id"] == "openai"
+    assert (
+        stored(handled(a_result(assignment_id=None, provider_id=None)))["provider_id"] == "openai"
+    )
 
 
 def test_a_wrong_guess_is_an_unknown_assignment_and_no_forgery() -> None:
     heard = RecordedOutcomes()
     other = an_assignment(assignment_id=assignment_id_of("acme", "key"), request_id="r-9")
-    assert stored(handled(a_result(assignment_id=None, request_id="key"), FakeKnownAssignments(other), heard))
+    assert stored(
+        handled(a_result(assignment_id=None, request_id="key"), FakeKnownAssignments(other), heard)
+    )
     assert heard.words()[0] == "uncorrelated"
 
 
 async def test_what_no_side_says_is_dead() -> None:
-    dead = await looked_up(a_result(assignment_id="elsewhere", provider_id=None), FakeKnownAssignments(in_bucket=an_assignment()))
+    dead = await looked_up(
+        a_result(assignment_id="elsewhere", provider_id=None),
+        FakeKnownAssignments(in_bucket=an_assignment()),
+    )
     assert isinstance(dead, Dead)
     assert (dead.fault.field, dead.reason) == ("provider_id", "validation_failed")
 
@@ -278,7 +331,11 @@ def test_a_tenant_that_is_not_served_is_sent_away_and_may_come_again() -> None:
     for tenant in ("acme", None):  # its own word, or its assignment's
         outcome = handled(a_result(tenant_id=tenant), tenants_allowed=frozenset({"other"}))
         assert isinstance(outcome, Retry)
-        assert (outcome.fault.code, outcome.uses_attempt, outcome.delay) == ("tenant_forbidden", True, None)
+        assert (outcome.fault.code, outcome.uses_attempt, outcome.delay) == (
+            "tenant_forbidden",
+            True,
+            None,
+        )
     assert stored(handled(a_result(), tenants_allowed=frozenset({"acme"})))
 
 

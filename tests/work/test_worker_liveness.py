@@ -15,11 +15,17 @@ def a_beat(worker: str = "w-1", status: str = "idle", **fields: object) -> Heart
 
 def words(*changes: WorkerChange | None) -> list[tuple[str, str | None, str]]:
     told = [change for change in changes if change is not None]
-    return [(c.worker.beat.worker_id, c.was.value if c.was else None, c.condition.value) for c in told]
+    return [
+        (c.worker.beat.worker_id, c.was.value if c.was else None, c.condition.value) for c in told
+    ]
 
 
-@pytest.mark.parametrize(("interval_ms", "silent_after"), [(1000, 3.0), (None, 15.0), (20_000, 60.0)])
-def test_a_worker_is_silent_after_three_of_its_intervals(interval_ms: int | None, silent_after: float) -> None:
+@pytest.mark.parametrize(
+    ("interval_ms", "silent_after"), [(1000, 3.0), (None, 15.0), (20_000, 60.0)]
+)
+def test_a_worker_is_silent_after_three_of_its_intervals(
+    interval_ms: int | None, silent_after: float
+) -> None:
     liveness = Liveness()
     liveness.on_heartbeat(a_beat(interval_ms=interval_ms), 100.0)
     assert not liveness.find_silent(100.0 + silent_after - 0.01)
@@ -30,8 +36,12 @@ def test_each_change_is_told_once() -> None:
     liveness = Liveness()
     assert words(liveness.on_heartbeat(a_beat(), 0)) == [("w-1", None, "idle")]
     assert words(liveness.on_heartbeat(a_beat(status="busy"), 1)) == []
-    assert words(*liveness.find_silent(16), *liveness.find_silent(17)) == [("w-1", "busy", "silent")]
-    assert words(liveness.on_heartbeat(a_beat(), 18), liveness.on_heartbeat(a_beat(), 19)) == [("w-1", "silent", "idle")]
+    assert words(*liveness.find_silent(16), *liveness.find_silent(17)) == [
+        ("w-1", "busy", "silent")
+    ]
+    assert words(liveness.on_heartbeat(a_beat(), 18), liveness.on_heartbeat(a_beat(), 19)) == [
+        ("w-1", "silent", "idle")
+    ]
     assert words(*liveness.find_silent(40)) == [("w-1", "idle", "silent")]
 
 
@@ -64,7 +74,11 @@ def test_people_see_how_everyone_stands() -> None:
     for at, beat in ((0, a_beat("old")), (90, a_beat("a", "busy")), (90, a_beat("b", "draining"))):
         liveness.on_heartbeat(beat, at)
     seen = {worker.beat.worker_id: condition for worker, condition in liveness.list_workers(100)}
-    assert seen == {"old": WorkerCondition.SILENT, "a": WorkerCondition.BUSY, "b": WorkerCondition.DRAINING}
+    assert seen == {
+        "old": WorkerCondition.SILENT,
+        "a": WorkerCondition.BUSY,
+        "b": WorkerCondition.DRAINING,
+    }
     assert liveness.count_alive(100) == 2
 
 
@@ -97,7 +111,9 @@ def test_one_group_gets_half_of_the_places_and_another_finds_one() -> None:
     for number in range(20):
         liveness.on_heartbeat(a_beat(f"ghost-{number}"), 0)
     assert (len(liveness), liveness.refused) == (6, 14)
-    assert words(liveness.on_heartbeat(a_beat("w-1", tenant_id="acme"), 0)) == [("w-1", None, "idle")]
+    assert words(liveness.on_heartbeat(a_beat("w-1", tenant_id="acme"), 0)) == [
+        ("w-1", None, "idle")
+    ]
 
 
 def test_who_was_heard_only_once_gives_way_to_a_newcomer_and_who_was_heard_again_does_not() -> None:
@@ -105,12 +121,19 @@ def test_who_was_heard_only_once_gives_way_to_a_newcomer_and_who_was_heard_again
     for name in ("honest", "ghost-1", "ghost-2"):
         liveness.on_heartbeat(a_beat(name, interval_ms=3_600_000), 0)
     liveness.on_heartbeat(a_beat("honest", interval_ms=3_600_000), PROVEN_S)
-    assert words(liveness.on_heartbeat(a_beat("new-1"), 2), liveness.on_heartbeat(a_beat("new-2"), 2)) == [
+    assert words(
+        liveness.on_heartbeat(a_beat("new-1"), 2), liveness.on_heartbeat(a_beat("new-2"), 2)
+    ) == [
         ("new-1", None, "idle"),
         ("new-2", None, "idle"),
     ]
-    assert {worker.beat.worker_id for worker, _ in liveness.list_workers(2)} == {"honest", "new-1", "new-2"}
-    assert liveness.on_heartbeat(a_beat("new-3"), 2) is None  # those that came a moment ago may yet be heard again
+    assert {worker.beat.worker_id for worker, _ in liveness.list_workers(2)} == {
+        "honest",
+        "new-1",
+        "new-2",
+    }
+    # those that came a moment ago may yet be heard again
+    assert liveness.on_heartbeat(a_beat("new-3"), 2) is None
 
 
 def test_a_promise_to_be_heard_once_an_hour_keeps_no_place_that_is_wanted() -> None:
@@ -122,7 +145,16 @@ def test_a_promise_to_be_heard_once_an_hour_keeps_no_place_that_is_wanted() -> N
     assert words(liveness.on_heartbeat(a_beat("new"), 2 + EARLY_S)) == [("new", None, "idle")]
 
 
-@given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([None, "a", "b"]), st.sampled_from(["idle", "stopped"])), max_size=300))
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 30),
+            st.sampled_from([None, "a", "b"]),
+            st.sampled_from(["idle", "stopped"]),
+        ),
+        max_size=300,
+    )
+)
 def test_places_are_counted_right_whatever_comes(beats: list[tuple[int, str | None, str]]) -> None:
     liveness = Liveness(limit=8, forget_s=30)
     for at, (number, tenant, status) in enumerate(beats):

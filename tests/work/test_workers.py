@@ -19,7 +19,13 @@ class Heard(RecordedAlerts):
         self.workers = Workers(self.metrics, self.alerts, self.clock)
 
     def beat(self, worker: str = "w-1", **fields: object) -> None:
-        body = {"worker_id": worker, "status": "idle", "timestamp": 1, "interval_ms": 1000, **fields}
+        body = {
+            "worker_id": worker,
+            "status": "idle",
+            "timestamp": 1,
+            "interval_ms": 1000,
+            **fields,
+        }
         self.workers.on_heartbeat(BEATS, "", json.dumps(body).encode(), None)
 
     @property
@@ -42,7 +48,11 @@ def test_a_worker_that_misses_three_beats_is_alerted_once() -> None:
         heard.clock.now += 1
         heard.workers.report_silent()
     (alert,) = heard.heard
-    assert (alert["severity"], alert["metadata"]["worker_id"], alert["metadata"]["silent_for_ms"]) == ("warning", "w-1", 3000)
+    assert (
+        alert["severity"],
+        alert["metadata"]["worker_id"],
+        alert["metadata"]["silent_for_ms"],
+    ) == ("warning", "w-1", 3000)
     assert heard.alive == 0
 
 
@@ -98,7 +108,9 @@ def test_what_a_worker_gave_up_is_alerted_with_its_ids() -> None:
     assert (alert["metadata"]["assignment_id"], alert["metadata"]["tenant_id"]) == ("a-1", "acme")
 
 
-def test_many_that_fall_silent_at_once_are_told_of_in_one_alert_and_those_that_went_on_beating_by_name() -> None:
+def test_many_that_fall_silent_at_once_are_told_of_in_one_alert_and_those_that_went_on_beating_by_name() -> (
+    None
+):
     heard = Heard()
     for number in range(100):
         heard.beat(f"ghost-{number}")

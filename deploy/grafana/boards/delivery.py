@@ -24,11 +24,17 @@ DELIVERY = Row(
             (now("router_delivery_in_flight", "sum", "consumer"), "{{consumer}}"),
         ),
         panel(
-            "Acknowledged", "Messages whose last word is said.", "reqps", (rate("router_jetstream_ack_total", "consumer"), "{{consumer}}")
+            "Acknowledged",
+            "Messages whose last word is said.",
+            "reqps",
+            (rate("router_jetstream_ack_total", "consumer"), "{{consumer}}"),
         ),
         panel(
             "Sent back",
-            "Redeliveries by reason: nak is a failed handler, timeout a silence, tenant one that is not served, allowlist a subject.",
+            (
+                "Redeliveries by reason: nak is a failed handler, timeout a silence, tenant "
+                "one that is not served, allowlist a subject."
+            ),
             "reqps",
             (rate("router_redelivery_total", "consumer, reason"), "{{consumer}} {{reason}}"),
         ),
@@ -40,7 +46,10 @@ DELIVERY = Row(
         ),
         panel(
             "Overloaded",
-            "A line at 1 is a router with more decide requests than it can answer in time: it shares itself among the tenants that ask.",
+            (
+                "A line at 1 is a router with more decide requests than it can answer in time: "
+                "it shares itself among the tenants that ask."
+            ),
             "short",
             (now("router_overloaded", "max"), "overloaded"),
             kind="states",
@@ -48,7 +57,10 @@ DELIVERY = Row(
         ),
         panel(
             "Live requests",
-            "While overloaded: answered at once, refused as above their tenant's share, or left to the stored copy.",
+            (
+                "While overloaded: answered at once, refused as above their tenant's share, or "
+                "left to the stored copy."
+            ),
             "reqps",
             (rate("router_live_requests_total", "outcome"), "{{outcome}}"),
             kind="stacked",
@@ -69,7 +81,10 @@ DELIVERY = Row(
         ),
         panel(
             "Partitions: routers",
-            "Routers that take a partition's requests or stand by for it. Below two, the partition stops with its router.",
+            (
+                "Routers that take a partition's requests or stand by for it. Below two, the "
+                "partition stops with its router."
+            ),
             "short",
             (now("router_partition_routers", "sum", "partition, state"), "{{partition}} {{state}}"),
         ),
@@ -89,14 +104,20 @@ DELIVERY = Row(
         ),
         panel(
             "Waiting for a bucket, and copies missing",
-            "Messages that need an unavailable bucket, the others go on; and copies of streams that are offline or behind.",
+            (
+                "Messages that need an unavailable bucket, the others go on; and copies of "
+                "streams that are offline or behind."
+            ),
             "short",
             (now("router_bucket_waiting", "sum", "consumer"), "{{consumer}}"),
             (now("router_stream_copies_missing", "max", "stream"), "{{stream}} copies missing"),
         ),
         panel(
             "Refused for want of room, and dropped unread",
-            "What became of messages whose effects found no room; and what a stream dropped before it was read, which must be 0.",
+            (
+                "What became of messages whose effects found no room; and what a stream "
+                "dropped before it was read, which must be 0."
+            ),
             "reqps",
             (rate("router_storage_refused_total", "consumer, what"), "{{consumer}} {{what}}"),
             (rate("router_unread_dropped_total", "consumer"), "{{consumer}} dropped unread"),
@@ -109,7 +130,10 @@ FAILED = Row(
     (
         panel(
             "Dead letters stored",
-            "validation_failed is a sender's mistake, maxdeliver_exhausted and processing_error are a handler's.",
+            (
+                "validation_failed is a sender's mistake, maxdeliver_exhausted and "
+                "processing_error are a handler's."
+            ),
             "reqps",
             (rate("router_dlq_total", "subject, reason"), "{{subject}} {{reason}}"),
         ),
@@ -121,7 +145,10 @@ FAILED = Row(
         ),
         panel(
             "Letters that failed, and replays",
-            "Letters that could not be stored, messages given up without one, and messages that came back by a replay.",
+            (
+                "Letters that could not be stored, messages given up without one, and messages "
+                "that came back by a replay."
+            ),
             "reqps",
             (rate("router_dlq_publish_failures_total"), "not stored"),
             (rate("router_dlq_disabled_total"), "without a dead letter"),
@@ -130,16 +157,26 @@ FAILED = Row(
         ),
         panel(
             "Contract violations",
-            "Header rules that were broken, by tenant and rule. Ten messages on one subject in a minute are an alert. Who and which:"
+            "Header rules that were broken, by tenant and rule. Ten messages on one "
+            "subject in a minute are an alert. Who and which:"
             " router contract violations --since 1h --by tenant,subject,rule",
             "reqps",
-            (rate("router_nats_contract_violations_total", "tenant, header, rule"), "{{tenant}} {{header}} {{rule}}"),
-            (rate("router_nats_contract_violating_messages_total", "subject"), "messages on {{subject}}"),
+            (
+                rate("router_nats_contract_violations_total", "tenant, header, rule"),
+                "{{tenant}} {{header}} {{rule}}",
+            ),
+            (
+                rate("router_nats_contract_violating_messages_total", "subject"),
+                "messages on {{subject}}",
+            ),
             (rate("router_contract_events_lost_total"), "without an event"),
         ),
         panel(
             "Refused addresses and keys",
-            "Subjects outside the allow list, reply addresses outside the prefixes, operators' requests without a valid api_key.",
+            (
+                "Subjects outside the allow list, reply addresses outside the prefixes, "
+                "operators' requests without a valid api_key."
+            ),
             "reqps",
             (rate("router_subject_refused_total"), "subjects"),
             (rate("router_reply_refused_total"), "reply addresses"),

@@ -21,7 +21,10 @@ BOARD = Board(
                 ),
                 panel(
                     "Errors: the share of calls that fail",
-                    "Errors, timeouts, no server, breaker open. Half of ten calls in a minute opens the breaker.",
+                    (
+                        "Errors, timeouts, no server, breaker open. Half of ten calls in a "
+                        "minute opens the breaker."
+                    ),
                     "percentunit",
                     ("extension:router_extension_calls_failed:ratio5m", "{{extension}}"),
                 ),
@@ -33,10 +36,19 @@ BOARD = Board(
                 ),
                 panel(
                     "Saturation: refused as overloaded",
-                    "Requests answered overloaded because slots and queue are full, or too late for their deadline.",
+                    (
+                        "Requests answered overloaded because slots and queue are full, or too "
+                        "late for their deadline."
+                    ),
                     "reqps",
-                    (or_zero(rate("router_decisions_total", "", 'outcome="overloaded"')), "overloaded"),
-                    (or_zero(rate("router_decisions_total", "", 'outcome="deadline_exceeded"')), "too late"),
+                    (
+                        or_zero(rate("router_decisions_total", "", 'outcome="overloaded"')),
+                        "overloaded",
+                    ),
+                    (
+                        or_zero(rate("router_decisions_total", "", 'outcome="deadline_exceeded"')),
+                        "too late",
+                    ),
                 ),
             ),
         ),
@@ -45,17 +57,28 @@ BOARD = Board(
             (
                 panel(
                     "By how they ended",
-                    "ok, error, timeout, unavailable (no process serves it), open (its breaker), refused (the call was wrong), late.",
+                    (
+                        "ok, error, timeout, unavailable (no process serves it), open (its "
+                        "breaker), refused (the call was wrong), late."
+                    ),
                     "reqps",
                     (rate("router_extension_calls_total", "status"), "{{status}}"),
                     kind="stacked",
                 ),
-                panel("By type", "Where in the pipeline they stand.", "reqps", (rate("router_extension_calls_total", "type"), "{{type}}")),
+                panel(
+                    "By type",
+                    "Where in the pipeline they stand.",
+                    "reqps",
+                    (rate("router_extension_calls_total", "type"), "{{type}}"),
+                ),
                 panel(
                     "Failures",
                     "Which one, and how.",
                     "reqps",
-                    (rate("router_extension_calls_total", "extension, status", FAILING), "{{extension}} {{status}}"),
+                    (
+                        rate("router_extension_calls_total", "extension, status", FAILING),
+                        "{{extension}} {{status}}",
+                    ),
                 ),
                 panel(
                     "Median of a call",
@@ -70,9 +93,15 @@ BOARD = Board(
             (
                 panel(
                     "Open",
-                    "Left alone: calls fail at once, decisions use fallbacks. `router extension health` says since when.",
+                    (
+                        "Left alone: calls fail at once, decisions use fallbacks. `router "
+                        "extension health` says since when."
+                    ),
                     "short",
-                    (now("router_circuit_breaker_state", "max", "kind, name", 'state="open"'), "{{kind}} {{name}}"),
+                    (
+                        now("router_circuit_breaker_state", "max", "kind, name", 'state="open"'),
+                        "{{kind}} {{name}}",
+                    ),
                     kind="states",
                     steps=((None, "green"), (1.0, "red")),
                 ),
@@ -80,7 +109,12 @@ BOARD = Board(
                     "Half open",
                     "Probed: a few calls decide whether it closes.",
                     "short",
-                    (now("router_circuit_breaker_state", "max", "kind, name", 'state="half_open"'), "{{kind}} {{name}}"),
+                    (
+                        now(
+                            "router_circuit_breaker_state", "max", "kind, name", 'state="half_open"'
+                        ),
+                        "{{kind}} {{name}}",
+                    ),
                     kind="states",
                     steps=((None, "green"), (1.0, "orange")),
                 ),
@@ -88,7 +122,10 @@ BOARD = Board(
                     "Changes",
                     "A breaker that opens again and again has a service that is not well.",
                     "reqps",
-                    (rate("router_circuit_breaker_transitions_total", "name, to"), "{{name}} to {{to}}"),
+                    (
+                        rate("router_circuit_breaker_transitions_total", "name, to"),
+                        "{{name}} to {{to}}",
+                    ),
                 ),
             ),
         ),

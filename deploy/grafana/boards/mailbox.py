@@ -22,13 +22,19 @@ BOARD = Board(
                     "Errors",
                     "Tried again, in the dead letters, parked.",
                     "short",
-                    (rate("router_inbox_handled_total", "", 'code="transient"'), "inbox: comes again, a second"),
+                    (
+                        rate("router_inbox_handled_total", "", 'code="transient"'),
+                        "inbox: comes again, a second",
+                    ),
                     (rate("router_agent_dead_total"), "agents: dead letters a second"),
                     (now("router_outbox_parked", "sum"), "outbox: parked"),
                 ),
                 panel(
                     "Latency: the oldest that waits",
-                    "Age of the oldest event that is not published, and of the oldest message that is not processed.",
+                    (
+                        "Age of the oldest event that is not published, and of the oldest "
+                        "message that is not processed."
+                    ),
                     "s",
                     (now("router_outbox_oldest_seconds", "max", "context"), "outbox {{context}}"),
                     (now("router_inbox_oldest_seconds", "max", "context"), "inbox {{context}}"),
@@ -53,7 +59,10 @@ BOARD = Board(
                 ),
                 panel(
                     "Parked",
-                    "Refused by the stream too often; those behind them of the same order wait. `router outbox parked` lists them.",
+                    (
+                        "Refused by the stream too often; those behind them of the same order "
+                        "wait. `router outbox parked` lists them."
+                    ),
                     "short",
                     (now("router_outbox_parked", "max", "context"), "{{context}}"),
                 ),
@@ -78,7 +87,10 @@ BOARD = Board(
             (
                 panel(
                     "Handled by how it ended",
-                    "processed; duplicate; transient, redelivered; stranded, given up by the server; else a dead letter's reason.",
+                    (
+                        "processed; duplicate; transient, redelivered; stranded, given up by "
+                        "the server; else a dead letter's reason."
+                    ),
                     "reqps",
                     (rate("router_inbox_handled_total", "code"), "{{code}}"),
                     kind="stacked",
@@ -96,7 +108,12 @@ BOARD = Board(
         Row(
             "Agents",
             (
-                panel("Applied", "Acknowledged, duplicates included.", "reqps", (rate("router_agent_applied_total", "agent"), "{{agent}}")),
+                panel(
+                    "Applied",
+                    "Acknowledged, duplicates included.",
+                    "reqps",
+                    (rate("router_agent_applied_total", "agent"), "{{agent}}"),
+                ),
                 panel(
                     "Duplicates",
                     "Messages that were applied before.",
@@ -112,7 +129,10 @@ BOARD = Board(
                 ),
                 panel(
                     "The safety net",
-                    "Messages that the server had given up, fetched and handled: a crash loop, or an ack wait that is too short.",
+                    (
+                        "Messages that the server had given up, fetched and handled: a crash "
+                        "loop, or an ack wait that is too short."
+                    ),
                     "reqps",
                     (rate("router_agent_rescued_total", "agent"), "{{agent}}"),
                 ),
@@ -131,7 +151,10 @@ BOARD = Board(
                     "Failing helpers",
                     "Figures, retention, scans: the process works on without them.",
                     "short",
-                    (now("router_helper_failing", "max", "instance, helper"), "{{instance}} {{helper}}"),
+                    (
+                        now("router_helper_failing", "max", "instance, helper"),
+                        "{{instance}} {{helper}}",
+                    ),
                     kind="states",
                     steps=BAD_FROM_ONE,
                 ),

@@ -1,6 +1,17 @@
 """The overview: the first place to look at night."""
 
-from parts import BAD_FROM_ONE, GOOD_FROM_ONE, WARN_FROM_ONE, Board, Row, now, or_zero, panel, quantile, rate
+from parts import (
+    BAD_FROM_ONE,
+    GOOD_FROM_ONE,
+    WARN_FROM_ONE,
+    Board,
+    Row,
+    now,
+    or_zero,
+    panel,
+    quantile,
+    rate,
+)
 
 from boards.delivery import DELIVERY, FAILED
 
@@ -9,18 +20,27 @@ SIGNALS = Row(
     (
         panel(
             "Traffic: decisions",
-            "Decide requests answered, by how it ended. A fall to nothing while requests are stored is the alert RouterConsumerStalled.",
+            (
+                "Decide requests answered, by how it ended. A fall to nothing while requests "
+                "are stored is the alert RouterConsumerStalled."
+            ),
             "reqps",
             (rate("router_decisions_total", "outcome"), "{{outcome}}"),
             kind="stacked",
         ),
         panel(
             "Errors: what is ours to mend",
-            "The share of answers that failed in routing, extensions or time, and messages that ended in the dead letters, a second.",
+            (
+                "The share of answers that failed in routing, extensions or time, and messages "
+                "that ended in the dead letters, a second."
+            ),
             "percentunit",
             ("router:router_decisions_failed:ratio5m", "answers that failed"),
             (
-                f"{rate('router_redelivery_total')} / ({rate('router_redelivery_total')} + {rate('router_jetstream_ack_total')})",
+                (
+                    f"{rate('router_redelivery_total')} / ({rate('router_redelivery_total')} + "
+                    f"{rate('router_jetstream_ack_total')})"
+                ),
                 "messages sent back",
             ),
         ),
@@ -36,7 +56,10 @@ SIGNALS = Row(
             "Saturation: processor",
             "One process is one core: at 1 it can do no more, and the backlog below grows.",
             "percentunit",
-            ('rate(process_cpu_seconds_total{job="router",instance=~"$instance"}[$__rate_interval])', "{{instance}}"),
+            (
+                'rate(process_cpu_seconds_total{job="router",instance=~"$instance"}[$__rate_interval])',
+                "{{instance}}",
+            ),
         ),
     ),
 )
@@ -68,7 +91,13 @@ STANDING = Row(
             kind="number",
             steps=BAD_FROM_ONE,
         ),
-        panel("Lag", "Age of the oldest work.", "s", (now("router_consumer_lag_seconds", "max"), "lag"), kind="number"),
+        panel(
+            "Lag",
+            "Age of the oldest work.",
+            "s",
+            (now("router_consumer_lag_seconds", "max"), "lag"),
+            kind="number",
+        ),
         panel(
             "Dead letters",
             "Letters that stand there now: `router dlq list`.",
@@ -81,11 +110,20 @@ STANDING = Row(
             "Breakers open",
             "Extensions and providers that are left alone.",
             "short",
-            (or_zero(now("router_circuit_breaker_state", "max", "kind, name", 'state="open"')), "open"),
+            (
+                or_zero(now("router_circuit_breaker_state", "max", "kind, name", 'state="open"')),
+                "open",
+            ),
             kind="number",
             steps=WARN_FROM_ONE,
         ),
-        panel("Workers", "Workers that are heard.", "short", (now("router_workers_alive", "max"), "alive"), kind="number"),
+        panel(
+            "Workers",
+            "Workers that are heard.",
+            "short",
+            (now("router_workers_alive", "max"), "alive"),
+            kind="number",
+        ),
         panel(
             "Build",
             "The versions at work; two of them are a rollout under way.",
@@ -99,17 +137,28 @@ STANDING = Row(
 DECISIONS = Row(
     "Decisions",
     (
-        panel("By policy", "Answers by the policy that gave them.", "reqps", (rate("router_decisions_total", "policy"), "{{policy}}")),
+        panel(
+            "By policy",
+            "Answers by the policy that gave them.",
+            "reqps",
+            (rate("router_decisions_total", "policy"), "{{policy}}"),
+        ),
         panel(
             "By provider",
-            "Where requests are sent; a provider that falls to nothing has an open breaker, or a new policy.",
+            (
+                "Where requests are sent; a provider that falls to nothing has an open "
+                "breaker, or a new policy."
+            ),
             "reqps",
             (rate("router_decisions_total", "provider", 'outcome="ok"'), "{{provider}}"),
             kind="stacked",
         ),
         panel(
             "By reason",
-            "Why that provider: weighted is the usual, fallback and circuit_breaker_fallback are not.",
+            (
+                "Why that provider: weighted is the usual, fallback and "
+                "circuit_breaker_fallback are not."
+            ),
             "reqps",
             (rate("router_decisions_total", "reason", 'outcome="ok"'), "{{reason}}"),
             kind="stacked",
@@ -153,22 +202,36 @@ PROCESS = Row(
             "reqps",
             (rate("router_gc_collections_total", "generation"), "generation {{generation}}"),
         ),
-        panel("Open files", "Sockets are files.", "short", ('process_open_fds{instance=~"$instance"}', "{{job}} {{instance}}")),
+        panel(
+            "Open files",
+            "Sockets are files.",
+            "short",
+            ('process_open_fds{instance=~"$instance"}', "{{job}} {{instance}}"),
+        ),
         panel(
             "Lines of the log that were lost",
             "Its disk is full, or what reads it stands still or is gone; the process goes on.",
             "short",
-            ('increase(router_log_lines_lost_total{instance=~"$instance"}[5m])', "{{job}} {{instance}}"),
+            (
+                'increase(router_log_lines_lost_total{instance=~"$instance"}[5m])',
+                "{{job}} {{instance}}",
+            ),
         ),
         panel(
             "Reconnects",
             "Times that the broker came back.",
             "short",
-            ('increase(router_nats_reconnects_total{instance=~"$instance"}[5m])', "{{job}} {{instance}}"),
+            (
+                'increase(router_nats_reconnects_total{instance=~"$instance"}[5m])',
+                "{{job}} {{instance}}",
+            ),
         ),
         panel(
             "How full streams are",
-            "One that discards the new refuses messages at 100 %, and consumers pause; one that discards the old loses its oldest.",
+            (
+                "One that discards the new refuses messages at 100 %, and consumers pause; one "
+                "that discards the old loses its oldest."
+            ),
             "percentunit",
             ("stream_discard:router_stream_fill:ratio", "{{stream}} ({{discard}})"),
         ),

@@ -5,7 +5,10 @@ from parts import Board, Row, now, panel, rate
 BOARD = Board(
     "router-usage",
     "Router: usage and lake",
-    "From an assignment to a usage event; what the lake has to take. What is in its tables is said by `router usage reconcile`.",
+    (
+        "From an assignment to a usage event; what the lake has to take. What is in its tables "
+        "is said by `router usage reconcile`."
+    ),
     (
         Row(
             "The four golden signals",
@@ -19,7 +22,10 @@ BOARD = Board(
                 ),
                 panel(
                     "Errors: what does not add up",
-                    "Forged results contradict their assignment; a conflict is one outcome told twice, differently.",
+                    (
+                        "Forged results contradict their assignment; a conflict is one outcome "
+                        "told twice, differently."
+                    ),
                     "reqps",
                     (rate("router_results_forged_total"), "forged"),
                     (rate("router_results_conflict_total"), "conflicts"),
@@ -32,7 +38,15 @@ BOARD = Board(
                     "Latency: results behind",
                     "How late results are handled.",
                     "s",
-                    (now("router_consumer_lag_seconds", "max", "consumer", 'consumer!~".*decide.*"'), "{{consumer}}"),
+                    (
+                        now(
+                            "router_consumer_lag_seconds",
+                            "max",
+                            "consumer",
+                            'consumer!~".*decide.*"',
+                        ),
+                        "{{consumer}}",
+                    ),
                 ),
                 panel(
                     "Saturation: room in what is stored",
@@ -47,7 +61,10 @@ BOARD = Board(
             (
                 panel(
                     "Assignments",
-                    "Stored for workers, removed from their stream when they are done, or asked for and skipped.",
+                    (
+                        "Stored for workers, removed from their stream when they are done, or "
+                        "asked for and skipped."
+                    ),
                     "reqps",
                     (rate("router_assignments_published_total"), "published"),
                     (rate("router_assignments_skipped_total", "reason"), "skipped: {{reason}}"),
@@ -88,7 +105,10 @@ BOARD = Board(
                 ),
                 panel(
                     "Usage events",
-                    "Stored; beside them outcomes that were metered before. Together they are the results.",
+                    (
+                        "Stored; beside them outcomes that were metered before. Together they "
+                        "are the results."
+                    ),
                     "reqps",
                     (rate("router_usage_published_total"), "stored"),
                     (rate("router_results_duplicate_total"), "metered before"),
@@ -96,15 +116,31 @@ BOARD = Board(
                 ),
                 panel(
                     "What the lake has to take",
-                    "Bytes that the streams hold; the usage stream keeps 90 days, whether the lake has read them or not.",
+                    (
+                        "Bytes that the streams hold; the usage stream keeps 90 days, whether "
+                        "the lake has read them or not."
+                    ),
                     "bytes",
-                    (now("router_stream_bytes", "max", "stream", 'stream=~".*(USAGE|RESULTS|ASSIGNMENTS)"'), "{{stream}}"),
+                    (
+                        now(
+                            "router_stream_bytes",
+                            "max",
+                            "stream",
+                            'stream=~".*(USAGE|RESULTS|ASSIGNMENTS)"',
+                        ),
+                        "{{stream}}",
+                    ),
                 ),
                 panel(
                     "How fast the usage stream grows",
                     "Bytes a second, over an hour; its limit over this is the time that is left.",
                     "Bps",
-                    ("deriv(" + now("router_stream_bytes", "max", "stream", 'stream=~".*USAGE"') + "[1h:1m])", "{{stream}}"),
+                    (
+                        "deriv("
+                        + now("router_stream_bytes", "max", "stream", 'stream=~".*USAGE"')
+                        + "[1h:1m])",
+                        "{{stream}}",
+                    ),
                 ),
             ),
         ),

@@ -1,4 +1,5 @@
-"""Budgets: what a tenant may spend in a window, and the slices from which this instance decides (docs/reference/budgets.md). Pure.
+"""Budgets: what a tenant may spend in a window, and the slices from which this instance decides
+(docs/reference/budgets.md). Pure.
 
 Budget, parse_budget    the document
 find_window             which hour, day or month a time is in
@@ -7,7 +8,15 @@ leases                  what becomes of the shared document: grant, return, sett
 """
 
 from router.budgets.model.budget import Budget, BudgetError, parse_budget
-from router.budgets.model.leases import LeaseGrant, expire_leases, grant_lease, move_lease, open_next_window, return_lease, settle_costs
+from router.budgets.model.leases import (
+    LeaseGrant,
+    expire_leases,
+    grant_lease,
+    move_lease,
+    open_next_window,
+    return_lease,
+    settle_costs,
+)
 from router.budgets.model.reserving import Charge, TenantBudgets
 from router.budgets.model.slices import BudgetSlice, SliceShort
 from router.budgets.model.table import BudgetTable

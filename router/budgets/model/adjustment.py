@@ -1,11 +1,14 @@
-"""An adjustment: the difference to what was booked, as a usage event of its own (docs/reference/contracts.md#usage-adjustments).
+"""An adjustment: the difference to what was booked, as a usage event of its own
+(docs/reference/contracts.md#usage-adjustments).
 
-    outcome   a later outcome of an assignment replaces the first       the router, before the later result is acked
+    outcome   a later outcome of an assignment replaces the first       the router, before the later
+              result is acked
     held      a held cost was accepted, or set                          `router usage held accept`
     bill      a bill was corrected                                      `router usage adjust`
     budget    one budget was corrected, and no bill                     `router budget adjust`
 
-Each has an identity that follows from what it corrects, so that the same correction again is the same event. Pure.
+Each has an identity that follows from what it corrects, so that the same correction again is the
+same event. Pure.
 """
 
 from __future__ import annotations
@@ -16,7 +19,14 @@ from msgspec.structs import replace
 
 from router.budgets.model.reservation import RESERVATION_HEADER, policy_only
 from router.contracts.money import format_nanos, round_to_nanos
-from router.contracts.usage import ADJUSTED_SUBJECT, ADJUSTMENT_TYPE, UsageEvent, derive_identity, identity, usage_bytes
+from router.contracts.usage import (
+    ADJUSTED_SUBJECT,
+    ADJUSTMENT_TYPE,
+    UsageEvent,
+    derive_identity,
+    identity,
+    usage_bytes,
+)
 from router.core.message import NO_HEADERS, Effect
 
 OUTCOME, HELD, BILL, BUDGET = "outcome", "held", "bill", "budget"  # ADJUSTMENTS
@@ -49,7 +59,9 @@ def make_adjustment(
     budget: str | None = None,
     reason: str | None = None,
 ) -> UsageEvent:
-    """Build an adjustment of a period. `amount`: the signed difference; `timestamp`: ms, in the period that it corrects."""
+    """Build an adjustment of a period. `amount`: the signed difference; `timestamp`: ms, in the
+    period that it corrects.
+    """
     return UsageEvent(
         tenant_id=tenant_id,
         provider_id=provider_id,
@@ -65,8 +77,11 @@ def make_adjustment(
     )
 
 
-def adjust_event(adjustment: str, event: UsageEvent, amount: Decimal, *, event_id: str, reason: str | None = None) -> UsageEvent:
-    """Build the adjustment of one event: its tenant, provider, model, ids and time are the event's, and `adjusts` names it.
+def adjust_event(
+    adjustment: str, event: UsageEvent, amount: Decimal, *, event_id: str, reason: str | None = None
+) -> UsageEvent:
+    """Build the adjustment of one event: its tenant, provider, model, ids and time are the event's,
+    and `adjusts` names it.
 
     It is never marked: it counts, also where the event does not.
     """
@@ -90,15 +105,21 @@ def adjust_event(adjustment: str, event: UsageEvent, amount: Decimal, *, event_i
 
 
 def difference(cost: float, before: float) -> Decimal:
-    """`cost - before`, each as silver rounds it: so the two events add up to the later cost, to the last digit."""
+    """`cost - before`, each as silver rounds it: so the two events add up to the later cost, to the
+    last digit.
+    """
     return Decimal(_nanos(cost) - _nanos(before)).scaleb(-9)
 
 
 def make_adjustment_effect(event: UsageEvent, reservation: str | None = None) -> Effect:
-    """Build what stores it. `reservation`: the header of the event that it corrects; only the policy of it is kept, for its budgets."""
+    """Build what stores it. `reservation`: the header of the event that it corrects; only the
+    policy of it is kept, for its budgets.
+    """
     policy = policy_only(reservation)
     headers = NO_HEADERS if policy is None else {RESERVATION_HEADER: policy}
-    return Effect(ADJUSTED_SUBJECT, usage_bytes(event), identity(event), headers, owner=event.tenant_id)
+    return Effect(
+        ADJUSTED_SUBJECT, usage_bytes(event), identity(event), headers, owner=event.tenant_id
+    )
 
 
 def _nanos(cost: float) -> int:

@@ -30,7 +30,9 @@ class BudgetError(RouterError):
 
 
 class Budget(Struct, frozen=True, kw_only=True):
-    """`amount`: nanos a window. `created_ms`: when its name was first put; a budget that was deleted and put again is a new one."""
+    """`amount`: nanos a window. `created_ms`: when its name was first put; a budget that was
+    deleted and put again is a new one.
+    """
 
     tenant_id: str
     amount: int
@@ -47,7 +49,9 @@ class Budget(Struct, frozen=True, kw_only=True):
 
     def is_for(self, policy_id: str | None, provider_id: str) -> bool:
         """Whether a decision by this policy for this provider belongs to it."""
-        return (self.policy_id is None or self.policy_id == policy_id) and (self.provider_id is None or self.provider_id == provider_id)
+        return (self.policy_id is None or self.policy_id == policy_id) and (
+            self.provider_id is None or self.provider_id == provider_id
+        )
 
 
 def budget_id_of(window: str, policy_id: str | None, provider_id: str | None) -> str:
@@ -80,7 +84,11 @@ def parse_budget(document: Mapping[str, object], tenant_id: str) -> Budget:
 
 def _read_amount(value: object) -> int:
     legal = f"amount: should be above 0, at most {MAX_AMOUNT}, with at most nine decimal places"
-    if isinstance(value, bool) or not isinstance(value, int | str) or len(str(value)) > _MAX_AMOUNT_TEXT:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | str)
+        or len(str(value)) > _MAX_AMOUNT_TEXT
+    ):
         raise BudgetError(legal)
     try:
         amount = Decimal(value)
@@ -102,6 +110,10 @@ def _read_id(document: Mapping[str, object], name: str) -> str | None:
 def _read_then(value: object) -> str | None:
     if value == DENY:
         return None
-    if isinstance(value, str) and value.startswith(DOWNGRADE) and ids.is_scoped(value.removeprefix(DOWNGRADE)):
+    if (
+        isinstance(value, str)
+        and value.startswith(DOWNGRADE)
+        and ids.is_scoped(value.removeprefix(DOWNGRADE))
+    ):
         return value.removeprefix(DOWNGRADE)
     raise BudgetError("then: should be deny, or downgrade: and a policy's id")

@@ -1,7 +1,9 @@
-"""What becomes of the document of a budget and window. Pure: each function takes a record and returns the changed one.
+"""What becomes of the document of a budget and window. Pure: each function takes a record and
+returns the changed one.
 
 available = amount - settled - all that leases hold       what a lease may take
-a reservation stays in `held` until its usage event moves its cost to `settled`, or the lease expires
+a reservation stays in `held` until its usage event moves its cost to `settled`, or the lease
+expires
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ class LeaseGrant(Struct, frozen=True):
 
 
 class SettledCost(Struct, frozen=True):
-    """One usage event of a budget: its sequence, when it was stored, its cost, and the reservation that it ends, if any.
+    """One usage event of a budget: its sequence, when it was stored, its cost, and the reservation
+    that it ends, if any.
 
-    An adjustment's cost may be below 0."""
+    An adjustment's cost may be below 0.
+    """
 
     sequence: int
     stored_ns: int
@@ -37,11 +41,17 @@ class SettledCost(Struct, frozen=True):
 
 def expire_leases(record: SpentRecord, now_ms: int) -> SpentRecord:
     """Without the leases whose time is over, and those that hold nothing."""
-    leases = {name: lease for name, lease in record.leases.items() if lease.expires_ms > now_ms and lease.held > 0}
+    leases = {
+        name: lease
+        for name, lease in record.leases.items()
+        if lease.expires_ms > now_ms and lease.held > 0
+    }
     return record if len(leases) == len(record.leases) else replace(record, leases=leases)
 
 
-def grant_lease(record: SpentRecord, amount: int, lease_id: str, lease: SpentLease, *, least: int) -> LeaseGrant:
+def grant_lease(
+    record: SpentRecord, amount: int, lease_id: str, lease: SpentLease, *, least: int
+) -> LeaseGrant:
     """Let a lease hold `lease.held` more, or what there is; nothing where that is below `least`."""
     left = amount - record.settled - record.held
     granted = min(lease.held, left)
@@ -53,8 +63,12 @@ def grant_lease(record: SpentRecord, amount: int, lease_id: str, lease: SpentLea
     return LeaseGrant(replace(record, leases=leases), granted, left - granted)
 
 
-def move_lease(record: SpentRecord, from_id: str, to_id: str, lease: SpentLease) -> tuple[SpentRecord, int]:
-    """Move `lease.held` from one lease to another that expires later; the record, and how much has moved."""
+def move_lease(
+    record: SpentRecord, from_id: str, to_id: str, lease: SpentLease
+) -> tuple[SpentRecord, int]:
+    """Move `lease.held` from one lease to another that expires later; the record, and how much has
+    moved.
+    """
     present = record.leases.get(from_id)
     moved = min(lease.held, present.held) if present is not None else 0
     if present is None or moved <= 0:
@@ -80,7 +94,9 @@ def return_lease(record: SpentRecord, lease_id: str, nanos: int) -> SpentRecord:
 
 
 def settle_costs(record: SpentRecord, timeline: str, costs: Iterable[SettledCost]) -> SpentRecord:
-    """Add the costs of events that are not in it yet. `costs`: in the order of the stream, their sequences of this timeline."""
+    """Add the costs of events that are not in it yet. `costs`: in the order of the stream, their
+    sequences of this timeline.
+    """
     missing = [cost for cost in costs if not _has_settled(record, timeline, cost)]
     if not missing:
         return record
@@ -100,11 +116,19 @@ def settle_costs(record: SpentRecord, timeline: str, costs: Iterable[SettledCost
 
 
 def _has_settled(record: SpentRecord, timeline: str, cost: SettledCost) -> bool:
-    """By the sequence; by the stored time where the record counts another timeline: that of a copy of the stream, or of a later stream."""
-    return cost.sequence <= record.through if record.timeline == timeline else cost.stored_ns <= record.stored_ns
+    """By the sequence; by the stored time where the record counts another timeline: that of a copy
+    of the stream, or of a later stream.
+    """
+    return (
+        cost.sequence <= record.through
+        if record.timeline == timeline
+        else cost.stored_ns <= record.stored_ns
+    )
 
 
-def _end_reservations(leases: Mapping[str, SpentLease], costs: Iterable[SettledCost]) -> dict[str, SpentLease]:
+def _end_reservations(
+    leases: Mapping[str, SpentLease], costs: Iterable[SettledCost]
+) -> dict[str, SpentLease]:
     """What the leases hold when these events have ended their reservations."""
     left = dict(leases)
     for cost in costs:
@@ -115,4 +139,6 @@ def _end_reservations(leases: Mapping[str, SpentLease], costs: Iterable[SettledC
 
 def open_next_window(before: SpentRecord, now_ms: int) -> SpentRecord:
     """The document of the window after `before`: nothing is settled, and what was held is held on."""
-    return SpentRecord(is_counted=True, timeline=before.timeline, leases=expire_leases(before, now_ms).leases)
+    return SpentRecord(
+        is_counted=True, timeline=before.timeline, leases=expire_leases(before, now_ms).leases
+    )

@@ -1,7 +1,8 @@
-"""The budgets of one tenant at its decisions: all that a decision belongs to must have room, and then all are charged.
+"""The budgets of one tenant at its decisions: all that a decision belongs to must have room, and
+then all are charged.
 
-What a decision reserves is what was learned of its provider's cost, but results are a worker's word, and a few of them that cost
-nothing must not open the budget:
+What a decision reserves is what was learned of its provider's cost, but results are a worker's
+word, and a few of them that cost nothing must not open the budget:
 
     fewer than ENOUGH_SAMPLES results     not below what the policy lists
     then                                  not below `least_share` of that
@@ -25,7 +26,9 @@ LEAST_SHARE = 0.1
 
 
 class Charge(Struct, frozen=True, gc=False):
-    """What a decision has reserved, until its assignment holds it: of each slice, by the lease of that place in the reservation."""
+    """What a decision has reserved, until its assignment holds it: of each slice, by the lease of
+    that place in the reservation.
+    """
 
     slices: Sequence[BudgetSlice]
     reservation: BudgetReservation
@@ -49,22 +52,31 @@ class TenantBudgets:
         least_share: float = LEAST_SHARE,
     ) -> None:
         self.slices: Sequence[BudgetSlice] = tuple(slices)
-        self._is_of_all = all(one.budget.policy_id is None and one.budget.provider_id is None for one in slices)
+        self._is_of_all = all(
+            one.budget.policy_id is None and one.budget.provider_id is None for one in slices
+        )
         self._life = life
         self._clock = clock
         self._on_charge = on_charge
         self._least_share = least_share
 
     def reserve(
-        self, request: RouteRequest, policy_id: str, decision: Decision, passed_over: Sequence[BudgetSlice] = ()
+        self,
+        request: RouteRequest,
+        policy_id: str,
+        decision: Decision,
+        passed_over: Sequence[BudgetSlice] = (),
     ) -> Sequence[BudgetSlice]:
-        """Reserve the expected cost; return the slices of the budgets that have no room, and then nothing is reserved.
+        """Reserve the expected cost; return the slices of the budgets that have no room, and then
+        nothing is reserved.
 
         Raises SliceShort where the bucket must be asked first. `passed_over`: they do not count.
         """
         cost, listed = decision.expected_cost, decision.listed_cost
         if listed is not None and cost < listed:
-            cost = max(cost, listed if decision.samples < ENOUGH_SAMPLES else listed * self._least_share)
+            cost = max(
+                cost, listed if decision.samples < ENOUGH_SAMPLES else listed * self._least_share
+            )
         nanos = int(cost * NANOS) + 1  # never nothing: a budget that is spent lets nothing through
         now, provider_id = self._clock(), decision.provider_id
         covered = self.slices
@@ -79,11 +91,17 @@ class TenantBudgets:
             one.charge(nanos)
         if request.push_assignment and covered:
             leases = {one.budget.budget_id: one.number for one in covered}
-            self._on_charge(request, Charge(covered, BudgetReservation(self._life, nanos, policy_id, leases)))
+            self._on_charge(
+                request, Charge(covered, BudgetReservation(self._life, nanos, policy_id, leases))
+            )
         return ()
 
-    def reserve_amount(self, nanos: int, policy_id: str | None, provider_id: str) -> Charge | Sequence[BudgetSlice]:
-        """Reserve so much for an invocation; the slices that have no room, and then nothing is reserved. Raises SliceShort."""
+    def reserve_amount(
+        self, nanos: int, policy_id: str | None, provider_id: str
+    ) -> Charge | Sequence[BudgetSlice]:
+        """Reserve so much for an invocation; the slices that have no room, and then nothing is
+        reserved. Raises SliceShort.
+        """
         now = self._clock()
         covered = [one for one in self.slices if one.budget.is_for(policy_id, provider_id)]
         if not all(one.has_room(nanos, now) for one in covered):

@@ -1,9 +1,12 @@
-"""Which usage events a budget counts, and what each of them ends (docs/reference/budgets.md#settlement). Pure.
+"""Which usage events a budget counts, and what each of them ends
+(docs/reference/budgets.md#settlement). Pure.
 
-an outcome                      in every budget of its tenant, provider and policy; its first event ends its reservation
+an outcome                      in every budget of its tenant, provider and policy; its first event
+                                ends its reservation
 an adjustment                   in the same budgets, with its signed cost; it ends nothing
 an adjustment `budget`          in the one budget that it names
-an outcome that is marked       in none: its assignment is not known, so a worker's word is all that there is of it
+an outcome that is marked       in none: its assignment is not known, so a worker's word is all that
+                                there is of it
 """
 
 from __future__ import annotations
@@ -32,10 +35,17 @@ def is_counted(budget: Budget, cost: UsageCost, reservation: BudgetReservation |
 
 
 def make_settled_cost(
-    budget: Budget, cost: UsageCost, sequence: int, stored_ns: int, *, ended: BudgetReservation | None = None
+    budget: Budget,
+    cost: UsageCost,
+    sequence: int,
+    stored_ns: int,
+    *,
+    ended: BudgetReservation | None = None,
 ) -> SettledCost:
     """What the budget's document takes of it; `ended`: the reservation that ends with it."""
     number = ended.leases.get(budget.budget_id) if ended is not None else None
     lease_id = f"{ended.life}.{number}" if ended is not None and number is not None else None
     reserved = ended.nanos if ended is not None else 0
-    return SettledCost(sequence, stored_ns, cost.nanos, lease_id, reserved, cost.adjustment is not None)
+    return SettledCost(
+        sequence, stored_ns, cost.nanos, lease_id, reserved, cost.adjustment is not None
+    )

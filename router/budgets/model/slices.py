@@ -19,14 +19,18 @@ REFUSED_S = 0.5  # for so long the bucket's no holds
 
 
 class SliceShort(LeaseShort):
-    """Raised by a decision that does not fit into slices of this instance: the bucket may have more."""
+    """Raised by a decision that does not fit into slices of this instance: the bucket may have
+    more.
+    """
 
     def __init__(self, slices: Sequence[BudgetSlice]) -> None:
         super().__init__("a slice is too small")
         self._slices = slices
 
     async def wait(self) -> None:
-        """Until the bucket has answered for all of them. Raises BrokerUnavailable if it does not, in time."""
+        """Until the bucket has answered for all of them. Raises BrokerUnavailable if it does not,
+        in time.
+        """
         try:
             async with asyncio.timeout(WAIT_S):
                 for one in self._slices:
@@ -36,7 +40,9 @@ class SliceShort(LeaseShort):
 
 
 class BudgetSlice:
-    """Of one budget. `ask` wakes what asks the bucket. Money is nanos, times are seconds of the server's clock."""
+    """Of one budget. `ask` wakes what asks the bucket. Money is nanos, times are seconds of the
+    server's clock.
+    """
 
     def __init__(self, budget: Budget, size: int, ask: Callable[[BudgetSlice], None]) -> None:
         self.budget = budget

@@ -1,4 +1,6 @@
-"""What a request gets whose budgets have no room: the refusal, or the policy that they name (docs/reference/budgets.md#decision)."""
+"""What a request gets whose budgets have no room: the refusal, or the policy that they name
+(docs/reference/budgets.md#decision).
+"""
 
 from __future__ import annotations
 
@@ -36,10 +38,13 @@ def refuse_for_budget(refused: Sequence[BudgetSlice]) -> Refusal:
 
 
 class Downgrades:
-    """Decisions by another policy than the request's say which budget it was. A policy's decisions are few, and so are these."""
+    """Decisions by another policy than the request's say which budget it was. A policy's decisions
+    are few, and so are these.
+    """
 
     def __init__(self) -> None:
-        self._marked: dict[tuple[int, str], tuple[Decision, Decision]] = {}  # with the decision itself: its id is not reused
+        # with the decision itself: its id is not reused
+        self._marked: dict[tuple[int, str], tuple[Decision, Decision]] = {}
 
     def mark(self, decision: Decision, budget_id: str) -> Decision:
         key = id(decision), budget_id
@@ -47,6 +52,9 @@ class Downgrades:
         if known is None:
             if len(self._marked) >= MAX_MARKED:
                 self._marked.clear()
-            known = decision, replace(decision, metadata={**decision.metadata, DOWNGRADED_BY: budget_id})
+            known = (
+                decision,
+                replace(decision, metadata={**decision.metadata, DOWNGRADED_BY: budget_id}),
+            )
             self._marked[key] = known
         return known[1]

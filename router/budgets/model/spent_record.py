@@ -1,13 +1,17 @@
-"""What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT` (docs/reference/budgets.md#slices).
+"""What was spent of one budget in one window: a document of the bucket `ROUTER_BUDGETS_SPENT`
+(docs/reference/budgets.md#slices).
 
     key      {tenant}.{budget}.{when the budget was made, ms}.{start of the window, s}
-    value    {settled, events, adjusted, adjustments, timeline, through, stored_ns, is_mixed, is_counted, notices,
+    value    {settled, events, adjusted, adjustments, timeline, through, stored_ns, is_mixed,
+             is_counted, notices,
              leases{"{life}.{number}": {held, expires_ms}}}
 
-Money is in nanos. A lease is what an instance may reserve or has reserved. The key `settlement` says which instance settles, and how far.
+Money is in nanos. A lease is what an instance may reserve or has reserved. The key `settlement`
+says which instance settles, and how far.
 
-A timeline names the sequences of one usage stream, as PostgreSQL's does after a restore: when the stream was made, and a random part. A
-sequence of another timeline says nothing, so the time at which an event was stored says whether it is counted.
+A timeline names the sequences of one usage stream, as PostgreSQL's does after a restore: when the
+stream was made, and a random part. A sequence of another timeline says nothing, so the time at
+which an event was stored says whether it is counted.
 """
 
 from __future__ import annotations
@@ -35,10 +39,12 @@ class SpentLease(Struct, frozen=True):
 
 
 class SpentRecord(Struct, frozen=True, kw_only=True):
-    """`through`: the sequence of the last usage event in `settled`, in its timeline; `stored_ns`: when the latest was stored.
+    """`through`: the sequence of the last usage event in `settled`, in its timeline; `stored_ns`:
+    when the latest was stored.
 
-    `adjusted`: the part of `settled` that adjustments are, below 0 where they took off more; `adjustments`: how many there are.
-    `is_mixed`: events of other timeline are in it as well; `is_counted`: the events before the first lease are in it.
+    `adjusted`: the part of `settled` that adjustments are, below 0 where they took off more;
+    `adjustments`: how many there are. `is_mixed`: events of other timeline are in it as well;
+    `is_counted`: the events before the first lease are in it.
     """
 
     settled: int = 0
@@ -59,7 +65,9 @@ class SpentRecord(Struct, frozen=True, kw_only=True):
 
 
 class SettlementRecord(Struct, frozen=True):
-    """Who settles, and the last sequence of the usage stream whose event is in every document; when it was stored."""
+    """Who settles, and the last sequence of the usage stream whose event is in every document; when
+    it was stored.
+    """
 
     life: str
     timeline: str

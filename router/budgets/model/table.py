@@ -1,6 +1,7 @@
 """The budgets of all tenants in this instance, and its slices of them.
 
-`tenants` is one dictionary for as long as the process lives: a decision of a tenant without a budget pays one look into it.
+`tenants` is one dictionary for as long as the process lives: a decision of a tenant without a
+budget pays one look into it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,16 @@ Key = tuple[str, str, int]  # tenant, budget, when it was made
 
 
 class BudgetTable:
-    """`life` names this instance's leases. `share`: a slice's part of the amount. `clock`: the server's, seconds since the epoch.
+    """`life` names this instance's leases. `share`: a slice's part of the amount. `clock`: the
+    server's, seconds since the epoch.
 
-    `least_share`: the part of the listed cost that a decision reserves at least, whatever was learned."""
+    `least_share`: the part of the listed cost that a decision reserves at least, whatever was
+    learned.
+    """
 
-    def __init__(self, life: str, share: float, clock: Clock, least_share: float = LEAST_SHARE) -> None:
+    def __init__(
+        self, life: str, share: float, clock: Clock, least_share: float = LEAST_SHARE
+    ) -> None:
         self.life = life
         self.tenants: dict[str, TenantBudgets] = {}
         self._share = share
@@ -39,7 +45,9 @@ class BudgetTable:
         return self._slices
 
     def replace(self, budgets: Iterable[Budget]) -> None:
-        """All budgets. The slices of those that stay are kept; beyond 16 of a tenant, the first by name count."""
+        """All budgets. The slices of those that stay are kept; beyond 16 of a tenant, the first by
+        name count.
+        """
         before, self._slices = self._slices, {}
         by_tenant: dict[str, list[BudgetSlice]] = {}
         for budget in sorted(budgets, key=lambda one: (one.tenant_id, one.budget_id)):
@@ -48,13 +56,19 @@ class BudgetTable:
                 mine.append(self._keep(before, budget))
         self.tenants.clear()
         for tenant_id, slices in by_tenant.items():
-            self.tenants[tenant_id] = TenantBudgets(self.life, slices, self._clock, self._on_charge, self._least_share)
+            self.tenants[tenant_id] = TenantBudgets(
+                self.life, slices, self._clock, self._on_charge, self._least_share
+            )
         for key in before.keys() - self._slices.keys():
             before[key].release()
 
     def take_charge(self, request: RouteRequest) -> Charge | None:
         """What the decision of this request has reserved, for its assignment; once."""
-        return self._charges.pop((request.tenant_id, request.request_key), None) if self._charges else None
+        return (
+            self._charges.pop((request.tenant_id, request.request_key), None)
+            if self._charges
+            else None
+        )
 
     def _keep(self, before: Mapping[Key, BudgetSlice], budget: Budget) -> BudgetSlice:
         key = budget.tenant_id, budget.budget_id, budget.created_ms

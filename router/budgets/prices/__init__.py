@@ -1,1 +1,3 @@
-"""Prices in their bucket, followed by each process; learned ratios, shared between instances; `router price`."""
+"""Prices in their bucket, followed by each process; learned ratios, shared between instances;
+`router price`.
+"""

@@ -1,8 +1,10 @@
-"""`router price`: what providers and models cost, for the router to compute what an invocation costs.
+"""`router price`: what providers and models cost, for the router to compute what an invocation
+costs.
 
 the prices of a server     read, as fields; the audit event of a write
 list, show, history        the prices, which of them are in force, and who wrote them
-put, delete                a price holds in every router within a second, for the attempts that begin after that
+put, delete                a price holds in every router within a second, for the attempts that
+                           begin after that
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ if TYPE_CHECKING:
 # -- The prices of a server.
 
 Provider = Annotated[str, typer.Argument(metavar="PROVIDER", help="The provider's id.")]
-Model = Annotated[str | None, typer.Argument(metavar="[MODEL]", help="The model. Without it: the price of all other models.")]
+Model = Annotated[
+    str | None,
+    typer.Argument(metavar="[MODEL]", help="The model. Without it: the price of all other models."),
+]
 
 
 async def open_store(session: CommandSession) -> PriceStore:
@@ -38,10 +43,14 @@ async def open_store(session: CommandSession) -> PriceStore:
     from router.budgets.prices.store import PriceStore
     from router.delivery.kv.documents import DocumentBucket
 
-    return PriceStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.prices.name))
+    return PriceStore(
+        DocumentBucket(await session.open_jetstream(), session.settings.buckets.prices.name)
+    )
 
 
-async def record_write(session: CommandSession, command: str, target: str, before: Values | None, after: Values | None) -> None:
+async def record_write(
+    session: CommandSession, command: str, target: str, before: Values | None, after: Values | None
+) -> None:
     """Leave the audit event of a write that is done."""
     from router.operate.audit import OperatorWrite
 
@@ -55,7 +64,10 @@ def list_audit_values(stored: StoredPrices | None, valid_from: int | None = None
     if stored is None:
         return None
     found = next((one for one in stored.list.prices if one.valid_from == valid_from), None)
-    return {"version": stored.record.version, **(price_document(found) if found is not None else {})}
+    return {
+        "version": stored.record.version,
+        **(price_document(found) if found is not None else {}),
+    }
 
 
 def list_fields(stored: StoredPrices) -> dict[str, object]:
@@ -86,20 +98,41 @@ def name_prices(prices: PriceList) -> str:
 
 DELETED = "deleted"
 AMOUNTS = ("input", "cached_input", "output", "per_request", "per_second")
-COLUMNS = ("price", "valid from", "in force", *(name.replace("_", " ") for name in AMOUNTS), "currency", "trust")
+COLUMNS = (
+    "price",
+    "valid from",
+    "in force",
+    *(name.replace("_", " ") for name in AMOUNTS),
+    "currency",
+    "trust",
+)
 
-Version = Annotated[int | None, typer.Option("--version", metavar="VERSION", help="An earlier version instead of the present one.", min=1)]
+Version = Annotated[
+    int | None,
+    typer.Option(
+        "--version", metavar="VERSION", help="An earlier version instead of the present one.", min=1
+    ),
+]
 
 
 @command()
-async def list_(session: CommandSession, *, provider: Annotated[str | None, typer.Option(help="Only this provider's.")] = None) -> None:
-    """List the prices, and which are in force; with --json one object a line for each provider and model. Exit status 0.
+async def list_(
+    session: CommandSession,
+    *,
+    provider: Annotated[str | None, typer.Option(help="Only this provider's.")] = None,
+) -> None:
+    """List the prices, and which are in force; with --json one object a line for each provider and
+    model. Exit status 0.
 
     Amounts of tokens are for a million of them.
 
     Example:  router price list --provider openai
     """
-    found = [one for one in await (await open_store(session)).list() if provider in (None, one.list.name[0])]
+    found = [
+        one
+        for one in await (await open_store(session)).list()
+        if provider in (None, one.list.name[0])
+    ]
     if session.as_json:
         print_json_lines(map(list_fields, found))
         return
@@ -107,10 +140,14 @@ async def list_(session: CommandSession, *, provider: Annotated[str | None, type
 
 
 @command()
-async def show(session: CommandSession, provider: Provider, model: Model = None, *, version: Version = None) -> None:
-    """Show the prices of a provider, or of one of its models, for all times. Exit status: 0 shown, 1 there is none.
+async def show(
+    session: CommandSession, provider: Provider, model: Model = None, *, version: Version = None
+) -> None:
+    """Show the prices of a provider, or of one of its models, for all times. Exit status: 0 shown,
+    1 there is none.
 
-    With --version as a usage event names it: openai/gpt-4o#3 is in `router price show openai gpt-4o --version 3`.
+    With --version as a usage event names it: openai/gpt-4o#3 is in `router price show openai gpt-4o
+    --version 3`.
 
     Example:  router price show openai gpt-4o
     """
@@ -120,15 +157,21 @@ async def show(session: CommandSession, provider: Provider, model: Model = None,
 
 @command()
 async def history(session: CommandSession, provider: Provider, model: Model = None) -> None:
-    """List who wrote which version when, oldest first. The last 64 writes are kept. Exit status: 0 listed, 1 there never was one.
+    """List who wrote which version when, oldest first. The last 64 writes are kept. Exit status: 0
+    listed, 1 there never was one.
 
     Example:  router price history openai gpt-4o
     """
-    changes = [_list_change_fields(change) for change in await (await open_store(session)).history(*_list_name(provider, model))]
+    changes = [
+        _list_change_fields(change)
+        for change in await (await open_store(session)).history(*_list_name(provider, model))
+    ]
     if session.as_json:
         print_json_lines(changes)
         return
-    print_table(("version", "author", "written", "prices"), [tuple(fields.values()) for fields in changes])
+    print_table(
+        ("version", "author", "written", "prices"), [tuple(fields.values()) for fields in changes]
+    )
 
 
 def _list_name(provider: str, model: str | None) -> tuple[str, ...]:
@@ -146,13 +189,25 @@ def _build_price_row(stored: StoredPrices, one: Price) -> tuple[object, ...]:
     fields = price_document(one)
     is_in_force = stored.list.find(wall()) is one
     amounts = [fields.get(name, "–") for name in AMOUNTS]
-    return (one.label, fields["valid_from"], "yes" if is_in_force else "no", *amounts, fields["currency"], fields["trust"])
+    return (
+        one.label,
+        fields["valid_from"],
+        "yes" if is_in_force else "no",
+        *amounts,
+        fields["currency"],
+        fields["trust"],
+    )
 
 
 def _list_change_fields(change: Change[StoredPrices]) -> dict[str, object]:
     if change.document is not None:
         record = change.document.record
-        return {"version": record.version, "author": record.author, "time": record.time, "prices": len(change.document.list.prices)}
+        return {
+            "version": record.version,
+            "author": record.author,
+            "time": record.time,
+            "prices": len(change.document.list.prices),
+        }
     time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
     return {"version": DELETED, "author": None, "time": time, "prices": 0}
 
@@ -161,9 +216,17 @@ def _list_change_fields(change: Change[StoredPrices]) -> dict[str, object]:
 
 MAX_FILE_BYTES = 1024 * 1024
 
-Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
+Author = Annotated[
+    str | None,
+    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
+]
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", help="One price, a list of them, or {prices: [...]}; - reads standard input.", dir_okay=False)
+    Path,
+    typer.Argument(
+        metavar="FILE",
+        help="One price, a list of them, or {prices: [...]}; - reads standard input.",
+        dir_okay=False,
+    ),
 ]
 
 
@@ -171,15 +234,22 @@ File = Annotated[
 async def put(session: CommandSession, file: File, *, author: Author = None) -> None:
     """Write prices; one of the same provider, model and valid_from is replaced, the others stay.
 
-    All are checked before the first is written. A price that is there already is not written again, so a file can be put twice.
-    With --json one object a line for each price. Exit status: 0 written, 1 refused: a price is not legal, or another write came first.
+    All are checked before the first is written. A price that is there already is not written again,
+    so a file can be put twice. With --json one object a line for each price. Exit status: 0
+    written, 1 refused: a price is not legal, or another write came first.
 
     Example:  router price put prices.json
     """
     prices = _read_prices(session, file)
     store = await open_store(session)
     written = [await _put_price(session, store, price, choose_author(author)) for price in prices]
-    session.emit(written, ("price", "valid from", "written"), _build_written_row, _list_written_fields, empty="no prices")
+    session.emit(
+        written,
+        ("price", "valid from", "written"),
+        _build_written_row,
+        _list_written_fields,
+        empty="no prices",
+    )
 
 
 @command()
@@ -188,9 +258,13 @@ async def delete(
     provider: Provider,
     model: Model = None,
     *,
-    valid_from: Annotated[str | None, typer.Option("--valid-from", metavar="TIME", help="Only the price of this time.")] = None,
+    valid_from: Annotated[
+        str | None,
+        typer.Option("--valid-from", metavar="TIME", help="Only the price of this time."),
+    ] = None,
 ) -> None:
-    """Delete the prices of a provider, or of one of its models; with --valid-from one of them. Exit status: 0 deleted, 1 there is none.
+    """Delete the prices of a provider, or of one of its models; with --valid-from one of them. Exit
+    status: 0 deleted, 1 there is none.
 
     Example:  router price delete openai gpt-4o
     """
@@ -201,12 +275,23 @@ async def delete(
     store, at = await open_store(session), read_time(valid_from) if valid_from is not None else None
     before = await store.find(*name)
     target = name_price(provider, model)
-    async with watch_deletion(session, store, name, OperatorWrite(command="price delete", target=target)):
+    async with watch_deletion(
+        session, store, name, OperatorWrite(command="price delete", target=target)
+    ):
         version = await (store.delete(*name) if at is None else store.remove(provider, model, at))
     after = None if at is None else {"version": version}
     await record_write(session, "price delete", target, list_audit_values(before, at), after)
-    fields = {"ok": True, "provider": provider, "model": model, "valid_from": valid_from, "version": version, "deleted": True}
-    session.emit_one(fields, f"{target}{f' from {valid_from}' if valid_from is not None else ''}: deleted")
+    fields = {
+        "ok": True,
+        "provider": provider,
+        "model": model,
+        "valid_from": valid_from,
+        "version": version,
+        "deleted": True,
+    }
+    session.emit_one(
+        fields, f"{target}{f' from {valid_from}' if valid_from is not None else ''}: deleted"
+    )
 
 
 def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
@@ -226,7 +311,9 @@ def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
     return prices
 
 
-async def _put_price(session: CommandSession, store: PriceStore, price: Price, author: str) -> WrittenPrice:
+async def _put_price(
+    session: CommandSession, store: PriceStore, price: Price, author: str
+) -> WrittenPrice:
     from router.budgets.model.prices import price_document
     from router.budgets.model.prices.price import name_price
     from router.budgets.prices.store import list_name
@@ -237,25 +324,44 @@ async def _put_price(session: CommandSession, store: PriceStore, price: Price, a
     target = name_price(price.provider_id, price.model)
     after = {"version": written.price.version, **price_document(price)}
     if written.is_new:
-        await record_write(session, "price put", target, list_audit_values(before, price.valid_from), after)
+        await record_write(
+            session, "price put", target, list_audit_values(before, price.valid_from), after
+        )
     else:
-        await record_missed_event(session, store, list_name(price), OperatorWrite(command="price put", target=target, after=after))
+        await record_missed_event(
+            session,
+            store,
+            list_name(price),
+            OperatorWrite(command="price put", target=target, after=after),
+        )
     return written
 
 
 def _build_written_row(one: WrittenPrice) -> tuple[object, ...]:
     from router.budgets.model.prices.price import format_time
 
-    return (one.price.label, format_time(one.price.valid_from), "yes" if one.is_new else "no: it was there already")
+    return (
+        one.price.label,
+        format_time(one.price.valid_from),
+        "yes" if one.is_new else "no: it was there already",
+    )
 
 
 def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
     from router.budgets.model.prices import price_document
 
-    return {"ok": True, "price": one.price.label, "is_new": one.is_new, **price_document(one.price), "version": one.price.version}
+    return {
+        "ok": True,
+        "price": one.price.label,
+        "is_new": one.is_new,
+        **price_document(one.price),
+        "version": one.price.version,
+    }
 
 
-price = typer.Typer(no_args_is_help=True, help="Prices: what providers and models cost.", rich_markup_mode="rich")
+price = typer.Typer(
+    no_args_is_help=True, help="Prices: what providers and models cost.", rich_markup_mode="rich"
+)
 
 price.command("list")(list_)
 for made in (show, put, delete, history):

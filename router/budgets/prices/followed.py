@@ -22,7 +22,9 @@ class FollowedPrices(FollowedBucket[PriceList]):
     `currency`: of every cost, so that sums are of one.
     """
 
-    def __init__(self, jetstream: JetStream, bucket: str, table: PriceTable, currency: str, infos: SharedInfo) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, table: PriceTable, currency: str, infos: SharedInfo
+    ) -> None:
         super().__init__(jetstream, bucket, events.PRICE_BROKEN, infos)
         self._table = table
         self._currency = currency
@@ -51,4 +53,6 @@ def check_currency(prices: PriceList, currency: str) -> None:
     """Raises PriceError."""
     other = next((one.currency for one in prices.prices if one.currency != currency), None)
     if other is not None:
-        raise PriceError(f"currency: is {other}, and costs are in {currency} (the setting usage.currency)")
+        raise PriceError(
+            f"currency: is {other}, and costs are in {currency} (the setting usage.currency)"
+        )

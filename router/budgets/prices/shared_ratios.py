@@ -1,11 +1,13 @@
-"""Shares what each instance has learned of the tokens of texts, so that one that has just begun estimates as the others do.
+"""Shares what each instance has learned of the tokens of texts, so that one that has just begun
+estimates as the others do.
 
     a bill begins ── want(tenant) ──> follow (a child): the tenant's document is read, once in REFRESH_S
     a whole answer is told ── changed ──> write (a child): what is unshared is added to the document, every SHARE_S
 
-A document is a tenant's, and each write names the revision that it replaces. Where that is another one by now, or no answer comes,
-what is unshared waits for the next round. It may be added twice then, which a ratio does not feel; its room, which is worth
-money, is never given twice. While the bucket is unavailable each instance estimates by what it knows (docs/reference/prices.md#shared).
+A document is a tenant's, and each write names the revision that it replaces. Where that is another
+one by now, or no answer comes, what is unshared waits for the next round. It may be added twice
+then, which a ratio does not feel; its room, which is worth money, is never given twice. While the
+bucket is unavailable each instance estimates by what it knows (docs/reference/prices.md#shared).
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ Unshared = dict[Pair, tuple[RatioSums | None, RatioSums | None]]  # of input and
 class SharedRatios:
     """`follow` and `write` are children of the tree."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, ratios: LearnedRatios, now: Clock = steady) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, ratios: LearnedRatios, now: Clock = steady
+    ) -> None:
         self._documents = DocumentBucket(jetstream, bucket)
         self._ratios = ratios
         self._now = now
@@ -102,7 +106,9 @@ class SharedRatios:
             self._install(record)
 
     async def _read(self, tenant_id: str) -> tuple[int | None, RatiosRecord | None]:
-        """The revision and the document. Raises BrokerUnavailable. One that cannot be read is told, and counts for nothing."""
+        """The revision and the document. Raises BrokerUnavailable. One that cannot be read is told,
+        and counts for nothing.
+        """
         entry = await self._documents.get(ratios_key(tenant_id))
         if entry is None:
             return None, None
@@ -134,7 +140,9 @@ class SharedRatios:
         return is_stored
 
     async def _write_tenant(self, tenant_id: str, known: Mapping[Pair, TokenRatios]) -> None:
-        """Add what is unshared to the tenant's document. Conflict, BrokerUnavailable, StorageFull, Poison (too large)."""
+        """Add what is unshared to the tenant's document. Conflict, BrokerUnavailable, StorageFull,
+        Poison (too large).
+        """
         self._ratios.changed.pop(tenant_id, None)
         unshared = _take_unshared(known)
         if not unshared:
@@ -142,7 +150,9 @@ class SharedRatios:
         try:
             revision, record = await self._read(tenant_id)
             record = _add_up(tenant_id, record, unshared)
-            await self._documents.put(ratios_key(tenant_id), ratios_record_bytes(record), revision=revision)
+            await self._documents.put(
+                ratios_key(tenant_id), ratios_record_bytes(record), revision=revision
+            )
         except BaseException as exc:  # a cancellation as well
             _give_back(known, unshared, may_be_stored=not isinstance(exc, Conflict))
             self._ratios.mark_changed(tenant_id)
@@ -167,11 +177,16 @@ class SharedRatios:
 
 def _take_unshared(known: Mapping[Pair, TokenRatios]) -> Unshared:
     """Of each pair that has something."""
-    taken = {pair: (ratios.input.take_unshared(), ratios.output.take_unshared()) for pair, ratios in known.items()}
+    taken = {
+        pair: (ratios.input.take_unshared(), ratios.output.take_unshared())
+        for pair, ratios in known.items()
+    }
     return {pair: both for pair, both in taken.items() if both != (None, None)}
 
 
-def _give_back(known: Mapping[Pair, TokenRatios], unshared: Unshared, *, may_be_stored: bool) -> None:
+def _give_back(
+    known: Mapping[Pair, TokenRatios], unshared: Unshared, *, may_be_stored: bool
+) -> None:
     for pair, sums in unshared.items():
         ratios = known[pair]
         for ratio, one in zip((ratios.input, ratios.output), sums, strict=True):
@@ -187,13 +202,19 @@ def _give_back_one(ratio: TokenRatio, sums: RatioSums, *, may_be_stored: bool) -
 
 def _add_up(tenant_id: str, record: RatiosRecord | None, unshared: Unshared) -> RatiosRecord:
     """The document with what is unshared; the pairs that were taught just now stand last."""
-    found = {(one.provider_id, one.model): one for one in record.ratios} if record is not None else {}
+    found = (
+        {(one.provider_id, one.model): one for one in record.ratios} if record is not None else {}
+    )
     for pair, sums in unshared.items():
         before = found.pop(pair, None)
         old = (before.input, before.output) if before is not None else (None, None)
         parts = [_add(shared, own) for shared, own in zip(old, sums, strict=True)]
-        found[pair] = SharedRatioRecord(provider_id=pair[0], model=pair[1], input=parts[0], output=parts[1])
-    return RatiosRecord(tenant_id=tenant_id, kinds=_KINDS, ratios=list(found.values())[-MAX_SHARED:])
+        found[pair] = SharedRatioRecord(
+            provider_id=pair[0], model=pair[1], input=parts[0], output=parts[1]
+        )
+    return RatiosRecord(
+        tenant_id=tenant_id, kinds=_KINDS, ratios=list(found.values())[-MAX_SHARED:]
+    )
 
 
 def _add(shared: RatioRecord | None, own: RatioSums | None) -> RatioRecord:

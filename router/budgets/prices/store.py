@@ -69,17 +69,30 @@ class PriceStore(VersionedStore[StoredPrices]):
         present = await self.find(*name)
         if present is None and len(await self.list()) >= MAX_MODELS:
             raise PriceError(f"there are prices of {MAX_MODELS} models already: delete one first")
-        others = [one for one in present.list.prices if one.valid_from != price.valid_from] if present is not None else []
-        same = next((one for one in present.list.prices if one.valid_from == price.valid_from), None) if present is not None else None
+        others = (
+            [one for one in present.list.prices if one.valid_from != price.valid_from]
+            if present is not None
+            else []
+        )
+        same = (
+            next((one for one in present.list.prices if one.valid_from == price.valid_from), None)
+            if present is not None
+            else None
+        )
         if same is not None and replace(price, version=same.version) == same:
             return WrittenPrice(same, False)
-        kept = _make_room(sorted([*others, replace(price, version=0)], key=lambda one: one.valid_from))
+        kept = _make_room(
+            sorted([*others, replace(price, version=0)], key=lambda one: one.valid_from)
+        )
         replaces = present.record.version if present is not None else 0
-        version = await self.write(name, _write_document(kept), author=author[:MAX_AUTHOR], replaces=replaces)
+        version = await self.write(
+            name, _write_document(kept), author=author[:MAX_AUTHOR], replaces=replaces
+        )
         return WrittenPrice(replace(price, version=version), True)
 
     async def remove(self, provider_id: str, model: str | None, valid_from: int) -> int:
-        """Take out the price of one time, and return the new version; the last one goes by `delete`.
+        """Take out the price of one time, and return the new version; the last one goes by
+        `delete`.
 
         Raises PriceNotFound, PriceError.
         """
@@ -87,10 +100,20 @@ class PriceStore(VersionedStore[StoredPrices]):
         present = await self.get(*name)
         kept = [one for one in present.list.prices if one.valid_from != valid_from]
         if len(kept) == len(present.list.prices):
-            raise PriceNotFound(f"{name_price(provider_id, model)} has no price that is valid from {format_time(valid_from)}")
+            raise PriceNotFound(
+                f"{name_price(provider_id, model)} has no price that is valid from "
+                f"{format_time(valid_from)}"
+            )
         if not kept:
-            raise PriceError("it is the only price of this provider and model: delete it without --valid-from")
-        return await self.write(name, _write_document(kept), author=present.record.author, replaces=present.record.version)
+            raise PriceError(
+                "it is the only price of this provider and model: delete it without --valid-from"
+            )
+        return await self.write(
+            name,
+            _write_document(kept),
+            author=present.record.author,
+            replaces=present.record.version,
+        )
 
 
 def list_name(price: Price) -> tuple[str, ...]:
@@ -114,12 +137,23 @@ def read_stored_prices(entry: BucketEntry) -> StoredPrices:
     prices = [parse_price(one, f"prices[{place}]") for place, one in enumerate(documents)]
     times = [one.valid_from for one in prices]
     if any(list_name(one) != name for one in prices) or times != sorted(set(times)):
-        raise PriceError("prices: should be of the key's provider and model, each of another time, the earliest first")
-    return StoredPrices(PriceList(tuple(replace(one, version=one.version or record.version) for one in prices)), record)
+        raise PriceError(
+            "prices: should be of the key's provider and model, each of another time, the "
+            "earliest first"
+        )
+    return StoredPrices(
+        PriceList(tuple(replace(one, version=one.version or record.version) for one in prices)),
+        record,
+    )
 
 
 def _write_document(prices: Sequence[Price]) -> dict[str, object]:
-    return {"prices": [{**price_document(one), **({"version": one.version} if one.version else {})} for one in prices]}
+    return {
+        "prices": [
+            {**price_document(one), **({"version": one.version} if one.version else {})}
+            for one in prices
+        ]
+    }
 
 
 def _make_room(prices: list[Price]) -> list[Price]:
@@ -127,5 +161,7 @@ def _make_room(prices: list[Price]) -> list[Price]:
     if len(prices) > MAX_TIMES and prices[1].valid_from <= time.time():
         return prices[1:]
     if len(prices) > MAX_TIMES:
-        raise PriceError(f"there are {MAX_TIMES} prices of this provider and model already: delete one first")
+        raise PriceError(
+            f"there are {MAX_TIMES} prices of this provider and model already: delete one first"
+        )
     return prices

@@ -1,4 +1,6 @@
-"""Processed keys in a key-value bucket, shared by all processes of a durable. Each key is created once; the bucket's TTL removes it."""
+"""Processed keys in a key-value bucket, shared by all processes of a durable. Each key is created
+once; the bucket's TTL removes it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,15 @@ CREATE = {"Nats-Expected-Last-Subject-Sequence": "0"}
 class BucketProcessed:
     """`ttl_s`: how long a key is kept, at least as long as its message may be delivered again."""
 
-    def __init__(self, jetstream: JetStream, bucket_name: str, durable: str, *, ttl_s: float, replicas: int = 1) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        bucket_name: str,
+        durable: str,
+        *,
+        ttl_s: float,
+        replicas: int = 1,
+    ) -> None:
         self._jetstream = jetstream
         self._bucket = bucket_name
         self._durable = durable
@@ -23,7 +33,10 @@ class BucketProcessed:
         self._replicas = replicas
 
     async def open(self) -> None:
-        await create(self._jetstream, Topology((bucket(self._bucket, ttl=self._ttl_s, replicas=self._replicas),)))
+        await create(
+            self._jetstream,
+            Topology((bucket(self._bucket, ttl=self._ttl_s, replicas=self._replicas),)),
+        )
 
     async def close(self) -> None: ...
 
@@ -33,11 +46,14 @@ class BucketProcessed:
     async def mark(self, key: str, write: Write | None = None) -> bool:
         refuse_to_write(write)
         try:
-            await self._jetstream.publish(self._jetstream.write_subject(self._subject(key)), b"1", CREATE)
+            await self._jetstream.publish(
+                self._jetstream.write_subject(self._subject(key)), b"1", CREATE
+            )
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:
                 return False
-            raise StoreUnavailable(f"bucket {self._bucket}: {exc}") from exc  # no room, for one: the handler has run, and must not again
+            # no room, for one: the handler has run, and must not again
+            raise StoreUnavailable(f"bucket {self._bucket}: {exc}") from exc
         return True
 
     def _subject(self, key: str) -> str:

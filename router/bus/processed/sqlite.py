@@ -1,12 +1,13 @@
-"""Processed keys in a SQLite file, committed in groups: one fsync for all that are marked at the same time.
+"""Processed keys in a SQLite file, committed in groups: one fsync for all that are marked at the
+same time.
 
     mark ──┐
     mark ──┼─> BEGIN ─ savepoint: insert key, write ─ savepoint: … ─ COMMIT (fsync) ─> each gets its own result
     mark ──┘
 
-A write that raises undoes itself and its key alone. WAL and synchronous=FULL: what was marked stays marked after a power cut.
-The file may be shared by several durables, by processes of one host, and with the tables that handlers write: its
-`user_version` is theirs.
+A write that raises undoes itself and its key alone. WAL and synchronous=FULL: what was marked stays
+marked after a power cut. The file may be shared by several durables, by processes of one host, and
+with the tables that handlers write: its `user_version` is theirs.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ CREATE TABLE IF NOT EXISTS processed_schema (version INTEGER NOT NULL);
 INSERT INTO processed_schema SELECT 1 WHERE NOT EXISTS (SELECT * FROM processed_schema);
 COMMIT;
 """
-SELECT_OWN_TABLES = "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE tbl_name IN ('processed', 'processed_schema')"
+SELECT_OWN_TABLES = (
+    "SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE tbl_name IN ('processed', "
+    "'processed_schema')"
+)
 A_DAY_S = 86_400.0
 BUSY_S = 5.0  # another process may be writing
 BUSY_RETRY_S = 0.01
@@ -71,9 +75,13 @@ class PendingKey(Struct):
 
 
 class SqliteProcessed:
-    """The keys of one durable in a file. `keep_s`: seconds, longer than a message may be delivered again."""
+    """The keys of one durable in a file. `keep_s`: seconds, longer than a message may be delivered
+    again.
+    """
 
-    def __init__(self, path: Path, durable: str, *, keep_s: float = 30 * A_DAY_S, clock: Clock = wall) -> None:
+    def __init__(
+        self, path: Path, durable: str, *, keep_s: float = 30 * A_DAY_S, clock: Clock = wall
+    ) -> None:
         self._path = path
         self._durable = durable
         self._keep_s = keep_s
@@ -105,9 +113,12 @@ class SqliteProcessed:
         self._thread.shutdown()
 
     async def has(self, key: str) -> bool:
-        # On the loop: a lookup in an index in memory takes microseconds, and a writer never blocks a reader.
+        # On the loop: a lookup in an index in memory takes microseconds, and a writer never blocks
+        # a reader.
         try:
-            found = self._reader.execute("SELECT 1 FROM processed WHERE consumer = ? AND key = ?", (self._durable, key)).fetchone()
+            found = self._reader.execute(
+                "SELECT 1 FROM processed WHERE consumer = ? AND key = ?", (self._durable, key)
+            ).fetchone()
         except sqlite3.Error as exc:
             raise StoreUnavailable(f"{self._path}: {exc}") from exc
         return found is not None
@@ -140,7 +151,10 @@ class SqliteProcessed:
         try:
             results = [self._mark_one(cursor, mark, int(now)) for mark in group]
             if now - self._pruned_at > PRUNE_EVERY_S:
-                cursor.execute("DELETE FROM processed WHERE consumer = ? AND at < ?", (self._durable, int(now - self._keep_s)))
+                cursor.execute(
+                    "DELETE FROM processed WHERE consumer = ? AND at < ?",
+                    (self._durable, int(now - self._keep_s)),
+                )
                 self._pruned_at = now
             cursor.execute("COMMIT")
         except BaseException:  # also a cancellation: no transaction may stay open
@@ -151,7 +165,9 @@ class SqliteProcessed:
 
     def _mark_one(self, cursor: sqlite3.Cursor, mark: PendingKey, now: int) -> bool | Exception:
         cursor.execute("SAVEPOINT one")
-        cursor.execute("INSERT OR IGNORE INTO processed VALUES (?, ?, ?)", (self._durable, mark.key, now))
+        cursor.execute(
+            "INSERT OR IGNORE INTO processed VALUES (?, ?, ?)", (self._durable, mark.key, now)
+        )
         is_new = cursor.rowcount == 1
         result: bool | Exception = is_new
         if is_new and mark.write is not None:
@@ -168,13 +184,19 @@ class SqliteProcessed:
         return result
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        )
         _set_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(PROCESSED_SCHEMA)
         (version,) = connection.execute("SELECT version FROM processed_schema").fetchone()
         is_current = version == SCHEMA_VERSION
-        wrong = _describe_foreign(connection) if is_current else f"has schema version {version}, this program knows {SCHEMA_VERSION}"
+        wrong = (
+            _describe_foreign(connection)
+            if is_current
+            else f"has schema version {version}, this program knows {SCHEMA_VERSION}"
+        )
         if wrong:
             connection.close()
             raise Misconfigured("processed", f"{self._path} {wrong}")
@@ -187,7 +209,8 @@ class SqliteProcessed:
 def _set_wal(connection: sqlite3.Connection) -> None:
     """Make it a WAL file. Raises sqlite3.Error.
 
-    While another process does that with a new file, or writes to it, SQLite fails at once: here it does not wait for its busy timeout.
+    While another process does that with a new file, or writes to it, SQLite fails at once: here it
+    does not wait for its busy timeout.
     """
     ends_at = steady() + BUSY_S
     while True:
@@ -201,7 +224,8 @@ def _set_wal(connection: sqlite3.Connection) -> None:
 
 
 def _describe_foreign(connection: sqlite3.Connection) -> str:
-    """Describe indexes and triggers on our two tables that are not ours: they would run, or fail, inside every mark.
+    """Describe indexes and triggers on our two tables that are not ours: they would run, or fail,
+    inside every mark.
 
     Other tables belong to the handlers.
     """
@@ -210,9 +234,15 @@ def _describe_foreign(connection: sqlite3.Connection) -> str:
         fresh.executescript(PROCESSED_SCHEMA)
         strange = set(found) - set(fresh.execute(SELECT_OWN_TABLES).fetchall())
     fresh.close()
-    return f"holds {len(strange)} tables, indexes or triggers of another hand upon its keys: drop them" if strange else ""
+    return (
+        f"holds {len(strange)} tables, indexes or triggers of another hand upon its keys: drop them"
+        if strange
+        else ""
+    )
 
 
 def _is_of_the_file(exc: Exception) -> bool:
     """Whether any write would fail: the disk is full, the file locked, missing or broken."""
-    return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in OF_THE_FILE
+    return (
+        isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in OF_THE_FILE
+    )

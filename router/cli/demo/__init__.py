@@ -2,7 +2,8 @@
 
 requests     the requests, and the answers that they must get
 round_trip   one request, followed to its usage event
-chapters     the three chapters: what is done, what is printed, what is checked; an unreadable result is repaired
+chapters     the three chapters: what is done, what is printed, what is checked; an unreadable
+             result is repaired
 environment  a broker in a temporary directory, a router, a worker, a client
 recorder     records the published messages with their times
 printing     tables for people, JSON lines for programs
@@ -18,7 +19,8 @@ __all__ = ["demo"]
 
 @command(skip_settings)
 async def demo(session: CommandSession) -> int:
-    """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead letters, a replay.
+    """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead
+    letters, a replay.
 
     Exit status: 0 every check passed, 1 one did not.
 

@@ -35,7 +35,10 @@ async def play_decisions(stage: DemoEnvironment, telling: DemoPrinter) -> Proble
     """Send requests in every form, and a malformed one."""
     asked = [await stage.ask(step) for step in DEMO_STEPS]
     telling.print_answers(asked)
-    refused, letter = await stage.ask(NO_TENANT_REQUEST), await stage.wait_for_dead_letter(stage.settings.decide.subject)
+    refused, letter = (
+        await stage.ask(NO_TENANT_REQUEST),
+        await stage.wait_for_dead_letter(stage.settings.decide.subject),
+    )
     telling.print_dead_letter(refused, letter)
     return [*check_answers([*asked, refused]), *check_dead_letter(letter)]
 
@@ -50,7 +53,12 @@ async def play_round_trip(stage: DemoEnvironment, telling: DemoPrinter) -> Probl
         return ["the pushed request was refused"]
     way = (describe_request(subjects), decided, *await observe_work(witness, subjects))
     telling.print_steps(
-        "The whole circle", "one request followed to the event that is billed; the assignment is stored before the answer is sent", way
+        "The whole circle",
+        (
+            "one request followed to the event that is billed; the assignment is stored before "
+            "the answer is sent"
+        ),
+        way,
     )
     return list(check_round_trip(way, await stage.read_stored_ack(way[2].body["assignment_id"])))
 
@@ -66,8 +74,19 @@ async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
     kept = describe_dead_letter(subjects, letter, witness.now_ms)
     report = await stage.replay_with(letter, MENDED)
     processed = await observe_replay(witness, subjects)
-    telling.print_steps("An unreadable result", "kept as a dead letter, mended, sent again, metered", (*kept, *processed))
-    return list(check_repair(letter, await stage.read_dead_letter(letter.sequence), report, witness.list_bodies(subjects.usage)))
+    telling.print_steps(
+        "An unreadable result",
+        "kept as a dead letter, mended, sent again, metered",
+        (*kept, *processed),
+    )
+    return list(
+        check_repair(
+            letter,
+            await stage.read_dead_letter(letter.sequence),
+            report,
+            witness.list_bodies(subjects.usage),
+        )
+    )
 
 
 # -- An unreadable result: it becomes a dead letter, is edited, replayed and metered.
@@ -85,7 +104,9 @@ POISONED = orjson.dumps({**_RESULT, "status": "done"})
 MENDED = orjson.dumps({**_RESULT, "status": "success"})
 
 
-def describe_dead_letter(subjects: DemoSubjects, letter: DeadLetter, ms: float) -> Sequence[ObservedMessage]:
+def describe_dead_letter(
+    subjects: DemoSubjects, letter: DeadLetter, ms: float
+) -> Sequence[ObservedMessage]:
     """Describe the result as it was published, and its dead letter."""
     return (
         ObservedMessage("result", subjects.results, "status done", 0.0),
@@ -93,18 +114,27 @@ def describe_dead_letter(subjects: DemoSubjects, letter: DeadLetter, ms: float) 
     )
 
 
-async def observe_replay(witness: MessageRecorder, subjects: DemoSubjects) -> Sequence[ObservedMessage]:
+async def observe_replay(
+    witness: MessageRecorder, subjects: DemoSubjects
+) -> Sequence[ObservedMessage]:
     """Observe the replayed result and its usage event."""
     return (
-        await witness.wait_for("mended, replayed", subjects.results, lambda body: f"status {body['status']}"),
+        await witness.wait_for(
+            "mended, replayed", subjects.results, lambda body: f"status {body['status']}"
+        ),
         await witness.wait_for("usage event", subjects.usage, describe_outcome),
     )
 
 
 def check_repair(
-    letter: DeadLetter | None, left: DeadLetter | None, report: ReplayReport, usage: Sequence[Mapping[str, Any]]
+    letter: DeadLetter | None,
+    left: DeadLetter | None,
+    report: ReplayReport,
+    usage: Sequence[Mapping[str, Any]],
 ) -> Iterator[str]:
-    """Yield what was not as expected. `left`: the dead letter after the replay; `usage`: every event since the result."""
+    """Yield what was not as expected. `left`: the dead letter after the replay; `usage`: every
+    event since the result.
+    """
     if letter is None or (letter.reason, letter.payload) != (VALIDATION_FAILED, POISONED):
         yield "the poisoned result left no dead letter of its own"
     if (report.sent, len(report.kept)) != (1, 0):

@@ -1,4 +1,5 @@
-"""The demo's environment: a broker in a temporary directory, a router and a worker in this process, a client, and a recorder.
+"""The demo's environment: a broker in a temporary directory, a router and a worker in this process,
+a client, and a recorder.
 
 Nothing is left behind.
 """
@@ -47,7 +48,14 @@ _COUNTER = re.compile(r"(router_\w{1,100}_total(?:\{[^{}]*\})?) ([0-9.e+]+)")
 class DemoEnvironment:
     """What the chapters act on."""
 
-    def __init__(self, settings: Settings, client: Client, jetstream: JetStream, witness: MessageRecorder, ready: Ready) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: Client,
+        jetstream: JetStream,
+        witness: MessageRecorder,
+        ready: Ready,
+    ) -> None:
         self.settings = settings
         self.witness = witness
         self.ready = ready
@@ -64,7 +72,9 @@ class DemoEnvironment:
         return await self._client.decide_raw(body, timeout=SEEN_WITHIN_S)
 
     async def read_stored_ack(self, assignment_id: str) -> str | None:
-        """Return an assignment's status, as `router assignments` shows it; the router writes it shortly after the ack arrives."""
+        """Return an assignment's status, as `router assignments` shows it; the router writes it
+        shortly after the ack arrives.
+        """
         bucket = self.settings.buckets.assignments_known.name
         found = await poll(
             lambda: find_assignment(self._jetstream, bucket, assignment_id),
@@ -80,10 +90,14 @@ class DemoEnvironment:
     async def wait_for_dead_letter(self, subject: str) -> DeadLetter | None:
         """Wait for the newest dead letter of a subject."""
         wanted = DeadLetterFilter(subject=subject)
-        return await poll(lambda: self._find_newest(wanted), lambda one: one is not None, SEEN_WITHIN_S)
+        return await poll(
+            lambda: self._find_newest(wanted), lambda one: one is not None, SEEN_WITHIN_S
+        )
 
     async def _find_newest(self, wanted: DeadLetterFilter) -> DeadLetter | None:
-        async for letter in list_newest_first(self._jetstream, self.settings.streams.dlq.name, wanted, limit=1):
+        async for letter in list_newest_first(
+            self._jetstream, self.settings.streams.dlq.name, wanted, limit=1
+        ):
             return letter
         return None
 
@@ -91,7 +105,12 @@ class DemoEnvironment:
         """Replay the message of a dead letter with another payload."""
         stream = self.settings.streams.dlq.name
         how = ReplayOptions(subject_pattern=self.settings.dlq.subject_pattern, payload=payload)
-        return await replay(self._jetstream, stream, read_by_sequence(self._jetstream, stream, [letter.sequence]), how)
+        return await replay(
+            self._jetstream,
+            stream,
+            read_by_sequence(self._jetstream, stream, [letter.sequence]),
+            how,
+        )
 
     async def read_dead_letter(self, sequence: int) -> DeadLetter | None:
         return await show(self._jetstream, self.settings.streams.dlq.name, sequence)
@@ -110,7 +129,11 @@ async def open_environment() -> AsyncIterator[DemoEnvironment]:
         server = EmbeddedServer(Path(directory))
         url = await server.start(READY_WITHIN_S)
         try:
-            given = {"nats.connect_timeout_ms": CONNECTED_WITHIN_MS, "policies.dir": find_samples(), "acks.enabled": True}
+            given = {
+                "nats.connect_timeout_ms": CONNECTED_WITHIN_MS,
+                "policies.dir": find_samples(),
+                "acks.enabled": True,
+            }
             settings = load(None, {"nats.url": url, "http.port": 0, **given}, {}).settings
             async with (
                 run_in_background(RouterService(settings).run, READY_WITHIN_S) as ready,
@@ -125,7 +148,12 @@ async def open_environment() -> AsyncIterator[DemoEnvironment]:
 
 
 def _build_worker(settings: Settings) -> Worker:
-    return Worker(settings.nats, Echo(latency_ms=20, cost=0.012), worker_id="demo-worker", topology=make_places(settings))
+    return Worker(
+        settings.nats,
+        Echo(latency_ms=20, cost=0.012),
+        worker_id="demo-worker",
+        topology=make_places(settings),
+    )
 
 
 def _fetch(url: str) -> str:

@@ -21,7 +21,9 @@ _LABEL = re.compile(r'(\w{1,100})="([^"]*)"')
 
 
 class DemoPrinter:
-    """Prints the demo: tables for people, or JSON lines, where `event` names the kind. The methods are called in this order."""
+    """Prints the demo: tables for people, or JSON lines, where `event` names the kind. The methods
+    are called in this order.
+    """
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -31,16 +33,33 @@ class DemoPrinter:
         if self._as_json:
             _print_line("begins", nats_url=ready.nats_url, http=ready.http)
         else:
-            self._print_heading("A router and a worker are running", f"on {ready.nats_url}, metrics on {ready.http}/metrics")
+            self._print_heading(
+                "A router and a worker are running",
+                f"on {ready.nats_url}, metrics on {ready.http}/metrics",
+            )
 
     def print_answers(self, asked: Sequence[DemoCall]) -> None:
         if self._as_json:
             for one in asked:
                 _print_answer(one)
             return
-        rows = ((one.step.title, one.step.says, one.provider or "–", _format_reason(one), _format_number(f"{one.ms:.1f}")) for one in asked)
+        rows = (
+            (
+                one.step.title,
+                one.step.says,
+                one.provider or "–",
+                _format_reason(one),
+                _format_number(f"{one.ms:.1f}"),
+            )
+            for one in asked
+        )
         says = "the same question in every form; sessions stay, repetitions are answered alike"
-        self._print_table("Requests and their decisions", says, ("form", "request", "provider", "reason", "ms"), rows)
+        self._print_table(
+            "Requests and their decisions",
+            says,
+            ("form", "request", "provider", "reason", "ms"),
+            rows,
+        )
 
     def print_dead_letter(self, refused: DemoCall, letter: DeadLetter | None) -> None:
         if self._as_json:
@@ -57,7 +76,15 @@ class DemoPrinter:
     def print_steps(self, title: str, says: str, way: Sequence[ObservedMessage]) -> None:
         if self._as_json:
             for one in way:
-                _print_line("way", of=title, what=one.name, subject=one.subject, says=one.says, ms=round(one.ms, 3), body=one.body)
+                _print_line(
+                    "way",
+                    of=title,
+                    what=one.name,
+                    subject=one.subject,
+                    says=one.says,
+                    ms=round(one.ms, 3),
+                    body=one.body,
+                )
             return
         rows = ((one.name, one.subject, one.says, _format_number(f"{one.ms:.1f}")) for one in way)
         self._print_table(title, says, ("", "subject", "says", "ms"), rows)
@@ -67,7 +94,10 @@ class DemoPrinter:
             for series, value in counted.items():
                 _print_line("counted", metric=series, value=value)
             return
-        rows = ((name, labels, _format_number(f"{value:g}")) for name, labels, value in map(_split_series, counted.items()))
+        rows = (
+            (name, labels, _format_number(f"{value:g}"))
+            for name, labels, value in map(_split_series, counted.items())
+        )
         self._print_table("What was counted", "", ("metric", "labels", "value"), rows)
 
     def print_end(self, problems: Sequence[str]) -> None:
@@ -80,7 +110,9 @@ class DemoPrinter:
             self._console.print(Text("  Everything was as it should be.", style="green"))
             self._console.print(Text("  Next: make run, or router serve --embedded\n", style="dim"))
 
-    def _print_table(self, title: str, says: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    def _print_table(
+        self, title: str, says: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
+    ) -> None:
         self._print_heading(title, says)
         self._console.print(build_table(columns, rows))
 
@@ -89,7 +121,13 @@ class DemoPrinter:
 
 
 def _print_answer(one: DemoCall) -> None:
-    _print_line("answer", form=one.step.title, request=one.step.says, answer=orjson.loads(one.answer.raw), ms=round(one.ms, 3))
+    _print_line(
+        "answer",
+        form=one.step.title,
+        request=one.step.says,
+        answer=orjson.loads(one.answer.raw),
+        ms=round(one.ms, 3),
+    )
 
 
 def _format_number(text: str) -> Text:
@@ -108,4 +146,8 @@ def _format_reason(one: DemoCall) -> Text:
 def _split_series(item: tuple[str, float]) -> tuple[str, str, float]:
     series, value = item
     name, _, labels = series.partition("{")
-    return name, "  ".join(f"{label}={value}" for label, value in _LABEL.findall(labels) if value), value
+    return (
+        name,
+        "  ".join(f"{label}={value}" for label, value in _LABEL.findall(labels) if value),
+        value,
+    )

@@ -1,4 +1,6 @@
-"""Record every message that is published on the subjects of the round trip, with the time at which it was seen."""
+"""Record every message that is published on the subjects of the round trip, with the time at which
+it was seen.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,14 @@ class ObservedMessage(Struct, frozen=True):
 class MessageRecorder:
     """Keeps published messages; `begin` drops the earlier ones and sets the clock to 0.
 
-    A publisher that gets no publish ack sends a message again. The stream does not store that copy, and it is not kept here.
+    A publisher that gets no publish ack sends a message again. The stream does not store that copy,
+    and it is not kept here.
     """
 
     def __init__(self) -> None:
         self._seen: list[tuple[str, float, dict[str, Any]]] = []
-        self._message_ids: set[tuple[str, str]] = set()  # with subjects; also of earlier messages, as a copy may come after `begin`
+        # with subjects; also of earlier messages, as a copy may come after `begin`
+        self._message_ids: set[tuple[str, str]] = set()
         self._has_news = asyncio.Event()
         self._start = 0.0
 
@@ -48,7 +52,9 @@ class MessageRecorder:
     def now_ms(self) -> float:
         return (time.perf_counter() - self._start) * 1000
 
-    def on_message(self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None) -> None:
+    def on_message(
+        self, subject: str, _reply: str, data: bytes, headers: Mapping[str, str] | None
+    ) -> None:
         message_id = (headers or {}).get(MESSAGE_ID)
         if (subject, message_id) in self._message_ids:
             return
@@ -60,21 +66,29 @@ class MessageRecorder:
     def list_bodies(self, subject: str) -> list[Mapping[str, Any]]:
         return [body for seen, _, body in self._seen if seen == subject]
 
-    async def wait_for(self, name: str, subject: str, says: Callable[[Mapping[str, Any]], str]) -> ObservedMessage:
-        """Wait for a message on this subject and return the newest. Raises Unanswered if none comes within SEEN_WITHIN_S."""
+    async def wait_for(
+        self, name: str, subject: str, says: Callable[[Mapping[str, Any]], str]
+    ) -> ObservedMessage:
+        """Wait for a message on this subject and return the newest. Raises Unanswered if none comes
+        within SEEN_WITHIN_S.
+        """
         try:
             async with asyncio.timeout(SEEN_WITHIN_S):
                 while not (found := [one for one in self._seen if one[0] == subject]):
                     self._has_news.clear()
                     await self._has_news.wait()
         except TimeoutError:
-            raise Unanswered(f"{name}: nothing came on {subject} within {SEEN_WITHIN_S:g} s") from None
+            raise Unanswered(
+                f"{name}: nothing came on {subject} within {SEEN_WITHIN_S:g} s"
+            ) from None
         _, ms, body = found[-1]
         return ObservedMessage(name, subject, says(body), ms, body)
 
 
 @asynccontextmanager
-async def record_messages(connection: Connection, subjects: Sequence[str]) -> AsyncIterator[MessageRecorder]:
+async def record_messages(
+    connection: Connection, subjects: Sequence[str]
+) -> AsyncIterator[MessageRecorder]:
     """Record everything that is published on these subjects."""
     witness = MessageRecorder()
     for subject in subjects:

@@ -18,7 +18,9 @@ Counters = Mapping[str, float]  # a series as Prometheus writes it -> its value
 
 
 class DemoRequest(Struct, frozen=True):
-    """One request. `expects` is a decision's reason or an error's code; `like`: same provider as the request of that title."""
+    """One request. `expects` is a decision's reason or an error's code; `like`: same provider as
+    the request of that title.
+    """
 
     title: str
     says: str
@@ -49,19 +51,37 @@ class DemoCall(Struct, frozen=True):
 
 
 def _make_request(
-    title: str, says: str, body: Mapping[str, Any], expects: str, *, like: str | None = None, is_replay: bool = False
+    title: str,
+    says: str,
+    body: Mapping[str, Any],
+    expects: str,
+    *,
+    like: str | None = None,
+    is_replay: bool = False,
 ) -> DemoRequest:
     return DemoRequest(title, says, orjson.dumps(body), expects, like, is_replay)
 
 
 def _make_protobuf() -> bytes:
-    message = Message(message_id="m-4", tenant_id="acme", message_type="chat", payload=b"Hello from protobuf")
+    message = Message(
+        message_id="m-4", tenant_id="acme", message_type="chat", payload=b"Hello from protobuf"
+    )
     return RouteRequest(message=message, policy_id="fast").SerializeToString()
 
 
 _CHAT = {"tenant_id": "acme", "message_type": "chat", "payload": "Hello, router"}
-_TASK = {"version": "1", "tenant_id": "acme", "request_id": "r-2", "task": {"type": "chat", "payload": {"text": "Hello"}}}
-_FLAT = {"tenant_id": "globex", "message_type": "summary", "payload": "a long text", "message_id": "m-3"}
+_TASK = {
+    "version": "1",
+    "tenant_id": "acme",
+    "request_id": "r-2",
+    "task": {"type": "chat", "payload": {"text": "Hello"}},
+}
+_FLAT = {
+    "tenant_id": "globex",
+    "message_type": "summary",
+    "payload": "a long text",
+    "message_id": "m-3",
+}
 _STICKY = {"message": _CHAT, "context": {"user_id": "u-42"}}
 
 DEMO_STEPS = (
@@ -71,11 +91,21 @@ DEMO_STEPS = (
     DemoRequest("protobuf", "acme · chat · policy fast", _make_protobuf(), "weighted"),
     _make_request("session", "acme · chat · user u-42", _STICKY, "weighted"),
     _make_request("session, again", "acme · chat · user u-42", _STICKY, "sticky", like="session"),
-    _make_request("task, again", "acme · chat · request r-2", _TASK, "weighted", like="task", is_replay=True),
-    _make_request("no such policy", "acme · chat · policy nope", {"message": _CHAT, "policy_id": "nope"}, POLICY_NOT_FOUND),
+    _make_request(
+        "task, again", "acme · chat · request r-2", _TASK, "weighted", like="task", is_replay=True
+    ),
+    _make_request(
+        "no such policy",
+        "acme · chat · policy nope",
+        {"message": _CHAT, "policy_id": "nope"},
+        POLICY_NOT_FOUND,
+    ),
 )
 NO_TENANT_REQUEST = _make_request(
-    "no tenant", "chat, without a tenant", {"message": {"message_type": "chat", "payload": "Who am I?"}}, INVALID_REQUEST
+    "no tenant",
+    "chat, without a tenant",
+    {"message": {"message_type": "chat", "payload": "Who am I?"}},
+    INVALID_REQUEST,
 )
 
 # The least values of the counters, over all labels.
@@ -106,7 +136,11 @@ def check_answers(asked: Sequence[DemoCall]) -> Iterator[str]:
 def check_dead_letter(letter: DeadLetter | None) -> Iterator[str]:
     if letter is None:
         yield "the malformed request left no dead letter"
-    elif (letter.reason, letter.field, letter.payload) != (VALIDATION_FAILED, "message.tenant_id", NO_TENANT_REQUEST.body):
+    elif (letter.reason, letter.field, letter.payload) != (
+        VALIDATION_FAILED,
+        "message.tenant_id",
+        NO_TENANT_REQUEST.body,
+    ):
         yield f"the dead letter says {letter.reason} at {letter.field}, or holds another payload"
 
 

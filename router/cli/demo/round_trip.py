@@ -1,4 +1,6 @@
-"""One request, followed through the whole round trip: decided, assigned, acknowledged, answered, metered."""
+"""One request, followed through the whole round trip: decided, assigned, acknowledged, answered,
+metered.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,16 @@ def describe_decision(answer: Answer, ms: float) -> ObservedMessage:
     return ObservedMessage("decision", "(the answer)", says, ms, orjson.loads(answer.raw))
 
 
-async def observe_work(witness: MessageRecorder, subjects: DemoSubjects) -> Sequence[ObservedMessage]:
+async def observe_work(
+    witness: MessageRecorder, subjects: DemoSubjects
+) -> Sequence[ObservedMessage]:
     """Observe what follows a decision, in order."""
     return (
-        await witness.wait_for("assignment", subjects.assignments, lambda body: f"deadline {body['options']['deadline_ms']} ms"),
+        await witness.wait_for(
+            "assignment",
+            subjects.assignments,
+            lambda body: f"deadline {body['options']['deadline_ms']} ms",
+        ),
         await witness.wait_for("acknowledgement", subjects.acks, lambda body: str(body["status"])),
         await witness.wait_for("result", subjects.results, describe_outcome),
         await witness.wait_for("usage event", subjects.usage, describe_outcome),
@@ -77,8 +85,15 @@ def check_round_trip(way: Sequence[ObservedMessage], stored_ack: str | None) -> 
     for one in (ack, result, usage):
         if one.body.get("assignment_id") != assignment.body["assignment_id"]:
             yield f"the {one.name} is another assignment's"
-    if (ack.body["status"], result.body["status"], usage.body["status"]) != ("accepted", "success", "success"):
-        yield f"the circle ended with {ack.body['status']}, {result.body['status']}, {usage.body['status']}"
+    if (ack.body["status"], result.body["status"], usage.body["status"]) != (
+        "accepted",
+        "success",
+        "success",
+    ):
+        yield (
+            f"the circle ended with {ack.body['status']}, {result.body['status']}, "
+            f"{usage.body['status']}"
+        )
     if (usage.body["cost"], usage.body["request_id"]) != (result.body["cost"], REQUEST_ID):
         yield "the usage event differs from the result"
     if stored_ack != "accepted":

@@ -22,14 +22,24 @@ HOST = "127.0.0.1"
 @command(skip_settings, has_json=False)
 async def docs(
     _session: CommandSession,
-    page: Annotated[str | None, typer.Argument(metavar="[PAGE]", help="A page by its name: policies, or reference/policies.md.")] = None,
-    http_port: Annotated[int, typer.Option("--http-port", help="Port of the pages; 0 = any.", min=0, max=65535)] = 0,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Open no browser: print the address alone.")] = False,
+    page: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PAGE]", help="A page by its name: policies, or reference/policies.md."
+        ),
+    ] = None,
+    http_port: Annotated[
+        int, typer.Option("--http-port", help="Port of the pages; 0 = any.", min=0, max=65535)
+    ] = 0,
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="Open no browser: print the address alone.")
+    ] = False,
 ) -> int:
     """Open the pages of this version in a browser; with PAGE print that page in the terminal.
 
-    They are those of the installed package: no network is needed. Serves them on 127.0.0.1 until SIGTERM or Ctrl-C, and prints one JSON
-    line, docs.ready, on standard output. Exit status: 0 well, 1 there is no such page, or the pages are not installed.
+    They are those of the installed package: no network is needed. Serves them on 127.0.0.1 until
+    SIGTERM or Ctrl-C, and prints one JSON line, docs.ready, on standard output. Exit status: 0
+    well, 1 there is no such page, or the pages are not installed.
 
     Example:  router docs    router docs first-decision
     """
@@ -44,7 +54,9 @@ async def docs(
         from router.shell.signals import run_until_signal
 
         announce = partial(_announce, has_browser=not no_browser)
-        return await run_until_signal(serve_application(build_site(library), HOST, http_port, announce))
+        return await run_until_signal(
+            serve_application(build_site(library), HOST, http_port, announce)
+        )
     file = library.find(page)
     if file is None:
         near = ", ".join(library.find_similar(page)) or "`router docs README` lists them"

@@ -1,4 +1,5 @@
-"""The pages for a browser of this machine. They hold no secret and change nothing, so there is no login.
+"""The pages for a browser of this machine. They hold no secret and change nothing, so there is no
+login.
 
 A page of Markdown becomes HTML (`render_page`); `build_site` serves all of them, each at its path.
 """
@@ -23,7 +24,10 @@ from router.cli.docs.library import INDEX, PICTURES, PageLibrary
 
 # -- The site.
 
-HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'", "X-Content-Type-Options": "nosniff"}
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def build_site(library: PageLibrary) -> Starlette:
@@ -52,7 +56,8 @@ def build_site(library: PageLibrary) -> Starlette:
 # -- A page as HTML. A heading gets the anchor that links of the pages use; a link that leads
 # out of the pages is plain text.
 
-MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")  # our own pages: anchors and comments are HTML
+# our own pages: anchors and comments are HTML
+MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable("table")
 
 PAGE_FRAME = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
@@ -72,14 +77,20 @@ img { max-width: 100%; }
 
 
 def render_page(path: str, text: str, known: Container[str]) -> str:
-    """The whole HTML of a page. `path`: its own, from the top of the pages; `known`: what a link may lead to."""
+    """The whole HTML of a page. `path`: its own, from the top of the pages; `known`: what a link
+    may lead to.
+    """
     tokens = MARKDOWN.parse(text)
     _add_anchors(tokens)
     for token in tokens:
         if token.children:
             token.children = [*_drop_links_out(token.children, posixpath.dirname(path), known)]
     title = next((one.content for one in tokens if one.type == "inline"), path)
-    return PAGE_FRAME.format(title=escape(title), style=PAGE_STYLE, body=MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}))
+    return PAGE_FRAME.format(
+        title=escape(title),
+        style=PAGE_STYLE,
+        body=MARKDOWN.renderer.render(tokens, MARKDOWN.options, {}),
+    )
 
 
 def make_slug(heading: str) -> str:

@@ -1,4 +1,6 @@
-"""One `router` command as a process: started, heard, stopped, and started again when a file was saved."""
+"""One `router` command as a process: started, heard, stopped, and started again when a file was
+saved.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +24,21 @@ STOP_S = 30.0  # above the drain of each of them
 
 
 class CommandProcess:
-    """Events but the one that it is `ready` go to `on_event`; other lines are the user's own, and pass, as standard error does.
+    """Events but the one that it is `ready` go to `on_event`; other lines are the user's own, and
+    pass, as standard error does.
 
-    `on_ended` gets the status of one that was ready, and ended by itself. The user's own lines may look like events.
-    Standard error is a pipe: what a command tells only a person at a terminal would stand between our lines.
+    `on_ended` gets the status of one that was ready, and ended by itself. The user's own lines may
+    look like events. Standard error is a pipe: what a command tells only a person at a terminal
+    would stand between our lines.
     """
 
     def __init__(
-        self, directory: Path, ready: str, on_event: Callable[[Event], None], on_ended: Callable[[int], None], environ: Mapping[str, str]
+        self,
+        directory: Path,
+        ready: str,
+        on_event: Callable[[Event], None],
+        on_ended: Callable[[int], None],
+        environ: Mapping[str, str],
     ) -> None:
         self._directory = directory
         self._ready = ready
@@ -40,7 +49,9 @@ class CommandProcess:
         self._reading: asyncio.Task[None] | None = None
 
     async def start(self, *arguments: str) -> Event | None:
-        """Start it anew; return the event that says it is ready, or None if it ended first, and said why."""
+        """Start it anew; return the event that says it is ready, or None if it ended first, and
+        said why.
+        """
         await self.stop()
         command = (sys.executable, "-m", "router.cli", *arguments)
         process = self._process = await asyncio.create_subprocess_exec(
@@ -59,7 +70,10 @@ class CommandProcess:
             async with asyncio.timeout(READY_WITHIN_S):
                 return await ready
         except TimeoutError:
-            complain(f"{arguments[0]} is not ready after {READY_WITHIN_S:g} s: does a file of it wait or serve while it is imported?")
+            complain(
+                f"{arguments[0]} is not ready after {READY_WITHIN_S:g} s: does a file of "
+                "it wait or serve while it is imported?"
+            )
             await self.stop()
             return None
 
@@ -92,9 +106,18 @@ class CommandProcess:
 
 
 async def run_command(directory: Path, *arguments: str) -> tuple[int, str]:
-    """Run it to its end; return its status and its output. Errors are on standard error, which is ours."""
+    """Run it to its end; return its status and its output. Errors are on standard error, which is
+    ours.
+    """
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "router.cli", *arguments, cwd=directory, stdout=PIPE, start_new_session=True, preexec_fn=die_with(os.getpid())
+        sys.executable,
+        "-m",
+        "router.cli",
+        *arguments,
+        cwd=directory,
+        stdout=PIPE,
+        start_new_session=True,
+        preexec_fn=die_with(os.getpid()),
     )
     try:
         output, _ = await process.communicate()

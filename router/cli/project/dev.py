@@ -1,4 +1,6 @@
-"""`router dev`: a project served while it is written; what a saved file changes is shown by a request."""
+"""`router dev`: a project served while it is written; what a saved file changes is shown by a
+request.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,12 @@ from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.output import printable
 
 HERE = Path()
-Directory = Annotated[Path, typer.Argument(metavar="[DIR]", help="The project; `router init` makes one.", exists=True, file_okay=False)]
+Directory = Annotated[
+    Path,
+    typer.Argument(
+        metavar="[DIR]", help="The project; `router init` makes one.", exists=True, file_okay=False
+    ),
+]
 OWN_FILES = ("policies", "extensions.py", "worker.py")
 
 
@@ -22,14 +29,22 @@ async def dev(
     _session: CommandSession,
     directory: Directory = HERE,
     *,
-    nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = 4222,
-    http_port: Annotated[int, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any.", min=0, max=65535)] = 9001,
-    console: Annotated[bool, typer.Option(help="Start the console as well, if its extra is installed.")] = True,
+    nats_port: Annotated[
+        int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)
+    ] = 4222,
+    http_port: Annotated[
+        int, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any.", min=0, max=65535)
+    ] = 9001,
+    console: Annotated[
+        bool, typer.Option(help="Start the console as well, if its extra is installed.")
+    ] = True,
 ) -> int:
-    """Serve a project on an embedded NATS server until Ctrl-C: its policies, extensions.py and worker.py; router.toml if it has one.
+    """Serve a project on an embedded NATS server until Ctrl-C: its policies, extensions.py and
+    worker.py; router.toml if it has one.
 
-    A file that is saved is in use a moment later, and the request of request.json is asked: what it becomes is printed. Streams are in
-    .router/dev of the project. For one machine and one developer: everything is on 127.0.0.1, without login.
+    A file that is saved is in use a moment later, and the request of request.json is asked: what it
+    becomes is printed. Streams are in .router/dev of the project. For one machine and one
+    developer: everything is on 127.0.0.1, without login.
 
     Example:  router dev
     """
@@ -38,7 +53,9 @@ async def dev(
     from router.shell.signals import run_until_signal
 
     if not any((directory / name).exists() for name in OWN_FILES):
-        raise Misconfigured("DIR", f"none of {', '.join(OWN_FILES)} is there; `router init NAME` makes a project")
+        raise Misconfigured(
+            "DIR", f"none of {', '.join(OWN_FILES)} is there; `router init NAME` makes a project"
+        )
     server_binary()  # raises what to install
     options = ["--nats-port", str(nats_port), "--http-port", str(http_port)]
     if console and _find_console():

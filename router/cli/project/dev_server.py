@@ -1,7 +1,8 @@
 """What `router dev` runs for a project, and what a saved file makes of it.
 
     router.toml                       the router is started again, and all that uses it
-    policies/                         the router's policies are made equal to the directory, if all of them are legal
+    policies/                         the router's policies are made equal to the directory, if all
+                                      of them are legal
     *.py                              the extensions and the worker are started again
     any of them, and request.json     the request of request.json is asked
 
@@ -44,8 +45,10 @@ STORE = ".router/dev"
 SHOWN = 5  # of the files that changed
 NOT_STARTED = "not started: see above; it is started again when a file is saved"
 NOT_APPLIED = "not all of it is in use: see above; it is tried again when a file is saved"
-HANDLED = ("tenant_id", "job", "status", "latency_ms", "error_code")  # of what a worker says of an assignment
-WITH_ACKS = {"ROUTER_ACKS__ENABLED": "true"}  # so that `router assignments` tells what became of one
+# of what a worker says of an assignment
+HANDLED = ("tenant_id", "job", "status", "latency_ms", "error_code")
+# so that `router assignments` tells what became of one
+WITH_ACKS = {"ROUTER_ACKS__ENABLED": "true"}
 QUIET = {"ROUTER_LOG__LEVEL": "warning"}  # what is worth a line is printed here
 
 Print = Callable[[str, str], None]  # a word on what it is, and the line
@@ -56,7 +59,9 @@ class RouterEnded(RouterError):
 
 
 class DevServer:
-    """`serve_options` are those of `router serve` besides. `run` until it is cancelled; what it started has ended then."""
+    """`serve_options` are those of `router serve` besides. `run` until it is cancelled; what it
+    started has ended then.
+    """
 
     def __init__(self, directory: Path, serve_options: Collection[str], print_line: Print) -> None:
         self._directory = directory
@@ -65,7 +70,8 @@ class DevServer:
         self._router = self._build_process("router", {**QUIET, **WITH_ACKS})
         self._extensions = self._build_process("extensions", QUIET)
         self._worker = self._build_process("worker", QUIET)
-        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()  # the router, by itself
+        # the router, by itself
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._written: dict[str, int] = {}  # by policy: the version that was just written
         self._url = ""
 
@@ -90,7 +96,11 @@ class DevServer:
         await self._ask()
         while True:
             names = await watch.wait_for_change()
-            self._print("changed", ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""))
+            self._print(
+                "changed",
+                ", ".join(names[:SHOWN])
+                + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""),
+            )
             await self._apply(names)
             await self._ask()
 
@@ -122,10 +132,14 @@ class DevServer:
 
     async def _start_extensions(self, common: Sequence[str]) -> None:
         if self._has(EXTENSIONS):
-            ready = await self._extensions.start("extension", "serve", EXTENSIONS, "--register", *common)
+            ready = await self._extensions.start(
+                "extension", "serve", EXTENSIONS, "--register", *common
+            )
             if ready is not None:
                 await wait_until_known(self._url, ready["ids"])
-            self._print("extensions", " ".join(ready["subjects"]) if ready is not None else NOT_STARTED)
+            self._print(
+                "extensions", " ".join(ready["subjects"]) if ready is not None else NOT_STARTED
+            )
 
     async def _start_worker(self, common: Sequence[str]) -> None:
         if self._has(WORKER):
@@ -138,14 +152,27 @@ class DevServer:
         if not self._has(POLICIES):
             return
         status, output = await run_command(
-            self._directory, "policy", "sync", POLICIES, "--json", "--nats-url", self._url, *self._find_settings()
+            self._directory,
+            "policy",
+            "sync",
+            POLICIES,
+            "--json",
+            "--nats-url",
+            self._url,
+            *self._find_settings(),
         )
         if status != 0:  # standard error has said why
             self._print("policy", NOT_APPLIED)
             return
         for line in output.splitlines():
             step = json.loads(line)
-            self._print("policy", f"{step['action']} {step['tenant']}/{step['policy']}  {' '.join(step['changes'])}".rstrip())
+            self._print(
+                "policy",
+                (
+                    f"{step['action']} {step['tenant']}/{step['policy']}  "
+                    f"{' '.join(step['changes'])}"
+                ).rstrip(),
+            )
             self._written[step["policy"]] = step.get("replaces", 0) + 1
 
     async def _ask(self) -> None:
@@ -162,7 +189,10 @@ class DevServer:
 
     async def _decide(self, request: ExampleRequest) -> Answer:
         """Ask; again while the router has not yet followed the policies that were just written."""
-        fields = {name: getattr(request, name) for name in ("tenant_id", "message_type", "payload", "policy_id", "context")}
+        fields = {
+            name: getattr(request, name)
+            for name in ("tenant_id", "message_type", "payload", "policy_id", "context")
+        }
         until = time.monotonic() + FOLLOWED_WITHIN_S
         async with Client(self._url) as client:
             answer = await client.decide(**fields)
@@ -184,7 +214,13 @@ class DevServer:
         return ("--config", SETTINGS) if self._has(SETTINGS) else ()
 
     def _build_process(self, name: str, environ: Mapping[str, str]) -> CommandProcess:
-        return CommandProcess(self._directory, f"{name}.ready", partial(self._on_event, name), partial(self._on_ended, name), environ)
+        return CommandProcess(
+            self._directory,
+            f"{name}.ready",
+            partial(self._on_event, name),
+            partial(self._on_ended, name),
+            environ,
+        )
 
     def _on_ended(self, process: str, status: int) -> None:
         self._print(process, f"ended with status {status}")
@@ -206,7 +242,9 @@ HEALTH_PAUSE_S = 0.05
 
 
 async def wait_until_known(nats_url: str, extension_ids: Collection[str]) -> None:
-    """Return when the router knows these extensions; also when it does not tell, or not within FOLLOWED_WITHIN_S."""
+    """Return when the router knows these extensions; also when it does not tell, or not within
+    FOLLOWED_WITHIN_S.
+    """
     with suppress(RouterError, TimeoutError):
         connection = await open_connection(nats_url, "router-dev")
         try:
@@ -218,7 +256,9 @@ async def wait_until_known(nats_url: str, extension_ids: Collection[str]) -> Non
 
 
 async def _has_all(connection: Connection, extension_ids: Collection[str]) -> bool:
-    answer = orjson.loads((await request_one(connection, HEALTH_SUBJECT, b"{}", {}, is_router=True)).data)
+    answer = orjson.loads(
+        (await request_one(connection, HEALTH_SUBJECT, b"{}", {}, is_router=True)).data
+    )
     return "error" in answer or set(extension_ids) <= set(answer.get("health", ()))
 
 
@@ -226,7 +266,8 @@ async def _has_all(connection: Connection, extension_ids: Collection[str]) -> bo
 # system can do.
 
 WATCHED_SUFFIXES = (".py", ".json", ".yaml", ".yml", ".toml")
-SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "venv", "tests"})  # and whatever begins with a point
+# and whatever begins with a point
+SKIPPED_DIRECTORIES = frozenset({"__pycache__", "node_modules", "venv", "tests"})
 MAX_FILES = 2_000
 INTERVAL_S = 0.25
 MAX_READINGS = 8  # until files that go on changing are told as they are
@@ -235,7 +276,9 @@ Stamps = Mapping[str, tuple[int, int]]  # by name below the project: time in ns,
 
 
 class FileWatch:
-    """Sees what is saved from the moment that it is made. A save that empties a file before it fills it is one change."""
+    """Sees what is saved from the moment that it is made. A save that empties a file before it
+    fills it is one change.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -246,7 +289,9 @@ class FileWatch:
         while True:
             now = await self._read_settled()
             before, self._before = self._before, now
-            if changed := sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)):
+            if changed := sorted(
+                name for name in before.keys() | now.keys() if before.get(name) != now.get(name)
+            ):
                 return changed
             await asyncio.sleep(INTERVAL_S)
 
@@ -275,8 +320,14 @@ def read_stamps(root: Path) -> Stamps:
 
 def _list_files(root: Path) -> Iterator[Path]:
     for directory, directories, files in os.walk(root):
-        directories[:] = sorted(name for name in directories if not name.startswith(".") and name not in SKIPPED_DIRECTORIES)
-        yield from (Path(directory) / name for name in sorted(files) if name.endswith(WATCHED_SUFFIXES))
+        directories[:] = sorted(
+            name
+            for name in directories
+            if not name.startswith(".") and name not in SKIPPED_DIRECTORIES
+        )
+        yield from (
+            Path(directory) / name for name in sorted(files) if name.endswith(WATCHED_SUFFIXES)
+        )
 
 
 # -- The request of request.json, and its answer as a line.
@@ -319,7 +370,10 @@ def read_example(directory: Path) -> ExampleRequest:
 
 def format_request(request: ExampleRequest) -> str:
     payload = msgspec.json.encode(request.payload).decode()
-    return f"{request.tenant_id} {request.message_type} {payload if len(payload) <= PAYLOAD_SHOWN else payload[:PAYLOAD_SHOWN] + '…'}"
+    return (
+        f"{request.tenant_id} {request.message_type} "
+        f"{payload if len(payload) <= PAYLOAD_SHOWN else payload[:PAYLOAD_SHOWN] + '…'}"
+    )
 
 
 def format_answer(answer: Answer, latency_ms: float) -> str:

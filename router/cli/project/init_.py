@@ -13,7 +13,8 @@ from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.output import print_json
 
 TEMPLATE = Path(__file__).parent / "template"
-ENDING = ".in"  # they are no files of the package: neither its linters nor pytest take them for some
+# they are no files of the package: neither its linters nor pytest take them for some
+ENDING = ".in"
 LEGAL_NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")  # what Compose takes for a project's name, too
 
 NEXT = """
@@ -25,9 +26,13 @@ NEXT = """
 
 @command(skip_settings)
 def init(
-    session: CommandSession, name: Annotated[str, typer.Argument(metavar="NAME", help="Of the project, and of its directory.")]
+    session: CommandSession,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Of the project, and of its directory.")
+    ],
 ) -> None:
-    """Make a small project: a policy, an extension, a worker, tests that pass, a Makefile and a compose file.
+    """Make a small project: a policy, an extension, a worker, tests that pass, a Makefile and a
+    compose file.
 
     Exit status: 0 it is made, 2 the name is not legal or the directory is there and not empty.
 
@@ -36,10 +41,15 @@ def init(
     from router import __version__
 
     if not LEGAL_NAME.fullmatch(name):
-        raise Misconfigured("NAME", f"{name!r} should be lower-case letters, digits, - and _, a letter first, at most 63")
+        raise Misconfigured(
+            "NAME",
+            f"{name!r} should be lower-case letters, digits, - and _, a letter first, at most 63",
+        )
     directory = Path(name)
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise Misconfigured("NAME", f"{name} is there already, and not empty: choose another name, or empty it")
+        raise Misconfigured(
+            "NAME", f"{name} is there already, and not empty: choose another name, or empty it"
+        )
     files = write_project(directory, {"name": name, "version": __version__})
     if session.as_json:
         print_json({"directory": name, "files": files})

@@ -1,10 +1,12 @@
-"""What a console writes: by the functions of the commands, each with its audit event. Only with `console.writes`, for who is logged in.
+"""What a console writes: by the functions of the commands, each with its audit event. Only with
+`console.writes`, for who is logged in.
 
     routes   the addresses
     pages    the pages with their forms
 
-The writes stand in their features: `operate.dead_letters.mend` (replay, edit a copy, discard), `policies.mend` (put with the optimistic
-lock, lint, try, roll back), `extensions.mend` (enable, disable). Their frame is `shell.mend`.
+The writes stand in their features: `operate.dead_letters.mend` (replay, edit a copy, discard),
+`policies.mend` (put with the optimistic lock, lint, try, roll back), `extensions.mend` (enable,
+disable). Their frame is `shell.mend`.
 
 Rule: docs/how-to/console.md#mend.
 """

@@ -1,4 +1,6 @@
-"""The pages of writes: a run and its progress, all runs, and the editor of a dead letter's payload. For who may write."""
+"""The pages of writes: a run and its progress, all runs, and the editor of a dead letter's payload.
+For who may write.
+"""
 
 from __future__ import annotations
 
@@ -38,8 +40,21 @@ class MendPages:
         access = self._require_writer(request)
         if access is None:
             return _ask_login(request)
-        runs = [one for one in self._frame.runs.list_newest_first() if access.tenant in (None, one.tenant)]
-        return HTMLResponse(render("runs.html", PAGES, path="/dead-letters", title="Replays and discards", runs=runs, access=access))
+        runs = [
+            one
+            for one in self._frame.runs.list_newest_first()
+            if access.tenant in (None, one.tenant)
+        ]
+        return HTMLResponse(
+            render(
+                "runs.html",
+                PAGES,
+                path="/dead-letters",
+                title="Replays and discards",
+                runs=runs,
+                access=access,
+            )
+        )
 
     async def show_run(self, request: Request) -> Response:
         """Raises PageNotFound."""
@@ -48,7 +63,17 @@ class MendPages:
             return _ask_login(request)
         run = self._find_run(request, access)
         notice = access.session.take_notice() if access.session is not None else ("", False)
-        return HTMLResponse(render("run.html", PAGES, path="/dead-letters", title=run.what, run=run, access=access, notice=notice))
+        return HTMLResponse(
+            render(
+                "run.html",
+                PAGES,
+                path="/dead-letters",
+                title=run.what,
+                run=run,
+                access=access,
+                notice=notice,
+            )
+        )
 
     async def follow_run(self, request: Request) -> Response:
         """Its events until it is over. Raises PageNotFound."""
@@ -57,22 +82,37 @@ class MendPages:
             return PlainTextResponse("Log in first.\n", 403)
         run = self._find_run(request, access)
         if self._followers >= MAX_FOLLOWERS:
-            return PlainTextResponse("As many pages as allowed are live.\n", 503, {"retry-after": "30"})
+            return PlainTextResponse(
+                "As many pages as allowed are live.\n", 503, {"retry-after": "30"}
+            )
         return answer_with_events(self._follow(run, lambda: self._frame.access.may_follow(access)))
 
     async def edit(self, request: Request) -> Response:
-        """The payload as it is, not masked: what is hidden could not be sent again. Raises PageNotFound."""
+        """The payload as it is, not masked: what is hidden could not be sent again. Raises
+        PageNotFound.
+        """
         access = self._require_writer(request)
         if access is None:
             return _ask_login(request)
         if access.tenant is not None:  # an edited message may name any tenant
             raise PageNotFound(describe_limit(access.tenant))
         sequence = request.path_params["sequence"]
-        if not (sequence.isascii() and sequence.isdigit() and 0 < len(sequence) < 19 and int(sequence)):
+        if not (
+            sequence.isascii() and sequence.isdigit() and 0 < len(sequence) < 19 and int(sequence)
+        ):
             raise PageNotFound("A dead letter has a number.")
         text, is_json, cause = await self._read_text(int(sequence))
         values = {"sequence": sequence, "text": text, "is_json": is_json, "cause": cause}
-        return HTMLResponse(render("edit.html", PAGES, path="/dead-letters", title=f"Edit dead letter {sequence}", access=access, **values))
+        return HTMLResponse(
+            render(
+                "edit.html",
+                PAGES,
+                path="/dead-letters",
+                title=f"Edit dead letter {sequence}",
+                access=access,
+                **values,
+            )
+        )
 
     async def _read_text(self, sequence: int) -> tuple[str, bool, str]:
         """The text, whether it is JSON, and why there is none."""
@@ -81,7 +121,11 @@ class MendPages:
             jetstream = sources.link.jetstream()
             letter = await show(jetstream, sources.settings.streams.dlq.name, sequence)
             missing = NotReplayed(sequence, "there is no such dead letter")
-            found = await original_of(jetstream, letter, build_options(sources)) if letter is not None else missing
+            found = (
+                await original_of(jetstream, letter, build_options(sources))
+                if letter is not None
+                else missing
+            )
         except RouterError as exc:
             return "", False, describe_causes(exc)
         if isinstance(found, NotReplayed):
@@ -98,7 +142,9 @@ class MendPages:
         except UnicodeDecodeError:
             return "", False, f"It is no text. {ELSEWHERE}"
 
-    async def _follow(self, run: MendRun, is_allowed: Callable[[], bool]) -> AsyncIterator[dict[str, str]]:
+    async def _follow(
+        self, run: MendRun, is_allowed: Callable[[], bool]
+    ) -> AsyncIterator[dict[str, str]]:
         self._followers += 1
         try:
             seen = -1
@@ -121,7 +167,8 @@ class MendPages:
         run = self._frame.runs.find(request.path_params["run"])
         if run is None or access.tenant not in (None, run.tenant):
             raise PageNotFound(
-                "There is no such run: the console was started again since, or it is too old. `router audit` has what was done."
+                "There is no such run: the console was started again since, or it is too "
+                "old. `router audit` has what was done."
             )
         return run
 

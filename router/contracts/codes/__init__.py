@@ -8,7 +8,8 @@
     operators.toml       the mailbox's policies, the doctor's verdicts, exit statuses
     header_rules.RULES   violations of the header contract: `trace_id.malformed`
 
-The files are data for `router explain`; a test compares them with the codes in the source, in both directions.
+The files are data for `router explain`; a test compares them with the codes in the source, in both
+directions.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ CODE_KINDS: Mapping[str, str] = {
 
 
 class Code(Struct, frozen=True, forbid_unknown_fields=True):
-    """One code. `kinds`: where it occurs; `usual`: causes, the likeliest first; `do`: what helps; `page`: the rule behind it."""
+    """One code. `kinds`: where it occurs; `usual`: causes, the likeliest first; `do`: what helps;
+    `page`: the rule behind it.
+    """
 
     code: str
     kinds: tuple[str, ...]
@@ -57,12 +60,17 @@ class Code(Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def read_codes() -> Mapping[str, Code]:
     """Read all codes, by name, in the order of the files."""
-    return {code.code: code for code in (*(code for name in FILES for code in _read(name)), *map(_explain_rule, RULES))}
+    return {
+        code.code: code
+        for code in (*(code for name in FILES for code in _read(name)), *map(_explain_rule, RULES))
+    }
 
 
 def find(name: str) -> Code | None:
     """Find a code, whatever its case: a dead letter's error_code is the upper case of its reason."""
-    return read_codes().get(name) or next((code for code in read_codes().values() if code.code.lower() == name.lower()), None)
+    return read_codes().get(name) or next(
+        (code for code in read_codes().values() if code.code.lower() == name.lower()), None
+    )
 
 
 def find_similar(name: str) -> list[str]:
@@ -73,9 +81,19 @@ def find_similar(name: str) -> list[str]:
 
 def _explain_rule(rule: HeaderRule) -> Code:
     """What `router explain` says of a line of the header contract."""
-    seen = f"`router contract violations --since 1h --rule {rule.name} --by tenant,subject` names the senders"
+    seen = (
+        f"`router contract violations --since 1h --rule {rule.name} --by tenant,subject` names "
+        "the senders"
+    )
     means = f"A message breaks the header contract. {_name_subject(rule)} must be {rule.says}."
-    return Code(rule.code, ("violation",), means, (f"{rule.usual}.",), (seen, rule.do), "docs/reference/contracts.md#violations")
+    return Code(
+        rule.code,
+        ("violation",),
+        means,
+        (f"{rule.usual}.",),
+        (seen, rule.do),
+        "docs/reference/contracts.md#violations",
+    )
 
 
 def _name_subject(rule: HeaderRule) -> str:

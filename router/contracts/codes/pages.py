@@ -1,7 +1,10 @@
-"""Read the rule behind a code: its sentence on the page that states it, and the file of that page on this machine.
+"""Read the rule behind a code: its sentence on the page that states it, and the file of that page
+on this machine.
 
-    docs/reference/contracts.md#replies      a page of the project and an anchor of it, from the top of the repository
-    router/docs/                   the same pages in an installed package; a checkout has them beside the package
+    docs/reference/contracts.md#replies      a page of the project and an anchor of it, from the top
+                                             of the repository
+    router/docs/                   the same pages in an installed package; a checkout has them
+                                   beside the package
 
 The pages are the truth, so no sentence of theirs is repeated in the tables of codes.
 """
@@ -27,7 +30,9 @@ def locate(page: str) -> Path | None:
 
 
 def read_rule(page: str) -> str | None:
-    """Return the first sentence after the anchor; in a table's row, that of its last cell. None if there is no such page or anchor."""
+    """Return the first sentence after the anchor; in a table's row, that of its last cell. None if
+    there is no such page or anchor.
+    """
     file = locate(page)
     if file is None:
         return None

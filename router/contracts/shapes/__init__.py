@@ -1,4 +1,5 @@
-"""The shape of each message, published: JSON Schema made of the constants that its reader or writer uses.
+"""The shape of each message, published: JSON Schema made of the constants that its reader or writer
+uses.
 
 `operate.catalogue` lists them all.
 """

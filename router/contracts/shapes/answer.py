@@ -20,7 +20,10 @@ def build_answer(_: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="answer",
         title="RouteAnswer",
-        text="The decision, or why there is none. With `Accept: application/x-protobuf` a decision alone is sent as protobuf.",
+        text=(
+            "The decision, or why there is none. With `Accept: application/x-protobuf` a "
+            "decision alone is sent as protobuf."
+        ),
         direction=SENT,
         body={"type": "object", "oneOf": [_build_success(), _build_failure()]},
         page="docs/reference/contracts.md#answers",
@@ -32,9 +35,17 @@ def build_answer(_: ShapeLimits) -> MessageShape:
 def build_decision_object() -> Schema:
     """A decision as it stands in answers, assignments and requests to post-processors."""
     metadata = build_object(
-        {"policy_id": _TEXT, "policy_version": {**_TEXT, "pattern": "^[0-9]+$"}, "executed_extensions": _TEXT, ARM: _TEXT},
+        {
+            "policy_id": _TEXT,
+            "policy_version": {**_TEXT, "pattern": "^[0-9]+$"},
+            "executed_extensions": _TEXT,
+            ARM: _TEXT,
+        },
         additionalProperties=_TEXT,
-        description="text by name: policy_id, policy_version, where extensions ran executed_extensions (JSON as text), of a canary its arm",
+        description=(
+            "text by name: policy_id, policy_version, where extensions ran executed_extensions "
+            "(JSON as text), of a canary its arm"
+        ),
     )
     reasons = [code.code for code in read_codes().values() if "decision" in code.kinds]
     fields: dict[str, Schema] = {
@@ -50,12 +61,19 @@ def build_decision_object() -> Schema:
 
 def _build_success() -> Schema:
     context = build_object({"request_id": refer("id"), "trace_id": refer("id")}, ("request_id",))
-    warning = build_object({"code": _TEXT, "message": _TEXT, "details": {"type": "object"}}, ("code", "message", "details"))
+    warning = build_object(
+        {"code": _TEXT, "message": _TEXT, "details": {"type": "object"}},
+        ("code", "message", "details"),
+    )
     fields: dict[str, Schema] = {
         "ok": {"const": True},
         "decision": build_decision_object(),
         "context": context,
-        "warnings": {"type": "array", "items": warning, "description": "what was asked for and not done, or not understood"},
+        "warnings": {
+            "type": "array",
+            "items": warning,
+            "description": "what was asked for and not done, or not understood",
+        },
     }
     return build_object(fields, ("ok", "decision", "context"), title="decided")
 
@@ -64,24 +82,42 @@ def _build_failure() -> Schema:
     codes = sorted(code.code for code in read_codes().values() if "answer" in code.kinds)
     error = build_object(
         {
-            "code": {"type": "string", "description": f"one of {', '.join(codes)}; `router explain CODE` explains it"},
+            "code": {
+                "type": "string",
+                "description": f"one of {', '.join(codes)}; `router explain CODE` explains it",
+            },
             "message": _TEXT,
-            "details": add_description({"type": "object"}, "`field`, `cause`, `retry_after_ms`, `did_you_mean`, where they are known"),
+            "details": add_description(
+                {"type": "object"},
+                "`field`, `cause`, `retry_after_ms`, `did_you_mean`, where they are known",
+            ),
         },
         ("code", "message"),
     )
     context = build_object({"request_id": refer("id"), "trace_id": refer("id")}, ("request_id",))
-    return build_object({"ok": {"const": False}, "error": error, "context": context}, ("ok", "error", "context"), title="refused")
+    return build_object(
+        {"ok": {"const": False}, "error": error, "context": context},
+        ("ok", "error", "context"),
+        title="refused",
+    )
 
 
 def _list_examples() -> tuple[Any, ...]:
     """Written by the code that writes answers."""
-    decision = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "fast", "policy_version": "3"})
+    decision = Decision(
+        "openai", "weighted", 50, 800, 0.012, {"policy_id": "fast", "policy_version": "3"}
+    )
     problem, place = "Missing required field: tenant_id", {"field": "message.tenant_id"}
     written = (
         success(decision, "r-1", "4bf92f3577b34da6a3ce929d0e0e4736"),
         success_with([build_hint_warning("polcy_id", "policy_id")], decision, "r-1"),
         failure("invalid_request", problem, place, "r-1"),
-        failure("overloaded", "Too many requests wait", {"cause": "tenant_share", "retry_after_ms": 1000}, "r-1", "t-1"),
+        failure(
+            "overloaded",
+            "Too many requests wait",
+            {"cause": "tenant_share", "retry_after_ms": 1000},
+            "r-1",
+            "t-1",
+        ),
     )
     return tuple(map(orjson.loads, written))

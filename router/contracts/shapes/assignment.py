@@ -23,7 +23,10 @@ def build_assignment(_: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="assignment",
         title="ExecAssignment",
-        text="Work for a worker. It comes again until a result of it is stored, so a worker may see it twice.",
+        text=(
+            "Work for a worker. It comes again until a result of it is stored, so a worker may "
+            "see it twice."
+        ),
         direction=SENT,
         body=_build_body(),
         page="docs/reference/contracts.md#assignments",
@@ -33,18 +36,27 @@ def build_assignment(_: ShapeLimits) -> MessageShape:
 
 def _build_body() -> dict[str, Any]:
     trace = {"trace_id": refer("id")}
-    retry = build_object({"max_attempts": _COUNT, "backoff_ms": {"type": "integer", "minimum": 0}}, tuple(DEFAULT_RETRY))
+    retry = build_object(
+        {"max_attempts": _COUNT, "backoff_ms": {"type": "integer", "minimum": 0}},
+        tuple(DEFAULT_RETRY),
+    )
     options = {
         "priority": {"type": "integer"},
-        "deadline_ms": add_description(_COUNT, "for all attempts together, from the begin of the first one, milliseconds"),
+        "deadline_ms": add_description(
+            _COUNT, "for all attempts together, from the begin of the first one, milliseconds"
+        ),
         "retry": retry,
     }
     fields: dict[str, Schema] = {
         "version": {"const": "1"},
-        "assignment_id": add_description({**_TEXT, "format": "uuid"}, "name it in acknowledgements and results"),
+        "assignment_id": add_description(
+            {**_TEXT, "format": "uuid"}, "name it in acknowledgements and results"
+        ),
         "request_id": refer("id"),
         "tenant_id": refer("scoped_id"),
-        "executor": build_object({"provider_id": _TEXT, "channel": {"const": "nats"}}, ("provider_id", "channel")),
+        "executor": build_object(
+            {"provider_id": _TEXT, "channel": {"const": "nats"}}, ("provider_id", "channel")
+        ),
         "job": build_object(_list_job_fields(), ("type", "payload")),
         "options": build_object(options, tuple(options)),
         "correlation": build_object(trace),
@@ -66,7 +78,9 @@ def _list_job_fields() -> dict[str, Schema]:
 
 def _list_examples() -> tuple[Any, ...]:
     """Written by the code that writes assignments."""
-    decision = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "fast", "policy_version": "3"})
+    decision = Decision(
+        "openai", "weighted", 50, 800, 0.012, {"policy_id": "fast", "policy_version": "3"}
+    )
     request = RouteRequest(
         tenant_id="acme",
         message_type="chat",

@@ -1,7 +1,8 @@
-"""A decide request in its four JSON forms (docs/reference/contracts.md#decide-requests); form e is protobuf.
+"""A decide request in its four JSON forms (docs/reference/contracts.md#decide-requests); form e is
+protobuf.
 
-`properties` says what each field is; `allOf` says which of several places of a field counts and must therefore be legal. It
-follows `decide.model.fields`, reader by reader.
+`properties` says what each field is; `allOf` says which of several places of a field counts and
+must therefore be legal. It follows `decide.model.fields`, reader by reader.
 """
 
 from __future__ import annotations
@@ -12,22 +13,35 @@ from router.contracts.codec import BASE64
 from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, PUSH_VALUES
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, add_description, build_object, refer
-from router.contracts.shapes.precedence import NEVER, NULL, Path, constrain, find_first, is_anywhere_present, is_present
+from router.contracts.shapes.precedence import (
+    NEVER,
+    NULL,
+    Path,
+    constrain,
+    find_first,
+    is_anywhere_present,
+    is_present,
+)
 
 _WORKFLOW = ("run_id", "flow_id", "step_id")
 _MIN_INT64, _MAX_INT64 = -(2**63), 2**63 - 1
 _TIMESTAMP: Schema = {"type": "integer", "minimum": _MIN_INT64, "maximum": _MAX_INT64}
 _IDEMPOTENCY_KEY: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_IDEMPOTENCY_KEY}
 _REFERENCE: Schema = {"type": "string", "minLength": 1, "maxLength": MAX_REFERENCE}
-_PUSH_FIELD: Schema = {"enum": [None, *PUSH_VALUES, 1, 0], "description": "true: an assignment is published for a worker as well"}
+_PUSH_FIELD: Schema = {
+    "enum": [None, *PUSH_VALUES, 1, 0],
+    "description": "true: an assignment is published for a worker as well",
+}
 
 
 def build_decide(limits: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="decide",
         title="RouteRequest",
-        text="A request for a routing decision, in one of four forms: everything in `message` with `policy_id` and `context` beside it;"
-        " a `task` with the ids beside it; a `message` with the ids beside it; or flat. Each form needs a tenant, a type, and a payload or"
+        text="A request for a routing decision, in one of four forms: everything in `message` "
+        "with `policy_id` and `context` beside it;"
+        " a `task` with the ids beside it; a `message` with the ids beside it; or flat. "
+        "Each form needs a tenant, a type, and a payload or"
         " payload_ref.",
         direction=RECEIVED,
         body=_build_body(limits),
@@ -42,27 +56,62 @@ def _build_body(limits: ShapeLimits) -> dict[str, Any]:
     properties: dict[str, Schema] = {
         "version": {"description": 'the version of the contract: "1"'},
         "tenant_id": add_description(refer("optional_scoped_id"), "whose request it is"),
-        "request_id": add_description(refer("optional_id"), "the request's id; the answer's context has it"),
+        "request_id": add_description(
+            refer("optional_id"), "the request's id; the answer's context has it"
+        ),
         "message_id": refer("optional_id"),
         "trace_id": refer("optional_id"),
-        "policy_id": add_description(refer("optional_scoped_id"), "the policy that decides; `default` where none is named"),
-        "idempotency_key": {"anyOf": [_IDEMPOTENCY_KEY, {"type": "null"}], "description": "requests with the same key are one request"},
+        "policy_id": add_description(
+            refer("optional_scoped_id"), "the policy that decides; `default` where none is named"
+        ),
+        "idempotency_key": {
+            "anyOf": [_IDEMPOTENCY_KEY, {"type": "null"}],
+            "description": "requests with the same key are one request",
+        },
         "message": {"type": ["object", "null"], "properties": _list_message_fields()},
         "task": {"type": ["object", "null"], "properties": _list_content_fields("type")},
         **_list_content_fields("message_type"),
         "constraints": add_description(refer("object"), "wishes: max_latency_ms, max_cost"),
         "metadata": refer("object"),
         "context": add_description(refer("object"), "what a policy's conditions read"),
-        "timestamp_ms": {**_TIMESTAMP, "type": ["integer", "null"], "description": "milliseconds since the epoch"},
+        "timestamp_ms": {
+            **_TIMESTAMP,
+            "type": ["integer", "null"],
+            "description": "milliseconds since the epoch",
+        },
         "push_assignment": _PUSH_FIELD,
-        "assignment_subject": {"enum": subjects, "description": "where the assignment goes; the first one unless it says so"},
-        **{name: add_description(refer("optional_id"), "of a workflow; all three or none") for name in _WORKFLOW},
+        "assignment_subject": {
+            "enum": subjects,
+            "description": "where the assignment goes; the first one unless it says so",
+        },
+        **{
+            name: add_description(refer("optional_id"), "of a workflow; all three or none")
+            for name in _WORKFLOW
+        },
     }
-    return build_object(properties, allOf=[_build_tenant(), _build_version(), *_list_ids(), _build_workflow(), _build_content()])
+    return build_object(
+        properties,
+        allOf=[
+            _build_tenant(),
+            _build_version(),
+            *_list_ids(),
+            _build_workflow(),
+            _build_content(),
+        ],
+    )
 
 
 def _list_message_fields() -> dict[str, Schema]:
-    names = ("tenant_id", "message_id", "trace_id", "request_id", "version", "idempotency_key", "timestamp_ms", *_WORKFLOW)
+    names = (
+        "tenant_id",
+        "message_id",
+        "trace_id",
+        "request_id",
+        "version",
+        "idempotency_key",
+        "timestamp_ms",
+        *_WORKFLOW,
+    )
     beside = "; the same field beside `message` goes before it"
     return {
         **{name: {"description": name.replace("_", " ") + beside} for name in names},
@@ -72,13 +121,19 @@ def _list_message_fields() -> dict[str, Schema]:
 
 
 def _list_content_fields(type_field: str) -> dict[str, Schema]:
-    alias: Schema = {} if type_field == "type" else {"type": {"description": f"as {type_field}, which goes before it"}}
+    alias: Schema = (
+        {}
+        if type_field == "type"
+        else {"type": {"description": f"as {type_field}, which goes before it"}}
+    )
     return {
         type_field: {"description": "the type of the message, 1..256 characters"},
         **alias,
         "payload": {"description": "any JSON value"},
         "payload_encoding": {"description": f'"{BASE64}" where the payload is bytes in base64'},
-        "payload_ref": {"description": f"where the payload is, 1..{MAX_REFERENCE} characters, where it is not here"},
+        "payload_ref": {
+            "description": f"where the payload is, 1..{MAX_REFERENCE} characters, where it is not here"
+        },
     }
 
 
@@ -92,13 +147,21 @@ def _build_tenant() -> Schema:
 
 
 def _build_version() -> Schema:
-    places: tuple[Path, ...] = (("version",), ("schema_version",), ("message", "version"), ("message", "schema_version"))
+    places: tuple[Path, ...] = (
+        ("version",),
+        ("schema_version",),
+        ("message", "version"),
+        ("message", "schema_version"),
+    )
     return find_first(places, refer("version"), absent=NULL)
 
 
 def _list_ids() -> list[Schema]:
     return [
-        *(find_first(_list_places(name), refer("id")) for name in ("trace_id", "request_id", "message_id", *_WORKFLOW)),
+        *(
+            find_first(_list_places(name), refer("id"))
+            for name in ("trace_id", "request_id", "message_id", *_WORKFLOW)
+        ),
         find_first(_list_places("idempotency_key"), _IDEMPOTENCY_KEY, absent=NULL),
         find_first(_list_places("timestamp_ms"), _TIMESTAMP, absent=NULL),
     ]
@@ -111,9 +174,14 @@ def _build_workflow() -> Schema:
 
 
 def _build_content() -> Schema:
-    """Type and payload stand in `message`, then in `task`; of a request that has neither, at the top."""
+    """Type and payload stand in `message`, then in `task`; of a request that has neither, at the
+    top.
+    """
     is_nested = is_anywhere_present((("message",), ("task",)), NULL)
-    nested = _list_content_rules((("message", "message_type"), ("message", "type"), ("task", "type")), (("message",), ("task",)))
+    nested = _list_content_rules(
+        (("message", "message_type"), ("message", "type"), ("task", "type")),
+        (("message",), ("task",)),
+    )
     flat = _list_content_rules((("message_type",), ("type",)), ((),))
     return {"if": is_nested, "then": {"allOf": nested}, "else": {"allOf": flat}}
 
@@ -122,7 +190,11 @@ def _list_content_rules(types: tuple[Path, ...], parts: tuple[Path, ...]) -> lis
     references = tuple((*part, "payload_ref") for part in parts)
     payload = find_first(references, _REFERENCE, absent=NULL, otherwise=NEVER)
     for part in reversed(parts):
-        payload = {"if": is_present((*part, "payload"), NULL), "then": _build_encoding_rule(part), "else": payload}
+        payload = {
+            "if": is_present((*part, "payload"), NULL),
+            "then": _build_encoding_rule(part),
+            "else": payload,
+        }
     return [find_first(types, refer("type"), otherwise=NEVER), payload]
 
 
@@ -131,7 +203,12 @@ def _build_encoding_rule(part: Path) -> Schema:
     is_encoded = is_present((*part, "payload_encoding"), NULL)
     return {
         "if": is_encoded,
-        "then": {"allOf": [constrain((*part, "payload_encoding"), {"const": BASE64}), constrain((*part, "payload"), refer("base64"))]},
+        "then": {
+            "allOf": [
+                constrain((*part, "payload_encoding"), {"const": BASE64}),
+                constrain((*part, "payload"), refer("base64")),
+            ]
+        },
     }
 
 
@@ -162,7 +239,17 @@ EXAMPLES: tuple[Any, ...] = (
         "tenant_id": "acme",
         "request_id": "r-2",
         "trace_id": "t-2",
-        "message": {"message_type": "image", "payload": "iVBORw0KGgo=", "payload_encoding": "base64"},
+        "message": {
+            "message_type": "image",
+            "payload": "iVBORw0KGgo=",
+            "payload_encoding": "base64",
+        },
     },
-    {"tenant_id": "acme", "message_type": "chat", "payload": "Hello", "message_id": "m-4", "idempotency_key": "order 17"},
+    {
+        "tenant_id": "acme",
+        "message_type": "chat",
+        "payload": "Hello",
+        "message_id": "m-4",
+        "idempotency_key": "order 17",
+    },
 )

@@ -1,9 +1,12 @@
-"""What changed between two schemas of one message, and whether it breaks the programs on the other side.
+"""What changed between two schemas of one message, and whether it breaks the programs on the other
+side.
 
     received    other programs write it: a schema that takes less than before breaks them
-    sent        other programs read it: a schema that allows more than before, or promises less, breaks them
+    sent        other programs read it: a schema that allows more than before, or promises less,
+                breaks them
 
-A field that is no longer there breaks both. What cannot be compared (a pattern, a rule over several fields) counts as broken.
+A field that is no longer there breaks both. What cannot be compared (a pattern, a rule over several
+fields) counts as broken.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ class ContractChange(Struct, frozen=True):
     text: str
 
 
-def compare_schemas(old: Schema, new: Schema, direction: str, place: str) -> Iterator[ContractChange]:
+def compare_schemas(
+    old: Schema, new: Schema, direction: str, place: str
+) -> Iterator[ContractChange]:
     """Both without references, and checked (`written`)."""
     yield from _compare_values(old, new, direction, place)
     yield from _compare_fields(old, new, direction, place)
@@ -38,10 +43,14 @@ def compare_schemas(old: Schema, new: Schema, direction: str, place: str) -> Ite
     added = set(_list_properties(new)) - set(_list_properties(old))
     yield from _compare_rules(old, new, direction, place, added)
     if "items" in old or "items" in new:
-        yield from compare_schemas(old.get("items", {}), new.get("items", {}), direction, f"{place}[]")
+        yield from compare_schemas(
+            old.get("items", {}), new.get("items", {}), direction, f"{place}[]"
+        )
 
 
-def _compare_fields(old: Schema, new: Schema, direction: str, place: str) -> Iterator[ContractChange]:
+def _compare_fields(
+    old: Schema, new: Schema, direction: str, place: str
+) -> Iterator[ContractChange]:
     before, after = old.get("properties", {}), new.get("properties", {})
     needed_before, needed_after = set(old.get("required", ())), set(new.get("required", ()))
     for name in before:
@@ -52,18 +61,35 @@ def _compare_fields(old: Schema, new: Schema, direction: str, place: str) -> Ite
     for name in after:
         if name not in before:
             is_broken = name in needed_after and direction != SENT
-            yield ContractChange(BROKEN if is_broken else ADDED, f"{place}.{name}", "a new required field" if is_broken else "a new field")
+            yield ContractChange(
+                BROKEN if is_broken else ADDED,
+                f"{place}.{name}",
+                "a new required field" if is_broken else "a new field",
+            )
     for name in sorted(needed_after - needed_before & set(before)):
         if name in before:
-            yield ContractChange(CHANGED if direction == SENT else BROKEN, f"{place}.{name}", "the field is required now")
+            yield ContractChange(
+                CHANGED if direction == SENT else BROKEN,
+                f"{place}.{name}",
+                "the field is required now",
+            )
     for name in sorted(needed_before - needed_after):
         if name in after:
-            yield ContractChange(BROKEN if direction == SENT else CHANGED, f"{place}.{name}", "the field is no longer required")
+            yield ContractChange(
+                BROKEN if direction == SENT else CHANGED,
+                f"{place}.{name}",
+                "the field is no longer required",
+            )
 
 
-def _compare_values(old: Schema, new: Schema, direction: str, place: str) -> Iterator[ContractChange]:
+def _compare_values(
+    old: Schema, new: Schema, direction: str, place: str
+) -> Iterator[ContractChange]:
     """The legal values: types, words, bounds, patterns."""
-    for name, before, after in (("types", _list_types(old), _list_types(new)), ("values", _list_words(old), _list_words(new))):
+    for name, before, after in (
+        ("types", _list_types(old), _list_types(new)),
+        ("values", _list_words(old), _list_words(new)),
+    ):
         yield from _compare_sets(name, before, after, direction, place)
     for keyword in (*_UPPER, *_LOWER):
         if (bound := old.get(keyword)) != (now := new.get(keyword)):
@@ -73,17 +99,30 @@ def _compare_values(old: Schema, new: Schema, direction: str, place: str) -> Ite
         if old.get(keyword) != new.get(keyword):
             is_wider = keyword not in new
             yield _build_change(
-                is_wider, direction, place, f"{keyword} is {new.get(keyword)}, and was {old.get(keyword)}", is_other=keyword in old
+                is_wider,
+                direction,
+                place,
+                f"{keyword} is {new.get(keyword)}, and was {old.get(keyword)}",
+                is_other=keyword in old,
             )
 
 
 def _compare_sets(
-    name: str, before: Collection[str] | None, after: Collection[str] | None, direction: str, place: str
+    name: str,
+    before: Collection[str] | None,
+    after: Collection[str] | None,
+    direction: str,
+    place: str,
 ) -> Iterator[ContractChange]:
     if before == after:
         return
     if before is None or after is None:
-        yield _build_change(after is None, direction, place, f"the {name} are {'any' if after is None else ', '.join(after)} now")
+        yield _build_change(
+            after is None,
+            direction,
+            place,
+            f"the {name} are {'any' if after is None else ', '.join(after)} now",
+        )
         return
     if more := [value for value in after if value not in before]:
         yield _build_change(True, direction, place, f"new {name}: {', '.join(more)}")
@@ -91,13 +130,17 @@ def _compare_sets(
         yield _build_change(False, direction, place, f"no longer legal {name}: {', '.join(fewer)}")
 
 
-def _build_change(is_wider: bool, direction: str, place: str, text: str, *, is_other: bool = False) -> ContractChange:
+def _build_change(
+    is_wider: bool, direction: str, place: str, text: str, *, is_other: bool = False
+) -> ContractChange:
     """`is_other`: neither wider nor narrower than before, but another one."""
     is_broken = (is_wider is (direction == SENT)) or (is_other and not is_wider)
     return ContractChange(BROKEN if is_broken else CHANGED, place, text)
 
 
-def _compare_forms(old: Schema, new: Schema, direction: str, place: str) -> Iterator[ContractChange]:
+def _compare_forms(
+    old: Schema, new: Schema, direction: str, place: str
+) -> Iterator[ContractChange]:
     """The forms of `oneOf`, by their titles."""
     before, after = _name_forms(old), _name_forms(new)
     for name, form in before.items():
@@ -111,15 +154,26 @@ def _compare_forms(old: Schema, new: Schema, direction: str, place: str) -> Iter
 
 
 def _name_forms(schema: Schema) -> dict[str, Schema]:
-    return {str(form.get("title", number)): form for number, form in enumerate(schema.get("oneOf", ()), 1)}
+    return {
+        str(form.get("title", number)): form
+        for number, form in enumerate(schema.get("oneOf", ()), 1)
+    }
 
 
-def _compare_rules(old: Schema, new: Schema, direction: str, place: str, added: set[str]) -> Iterator[ContractChange]:
-    """Rules over several fields: only whether they are the same. One about new fields alone belongs to them."""
+def _compare_rules(
+    old: Schema, new: Schema, direction: str, place: str, added: set[str]
+) -> Iterator[ContractChange]:
+    """Rules over several fields: only whether they are the same. One about new fields alone belongs
+    to them.
+    """
     for keyword in _RULES:
         before, after = _list_rules(old, keyword), _list_rules(new, keyword)
         fewer = [rule for rule in before if rule not in after]
-        more = [rule for rule in after if rule not in before and not (set(_list_properties(rule)) & added)]
+        more = [
+            rule
+            for rule in after
+            if rule not in before and not (set(_list_properties(rule)) & added)
+        ]
         if fewer and not more:
             yield _build_change(True, direction, place, f"{keyword}: a rule is no longer there")
         elif more:

@@ -1,4 +1,6 @@
-"""The envelope of the bus (docs/reference/requirements.md#sr-envelope): its schema has a file and an id of its own."""
+"""The envelope of the bus (docs/reference/requirements.md#sr-envelope): its schema has a file and
+an id of its own.
+"""
 
 from __future__ import annotations
 

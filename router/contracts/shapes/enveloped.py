@@ -1,7 +1,8 @@
 """A message bare, or in a worker's envelope (docs/reference/contracts.md#encodings).
 
 {…}                                   bare
-{version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`, `msg_id`, which go first
+{version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`,
+                                      `msg_id`, which go first
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from router.contracts.shapes.parts import Schema, build_object, refer
 from router.contracts.shapes.precedence import NEVER, NULL, Path, find_first
 
 VERSIONS = ("version", "schema_version")
-SHARED: Mapping[str, str] = {"tenant_id": "scoped_id", "trace_id": "id", "msg_id": "id"}  # the kind of each, where it is given
+# the kind of each, where it is given
+SHARED: Mapping[str, str] = {"tenant_id": "scoped_id", "trace_id": "id", "msg_id": "id"}
 _VERSION: Schema = {"description": 'the version of the contract: "1"'}
 
 
@@ -29,12 +31,18 @@ def build_worker_message(
 ) -> dict[str, Any]:
     """A message with these fields, bare or in the envelope of this kind.
 
-    `shared`: the fields that are read beside an envelope's data too; `required`: those of them that must be given; `versions`: the
-    fields of a bare message that name its version (none: no version is read).
+    `shared`: the fields that are read beside an envelope's data too; `required`: those of them that
+    must be given; `versions`: the fields of a bare message that name its version (none: no version
+    is read).
     """
     bare = _build_bare_form(fields, shared, required, versions, {"kind": {"not": {"const": kind}}})
-    enveloped = _build_envelope_form({"const": kind}, fields, shared, required, VERSIONS if versions else ())
-    return {"type": "object", "oneOf": [_add_rules(bare, bare_rules), _add_rules(enveloped, enveloped_rules)]}
+    enveloped = _build_envelope_form(
+        {"const": kind}, fields, shared, required, VERSIONS if versions else ()
+    )
+    return {
+        "type": "object",
+        "oneOf": [_add_rules(bare, bare_rules), _add_rules(enveloped, enveloped_rules)],
+    }
 
 
 def _add_rules(form: dict[str, Any], rules: Sequence[Schema]) -> dict[str, Any]:
@@ -52,19 +60,36 @@ def build_worker_message_of_any_kind(fields: Schema) -> dict[str, Any]:
 
 
 def _build_bare_form(
-    fields: Schema, shared: Mapping[str, str], required: Sequence[str], versions: Sequence[str], more: Mapping[str, Schema]
+    fields: Schema,
+    shared: Mapping[str, str],
+    required: Sequence[str],
+    versions: Sequence[str],
+    more: Mapping[str, Schema],
 ) -> dict[str, Any]:
-    parts = {name: refer(part if name in required else f"optional_{part}") for name, part in shared.items()}
+    parts = {
+        name: refer(part if name in required else f"optional_{part}")
+        for name, part in shared.items()
+    }
     properties = {"version": _VERSION, **parts, **fields["properties"], **more}
-    rules = [find_first([(name,) for name in versions], refer("version"), absent=NULL), *fields.get("allOf", ())]
+    rules = [
+        find_first([(name,) for name in versions], refer("version"), absent=NULL),
+        *fields.get("allOf", ()),
+    ]
     needed = (*required, *fields.get("required", ()))
     return {**build_object(properties, needed), "title": "bare", **_list_rules(rules)}
 
 
 def _build_envelope_form(
-    kind: Schema, fields: Schema, shared: Mapping[str, str], required: Sequence[str], versions: Sequence[str]
+    kind: Schema,
+    fields: Schema,
+    shared: Mapping[str, str],
+    required: Sequence[str],
+    versions: Sequence[str],
 ) -> dict[str, Any]:
-    texts = {name: {"description": f"{name.replace('_', ' ')}; it goes before the same field in `data`"} for name in shared}
+    texts = {
+        name: {"description": f"{name.replace('_', ' ')}; it goes before the same field in `data`"}
+        for name in shared
+    }
     properties = {
         "kind": kind,
         "version": _VERSION,
@@ -74,7 +99,10 @@ def _build_envelope_form(
     places: list[Path] = [*((name,) for name in versions), *(("data", name) for name in versions)]
     rules = [find_first(places, refer("version"), absent=NULL)]
     rules += [
-        find_first(((name,), ("data", name)), refer(part), otherwise=NEVER if name in required else {}) for name, part in shared.items()
+        find_first(
+            ((name,), ("data", name)), refer(part), otherwise=NEVER if name in required else {}
+        )
+        for name, part in shared.items()
     ]
     return build_object(properties, ("kind", "data"), title="enveloped", **_list_rules(rules))
 

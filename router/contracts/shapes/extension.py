@@ -1,5 +1,5 @@
-"""What an extension is asked, and what it answers (docs/reference/extensions.md#calls). The answers are the types that the router
-decodes.
+"""What an extension is asked, and what it answers (docs/reference/extensions.md#calls). The answers
+are the types that the router decodes.
 """
 
 from __future__ import annotations
@@ -49,9 +49,16 @@ def build_extension_request(_: ShapeLimits) -> MessageShape:
     fields: dict[str, Schema] = {
         "trace_id": refer("id"),
         "tenant_id": refer("scoped_id"),
-        "payload": build_object(content, ("message_id", "message_type", "payload", "metadata"), description="the message"),
+        "payload": build_object(
+            content,
+            ("message_id", "message_type", "payload", "metadata"),
+            description="the message",
+        ),
         "metadata": metadata,
-        "config": {"type": "object", "description": "of the registry's entry, and over it the policy's"},
+        "config": {
+            "type": "object",
+            "description": "of the registry's entry, and over it the policy's",
+        },
     }
     return MessageShape(
         name="extension-request",
@@ -73,12 +80,18 @@ def build_extension_message(_: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="extension-message",
         title="ExtensionMessage",
-        text="What a pre-processor or a post-processor answers: the message as it is to go on, and metadata to add.",
+        text=(
+            "What a pre-processor or a post-processor answers: the message as it is to go on, "
+            "and metadata to add."
+        ),
         direction=RECEIVED,
         body=body,
         page=_PAGE,
         examples=(
-            {"payload": {"message_type": "chat", "payload": {"text": "hello"}}, "metadata": {"normalized": "true"}},
+            {
+                "payload": {"message_type": "chat", "payload": {"text": "hello"}},
+                "metadata": {"normalized": "true"},
+            },
             {"payload": {"payload": "aGVsbG8=", "payload_encoding": BASE64}},
         ),
     )
@@ -91,13 +104,20 @@ def build_extension_verdict(_: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="extension-verdict",
         title="ExtensionVerdict",
-        text="What a validator answers: status is ok or reject, and valid false reads as reject. One of both is required.",
+        text=(
+            "What a validator answers: status is ok or reject, and valid false reads as "
+            "reject. One of both is required."
+        ),
         direction=RECEIVED,
         body={**body, **has_verdict},
         page=_PAGE,
         examples=(
             {"status": OK},
-            {"status": REJECT, "reason": "pii_detected", "details": {"field": "payload", "pattern": "credit_card"}},
+            {
+                "status": REJECT,
+                "reason": "pii_detected",
+                "details": {"field": "payload", "pattern": "credit_card"},
+            },
             {"valid": False, "reason": "too long"},
         ),
     )
@@ -105,7 +125,12 @@ def build_extension_verdict(_: ShapeLimits) -> MessageShape:
 
 def _build_encoding_rule() -> Schema:
     """A payload beside `payload_encoding` is base64."""
-    is_base64 = {"allOf": [constrain(("payload_encoding",), {"const": BASE64}), constrain(("payload",), refer("base64"))]}
+    is_base64 = {
+        "allOf": [
+            constrain(("payload_encoding",), {"const": BASE64}),
+            constrain(("payload",), refer("base64")),
+        ]
+    }
     return {"if": is_present(("payload_encoding",), NULL), "then": is_base64}
 
 
@@ -120,8 +145,14 @@ def _list_request_examples() -> tuple[Any, ...]:
         message_id="m-1",
         metadata={"source": "gateway"},
     )
-    decision = Decision("openai", "weighted", 50, 800, 0.012, {"policy_id": "fast", "policy_version": "3"})
-    opening, message, context = opening_bytes("6f6ed2e6fc9641768999600d1afbd688", "acme"), message_bytes(request), {"user_id": "u-1"}
+    decision = Decision(
+        "openai", "weighted", 50, 800, 0.012, {"policy_id": "fast", "policy_version": "3"}
+    )
+    opening, message, context = (
+        opening_bytes("6f6ed2e6fc9641768999600d1afbd688", "acme"),
+        message_bytes(request),
+        {"user_id": "u-1"},
+    )
     written = (
         request_bytes(opening, message, metadata_bytes(context, "fast"), {"lowercase": True}),
         request_bytes(opening, message, metadata_bytes(context, "fast", decision), {}),

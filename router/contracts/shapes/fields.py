@@ -11,7 +11,9 @@ _BRANCHES = ("oneOf", "anyOf", "allOf")
 
 
 def list_fields(schema: Schema) -> dict[str, Schema]:
-    """Each field that some form of the message has; of two definitions the first one that says something."""
+    """Each field that some form of the message has; of two definitions the first one that says
+    something.
+    """
     found: dict[str, Schema] = {}
     for place, field in _walk(schema, ""):
         if not found.get(place):
@@ -26,8 +28,12 @@ def list_required(schema: Schema) -> list[str]:
     return sorted(set.intersection(*own))
 
 
-def find_unknown(message: Mapping[str, Any], known: Mapping[str, Schema], inside: str = "") -> Iterator[str]:
-    """The places of a message that its schema does not name; what a field holds is not looked at where no field of it is named."""
+def find_unknown(
+    message: Mapping[str, Any], known: Mapping[str, Schema], inside: str = ""
+) -> Iterator[str]:
+    """The places of a message that its schema does not name; what a field holds is not looked at
+    where no field of it is named.
+    """
     for name, value in message.items():
         place = f"{inside}{name}"
         if place not in known:
@@ -38,7 +44,9 @@ def find_unknown(message: Mapping[str, Any], known: Mapping[str, Schema], inside
 
 def _has_named_fields(place: str, known: Mapping[str, Schema]) -> bool:
     """Fields of its own, and no others: an object with `additionalProperties` takes any."""
-    return "additionalProperties" not in known[place] and any(one.startswith(f"{place}.") for one in known)
+    return "additionalProperties" not in known[place] and any(
+        one.startswith(f"{place}.") for one in known
+    )
 
 
 def _walk(schema: Schema, inside: str) -> Iterator[tuple[str, Schema]]:

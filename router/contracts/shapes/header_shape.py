@@ -1,4 +1,6 @@
-"""The headers of the contract as a schema, made of the table of rules (docs/reference/contracts.md#header-contract)."""
+"""The headers of the contract as a schema, made of the table of rules
+(docs/reference/contracts.md#header-contract).
+"""
 
 from __future__ import annotations
 
@@ -27,16 +29,24 @@ _VALUES: Mapping[str, Schema] = {
     MESSAGE_ID: _ID,
     VERSION_HEADER: {"enum": sorted(SUPPORTED_VERSIONS)},
     CP_PHASE: {"enum": sorted(PHASES)},
-    TRACEPARENT: {"type": "string", "pattern": "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}"},
+    TRACEPARENT: {
+        "type": "string",
+        "pattern": "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}",
+    },
 }
 
 
 def build_headers_schema() -> dict[str, Any]:
-    """Beside any contract header, every rule holds and a Nats-Msg-Id is there. What is refused of any message has no line here."""
+    """Beside any contract header, every rule holds and a Nats-Msg-Id is there. What is refused of
+    any message has no line here.
+    """
     words: dict[str, list[str]] = {}
     for rule in (rule for rule in RULES if not rule.is_always):
         words.setdefault(rule.header, []).append(rule.says)
-    properties = {header: {**_VALUES[header], "description": "; ".join(says)} for header, says in words.items()}
+    properties = {
+        header: {**_VALUES[header], "description": "; ".join(says)}
+        for header, says in words.items()
+    }
     has_any = {"anyOf": [{"required": [header]} for header in sorted(CONTRACT_HEADERS)]}
     needed = [rule.header for rule in RULES if rule.is_required]
     return {**build_object(properties), "if": has_any, "then": {"required": needed}}

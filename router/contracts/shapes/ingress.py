@@ -34,11 +34,21 @@ def build_ingress(_: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="ingress",
         title="IngressMessage",
-        text="A message that becomes a decide request. Its sender gets an IngressAck; the decision goes to the reply subject.",
+        text=(
+            "A message that becomes a decide request. Its sender gets an IngressAck; the "
+            "decision goes to the reply subject."
+        ),
         direction=RECEIVED,
         body=build_worker_message(
             INGRESS.envelope,
-            build_object(fields, allOf=[_require(("message_type",), ("type",)), *_list_payload_rules(), _build_time()]),
+            build_object(
+                fields,
+                allOf=[
+                    _require(("message_type",), ("type",)),
+                    *_list_payload_rules(),
+                    _build_time(),
+                ],
+            ),
             shared={"tenant_id": "scoped_id", "trace_id": "id"},
             required=("tenant_id",),
             versions=(),
@@ -56,20 +66,39 @@ def build_ingress_ack(_: ShapeLimits) -> MessageShape:
         "status": {"enum": [ACCEPTED, REJECTED, ERROR]},
         "timestamp_ms": {"type": "integer", "description": "milliseconds since the epoch"},
         "message_id": {**_TEXT, "description": "empty: it could not be read"},
-        "correlation_id": {**_TEXT, "description": "empty: the message has none, or it could not be read"},
+        "correlation_id": {
+            **_TEXT,
+            "description": "empty: the message has none, or it could not be read",
+        },
         "message": _TEXT,
         "error_code": _TEXT,
         "metadata": refer("strings"),
     }
-    accepted = IngressAck(status=ACCEPTED, timestamp_ms=1_700_000_000_000, message_id="m-1", metadata={"sequence": "17"})
+    accepted = IngressAck(
+        status=ACCEPTED,
+        timestamp_ms=1_700_000_000_000,
+        message_id="m-1",
+        metadata={"sequence": "17"},
+    )
     problem = "Missing required field: tenant_id"
-    rejected = IngressAck(status=REJECTED, timestamp_ms=1_700_000_000_000, message_id="m-1", message=problem, error_code="invalid_request")
+    rejected = IngressAck(
+        status=REJECTED,
+        timestamp_ms=1_700_000_000_000,
+        message_id="m-1",
+        message=problem,
+        error_code="invalid_request",
+    )
     return MessageShape(
         name="ingress-ack",
         title="IngressAck",
-        text="accepted: the message is stored in the decide stream; rejected: it will never be taken; error: send it again.",
+        text=(
+            "accepted: the message is stored in the decide stream; rejected: it will never be "
+            "taken; error: send it again."
+        ),
         direction=SENT,
-        body=build_object(fields, [name for name in fields if name not in {"message", "error_code"}]),
+        body=build_object(
+            fields, [name for name in fields if name not in {"message", "error_code"}]
+        ),
         page=_PAGE,
         examples=tuple(orjson.loads(ack_bytes(ack)) for ack in (accepted, rejected)),
         proto="beamline.ingress.v1.IngressAck",
@@ -87,8 +116,16 @@ def _require(*places: Path) -> Schema:
 
 
 def _list_payload_rules() -> list[Schema]:
-    is_base64 = {"allOf": [constrain(("payload_encoding",), {"const": BASE64}), constrain(("payload",), refer("base64"))]}
-    return [is_present(("payload",), NULL), {"if": is_present(("payload_encoding",), NULL), "then": is_base64}]
+    is_base64 = {
+        "allOf": [
+            constrain(("payload_encoding",), {"const": BASE64}),
+            constrain(("payload",), refer("base64")),
+        ]
+    }
+    return [
+        is_present(("payload",), NULL),
+        {"if": is_present(("payload_encoding",), NULL), "then": is_base64},
+    ]
 
 
 def _build_time() -> Schema:
@@ -105,5 +142,11 @@ INGRESS_EXAMPLES: tuple[Any, ...] = (
         "policy_id": "fast",
         "timestamp_ms": 1_700_000_000_000,
     },
-    {"message_id": "m-2", "tenant_id": "acme", "type": "chat", "payload": "aGVsbG8=", "payload_encoding": BASE64},
+    {
+        "message_id": "m-2",
+        "tenant_id": "acme",
+        "type": "chat",
+        "payload": "aGVsbG8=",
+        "payload_encoding": BASE64,
+    },
 )

@@ -1,4 +1,6 @@
-"""One message of the contract: its name, its schema, its examples; and what the settings decide about schemas."""
+"""One message of the contract: its name, its schema, its examples; and what the settings decide
+about schemas.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class ShapeLimits(Struct, frozen=True, kw_only=True):
 
 
 class MessageShape(Struct, frozen=True, kw_only=True):
-    """`name` names its file (`decide` is decide.json); `page` is the rule behind it; `examples` are whole messages."""
+    """`name` names its file (`decide` is decide.json); `page` is the rule behind it; `examples` are
+    whole messages.
+    """
 
     name: str
     title: str
@@ -32,7 +36,8 @@ class MessageShape(Struct, frozen=True, kw_only=True):
     body: Schema
     page: str
     examples: tuple[Any, ...]
-    proto: str | None = None  # the protobuf message with the same content: `beamline.flow.v1.RouteRequest`
+    # the protobuf message with the same content: `beamline.flow.v1.RouteRequest`
+    proto: str | None = None
 
     @property
     def schema_id(self) -> str:

@@ -1,7 +1,10 @@
-"""The parts that schemas share: one definition for each kind of value, made of the constants that the readers use.
+"""The parts that schemas share: one definition for each kind of value, made of the constants that
+the readers use.
 
-    PARTS        name -> JSON Schema; a schema refers to one by `refer("id")`, and gets a copy of it under `$defs`
-    optional_*   null and an empty string are absent there, as for the reader (docs/reference/contracts.md#absent)
+    PARTS        name -> JSON Schema; a schema refers to one by `refer("id")`, and gets a copy of it
+                 under `$defs`
+    optional_*   null and an empty string are absent there, as for the reader
+                 (docs/reference/contracts.md#absent)
 
 Patterns use only what ECMA-262, RE2, Rust and Python share: no look-around, anchors at both ends.
 """
@@ -42,7 +45,13 @@ PARTS: Mapping[str, Schema] = {
         "description": f"{SCOPED}; {_ABSENT}",
     },
     "token": {"type": "string", "pattern": f"^{ids.NAME_PATTERN}$", "description": _SUBJECT_NAME},
-    "type": {"type": "string", "minLength": 1, "maxLength": ids.MAX_TYPE, "not": _RESERVED, "description": _TYPE},
+    "type": {
+        "type": "string",
+        "minLength": 1,
+        "maxLength": ids.MAX_TYPE,
+        "not": _RESERVED,
+        "description": _TYPE,
+    },
     "optional_type": {
         "type": ["string", "null"],
         "maxLength": ids.MAX_TYPE,
@@ -54,15 +63,27 @@ PARTS: Mapping[str, Schema] = {
         "maxLength": ids.MAX_NAME,
         "description": f"text of 1..{ids.MAX_NAME} characters; {_ABSENT}",
     },
-    "version": {"enum": sorted(SUPPORTED_VERSIONS), "description": 'the version: "1", or "1.0" or "v1" which read as it'},
+    "version": {
+        "enum": sorted(SUPPORTED_VERSIONS),
+        "description": 'the version: "1", or "1.0" or "v1" which read as it',
+    },
     "object": {"type": ["object", "null"], "description": "an object; null is absent"},
-    "strings": {"type": "object", "additionalProperties": {"type": "string"}, "description": "text by name"},
+    "strings": {
+        "type": "object",
+        "additionalProperties": {"type": "string"},
+        "description": "text by name",
+    },
     "base64": {
         "type": "string",
         "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
         "description": "base64 with its padding",
     },
-    "whole": {"type": "integer", "minimum": 0, "maximum": MAX_INT64, "description": "a whole number, 0 or more"},
+    "whole": {
+        "type": "integer",
+        "minimum": 0,
+        "maximum": MAX_INT64,
+        "description": "a whole number, 0 or more",
+    },
     "rounded": {
         "type": ["number", "null"],
         "minimum": 0,
@@ -73,8 +94,13 @@ PARTS: Mapping[str, Schema] = {
 
 
 _ROUNDED: Schema = {"type": "number", "minimum": 0, "maximum": MAX_INT64}
-UTC_TIME: Schema = {"type": "string", "pattern": f"^{UTC_PATTERN}$", "description": "ISO 8601 in UTC, like 2024-01-15T14:30:00Z"}
-MOMENT: Schema = {"anyOf": [_ROUNDED, UTC_TIME, {"type": "null"}]}  # a reader knows more forms of ISO 8601
+UTC_TIME: Schema = {
+    "type": "string",
+    "pattern": f"^{UTC_PATTERN}$",
+    "description": "ISO 8601 in UTC, like 2024-01-15T14:30:00Z",
+}
+# a reader knows more forms of ISO 8601
+MOMENT: Schema = {"anyOf": [_ROUNDED, UTC_TIME, {"type": "null"}]}
 
 
 def refer(name: str) -> Schema:
@@ -87,9 +113,16 @@ def add_description(schema: Schema, text: str) -> Schema:
     return {**schema, "description": text}
 
 
-def build_object(properties: Mapping[str, Schema], required: Sequence[str] = (), **more: Any) -> dict[str, Any]:
+def build_object(
+    properties: Mapping[str, Schema], required: Sequence[str] = (), **more: Any
+) -> dict[str, Any]:
     """An object with these fields; fields that are not known are ignored, as everywhere."""
-    return {"type": "object", **({"required": list(required)} if required else {}), "properties": dict(properties), **more}
+    return {
+        "type": "object",
+        **({"required": list(required)} if required else {}),
+        "properties": dict(properties),
+        **more,
+    }
 
 
 _ANY = ["array", "boolean", "null", "number", "object", "string"]
@@ -97,10 +130,14 @@ _WORDS = frozenset({"description", "not"})  # a field with these alone may be of
 
 
 def name_all_types(schema: Schema) -> dict[str, Any]:
-    """The same schema, where each field that may be of any type says so: makers of types take a field without one for an object."""
+    """The same schema, where each field that may be of any type says so: makers of types take a
+    field without one for an object.
+    """
     named = dict(schema)
     if "properties" in schema:
-        named["properties"] = {name: _name_types_of(field) for name, field in schema["properties"].items()}
+        named["properties"] = {
+            name: _name_types_of(field) for name, field in schema["properties"].items()
+        }
     if "oneOf" in schema:
         named["oneOf"] = [name_all_types(form) for form in schema["oneOf"]]
     for inner in ("items", "additionalProperties"):
@@ -127,7 +164,11 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
     reference = schema.get("$ref")
     if isinstance(reference, str):
         return _inline(definitions[reference.removeprefix(_REFERENCE)], definitions)
-    return {name: _inline(value, definitions) for name, value in schema.items() if name not in ("$defs", "title", "default")}
+    return {
+        name: _inline(value, definitions)
+        for name, value in schema.items()
+        if name not in ("$defs", "title", "default")
+    }
 
 
 def list_parts(schema: object) -> list[str]:

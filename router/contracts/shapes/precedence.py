@@ -1,9 +1,11 @@
-"""Precedence in JSON Schema: the same field may stand in several places, and the first place that has it counts.
+"""Precedence in JSON Schema: the same field may stand in several places, and the first place that
+has it counts.
 
     find_first((("tenant_id",), ("message", "tenant_id")), schema)
 
-says of the first of these places that holds a value that it must match `schema`; the places after it are not looked at, as the
-reader does not look at them (docs/reference/contracts.md#fields). A place is a path from the top of the message.
+says of the first of these places that holds a value that it must match `schema`; the places after
+it are not looked at, as the reader does not look at them (docs/reference/contracts.md#fields). A
+place is a path from the top of the message.
 """
 
 from __future__ import annotations
@@ -20,11 +22,23 @@ NEVER: Schema = {"not": {}}
 ALWAYS: Schema = {}
 
 
-def find_first(places: Sequence[Path], schema: Schema, *, absent: Sequence[object] = NULL_OR_EMPTY, otherwise: Schema = ALWAYS) -> Schema:
-    """The first place with a value matches `schema`; `otherwise` holds where no place has one. NEVER: the field is required."""
+def find_first(
+    places: Sequence[Path],
+    schema: Schema,
+    *,
+    absent: Sequence[object] = NULL_OR_EMPTY,
+    otherwise: Schema = ALWAYS,
+) -> Schema:
+    """The first place with a value matches `schema`; `otherwise` holds where no place has one.
+    NEVER: the field is required.
+    """
     rule = otherwise
     for place in reversed(places):
-        rule = {"if": is_present(place, absent), "then": constrain(place, schema), **({"else": rule} if rule else {})}
+        rule = {
+            "if": is_present(place, absent),
+            "then": constrain(place, schema),
+            **({"else": rule} if rule else {}),
+        }
     return rule
 
 

@@ -10,7 +10,15 @@ from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, add_description, build_object, refer
 from router.contracts.shapes.precedence import is_anywhere_present
-from router.contracts.usage import ADJUSTMENTS, IDENTITY_FORM, MAX_MODEL, MAX_REASON, MAX_TOKENS, UsageEvent, usage_bytes
+from router.contracts.usage import (
+    ADJUSTMENTS,
+    IDENTITY_FORM,
+    MAX_MODEL,
+    MAX_REASON,
+    MAX_TOKENS,
+    UsageEvent,
+    usage_bytes,
+)
 from router.core.ids import MAX_NAME, MAX_TYPE
 
 
@@ -19,7 +27,13 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
         "version": {"const": "1"},
         "tenant_id": refer("scoped_id"),
         "provider_id": {"type": "string", "minLength": 1},
-        "event_type": _text(MAX_TYPE, "the type of the job; of an invocation provider.invoke or provider.invoke.stream; usage.adjustment"),
+        "event_type": _text(
+            MAX_TYPE,
+            (
+                "the type of the job; of an invocation provider.invoke or "
+                "provider.invoke.stream; usage.adjustment"
+            ),
+        ),
         "latency_ms": {"type": "integer", "minimum": 0, "maximum": MAX_LATENCY_MS},
         "cost": {
             "type": "number",
@@ -27,14 +41,19 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
             "description": "with a decimal point; only an adjustment's is below 0",
         },
         "status": {"enum": sorted(RESULT_STATUSES)},
-        "timestamp": {"type": "integer", "minimum": 0, "description": "milliseconds since the epoch"},
+        "timestamp": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "milliseconds since the epoch",
+        },
     }
     optional: dict[str, Schema] = {
         "trace_id": refer("id"),
         "assignment_id": refer("id"),
         "request_id": refer("id"),
         "event_id": add_description(
-            {"type": "string", "pattern": IDENTITY_FORM}, "its identity, where the router made it; else it is derived from the ids"
+            {"type": "string", "pattern": IDENTITY_FORM},
+            "its identity, where the router made it; else it is derived from the ids",
         ),
         "model": _text(MAX_MODEL, "what the provider says that it used"),
         "input_tokens": _count("tokens of the input"),
@@ -42,13 +61,28 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
         "output_tokens": _count("tokens of the output"),
         "price": _text(MAX_MODEL, "the version of the price by which the cost was computed"),
         "estimated": {"const": True, "description": "computed from what passed by"},
-        "told_cost": {"type": "number", "minimum": 0, "description": "what the worker told; the cost is the bound, and the rest is held"},
-        "told_provider_id": _text(MAX_NAME, "whom the worker named, where the assignment has another provider"),
-        "adjustment": {"enum": sorted(ADJUSTMENTS), "description": "why an adjustment was made; no outcome has it"},
-        "adjusts": add_description({"type": "string", "pattern": IDENTITY_FORM}, "the identity of the event that it corrects"),
+        "told_cost": {
+            "type": "number",
+            "minimum": 0,
+            "description": "what the worker told; the cost is the bound, and the rest is held",
+        },
+        "told_provider_id": _text(
+            MAX_NAME, "whom the worker named, where the assignment has another provider"
+        ),
+        "adjustment": {
+            "enum": sorted(ADJUSTMENTS),
+            "description": "why an adjustment was made; no outcome has it",
+        },
+        "adjusts": add_description(
+            {"type": "string", "pattern": IDENTITY_FORM},
+            "the identity of the event that it corrects",
+        ),
         "budget": _text(MAX_TYPE, "the one budget in which the adjustment counts"),
         "reason": _text(MAX_REASON, "an operator's word"),
-        "correlated": {"const": False, "description": "its assignment is not known: it spends no budget"},
+        "correlated": {
+            "const": False,
+            "description": "its assignment is not known: it spends no budget",
+        },
     }
     has_id = is_anywhere_present((("assignment_id",), ("request_id",), ("adjustment",)))
     is_outcome = {"not": {"required": ["adjustment"]}}
@@ -56,7 +90,10 @@ def build_usage(limits: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="usage",
         title="UsageEvent",
-        text="What one outcome cost, once, or an adjustment of it. Its Nats-Msg-Id is `event_id`, else derived from its ids and status.",
+        text=(
+            "What one outcome cost, once, or an adjustment of it. Its Nats-Msg-Id is "
+            "`event_id`, else derived from its ids and status."
+        ),
         direction=SENT,
         body=build_object({**fields, **optional}, tuple(fields), allOf=[has_id, not_negative]),
         page="docs/reference/contracts.md#usage",

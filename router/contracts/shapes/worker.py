@@ -1,8 +1,9 @@
-"""What workers send: results, acknowledgements, heartbeats, reports of unread bytes; bare or in an envelope
-(docs/reference/contracts.md#results).
+"""What workers send: results, acknowledgements, heartbeats, reports of unread bytes; bare or in an
+envelope (docs/reference/contracts.md#results).
 
 {…}                                   bare
-{version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`, `msg_id`, which go first
+{version, kind, data{…}}              enveloped: `data`, and beside it `tenant_id`, `trace_id`,
+                                      `msg_id`, which go first
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ def build_result(limits: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="result",
         title="ExecResult",
-        text="The outcome of an assignment, as a worker reports it. One of assignment_id and request_id is required. provider_id, job.type"
+        text="The outcome of an assignment, as a worker reports it. One of assignment_id and "
+        "request_id is required. provider_id, job.type"
         " and tenant_id may be left out where the router knows the assignment.",
         direction=RECEIVED,
         body=build_worker_message(RESULT.envelope, _build_result_fields(limits)),
@@ -54,7 +56,10 @@ def _build_result_fields(limits: ShapeLimits) -> Schema:
         "request_id": refer("optional_id"),
         "status": {"enum": sorted(RESULT_STATUSES)},
         "provider_id": add_description(refer("optional_name"), "who did the work"),
-        "job": {"type": ["object", "null"], "properties": {"type": add_description(refer("optional_type"), "the type of the job")}},
+        "job": {
+            "type": ["object", "null"],
+            "properties": {"type": add_description(refer("optional_type"), "the type of the job")},
+        },
         "job_type": {"description": "as job.type, which goes first"},
         "latency_ms": {
             "type": "number",
@@ -62,20 +67,37 @@ def _build_result_fields(limits: ShapeLimits) -> Schema:
             "maximum": MAX_LATENCY_MS,
             "description": "how long the work took, milliseconds; it is rounded half up",
         },
-        "cost": {"type": "number", "minimum": 0, "maximum": limits.max_cost, "description": "what the work cost"},
+        "cost": {
+            "type": "number",
+            "minimum": 0,
+            "maximum": limits.max_cost,
+            "description": "what the work cost",
+        },
         "timestamp": add_description(
-            refer("rounded"), "when the work ended, milliseconds since the epoch; the time of its storing if absent"
+            refer("rounded"),
+            "when the work ended, milliseconds since the epoch; the time of its storing if absent",
         ),
-        "error_code": {"type": ["string", "number", "null"], "description": "a number reads as its text"},
-        "retry_after_ms": add_description(refer("rounded"), "of a rate limit: milliseconds until the provider may be asked again"),
+        "error_code": {
+            "type": ["string", "number", "null"],
+            "description": "a number reads as its text",
+        },
+        "retry_after_ms": add_description(
+            refer("rounded"), "of a rate limit: milliseconds until the provider may be asked again"
+        ),
         "error_message": _ANY_TEXT,
-        **{name: {"description": "of a workflow; for other readers"} for name in ("run_id", "flow_id", "step_id")},
+        **{
+            name: {"description": "of a workflow; for other readers"}
+            for name in ("run_id", "flow_id", "step_id")
+        },
         "payload": {"description": "the output, any JSON value; for other readers"},
         "payload_encoding": {"description": '"base64" where the payload is bytes in base64'},
         "metadata": {"description": "for other readers"},
     }
     has_id = is_anywhere_present((("assignment_id",), ("request_id",)))
-    job_type = {"if": is_present(("job", "type")), "else": constrain(("job_type",), refer("optional_type"))}
+    job_type = {
+        "if": is_present(("job", "type")),
+        "else": constrain(("job_type",), refer("optional_type")),
+    }
     return build_object(properties, ("status", "latency_ms", "cost"), allOf=[has_id, job_type])
 
 
@@ -84,7 +106,9 @@ def _build_ack_fields() -> Schema:
         "assignment_id": refer("id"),
         "status": {"enum": sorted(ACK_STATUSES)},
         "request_id": refer("optional_id"),
-        "acknowledged_at": add_description(refer("rounded"), "milliseconds since the epoch; the time of its storing if absent"),
+        "acknowledged_at": add_description(
+            refer("rounded"), "milliseconds since the epoch; the time of its storing if absent"
+        ),
         "message": add_description(_ANY_TEXT, "words for operators"),
     }
     return build_object(properties, ("assignment_id", "status"))
@@ -94,7 +118,9 @@ def build_heartbeat(_: ShapeLimits) -> MessageShape:
     fields: dict[str, Schema] = {
         "worker_id": refer("id"),
         "status": {"enum": sorted(HEARTBEAT_STATUSES)},
-        "timestamp": add_description(MOMENT, "the worker's clock: milliseconds since the epoch, or ISO 8601 in UTC"),
+        "timestamp": add_description(
+            MOMENT, "the worker's clock: milliseconds since the epoch, or ISO 8601 in UTC"
+        ),
         "load": {"type": ["number", "null"], "minimum": 0, "maximum": 1},
         "capacity": add_description(refer("rounded"), "assignments at once"),
         # Half a millisecond is rounded up to 1.
@@ -108,7 +134,10 @@ def build_heartbeat(_: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="heartbeat",
         title="Heartbeat",
-        text="A worker's sign of life. After three intervals without one the worker counts as silent.",
+        text=(
+            "A worker's sign of life. After three intervals without one the worker counts as "
+            "silent."
+        ),
         direction=RECEIVED,
         body=build_worker_message_of_any_kind(build_object(fields, ("worker_id", "status"))),
         page="docs/reference/contracts.md#heartbeats",
@@ -117,18 +146,36 @@ def build_heartbeat(_: ShapeLimits) -> MessageShape:
 
 
 def build_unread_report(_: ShapeLimits) -> MessageShape:
-    place = {"subject": {"description": "the subject that they came on"}, "len": {"description": "how many bytes they are"}}
+    place = {
+        "subject": {"description": "the subject that they came on"},
+        "len": {"description": "how many bytes they are"},
+    }
     fields: dict[str, Schema] = {
-        "reason": {"type": "string", "minLength": 1, "description": "a code, like PARSE_ERROR; operators see it"},
+        "reason": {
+            "type": "string",
+            "minLength": 1,
+            "description": "a code, like PARSE_ERROR; operators see it",
+        },
         "message": {"description": "words for operators"},
         "payload_ref": {"properties": place, "description": "where the bytes came from"},
         "ts": {"description": "when the worker received them, ISO 8601"},
-        **{name: {"description": "where it could be read"} for name in ("tenant_id", "trace_id", "request_id", "assignment_id")},
+        **{
+            name: {"description": "where it could be read"}
+            for name in ("tenant_id", "trace_id", "request_id", "assignment_id")
+        },
     }
     report, filled = build_object(fields, ("reason",)), {"type": "object", "minProperties": 1}
-    names: dict[str, Schema] = {"version": {"description": "the version of the contract"}, "kind": {"description": UNREAD_KIND}}
+    names: dict[str, Schema] = {
+        "version": {"description": "the version of the contract"},
+        "kind": {"description": UNREAD_KIND},
+    }
     enveloped = build_object({**names, "data": {**report, **filled}}, ("data",), title="enveloped")
-    bare = {**report, "properties": {**names, **fields}, "not": build_object({"data": filled}, ("data",)), "title": "bare"}
+    bare = {
+        **report,
+        "properties": {**names, **fields},
+        "not": build_object({"data": filled}, ("data",)),
+        "title": "bare",
+    }
     return MessageShape(
         name="unread-report",
         title="UnreadReport",
@@ -151,7 +198,13 @@ _RESULT: dict[str, Any] = {
 }
 
 RESULT_EXAMPLES: tuple[Any, ...] = (
-    {"version": "1", **_RESULT, "job": {"type": "chat"}, "tenant_id": "acme", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"},
+    {
+        "version": "1",
+        **_RESULT,
+        "job": {"type": "chat"},
+        "tenant_id": "acme",
+        "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+    },
     {
         "version": "1",
         "assignment_id": _ASSIGNMENT_ID,
@@ -161,10 +214,21 @@ RESULT_EXAMPLES: tuple[Any, ...] = (
         "error_code": 2001,
         "error_message": "the handler raised",
     },
-    {"version": "1", "kind": "exec_result", "tenant_id": "acme", "data": {**_RESULT, "job_type": "chat"}},
+    {
+        "version": "1",
+        "kind": "exec_result",
+        "tenant_id": "acme",
+        "data": {**_RESULT, "job_type": "chat"},
+    },
 )
 ACK_EXAMPLES: tuple[Any, ...] = (
-    {"version": "1", "assignment_id": _ASSIGNMENT_ID, "status": "accepted", "tenant_id": "acme", "request_id": "r-1"},
+    {
+        "version": "1",
+        "assignment_id": _ASSIGNMENT_ID,
+        "status": "accepted",
+        "tenant_id": "acme",
+        "request_id": "r-1",
+    },
     {"assignment_id": _ASSIGNMENT_ID, "status": "rejected", "message": "the queue is full"},
     {
         "version": "1",
@@ -173,8 +237,19 @@ ACK_EXAMPLES: tuple[Any, ...] = (
     },
 )
 HEARTBEAT_EXAMPLES: tuple[Any, ...] = (
-    {"worker_id": "w-1", "timestamp": 1_700_000_000_000, "status": "busy", "load": 0.75, "capacity": 4, "interval_ms": 5000},
-    {"version": "1", "kind": "worker_heartbeat", "data": {"worker_id": "w-1", "timestamp": "2024-01-15T14:30:00Z", "status": "stopped"}},
+    {
+        "worker_id": "w-1",
+        "timestamp": 1_700_000_000_000,
+        "status": "busy",
+        "load": 0.75,
+        "capacity": 4,
+        "interval_ms": 5000,
+    },
+    {
+        "version": "1",
+        "kind": "worker_heartbeat",
+        "data": {"worker_id": "w-1", "timestamp": "2024-01-15T14:30:00Z", "status": "stopped"},
+    },
 )
 _UNREAD: dict[str, Any] = {
     "reason": "PARSE_ERROR",

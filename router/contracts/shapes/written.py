@@ -1,4 +1,5 @@
-"""Schemas as a file holds them, before they are compared: the parts that they refer to in place, and each keyword of its own kind.
+"""Schemas as a file holds them, before they are compared: the parts that they refer to in place,
+and each keyword of its own kind.
 
 A file may be anything. What is raised is a ValueError that says what is wrong with it.
 """
@@ -10,9 +11,19 @@ from numbers import Real
 from typing import Any
 
 MAX_DEPTH = 64
-MAX_VALUES = 1_000_000  # of one file: parts that refer to parts that refer to parts grow beyond all bounds
+# of one file: parts that refer to parts that refer to parts grow beyond all bounds
+MAX_VALUES = 1_000_000
 WORDS = ("description", "examples")  # for people; a field may have such a name too
-_BOUNDS = ("maximum", "exclusiveMaximum", "maxLength", "maxItems", "minimum", "exclusiveMinimum", "minLength", "minItems")
+_BOUNDS = (
+    "maximum",
+    "exclusiveMaximum",
+    "maxLength",
+    "maxItems",
+    "minimum",
+    "exclusiveMinimum",
+    "minLength",
+    "minItems",
+)
 
 
 class Definitions:
@@ -28,7 +39,9 @@ class Definitions:
         if depth > MAX_DEPTH:
             raise ValueError(f"a schema is nested deeper than {MAX_DEPTH}, or refers to itself")
         if self._left < 0:
-            raise ValueError(f"with what they refer to, the schemas have more than {MAX_VALUES} values")
+            raise ValueError(
+                f"with what they refer to, the schemas have more than {MAX_VALUES} values"
+            )
         if isinstance(schema, list):
             return [self.resolve(one, depth + 1) for one in schema]
         if not isinstance(schema, Mapping):
@@ -36,15 +49,24 @@ class Definitions:
         reference = schema.get("$ref")
         if isinstance(reference, str):
             part = self.resolve(self._parts.get(reference.rpartition("/")[2], {}), depth + 1)
-            return {**_need(part, Mapping, reference), **{name: value for name, value in schema.items() if name != "$ref"}}
-        kept = {name: value for name, value in schema.items() if name not in WORDS or isinstance(value, Mapping)}
+            return {
+                **_need(part, Mapping, reference),
+                **{name: value for name, value in schema.items() if name != "$ref"},
+            }
+        kept = {
+            name: value
+            for name, value in schema.items()
+            if name not in WORDS or isinstance(value, Mapping)
+        }
         return {name: self.resolve(value, depth + 1) for name, value in kept.items()}
 
 
 def check_schema(schema: object, place: str) -> Mapping[str, Any]:
     """The schema, if everything in it that is compared is of its kind. Raises ValueError."""
     checked: Mapping[str, Any] = _need(schema, Mapping, place)
-    for name, field in _need(checked.get("properties", {}), Mapping, f"{place}: properties").items():
+    for name, field in _need(
+        checked.get("properties", {}), Mapping, f"{place}: properties"
+    ).items():
         check_schema(field, f"{place}.{name}")
     for keyword in ("required", "enum", "oneOf"):
         _need(checked.get(keyword, []), list, f"{place}: {keyword}")

@@ -1,8 +1,11 @@
-"""What a breaker counts: the error rate of the last calls, and the probes in flight while it is half open.
+"""What a breaker counts: the error rate of the last calls, and the probes in flight while it is
+half open.
 
-The error rate is that of a sliding window in a bounded number of slices. A slice begins with the first call after the slice before it
-is full, and is dropped as a whole when its beginning is older than the window. So a call counts for at least 19/20 of the window, and
-never for longer than the window. Each probe has an expiry, so that a caller that never reports an outcome does not block a place.
+The error rate is that of a sliding window in a bounded number of slices. A slice begins with the
+first call after the slice before it is full, and is dropped as a whole when its beginning is older
+than the window. So a call counts for at least 19/20 of the window, and never for longer than the
+window. Each probe has an expiry, so that a caller that never reports an outcome does not block a
+place.
 """
 
 from __future__ import annotations

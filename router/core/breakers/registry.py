@@ -1,12 +1,14 @@
-"""The breakers of services that several tenants call: one for each (service, tenant), so that a tenant closes a service to itself alone.
+"""The breakers of services that several tenants call: one for each (service, tenant), so that a
+tenant closes a service to itself alone.
 
     a tenant's failures           ──> its own breaker, by the usual rules
     two tenants' breakers open, and no call of any tenant has succeeded since ──> the service is left alone by the other tenants, too,
                                       until the first of the two may try it again
 
-So a tenant whose requests make a service fail, or hang, keeps no other tenant from it; a service that is down is found by two of them.
-An opening by what the tenant itself may have caused, as a key that is not valid, is not one of the two.
-At most `limit` breakers: the least recently used one is dropped first. A tenant has as many as there are services.
+So a tenant whose requests make a service fail, or hang, keeps no other tenant from it; a service
+that is down is found by two of them. An opening by what the tenant itself may have caused, as a key
+that is not valid, is not one of the two. At most `limit` breakers: the least recently used one is
+dropped first. A tenant has as many as there are services.
 """
 
 from __future__ import annotations
@@ -17,7 +19,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from msgspec import Struct
 
 from router.core.breakers.breaker import CircuitBreaker, OnTransition
-from router.core.breakers.values import CLOSED, HALF_OPEN, OPEN, BreakerRules, BreakerSnapshot, BreakerTransition, CallPermit
+from router.core.breakers.values import (
+    CLOSED,
+    HALF_OPEN,
+    OPEN,
+    BreakerRules,
+    BreakerSnapshot,
+    BreakerTransition,
+    CallPermit,
+)
 from router.core.clock import Clock, steady
 
 ENOUGH_TENANTS = 2  # with a breaker that is open: then it is the service that fails
@@ -25,7 +35,9 @@ SEVERITY = (CLOSED, HALF_OPEN, OPEN)
 
 
 class Openings:
-    """Of one service, since a call of it succeeded: the tenants whose breakers opened last, and until when. Never more than two."""
+    """Of one service, since a call of it succeeded: the tenants whose breakers opened last, and
+    until when. Never more than two.
+    """
 
     __slots__ = ("_until",)
 
@@ -53,7 +65,15 @@ class Openings:
 class TenantBreaker(CircuitBreaker):
     """One tenant's breaker of a service. `openings`: of all its tenants."""
 
-    def __init__(self, name: tuple[str, str], rules: BreakerRules, openings: Openings, *, now: Clock, on_change: OnTransition) -> None:
+    def __init__(
+        self,
+        name: tuple[str, str],
+        rules: BreakerRules,
+        openings: Openings,
+        *,
+        now: Clock,
+        on_change: OnTransition,
+    ) -> None:
         super().__init__("/".join(name), rules, now=now, on_change=on_change)
         self.service, self.tenant_id = name
         self._openings = openings
@@ -74,7 +94,9 @@ class TenantBreaker(CircuitBreaker):
 
 
 class ServiceSnapshot(Struct, frozen=True):
-    """One service: the breaker of the tenant that is worst off, and the states of those that are not closed."""
+    """One service: the breaker of the tenant that is worst off, and the states of those that are
+    not closed.
+    """
 
     worst: BreakerSnapshot
     not_closed: Mapping[str, str]  # by tenant
@@ -99,7 +121,8 @@ class BreakerRegistry:
         self._now = now
         self._on_change = on_change
         self._breakers: OrderedDict[tuple[str, str], TenantBreaker] = OrderedDict()
-        self._openings: dict[str, Openings] = {}  # by service: the registry of extensions bounds them
+        # by service: the registry of extensions bounds them
+        self._openings: dict[str, Openings] = {}
         self._not_closed: set[tuple[str, str]] = set()
 
     def get(self, service: str, tenant_id: str) -> TenantBreaker:
@@ -126,14 +149,20 @@ class BreakerRegistry:
         return ((name[0], self._breakers[name].phase) for name in self._not_closed)
 
     def keep(self, services: Collection[str]) -> None:
-        """Drop the breakers of every other service. One that comes back starts with closed breakers."""
+        """Drop the breakers of every other service. One that comes back starts with closed
+        breakers.
+        """
         for name in [name for name in self._breakers if name[0] not in services]:
             self._forget(name)
-        self._openings = {service: one for service, one in self._openings.items() if service in services}
+        self._openings = {
+            service: one for service, one in self._openings.items() if service in services
+        }
 
     def _create(self, name: tuple[str, str]) -> TenantBreaker:
         openings = self._openings.setdefault(name[0], Openings())
-        breaker = TenantBreaker(name, self._rules_of(name[0]), openings, now=self._now, on_change=self._on_transition)
+        breaker = TenantBreaker(
+            name, self._rules_of(name[0]), openings, now=self._now, on_change=self._on_transition
+        )
         self._breakers[name] = breaker
         if len(self._breakers) > self._limit:
             self._forget(next(iter(self._breakers)))
@@ -146,11 +175,14 @@ class BreakerRegistry:
     def _on_transition(self, transition: BreakerTransition) -> None:
         service, _, tenant_id = transition.name.partition("/")
         name, openings = (service, tenant_id), self._openings.get(service)
-        if name in self._breakers and openings is not None:  # else it was dropped while a call was under way
+        # else it was dropped while a call was under way
+        if name in self._breakers and openings is not None:
             self._note(name, openings, transition)
         self._on_change(transition)
 
-    def _note(self, name: tuple[str, str], openings: Openings, transition: BreakerTransition) -> None:
+    def _note(
+        self, name: tuple[str, str], openings: Openings, transition: BreakerTransition
+    ) -> None:
         if transition.state == CLOSED:
             self._not_closed.discard(name)
             openings.remove(name[1])
@@ -165,5 +197,10 @@ class BreakerRegistry:
 
 def _summarize(breakers: Collection[TenantBreaker]) -> ServiceSnapshot:
     found = {breaker.tenant_id: breaker.snapshot for breaker in breakers}
-    worst = max(found.values(), key=lambda one: (SEVERITY.index(one.state), one.failure_count, one.error_rate))
-    return ServiceSnapshot(worst, {tenant_id: one.state for tenant_id, one in found.items() if one.state != CLOSED})
+    worst = max(
+        found.values(),
+        key=lambda one: (SEVERITY.index(one.state), one.failure_count, one.error_rate),
+    )
+    return ServiceSnapshot(
+        worst, {tenant_id: one.state for tenant_id, one in found.items() if one.state != CLOSED}
+    )

@@ -1,7 +1,8 @@
 """pybreaker's three states, driven by outcomes that are known already.
 
-pybreaker's `CircuitBreaker.call` gets a function that returns or raises at once, and is never called while open: `breaker` sets
-half open, by a steady clock. Only pybreaker's counts, thresholds and transitions are used.
+pybreaker's `CircuitBreaker.call` gets a function that returns or raises at once, and is never
+called while open: `breaker` sets half open, by a steady clock. Only pybreaker's counts, thresholds
+and transitions are used.
 """
 
 from __future__ import annotations
@@ -9,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from pybreaker import STATE_CLOSED, STATE_HALF_OPEN, STATE_OPEN, CircuitBreaker, CircuitBreakerListener, CircuitBreakerState
+from pybreaker import (
+    STATE_CLOSED,
+    STATE_HALF_OPEN,
+    STATE_OPEN,
+    CircuitBreaker,
+    CircuitBreakerListener,
+    CircuitBreakerState,
+)
 
 from router.core.breakers.values import CLOSED, HALF_OPEN, OPEN, BreakerRules
 
@@ -29,7 +37,10 @@ class States:
 
     def set_rules(self, rules: BreakerRules) -> None:
         """Use other thresholds; the counts stay."""
-        self._breaker.fail_max, self._breaker.success_threshold = rules.failure_threshold, rules.success_threshold
+        self._breaker.fail_max, self._breaker.success_threshold = (
+            rules.failure_threshold,
+            rules.success_threshold,
+        )
 
     @property
     def failures(self) -> int:
@@ -55,7 +66,12 @@ class _Listener(CircuitBreakerListener):
     def __init__(self, moved: Callable[[str], None]) -> None:
         self._on_change = moved
 
-    def state_change(self, cb: CircuitBreaker, old_state: CircuitBreakerState | None, new_state: CircuitBreakerState) -> None:
+    def state_change(
+        self,
+        cb: CircuitBreaker,
+        old_state: CircuitBreakerState | None,
+        new_state: CircuitBreakerState,
+    ) -> None:
         self._on_change(_NAMES[new_state.name])
 
 

@@ -6,7 +6,8 @@ from msgspec import Struct
 
 
 class BreakerRules(Struct, frozen=True, kw_only=True):
-    """The defaults are an extension's (docs/reference/extensions.md#extension-breaker); a provider's come from a policy.
+    """The defaults are an extension's (docs/reference/extensions.md#extension-breaker); a
+    provider's come from a policy.
 
     Rule: docs/reference/policies.md#circuit-breaker.
     """
@@ -27,7 +28,9 @@ HALF_OPEN = "half_open"
 
 
 class CallPermit(Struct, frozen=True, gc=False):
-    """The right to make one call. Every change of state makes earlier permits invalid: their outcomes are not counted."""
+    """The right to make one call. Every change of state makes earlier permits invalid: their
+    outcomes are not counted.
+    """
 
     generation: int  # counts the changes of state
     probe: int = 0  # 0: the permit of a closed breaker, which all callers share
@@ -43,7 +46,9 @@ class BreakerSnapshot(Struct, frozen=True):
 
 
 class BreakerTransition(Struct, frozen=True):
-    """One change of one breaker's state. `left_s`: seconds until probes may begin, 0 unless the breaker opened."""
+    """One change of one breaker's state. `left_s`: seconds until probes may begin, 0 unless the
+    breaker opened.
+    """
 
     name: str
     before: str

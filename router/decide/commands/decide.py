@@ -28,23 +28,47 @@ async def decide(
     tenant: Annotated[str | None, typer.Option(help="The tenant of the request.")] = None,
     type_: Annotated[str | None, typer.Option("--type", help="The message's type.")] = None,
     payload: Annotated[str | None, typer.Option(help=PAYLOAD)] = None,
-    policy: Annotated[str | None, typer.Option(help="The policy that decides. Default: default.")] = None,
-    context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Routing context, VALUE text or JSON; repeatable.")] = None,
-    request_id: Annotated[str | None, typer.Option(help="Asked again with the same id: the same decision.")] = None,
-    push: Annotated[bool, typer.Option("--push", help="Push an assignment to a worker as well.")] = False,
-    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for an answer.", min=0.001)] = 5.0,
-    file: Annotated[str | None, typer.Option(metavar="FILE|-", help="One JSON request a line, sent as it is; answers in order.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="The policy that decides. Default: default.")
+    ] = None,
+    context: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Routing context, VALUE text or JSON; repeatable."),
+    ] = None,
+    request_id: Annotated[
+        str | None, typer.Option(help="Asked again with the same id: the same decision.")
+    ] = None,
+    push: Annotated[
+        bool, typer.Option("--push", help="Push an assignment to a worker as well.")
+    ] = False,
+    timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="How long to wait for an answer.", min=0.001
+        ),
+    ] = 5.0,
+    file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|-", help="One JSON request a line, sent as it is; answers in order."
+        ),
+    ] = None,
     as_json: OneLine = False,
 ) -> int:
     """Ask a router, and print its answer: JSON, indented where a person reads it.
 
-    Exit status: 0 decided, 1 the router refused, 2 wrong use, 3 no answer. With --file: the worst of them.
+    Exit status: 0 decided, 1 the router refused, 2 wrong use, 3 no answer. With --file: the worst
+    of them.
 
     Example:  router decide --tenant acme --type chat --payload '{"text": "hello"}' --context user_id=u-42
     """
     if file is not None:
-        if push or any(one is not None for one in (tenant, type_, payload, policy, context, request_id)):
-            raise typer.BadParameter("--file sends whole requests: give nothing of one with it, but --timeout")
+        if push or any(
+            one is not None for one in (tenant, type_, payload, policy, context, request_id)
+        ):
+            raise typer.BadParameter(
+                "--file sends whole requests: give nothing of one with it, but --timeout"
+            )
         lines = [line for line in read_bytes(file, "--file").splitlines() if line.strip()]
         return await _decide_many(session, lines, timeout_s)
     if tenant is None or type_ is None or payload is None:

@@ -12,7 +12,9 @@ from router.shell.command_frame import CommandSession, command
 from router.shell.options import check_request_id
 from router.shell.output import print_json_lines
 
-decisions = typer.Typer(no_args_is_help=True, help="Decisions that were recorded, explained.", rich_markup_mode="rich")
+decisions = typer.Typer(
+    no_args_is_help=True, help="Decisions that were recorded, explained.", rich_markup_mode="rich"
+)
 
 EXPLAIN_SERVICE = "explain_decision"
 
@@ -26,18 +28,31 @@ def _group() -> None:
 @command()
 async def explain(
     session: CommandSession,
-    request_id: Annotated[str, typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer.")],
+    request_id: Annotated[
+        str,
+        typer.Argument(metavar="REQUEST_ID", help="The `request_id` in the context of the answer."),
+    ],
     *,
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
-    by_message: Annotated[bool, typer.Option("--message-id", help="The given id is the message id.")] = False,
-    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 2.0,
+    by_message: Annotated[
+        bool, typer.Option("--message-id", help="The given id is the message id.")
+    ] = False,
+    timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001
+        ),
+    ] = 2.0,
 ) -> int:
-    """Explain one decision: what was known when it was made, which providers were considered, why the others were excluded.
+    """Explain one decision: what was known when it was made, which providers were considered, why
+    the others were excluded.
 
-    It is computed again by the same version of its policy, and the result says whether it is the same. Recorded are the tenants that
-    the setting `recorder.tenants` names, by the instance that decided; with --json one record a line, as that instance sent it.
+    It is computed again by the same version of its policy, and the result says whether it is the
+    same. Recorded are the tenants that the setting `recorder.tenants` names, by the instance that
+    decided; with --json one record a line, as that instance sent it.
 
-    Exit status: 0 explained, 1 not recorded, or the result is not the same again, 2 wrong use, 3 no answer.
+    Exit status: 0 explained, 1 not recorded, or the result is not the same again, 2 wrong use, 3 no
+    answer.
 
     Example:  router decisions explain r-42 --tenant acme
     """
@@ -48,7 +63,9 @@ async def explain(
 
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
     connection = (await session.open_jetstream()).connection
-    answers = await request_from_all(connection, session.settings.admin.api_key, ADMIN + EXPLAIN_SERVICE, asked, timeout_s)
+    answers = await request_from_all(
+        connection, session.settings.admin.api_key, ADMIN + EXPLAIN_SERVICE, asked, timeout_s
+    )
     if not answers.successful:
         return report_failure(answers)
     found = sorted(answers.successful, key=lambda record: -record["at_ms"])
@@ -57,4 +74,8 @@ async def explain(
     else:
         for record in found:
             print_decision_record(record)
-    return exit_codes.OK if all(record["reevaluation"].get("is_same", True) for record in found) else exit_codes.NO
+    return (
+        exit_codes.OK
+        if all(record["reevaluation"].get("is_same", True) for record in found)
+        else exit_codes.NO
+    )

@@ -1,4 +1,6 @@
-"""Decide requests: five forms read as one, answered from memory or decided by policy, answered, pushed. Delivery sends, stores and acks."""
+"""Decide requests: five forms read as one, answered from memory or decided by policy, answered,
+pushed. Delivery sends, stores and acks.
+"""
 
 from router.decide.model.assign import NewAssignment
 from router.decide.model.choose import ProviderChooser

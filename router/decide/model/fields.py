@@ -1,8 +1,8 @@
 """The fields of a decide request, one reader each (docs/reference/contracts.md#decide-requests).
 
-A reader takes the top level (`body`) and the `message` part (`inner`), top level first, null as absent, and
-returns a value of the right kind or raises Malformed naming the RouteRequest's place. An empty string is
-missing for ids and types only. In a flat request both parts are the same object.
+A reader takes the top level (`body`) and the `message` part (`inner`), top level first, null as
+absent, and returns a value of the right kind or raises Malformed naming the RouteRequest's place.
+An empty string is missing for ids and types only. In a flat request both parts are the same object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,14 @@ from router.contracts.malformed import (
     invalid_field,
     missing_field,
 )
-from router.contracts.raw_json import DIGITS, NUMBERS, RawJson, has_endless_number, has_long_integer, payload_of
+from router.contracts.raw_json import (
+    DIGITS,
+    NUMBERS,
+    RawJson,
+    has_endless_number,
+    has_long_integer,
+    payload_of,
+)
 from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, NOTHING, PUSH_VALUES
 from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core import ids
@@ -35,7 +42,9 @@ SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
 
 _WORKFLOW = ("run_id", "flow_id", "step_id")
 # What few requests carry: asked for together, so that the others pay for one look.
-RARE = frozenset({"idempotency_key", "assignment_subject", "payload_ref", "payload_encoding", *_WORKFLOW})
+RARE = frozenset(
+    {"idempotency_key", "assignment_subject", "payload_ref", "payload_encoding", *_WORKFLOW}
+)
 _INT64 = range(-(2**63), 2**63)
 
 is_scoped = ids.ScopedNames().__getitem__
@@ -48,16 +57,28 @@ def split_parts(body: Object) -> tuple[Object, Object]:
         if "message_type" not in body and "payload" not in body and "payload_ref" not in body:
             raise missing_field("message", "message")
         return body, NOTHING
-    return inner if type(inner) is dict else read_object(inner, "message"), task if type(task) is dict else read_object(task, "task")
+    return inner if type(inner) is dict else read_object(inner, "message"), task if type(
+        task
+    ) is dict else read_object(task, "task")
 
 
 def check_version(header: str | None, body: Object, inner: Object) -> None:
     """Header, payload, then the subject's own `.v1`; `schema_version` reads as `version`."""
     version: object = header
     if not header:
-        version = _find_first(body.get("version"), body.get("schema_version"), inner.get("version"), inner.get("schema_version"))
+        version = _find_first(
+            body.get("version"),
+            body.get("schema_version"),
+            inner.get("version"),
+            inner.get("schema_version"),
+        )
     if version is not None and not is_supported_version(version):
-        raise Malformed(VERSION_UNSUPPORTED, 'Unsupported version: this subject speaks "1"', STAGE_VERSION, "version")
+        raise Malformed(
+            VERSION_UNSUPPORTED,
+            'Unsupported version: this subject speaks "1"',
+            STAGE_VERSION,
+            "version",
+        )
 
 
 def read_tenant(body: Object, inner: Object) -> str:
@@ -76,7 +97,8 @@ def read_message_type(inner: Object, task: Object) -> str:
     for value in (inner.get("message_type"), inner.get("type"), task.get("type")):
         if value is None or value == "":
             continue
-        # What is billed under these types would look like an adjustment, or like an invocation, which waits for no result.
+        # What is billed under these types would look like an adjustment, or like an invocation,
+        # which waits for no result.
         if type(value) is not str or len(value) > ids.MAX_TYPE or value in RESERVED_TYPES:
             legal = f"text of 1..{ids.MAX_TYPE} characters, {RESERVED}"
             raise invalid_field("message_type", "message.message_type", legal)
@@ -96,13 +118,17 @@ def read_payload(inner: Object, task: Object) -> RawJson | bytes | None:
     return payload
 
 
-def read_rare_fields(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> dict[str, Any]:
+def read_rare_fields(
+    body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]
+) -> dict[str, Any]:
     """The RARE ones as fields of a RouteRequest."""
     run_id, flow_id, step_id = read_workflow(body, inner)
     return {
         **read_payload_fields(inner, task),
         "idempotency_key": read_idempotency_key(body, inner),
-        "assignment_subject": read_assignment_subject(body.get("assignment_subject"), allowed_subjects),
+        "assignment_subject": read_assignment_subject(
+            body.get("assignment_subject"), allowed_subjects
+        ),
         "run_id": run_id,
         "flow_id": flow_id,
         "step_id": step_id,
@@ -110,7 +136,9 @@ def read_rare_fields(body: Object, inner: Object, task: Object, allowed_subjects
 
 
 def read_payload_fields(inner: Object, task: Object) -> dict[str, object]:
-    """The payload, turned back to bytes when `payload_encoding` beside it says base64 (text if those are UTF-8), or its reference."""
+    """The payload, turned back to bytes when `payload_encoding` beside it says base64 (text if
+    those are UTF-8), or its reference.
+    """
     place = inner if inner.get("payload") is not None else task
     payload, encoding = place.get("payload"), place.get("payload_encoding")
     if payload is None:
@@ -120,18 +148,24 @@ def read_payload_fields(inner: Object, task: Object) -> dict[str, object]:
     try:
         return {"payload": payload_of(bytes_of(payload.read(), encoding))}
     except (ValueError, TypeError, AttributeError) as exc:
-        raise invalid_field("payload", "message.payload", f"{BASE64} text when payload_encoding is given") from exc
+        raise invalid_field(
+            "payload", "message.payload", f"{BASE64} text when payload_encoding is given"
+        ) from exc
 
 
 def read_payload_ref(inner: Object, task: Object) -> str:
     value = _find_first(inner.get("payload_ref"), task.get("payload_ref"))
     if type(value) is not str or not 1 <= len(value) <= MAX_REFERENCE:
-        raise invalid_field("payload_ref", "message.payload_ref", f"text of 1..{MAX_REFERENCE} characters")
+        raise invalid_field(
+            "payload_ref", "message.payload_ref", f"text of 1..{MAX_REFERENCE} characters"
+        )
     return value
 
 
 def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object]:
-    """(constraints, metadata, context): of constraints, metadata, message.metadata and context the later wins."""
+    """(constraints, metadata, context): of constraints, metadata, message.metadata and context the
+    later wins.
+    """
     constraints = read_object(body.get("constraints"), "constraints")
     metadata = read_object(body.get("metadata"), "metadata")
     own = read_object(inner.get("metadata"), "message.metadata") if inner is not body else metadata
@@ -139,7 +173,9 @@ def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, O
     return merge_routing_context(constraints, metadata, own, context)
 
 
-def merge_routing_context(constraints: Object, metadata: Object, own: Object, context: Object) -> tuple[Object, Object, Object]:
+def merge_routing_context(
+    constraints: Object, metadata: Object, own: Object, context: Object
+) -> tuple[Object, Object, Object]:
     """`own`: the metadata of the `message`, which is the top level's in a flat request."""
     if own and own is not metadata:
         metadata = {**metadata, **own} if metadata else own
@@ -166,7 +202,9 @@ def read_idempotency_key(body: Object, inner: Object) -> str | None:
     if value is None:
         return None
     if type(value) is not str or not 1 <= len(value) <= MAX_IDEMPOTENCY_KEY:
-        raise invalid_correlation("idempotency_key", "idempotency_key", f"text of 1..{MAX_IDEMPOTENCY_KEY} characters")
+        raise invalid_correlation(
+            "idempotency_key", "idempotency_key", f"text of 1..{MAX_IDEMPOTENCY_KEY} characters"
+        )
     return value
 
 
@@ -175,7 +213,12 @@ def read_workflow(body: Object, inner: Object) -> tuple[str | None, str | None, 
     found = [read_id(name, f"message.{name}", body, inner) for name in _WORKFLOW]
     if any(found) and not all(found):
         name = _WORKFLOW[found.index(None)]
-        raise Malformed(CORRELATION_FIELDS_INVALID, f"Missing required field: {name}", STAGE_CORRELATION, f"message.{name}")
+        raise Malformed(
+            CORRELATION_FIELDS_INVALID,
+            f"Missing required field: {name}",
+            STAGE_CORRELATION,
+            f"message.{name}",
+        )
     return found[0], found[1], found[2]
 
 
@@ -214,7 +257,9 @@ def read_push(value: object) -> bool:
     if value is None:
         return False
     if type(value) not in (bool, str, int) or value not in PUSH_VALUES:
-        raise invalid_field("push_assignment", "push_assignment", 'true, "true", 1, false, "false", 0 or absent')
+        raise invalid_field(
+            "push_assignment", "push_assignment", 'true, "true", 1, false, "false", 0 or absent'
+        )
     return PUSH_VALUES[value]
 
 
@@ -222,7 +267,9 @@ def read_assignment_subject(value: object, allowed: tuple[str, ...]) -> str | No
     if value is None:
         return None
     if type(value) is not str or value not in allowed:
-        raise invalid_field("assignment_subject", "assignment_subject", "one of the configured subjects")
+        raise invalid_field(
+            "assignment_subject", "assignment_subject", "one of the configured subjects"
+        )
     return value
 
 

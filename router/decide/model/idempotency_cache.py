@@ -1,11 +1,14 @@
 """One request gets one answer: this instance's decisions, cached by request identity.
 
-Only decisions are cached: a refusal has no effect that could happen twice, and a client that asks again after its policy
-was mended should get a new answer. When an entry is gone, the deterministic draw gives the same decision again.
+Only decisions are cached: a refusal has no effect that could happen twice, and a client that asks
+again after its policy was mended should get a new answer. When an entry is gone, the deterministic
+draw gives the same decision again.
 
-The same request is the same content (`contracts.content`): a fresh trace id and another order of keys change nothing.
+The same request is the same content (`contracts.content`): a fresh trace id and another order of
+keys change nothing.
 
-Operators look decisions up in the same cache by a request's ids. It has no index for them: they wait for a search.
+Operators look decisions up in the same cache by a request's ids. It has no index for them: they
+wait for a search.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from router.core.bounded_cache import BoundedCache, weight_of
 from router.core.clock import Clock, steady
 
 KILOBYTE = 1024  # of one weight
-MAX_KEPT_BYTES = 16 * KILOBYTE  # bytes of a request that are kept as they are; of a larger one a digest, which costs as much as reading it
+# bytes of a request that are kept as they are; of a larger one a digest, which costs as much as
+# reading it
+MAX_KEPT_BYTES = 16 * KILOBYTE
 ENTRIES_PER_TURN = 2_000  # entries looked at in one turn of the loop: about a millisecond
 
 
@@ -38,7 +43,8 @@ class CachedDecision(Struct, frozen=True, gc=False):
     """One decision, and the ids of its request."""
 
     decision: Decision
-    content: bytes | str | None  # the request's bytes; of large ones a digest; None: an idempotency key stands for the request
+    # the request's bytes; of large ones a digest; None: an idempotency key stands for the request
+    content: bytes | str | None
     answer_id: str
     message_id: str | None
     trace_id: str | None
@@ -46,25 +52,40 @@ class CachedDecision(Struct, frozen=True, gc=False):
     life: int = 0  # of the connection
 
     def has_ids(self, request_id: str | None, message_id: str | None) -> bool:
-        is_message = message_id in (None, self.message_id) or (message_id == self.answer_id and not self.has_request_id)
+        is_message = message_id in (None, self.message_id) or (
+            message_id == self.answer_id and not self.has_request_id
+        )
         return is_message and request_id in (None, self.answer_id)
 
 
 class IdempotencyCache:
-    """At most `limit` decisions for `ttl_s` seconds each; the least recently used one is dropped first."""
+    """At most `limit` decisions for `ttl_s` seconds each; the least recently used one is dropped
+    first.
+    """
 
-    def __init__(self, limit: int = 100_000, ttl_s: float = 600.0, clock: Clock = steady, life: Callable[[], int] = lambda: 0) -> None:
-        """`life`: how often the connection was lost. A server that was away may have lost what a decision left behind."""
+    def __init__(
+        self,
+        limit: int = 100_000,
+        ttl_s: float = 600.0,
+        clock: Clock = steady,
+        life: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`life`: how often the connection was lost. A server that was away may have lost what a
+        decision left behind.
+        """
         self._ttl_s = ttl_s
         self._clock = clock
         self._life = life
         self.is_of_this_life = True  # the decision that was recalled last
         self._known: BoundedCache[str, CachedDecision] = BoundedCache(limit)
-        self._request: RouteRequest | None = None  # looked up last: nearly always the next to be remembered
+        # looked up last: nearly always the next to be remembered
+        self._request: RouteRequest | None = None
         self._request_key = ""
 
     def recall(self, request: RouteRequest, data: bytes, now: float) -> Decision | CacheResult:
-        """The decision of the same request, NEW, or CONFLICT. `now`: of the clock, which the caller has read already."""
+        """The decision of the same request, NEW, or CONFLICT. `now`: of the clock, which the caller
+        has read already.
+        """
         self._request, self._request_key = request, f"{request.tenant_id}\0{request.request_key}"
         known = self._known.get(self._request_key, now)
         if known is None:
@@ -72,7 +93,14 @@ class IdempotencyCache:
         self.is_of_this_life = known.life == self._life()
         return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
 
-    def remember(self, request: RouteRequest, data: bytes, decision: Decision, now: float, digested: str | None = None) -> None:
+    def remember(
+        self,
+        request: RouteRequest,
+        data: bytes,
+        decision: Decision,
+        now: float,
+        digested: str | None = None,
+    ) -> None:
         """`digested`: the digest of the request's content, where it is known already."""
         size, weight = len(data), 1
         content: bytes | str | None = None
@@ -81,25 +109,50 @@ class IdempotencyCache:
         if request.idempotency_key is None:
             content = data if size <= MAX_KEPT_BYTES else digested or digest(data)
         has_id = request.request_id is not None
-        known = CachedDecision(decision, content, request.answer_id, request.message_id, request.trace_id, has_id, self._life())
-        if EXECUTED_EXTENSIONS in decision.metadata:  # of no plan: its metadata may hold what extensions added
+        known = CachedDecision(
+            decision,
+            content,
+            request.answer_id,
+            request.message_id,
+            request.trace_id,
+            has_id,
+            self._life(),
+        )
+        # of no plan: its metadata may hold what extensions added
+        if EXECUTED_EXTENSIONS in decision.metadata:
             weight += weight_of(decision.metadata)
-        key = self._request_key if request is self._request else _key(request.tenant_id, request.request_key)
+        key = (
+            self._request_key
+            if request is self._request
+            else _key(request.tenant_id, request.request_key)
+        )
         self._known.put(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
-    async def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> CachedDecision | None:
+    async def find(
+        self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None
+    ) -> CachedDecision | None:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""
         for given in (request_id, message_id):  # most requests are kept under one of them
-            known = self._known.peek(_key(tenant_id, given), self._clock()) if given is not None else None
+            known = (
+                self._known.peek(_key(tenant_id, given), self._clock())
+                if given is not None
+                else None
+            )
             if known is not None and known.has_ids(request_id, message_id):
                 return known
         return await self._search(tenant_id, request_id, message_id)
 
-    async def _search(self, tenant_id: str, request_id: str | None, message_id: str | None) -> CachedDecision | None:
+    async def _search(
+        self, tenant_id: str, request_id: str | None, message_id: str | None
+    ) -> CachedDecision | None:
         keys, mine = self._known.keys(), _key(tenant_id, "")
         for last in range(len(keys), 0, -ENTRIES_PER_TURN):
             for key in reversed(keys[max(0, last - ENTRIES_PER_TURN) : last]):
-                if key.startswith(mine) and (known := self._known.peek(key, self._clock())) and known.has_ids(request_id, message_id):
+                if (
+                    key.startswith(mine)
+                    and (known := self._known.peek(key, self._clock()))
+                    and known.has_ids(request_id, message_id)
+                ):
                     return known
             await asyncio.sleep(0)
         return None

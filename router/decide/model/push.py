@@ -2,13 +2,16 @@
 (docs/reference/contracts.md#stored-assignment).
 
     create in the bucket   ours       -> publish it, answer with our decision
-                           an earlier -> publish that again (a crash may lie between), answer with the decision inside
-    no decision now        an earlier -> the same: the policy may have changed, the worker has its work
+                           an earlier -> publish that again (a crash may lie between), answer with
+                           the decision inside
+    no decision now        an earlier -> the same: the policy may have changed, the worker has its
+                           work
                            none       -> the refusal
 
-Switched off, or not for this tenant: the request is decided without an assignment, as the specification's acceptance has it, and the
-answer carries a warning, so that it does not look like work under way. More than this tenant's share of the stream: refused before
-anything is decided, for the same request may be sent again later. It is a routing answer, so no dead letter.
+Switched off, or not for this tenant: the request is decided without an assignment, as the
+specification's acceptance has it, and the answer carries a warning, so that it does not look like
+work under way. More than this tenant's share of the stream: refused before anything is decided, for
+the same request may be sent again later. It is a routing answer, so no dead letter.
 """
 
 from __future__ import annotations
@@ -22,24 +25,43 @@ from router.budgets.model import Charge
 from router.budgets.model.reservation import reservation_text
 from router.contracts.assignment import ASSIGNMENT_SUBJECT
 from router.contracts.assignment_record import read_record
-from router.contracts.decision import INVALID_REQUEST, OVERLOADED, Decision, Refusal, SkippedAssignment
+from router.contracts.decision import (
+    INVALID_REQUEST,
+    OVERLOADED,
+    Decision,
+    Refusal,
+    SkippedAssignment,
+)
 from router.contracts.request import RouteRequest
 from router.core.deferred import Deferred
 from router.core.errors import Poison, StorageFull
 from router.core.lease_short import LeaseShort
 from router.core.message import Effect, Message
 from router.core.single_flight import SingleFlight
-from router.decide.model.assign import NewAssignment, assignment_id, build_effect, build_new_assignment, is_same_request
+from router.decide.model.assign import (
+    NewAssignment,
+    assignment_id,
+    build_effect,
+    build_new_assignment,
+    is_same_request,
+)
 from router.extensions.model import PipelineResult
 
-REQUEST_ID_TAKEN = Refusal(INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"})
-SWITCHED_OFF = SkippedAssignment("assignment_disabled", "This router pushes no assignments: the decision was made without one")
+REQUEST_ID_TAKEN = Refusal(
+    INVALID_REQUEST, "This request id was used for a different request", {"field": "request_id"}
+)
+SWITCHED_OFF = SkippedAssignment(
+    "assignment_disabled", "This router pushes no assignments: the decision was made without one"
+)
 PUSH_TENANT_FORBIDDEN = SkippedAssignment(
-    "assignment_tenant_forbidden", "This tenant may not push assignments: the decision was made without one"
+    "assignment_tenant_forbidden",
+    "This tenant may not push assignments: the decision was made without one",
 )
 
 STREAM_FULL = Refusal(
-    OVERLOADED, "There is no room for more assignments now; send it again", {"cause": StorageFull.code, "retry_after_ms": 10_000}
+    OVERLOADED,
+    "There is no room for more assignments now; send it again",
+    {"cause": StorageFull.code, "retry_after_ms": 10_000},
 )
 OVER_SHARE = Refusal(
     OVERLOADED,
@@ -50,19 +72,24 @@ OVER_SHARE = Refusal(
 T = TypeVar("T")
 
 RunPipeline = Callable[[], Refusal | Awaitable[PipelineResult]]
-Decide = Callable[[], Decision | Refusal | RunPipeline]  # the answer; or what asks the extensions for it
+# the answer; or what asks the extensions for it
+Decide = Callable[[], Decision | Refusal | RunPipeline]
 
 
 class AssignmentBucket(Protocol):
-    """The bucket of known assignments; a key is an assignment's id, because a UUID needs no escapes.
+    """The bucket of known assignments; a key is an assignment's id, because a UUID needs no
+    escapes.
 
-    While it cannot be asked both raise BrokerUnavailable, and the subscription waits. Poison: what it can never take.
+    While it cannot be asked both raise BrokerUnavailable, and the subscription waits. Poison: what
+    it can never take.
     """
 
     async def find(self, key: str) -> bytes | None: ...
 
     def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
-        """What stands under the key once it is there: the new record, or the one that was there before. StorageFull: it is full."""
+        """What stands under the key once it is there: the new record, or the one that was there
+        before. StorageFull: it is full.
+        """
 
 
 class AssignmentShares(Protocol):
@@ -88,7 +115,9 @@ class PushRules(Struct, frozen=True, kw_only=True):
 
 
 class PushedAssignment(Struct, frozen=True):
-    """A decision with its assignment. `is_repeat`: the request was decided before. `content`: the digest of what was asked."""
+    """A decision with its assignment. `is_repeat`: the request was decided before. `content`: the
+    digest of what was asked.
+    """
 
     decision: Decision
     effect: Effect
@@ -100,7 +129,9 @@ Pushed = PushedAssignment | Refusal
 
 
 class AssignmentPusher:
-    """Decides, and stores the assignment. Concurrent duplicates of one request wait for the first of them."""
+    """Decides, and stores the assignment. Concurrent duplicates of one request wait for the first
+    of them.
+    """
 
     def __init__(
         self,
@@ -127,8 +158,16 @@ class AssignmentPusher:
         """Why this request may not be pushed now; None: it may."""
         return OVER_SHARE if self._shares.is_over(request.tenant_id) else None
 
-    def push(self, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> Deferred[T] | Awaitable[T]:
-        """Decide and store, then `conclude`. A Deferred, which costs no task, where no extension is asked and no duplicate is under way."""
+    def push(
+        self,
+        request: RouteRequest,
+        message: Message,
+        decide: Decide,
+        conclude: Callable[[Pushed], T],
+    ) -> Deferred[T] | Awaitable[T]:
+        """Decide and store, then `conclude`. A Deferred, which costs no task, where no extension is
+        asked and no duplicate is under way.
+        """
         of = assignment_id(request)
         if not self._in_progress.try_acquire(of):
             return self._push_in_turn(of, request, message, decide, conclude)
@@ -143,18 +182,36 @@ class AssignmentPusher:
             self._in_progress.release(of)
             raise
         self._in_progress.release(of)
-        if isinstance(decided, Refusal):  # made once: another would take another token of a rate limit, and count again
+        # made once: another would take another token of a rate limit, and count again
+        if isinstance(decided, Refusal):
             return self._push_in_turn(of, request, message, lambda: decided, conclude)
         return self._push_in_turn(of, request, message, decide, conclude)
 
-    async def push_again(self, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> T:
-        """For a request that was decided before: what stands in the bucket; where it is gone, decide and store."""
+    async def push_again(
+        self,
+        request: RouteRequest,
+        message: Message,
+        decide: Decide,
+        conclude: Callable[[Pushed], T],
+    ) -> T:
+        """For a request that was decided before: what stands in the bucket; where it is gone,
+        decide and store.
+        """
         if (stored := await self._bucket.find(assignment_id(request))) is not None:
             return conclude(_read_pushed(stored, request, message))
         return await self.push(request, message, decide, conclude)
 
-    async def _push_in_turn(self, of: str, request: RouteRequest, message: Message, decide: Decide, conclude: Callable[[Pushed], T]) -> T:
-        """After a duplicate that is under way, which decides for both; with the extensions' answers; a refusal, unless it was decided."""
+    async def _push_in_turn(
+        self,
+        of: str,
+        request: RouteRequest,
+        message: Message,
+        decide: Decide,
+        conclude: Callable[[Pushed], T],
+    ) -> T:
+        """After a duplicate that is under way, which decides for both; with the extensions'
+        answers; a refusal, unless it was decided.
+        """
         if (stored := await self._in_progress.acquire(of)) is not None:
             return conclude(_read_pushed(stored, request, message))
         try:
@@ -182,16 +239,25 @@ class AssignmentPusher:
         message: Message,
         conclude: Callable[[Pushed], T],
     ) -> Deferred[T]:
-        """Store the record. The id is released when the bucket has answered, whatever has become of the message meanwhile."""
+        """Store the record. The id is released when the bucket has answered, whatever has become of
+        the message meanwhile.
+        """
         charge = self._charges.take_charge(request)
         reservation = reservation_text(charge.reservation) if charge is not None else None
-        new = build_new_assignment(of, as_assigned, message, decision, self._rules.subject, reservation)
+        new = build_new_assignment(
+            of, as_assigned, message, decision, self._rules.subject, reservation
+        )
         concluded: Deferred[T] = Deferred()
 
         def on_created(result: bytes | BaseException) -> None:
             self._in_progress.release(of, result if isinstance(result, bytes) else None)
-            if charge is not None and (isinstance(result, StorageFull) or (isinstance(result, bytes) and result != new.data)):
-                charge.release()  # another decision counts, or none; what may be stored after all keeps its reservation
+            if charge is not None and (
+                isinstance(result, StorageFull)
+                or (isinstance(result, bytes) and result != new.data)
+            ):
+                # another decision counts, or none; what may be stored after all keeps its
+                # reservation
+                charge.release()
             pushed = self._read_created(new, request, message, result)
             if isinstance(pushed, BaseException):
                 concluded.resolve(pushed)
@@ -202,7 +268,11 @@ class AssignmentPusher:
         return concluded
 
     def _read_created(
-        self, new: NewAssignment, request: RouteRequest, message: Message, result: bytes | BaseException
+        self,
+        new: NewAssignment,
+        request: RouteRequest,
+        message: Message,
+        result: bytes | BaseException,
     ) -> Pushed | BaseException:
         if isinstance(result, StorageFull):
             return STREAM_FULL
@@ -227,7 +297,9 @@ async def _decide(decide: Decide, request: RouteRequest) -> tuple[Decision | Ref
             await short.wait()
 
 
-async def _decide_once(decide: Decide, request: RouteRequest) -> tuple[Decision | Refusal, RouteRequest]:
+async def _decide_once(
+    decide: Decide, request: RouteRequest
+) -> tuple[Decision | Refusal, RouteRequest]:
     decided = decide()
     if isinstance(decided, Decision | Refusal):
         return decided, request

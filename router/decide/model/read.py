@@ -26,7 +26,12 @@ from router.contracts.extract import find_answer_id, ids_in, place_of
 from router.contracts.flow import read_body
 from router.contracts.header_rules import Violation, control_violations, violations
 from router.contracts.headers import SUPPORTED_VERSIONS, find_control_header, message_id_in
-from router.contracts.malformed import HEADER_CONTRACT_VIOLATION, STAGE_HEADERS, Malformed, invalid_field
+from router.contracts.malformed import (
+    HEADER_CONTRACT_VIOLATION,
+    STAGE_HEADERS,
+    Malformed,
+    invalid_field,
+)
 from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
 from router.contracts.usage import RESERVED_TYPES
 from router.core import ids
@@ -47,14 +52,17 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
     max_depth: int = MAX_DEPTH
     assignment_subjects: tuple[str, ...] = ("caf.exec.assign.v1",)
     strict: bool = False
-    refuses_control_headers: bool = True  # False where requests are published with a PubAck: there they are the publisher's right
+    # False where requests are published with a PubAck: there they are the publisher's right
+    refuses_control_headers: bool = True
 
 
 DEFAULT_LIMITS = RequestLimits()
 
 
 def read(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:
-    """One stored message as a request. A Fault's `code` is a dead letter's validation code, its `field` a place in the RouteRequest."""
+    """One stored message as a request. A Fault's `code` is a dead letter's validation code, its
+    `field` a place in the RouteRequest.
+    """
     reading = read_plain(message, limits.max_payload_bytes, limits.max_depth)
     if reading is None or (reading.violations and limits.strict):
         return read_carefully(message, limits)
@@ -74,22 +82,31 @@ def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> 
             fields.check_version(version, body, inner)
         if broken and limits.strict:
             raise _contract_broken(broken)
-        # A `no_ack` stream refuses most of these without a word, and the listener says so; here one was taken all the same.
+        # A `no_ack` stream refuses most of these without a word, and the listener says so; here one
+        # was taken all the same.
         if limits.refuses_control_headers and (control := find_control_header(headers)) is not None:
-            raise invalid_field(control, control, "absent: JetStream's control headers are not a requester's")
+            raise invalid_field(
+                control, control, "absent: JetStream's control headers are not a requester's"
+            )
         request = _build_request(message, body, inner, task, limits)
     except Malformed as refused:
         return _refuse(message, body, refused, limits)
     return RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
 
 
-def _build_request(message: Message, body: Object, inner: Object, task: Object, limits: RequestLimits) -> RouteRequest:
+def _build_request(
+    message: Message, body: Object, inner: Object, task: Object, limits: RequestLimits
+) -> RouteRequest:
     headers = message.headers
     tenant_id = headers.get("tenant_id")
     if not tenant_id or not fields.is_scoped(tenant_id):
         tenant_id = fields.read_tenant(body, inner)
     message_type = inner.get("message_type")
-    if type(message_type) is not str or not 1 <= len(message_type) <= ids.MAX_TYPE or message_type in RESERVED_TYPES:
+    if (
+        type(message_type) is not str
+        or not 1 <= len(message_type) <= ids.MAX_TYPE
+        or message_type in RESERVED_TYPES
+    ):
         message_type = fields.read_message_type(inner, task)
     trace_id = headers.get("trace_id")
     if not trace_id or not is_opaque(trace_id):
@@ -105,7 +122,8 @@ def _build_request(message: Message, body: Object, inner: Object, task: Object, 
         rare = _read_rare(body, inner, task, limits.assignment_subjects)
     key = rare.get("idempotency_key") or request_id or header_id or place_of(message)
     constraints, metadata, context = fields.read_routing_context(body, inner)
-    # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than all that is read here.
+    # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than
+    # all that is read here.
     request = RouteRequest(
         tenant_id=tenant_id,
         message_type=message_type,
@@ -126,7 +144,9 @@ def _build_request(message: Message, body: Object, inner: Object, task: Object, 
     return replace(request, **rare) if rare else request
 
 
-def _read_rare(body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]) -> Object:
+def _read_rare(
+    body: Object, inner: Object, task: Object, allowed_subjects: tuple[str, ...]
+) -> Object:
     """Of a request that carries more than most: its further fields, and what looks like one."""
     rare: dict[str, object] = {}
     if not (RARE.isdisjoint(body) and RARE.isdisjoint(inner) and RARE.isdisjoint(task)):
@@ -138,26 +158,38 @@ def _read_rare(body: Object, inner: Object, task: Object, allowed_subjects: tupl
 
 def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
     names = ", ".join(f"{header} ({rule})" for header, rule in broken)
-    return Malformed(HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0])
+    return Malformed(
+        HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0]
+    )
 
 
-def _refuse(message: Message, body: Object, refused: Malformed, limits: RequestLimits) -> RequestReading:
+def _refuse(
+    message: Message, body: Object, refused: Malformed, limits: RequestLimits
+) -> RequestReading:
     """A Fault, with the ids that could be read: its answer and its dead letter must be found again."""
     seen = ids_in(message.headers, body)
     tenant_id = seen.get("tenant_id")
     answer_id = find_answer_id(seen, message.headers, place_of(message))
     inner = body.get("message")
-    payload_tenant = body.get("tenant_id") or (inner.get("tenant_id") if isinstance(inner, dict) else None)
+    payload_tenant = body.get("tenant_id") or (
+        inner.get("tenant_id") if isinstance(inner, dict) else None
+    )
     broken = violations(message.headers, payload_tenant)
     if limits.refuses_control_headers:
         broken += control_violations(message.headers)
     fault = translate_place(refused, body).as_fault()
-    return RequestReading(fault, answer_id, seen.get("trace_id"), tenant_id, broken, _hints_in(body))
+    return RequestReading(
+        fault, answer_id, seen.get("trace_id"), tenant_id, broken, _hints_in(body)
+    )
 
 
 def _hints_in(body: Object) -> Mapping[str, str]:
     inner, task = body.get("message"), body.get("task")
-    return hints_of(body, inner if isinstance(inner, dict) else body, task if isinstance(task, dict) else NOTHING)
+    return hints_of(
+        body,
+        inner if isinstance(inner, dict) else body,
+        task if isinstance(task, dict) else NOTHING,
+    )
 
 
 # -- The place of a wrong field as its sender wrote it: readers name the RouteRequest's place, a
@@ -165,12 +197,14 @@ def _hints_in(body: Object) -> Mapping[str, str]:
 #
 # task form     message.message_type  ->  task.type         message.tenant_id  ->  tenant_id
 # flat          message.message_type  ->  message_type
-# beside        message.tenant_id     ->  tenant_id, where it stands beside `message` and so is what was read
+# beside        message.tenant_id     ->  tenant_id, where it stands beside `message` and so is what
+# was read
 
 _MESSAGE = "message."
 _NAME_IN_TASK = {"message_type": "type", "payload": "payload", "payload_ref": "payload_ref"}
 _EITHER = ("request_id", "idempotency_key")  # named without `message`, and read there too
-_OF_CONTENT = frozenset({*_NAME_IN_TASK, "metadata"})  # read from `message` where there is one, never from beside it
+# read from `message` where there is one, never from beside it
+_OF_CONTENT = frozenset({*_NAME_IN_TASK, "metadata"})
 
 
 def translate_place(refused: Malformed, body: Object) -> Malformed:
@@ -181,7 +215,9 @@ def translate_place(refused: Malformed, body: Object) -> Malformed:
         return refused
     text = str(refused)
     if place.startswith("task."):  # a name that the sender did not write
-        text = text.replace(f" field: {(field or '').removeprefix(_MESSAGE)}", f" field: {place}", 1)
+        text = text.replace(
+            f" field: {(field or '').removeprefix(_MESSAGE)}", f" field: {place}", 1
+        )
     return Malformed(refused.code, text, refused.stage, place)
 
 
@@ -189,7 +225,9 @@ def _place(field: str, body: Object) -> str:
     inner, task = body.get("message"), body.get("task")
     name = field.removeprefix(_MESSAGE)
     if not field.startswith(_MESSAGE):
-        is_within = field in _EITHER and isinstance(inner, dict) and field in inner and field not in body
+        is_within = (
+            field in _EITHER and isinstance(inner, dict) and field in inner and field not in body
+        )
         return _MESSAGE + field if is_within else field
     if (
         isinstance(task, dict)
@@ -214,9 +252,30 @@ MOST_NAMES = 64  # of one object that are looked at
 MAX_NAME_LENGTH = 64  # letters of a name that is looked at
 MIN_KNOWN_LENGTH = 5  # letters of a known name that a misspelled one may be like
 
-_ANYWHERE = frozenset({"tenant_id", "message_type", "type", "payload", "message_id", "request_id", "trace_id", "version", "schema_version"})
+_ANYWHERE = frozenset(
+    {
+        "tenant_id",
+        "message_type",
+        "type",
+        "payload",
+        "message_id",
+        "request_id",
+        "trace_id",
+        "version",
+        "schema_version",
+    }
+)
 # What most requests carry: of one that has nothing else no name is looked at.
-PLAIN = _ANYWHERE | {"message", "task", "policy_id", "context", "constraints", "metadata", "push_assignment", "timestamp_ms"}
+PLAIN = _ANYWHERE | {
+    "message",
+    "task",
+    "policy_id",
+    "context",
+    "constraints",
+    "metadata",
+    "push_assignment",
+    "timestamp_ms",
+}
 _KNOWN_OF_TASK = frozenset({"type", "payload", "payload_ref", "payload_encoding"})
 
 
@@ -225,7 +284,11 @@ def hints_of(body: Object, inner: Object, task: Object) -> Mapping[str, str]:
     parts = [("", body, _KNOWN_AT_TOP), ("task.", task, _KNOWN_IN_TASK)]
     if inner is not body:
         parts.append(("message.", inner, _KNOWN_AT_TOP))
-    found = {f"{place}{name}": f"{place}{meant}" for place, part, known in parts for name, meant in _hints(part, known)}
+    found = {
+        f"{place}{name}": f"{place}{meant}"
+        for place, part, known in parts
+        for name, meant in _hints(part, known)
+    }
     return dict(islice(found.items(), MOST_HINTS)) if found else NO_HINTS
 
 

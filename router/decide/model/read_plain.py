@@ -1,11 +1,13 @@
-"""An ordinary request, read in one pass: msgspec checks types while it parses, into structs that hold the usual fields alone.
+"""An ordinary request, read in one pass: msgspec checks types while it parses, into structs that
+hold the usual fields alone.
 
     bytes ── only usual fields, of their usual types ──> RequestBody ── ids and names are legal ──> RequestReading
          └── anything else ──> None: the careful reader (`read`) reads it, and says what is wrong
 
-Headers that break the contract are no reason to read a request twice: each bad one counts as absent.
-The payload is passed over, not parsed: it is its sender's (`contracts.raw_json`).
-The careful reader is the rule: what this one reads, that one reads alike, which a property test says of any bytes. It costs half.
+Headers that break the contract are no reason to read a request twice: each bad one counts as
+absent. The payload is passed over, not parsed: it is its sender's (`contracts.raw_json`). The
+careful reader is the rule: what this one reads, that one reads alike, which a property test says of
+any bytes. It costs half.
 """
 
 from __future__ import annotations
@@ -69,7 +71,12 @@ def read_plain(message: Message, max_bytes: int, max_depth: int) -> RequestReadi
     """The request, and which rules its headers break; None where the careful reader must read it."""
     data, headers = message.data, message.headers
     size = len(data)
-    if data[:1] != b"{" or size > max_bytes or size >= LARGE_BODY_BYTES or data.count(b"{") + data.count(b"[") > max_depth:
+    if (
+        data[:1] != b"{"
+        or size > max_bytes
+        or size >= LARGE_BODY_BYTES
+        or data.count(b"{") + data.count(b"[") > max_depth
+    ):
         return None
     try:
         data.isascii() or data.decode()  # `check_text` in place
@@ -88,7 +95,11 @@ def read_plain(message: Message, max_bytes: int, max_depth: int) -> RequestReadi
     if version is not None and version not in SUPPORTED_VERSIONS:
         return None
     request = _build_request(_drop_broken(headers, broken) if broken else headers, body, inner)
-    return None if request is None else RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
+    return (
+        None
+        if request is None
+        else RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
+    )
 
 
 def _breaks_bounds(data: bytes, body: RequestBody, inner: RequestPart) -> bool:
@@ -98,7 +109,9 @@ def _breaks_bounds(data: bytes, body: RequestBody, inner: RequestPart) -> bool:
 
 
 def _drop_broken(headers: Mapping[str, str], broken: tuple[Violation, ...]) -> Mapping[str, str]:
-    """The headers without the bad ones. A tenant that contradicts the payload's is legal, and holds."""
+    """The headers without the bad ones. A tenant that contradicts the payload's is legal, and
+    holds.
+    """
     kept = dict(headers)
     for violation in broken:
         if violation != MISMATCH:
@@ -106,13 +119,28 @@ def _drop_broken(headers: Mapping[str, str], broken: tuple[Violation, ...]) -> M
     return kept
 
 
-def _build_request(headers: Mapping[str, str], body: RequestBody, inner: RequestPart) -> RouteRequest | None:
-    """Of equal fields the header's counts, then the top level's, then the part's. No contract header here is empty or malformed."""
-    tenant_id, trace_id, header_id = headers.get("tenant_id"), headers.get("trace_id"), headers.get("Nats-Msg-Id")
-    is_id_checked = header_id is None or tenant_id is not None  # with a tenant's header the contract was asked about the id too
-    if tenant_id is None and not ((tenant_id := body.tenant_id or inner.tenant_id) and is_scoped(tenant_id)):
+def _build_request(
+    headers: Mapping[str, str], body: RequestBody, inner: RequestPart
+) -> RouteRequest | None:
+    """Of equal fields the header's counts, then the top level's, then the part's. No contract
+    header here is empty or malformed.
+    """
+    tenant_id, trace_id, header_id = (
+        headers.get("tenant_id"),
+        headers.get("trace_id"),
+        headers.get("Nats-Msg-Id"),
+    )
+    # with a tenant's header the contract was asked about the id too
+    is_id_checked = header_id is None or tenant_id is not None
+    if tenant_id is None and not (
+        (tenant_id := body.tenant_id or inner.tenant_id) and is_scoped(tenant_id)
+    ):
         return None
-    if trace_id is None and (trace_id := body.trace_id or inner.trace_id or None) is not None and not is_opaque(trace_id):
+    if (
+        trace_id is None
+        and (trace_id := body.trace_id or inner.trace_id or None) is not None
+        and not is_opaque(trace_id)
+    ):
         return None
     message_type, payload = inner.message_type, inner.payload
     if (task := body.task) is not None:
@@ -120,11 +148,23 @@ def _build_request(headers: Mapping[str, str], body: RequestBody, inner: Request
             return None
         message_type, payload = task.type, task.payload
     text = bytes(payload)
-    if text == _NULL or not message_type or len(message_type) > MAX_TYPE or message_type in RESERVED_TYPES:
+    if (
+        text == _NULL
+        or not message_type
+        or len(message_type) > MAX_TYPE
+        or message_type in RESERVED_TYPES
+    ):
         return None
-    request_id, given_id = body.request_id or inner.request_id or None, body.message_id or inner.message_id or None
+    request_id, given_id = (
+        body.request_id or inner.request_id or None,
+        body.message_id or inner.message_id or None,
+    )
     key = request_id or header_id
-    if not key or not is_opaque(key) or not (given_id in (None, header_id, key) or is_opaque(given_id)):
+    if (
+        not key
+        or not is_opaque(key)
+        or not (given_id in (None, header_id, key) or is_opaque(given_id))
+    ):
         return None
     if not (is_id_checked or header_id is None or header_id == key or is_opaque(header_id)):
         return None
@@ -132,7 +172,10 @@ def _build_request(headers: Mapping[str, str], body: RequestBody, inner: Request
     if not is_scoped(policy_id):
         return None
     constraints, metadata, context = merge_routing_context(
-        body.constraints or NOTHING, body.metadata or NOTHING, inner.metadata or NOTHING, body.context or NOTHING
+        body.constraints or NOTHING,
+        body.metadata or NOTHING,
+        inner.metadata or NOTHING,
+        body.context or NOTHING,
     )
     return RouteRequest(
         tenant_id=tenant_id,

@@ -12,7 +12,9 @@ from router.core.outcome import Fault
 
 
 class RequestReading(Struct, frozen=True, gc=False):
-    """The request, or why it is invalid; and the ids for the answer's context and headers in both cases."""
+    """The request, or why it is invalid; and the ids for the answer's context and headers in both
+    cases.
+    """
 
     asked: RouteRequest | Fault
     answer_id: str

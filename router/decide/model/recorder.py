@@ -1,4 +1,5 @@
-"""The last decisions of the recorded tenants, kept so that they can be explained and evaluated again.
+"""The last decisions of the recorded tenants, kept so that they can be explained and evaluated
+again.
 
 `DecisionRecorder.evaluate` stands in for the engine's own: the same answer, and for a recorded
 tenant a `RecordedDecision` of it in that tenant's ring. Without recorded tenants the handler calls
@@ -39,7 +40,8 @@ from router.policies.model.measurements import NO_FIGURES, LearnedFigures
 
 # -- The rings of the recorded tenants.
 
-MAX_UNUSED_FIGURES = 50  # providers of a policy without a strategy, whose figures are recorded so that one can be tried
+# providers of a policy without a strategy, whose figures are recorded so that one can be tried
+MAX_UNUSED_FIGURES = 50
 
 
 class Evaluator(Protocol):
@@ -59,7 +61,9 @@ class Evaluator(Protocol):
 
 
 class _RecordedCase(Struct, frozen=True, gc=False):
-    """A recorded decision as bytes, small and not scanned by the garbage collector, with the ids to find it by."""
+    """A recorded decision as bytes, small and not scanned by the garbage collector, with the ids to
+    find it by.
+    """
 
     answer_id: str
     message_id: str | None
@@ -69,7 +73,9 @@ class _RecordedCase(Struct, frozen=True, gc=False):
 
 
 class DecisionRecorder:
-    """`entries` for each of `tenants`; of a case above `entry_bytes` the context is left out, and it says so."""
+    """`entries` for each of `tenants`; of a case above `entry_bytes` the context is left out, and
+    it says so.
+    """
 
     def __init__(
         self,
@@ -79,7 +85,9 @@ class DecisionRecorder:
         today: Clock = wall,
         figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
     ) -> None:
-        self._rings: dict[str, deque[_RecordedCase]] = {tenant: deque(maxlen=entries) for tenant in tenants}
+        self._rings: dict[str, deque[_RecordedCase]] = {
+            tenant: deque(maxlen=entries) for tenant in tenants
+        }
         self._entry_bytes = entry_bytes
         self._today = today
         self._figures = figures
@@ -105,11 +113,37 @@ class DecisionRecorder:
     ) -> Decision | Refusal:
         ring = self._rings.get(request.tenant_id)
         if ring is None:
-            return evaluate(policy, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
-        known = _states_of_policy(policy, states)  # before it is decided: what is recorded is what was looked at
-        learned = _figures_of_policy(policy, self._figures(request.tenant_id))  # also for weights: another strategy may be tried on it
-        answer = evaluate(policy, request, states=known, figures=learned, now=now, remembered=remembered, previous=previous)
-        shadow = evaluate_shadow(policy, request, states=known, figures=learned, now=now, remembered=remembered, previous=previous)
+            return evaluate(
+                policy,
+                request,
+                states=states,
+                figures=figures,
+                now=now,
+                remembered=remembered,
+                previous=previous,
+            )
+        # before it is decided: what is recorded is what was looked at
+        known = _states_of_policy(policy, states)
+        # also for weights: another strategy may be tried on it
+        learned = _figures_of_policy(policy, self._figures(request.tenant_id))
+        answer = evaluate(
+            policy,
+            request,
+            states=known,
+            figures=learned,
+            now=now,
+            remembered=remembered,
+            previous=previous,
+        )
+        shadow = evaluate_shadow(
+            policy,
+            request,
+            states=known,
+            figures=learned,
+            now=now,
+            remembered=remembered,
+            previous=previous,
+        )
         case = RecordedDecision(
             at_ms=int(self._today() * 1000),
             request=request,
@@ -131,7 +165,9 @@ class DecisionRecorder:
         ring.append(self._pack(case))
         return answer
 
-    def find(self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None) -> RecordedDecision | None:
+    def find(
+        self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None
+    ) -> RecordedDecision | None:
         """The newest case of the tenant's request that went by these ids; at least one is given."""
         for kept in reversed(self._rings.get(tenant_id, ())):
             if request_id in (None, kept.answer_id) and message_id in (None, kept.message_id):
@@ -139,13 +175,19 @@ class DecisionRecorder:
         return None
 
     def list_latest(self, tenant_id: str, policy_id: str, count: int) -> Iterator[RecordedDecision]:
-        """The newest `count` cases that a policy stored under these ids would have met, newest first.
+        """The newest `count` cases that a policy stored under these ids would have met, newest
+        first.
 
-        Of a tenant: its requests by that policy's name, also when a shared one answered them. Of `_shared`: every recorded
-        tenant's that the shared one answered, one tenant after the other: sort them, if there are several.
+        Of a tenant: its requests by that policy's name, also when a shared one answered them. Of
+        `_shared`: every recorded tenant's that the shared one answered, one tenant after the other:
+        sort them, if there are several.
         """
         if tenant_id == SHARED:
-            found = [case for ring in self._rings.values() for case in islice(_iterate_policy(ring, policy_id, SHARED), count)]
+            found = [
+                case
+                for ring in self._rings.values()
+                for case in islice(_iterate_policy(ring, policy_id, SHARED), count)
+            ]
         else:
             found = list(islice(_iterate_policy(self._rings.get(tenant_id, ()), policy_id), count))
         return map(read_case, found)  # read as they are asked for; the ring may move on meanwhile
@@ -153,11 +195,17 @@ class DecisionRecorder:
     def _pack(self, case: RecordedDecision) -> _RecordedCase:
         request = case.request
         return _RecordedCase(
-            request.answer_id, request.message_id, case.policy_tenant_id, case.policy_id, case_bytes(case, self._entry_bytes)
+            request.answer_id,
+            request.message_id,
+            case.policy_tenant_id,
+            case.policy_id,
+            case_bytes(case, self._entry_bytes),
         )
 
 
-def _iterate_policy(ring: Reversible[_RecordedCase], policy_id: str, policy_tenant_id: str | None = None) -> Iterator[bytes]:
+def _iterate_policy(
+    ring: Reversible[_RecordedCase], policy_id: str, policy_tenant_id: str | None = None
+) -> Iterator[bytes]:
     for kept in reversed(ring):
         if kept.policy_id == policy_id and policy_tenant_id in (None, kept.policy_tenant_id):
             yield kept.case
@@ -171,13 +219,21 @@ def _states_of_policy(policy: Policy, states: ProviderStates) -> Mapping[str, Pr
     return {name: state for name in names if (state := states.get(name)) is not None}
 
 
-def _figures_of_policy(policy: Policy, figures: Mapping[str, LearnedFigures]) -> Mapping[str, LearnedFigures]:
-    """What was learned of those among which the policy draws; a copy, because they change. Of very many only where they decide."""
+def _figures_of_policy(
+    policy: Policy, figures: Mapping[str, LearnedFigures]
+) -> Mapping[str, LearnedFigures]:
+    """What was learned of those among which the policy draws; a copy, because they change. Of very
+    many only where they decide.
+    """
     arms = tuple(list_arms((policy,)))
     if all(arm.strategy is None and len(arm.providers) > MAX_UNUSED_FIGURES for arm in arms):
         return NO_FIGURES
     names = {name for arm in arms for name in arm.plan.providers}
-    return {name: known for name in names if (known := figures.get(name)) is not None} if figures else NO_FIGURES
+    return (
+        {name: known for name in names if (known := figures.get(name)) is not None}
+        if figures
+        else NO_FIGURES
+    )
 
 
 # -- One decision as bytes, without secrets.

@@ -1,12 +1,15 @@
-"""Keeps the lease of a partition: its own router renews it, a standby takes the partition's requests while no router does.
+"""Keeps the lease of a partition: its own router renews it, a standby takes the partition's
+requests while no router does.
 
-    owner     renews every third of the lease while it takes requests, whatever the key holds; deletes the key when it ends
+    owner     renews every third of the lease while it takes requests, whatever the key holds;
+              deletes the key when it ends
     standby   watches ──> deleted, or no renewal for a whole lease ──> takes the lease by its revision ──> takes the requests
                  └───── drains ─────────────── the owner has renewed: the revision is another <──┘
 
-A lease decides only which router pulls. Each message is delivered to one of those that pull, acked by it, and redelivered if it dies, as
-with any number of routers on one durable. So two routers that take one partition at the same time cost what exactness a tenant had by
-always meeting the same router, and no message is lost or handled twice for it.
+A lease decides only which router pulls. Each message is delivered to one of those that pull, acked
+by it, and redelivered if it dies, as with any number of routers on one durable. So two routers that
+take one partition at the same time cost what exactness a tenant had by always meeting the same
+router, and no message is lost or handled twice for it.
 """
 
 from __future__ import annotations
@@ -22,7 +25,13 @@ from router.config import Settings
 from router.contracts.alert import INFO, WARNING, Alert
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, RouterError
-from router.decide.partitions.partition_lease import PartitionLease, lease_bytes, lease_key, read_lease, standby_key
+from router.decide.partitions.partition_lease import (
+    PartitionLease,
+    lease_bytes,
+    lease_key,
+    read_lease,
+    standby_key,
+)
 from router.delivery.kv.entries import BucketEntry, DeletedKey
 from router.delivery.kv.lease import LeaseBucket, LeaseWatch
 from router.delivery.wire.api import JetStream
@@ -52,19 +61,27 @@ class LeaseRules(Struct, frozen=True):
 
 def read_lease_rules(settings: Settings) -> LeaseRules:
     """Of the settings' own partition."""
-    return LeaseRules(settings.decide.partition or "", settings.node_id, settings.decide.lease_ms / 1000)
+    return LeaseRules(
+        settings.decide.partition or "", settings.node_id, settings.decide.lease_ms / 1000
+    )
 
 
 def build_lease_bucket(settings: Settings, connection: Connection) -> LeaseBucket:
-    """Its requests wait less than the time between two renewals, so that one lost answer costs no second renewal."""
+    """Its requests wait less than the time between two renewals, so that one lost answer costs no
+    second renewal.
+    """
     every_s = settings.decide.lease_ms / 3000
-    return LeaseBucket(JetStream(connection, settings.nats.js_domain, every_s), settings.buckets.partitions.name)
+    return LeaseBucket(
+        JetStream(connection, settings.nats.js_domain, every_s), settings.buckets.partitions.name
+    )
 
 
 class OwnerLease:
     """A supervised child beside the consumer of this router's own partition."""
 
-    def __init__(self, bucket: LeaseBucket, rules: LeaseRules, is_taking: Callable[[], bool]) -> None:
+    def __init__(
+        self, bucket: LeaseBucket, rules: LeaseRules, is_taking: Callable[[], bool]
+    ) -> None:
         self._bucket = bucket
         self._rules = rules
         self._record = lease_bytes(PartitionLease(rules.node_id, uuid.uuid4().hex, is_owner=True))
@@ -72,7 +89,9 @@ class OwnerLease:
         self._lines = LogRateLimit(every_s=60.0)
 
     async def run(self) -> None:
-        """Renew until cancelled, then give the lease up. A renewal that fails costs nothing but a takeover that was not needed."""
+        """Renew until cancelled, then give the lease up. A renewal that fails costs nothing but a
+        takeover that was not needed.
+        """
         try:
             while True:
                 if not self._is_taking():
@@ -91,9 +110,11 @@ class OwnerLease:
             _report_failure(self._lines, self._rules.partition, exc)
 
     async def _give_up(self) -> None:
-        """A standby need not wait for the end of the lease. The lease stays if another owner has renewed it since.
+        """A standby need not wait for the end of the lease. The lease stays if another owner has
+        renewed it since.
 
-        It is read first: whether the last renewal was stored is not known if the end came within it. Raises RouterError.
+        It is read first: whether the last renewal was stored is not known if the end came within
+        it. Raises RouterError.
         """
         key = lease_key(self._rules.partition)
         for _ in range(GIVE_UP_TRIES):
@@ -106,7 +127,9 @@ class OwnerLease:
 
 
 class StandbyLease:
-    """A supervised child: it runs `consume` while it has the lease. `consume` drains when it is cancelled."""
+    """A supervised child: it runs `consume` while it has the lease. `consume` drains when it is
+    cancelled.
+    """
 
     def __init__(
         self,
@@ -141,10 +164,12 @@ class StandbyLease:
             await self._consume_and_renew(revision)
             self._on_handed_back()
 
-    # -- standing by -----------------------------------------------------------------------------------------
+    # -- standing by -------------------------------------------------------------------------------
 
     async def _take(self) -> int | None:
-        """The revision of the lease that this process has taken; None: another one was faster, or the bucket does not answer."""
+        """The revision of the lease that this process has taken; None: another one was faster, or
+        the bucket does not answer.
+        """
         revision = await self._wait_until_over()
         try:
             return await self._write(revision)
@@ -155,7 +180,9 @@ class StandbyLease:
             return None
 
     async def _wait_until_over(self) -> int:
-        """The revision at which no router has renewed the lease for its whole time, or its owner has given it up."""
+        """The revision at which no router has renewed the lease for its whole time, or its owner
+        has given it up.
+        """
         watch = LeaseWatch(self._rules.span, self._clock)
         while True:
             try:
@@ -185,10 +212,12 @@ class StandbyLease:
     async def _write(self, revision: int) -> int:
         return await self._bucket.replace(lease_key(self._rules.partition), self._record, revision)
 
-    # -- taking the requests ---------------------------------------------------------------------------------
+    # -- taking the requests -----------------------------------------------------------------------
 
     async def _consume_and_renew(self, revision: int) -> None:
-        """Returns when the lease is another's and the consumer has drained; raises what the consumer raises."""
+        """Returns when the lease is another's and the consumer has drained; raises what the
+        consumer raises.
+        """
         self.has_lease = True
         consuming = asyncio.ensure_future(self._consume())
         renewing = asyncio.create_task(self._renew(revision))
@@ -213,11 +242,14 @@ class StandbyLease:
                 if own is None:
                     return
                 revision = own
-            except RouterError as exc:  # another router that could take over cannot read the bucket either
+            except RouterError as exc:
+                # another router that could take over cannot read the bucket either
                 _report_failure(self._lines, self._rules.partition, exc)
 
     async def _find_own(self) -> int | None:
-        """The lease's revision if it is this process's after all: the publish ack of its last renewal was lost."""
+        """The lease's revision if it is this process's after all: the publish ack of its last
+        renewal was lost.
+        """
         while True:
             try:
                 newest = await self._bucket.read_newest(lease_key(self._rules.partition))
@@ -246,11 +278,25 @@ def report_taken_over(alerts: Alerts, settings: Settings) -> None:
     partition = settings.decide.partition
     log.warning(events.PARTITION_TAKEN_OVER, partition=partition)
     text = f"Partition {partition} is taken over: none of its own routers renews its lease"
-    alerts.raise_alert(Alert(severity=WARNING, component="router.partitions", cause=f"partition_taken_over:{partition}", message=text))
+    alerts.raise_alert(
+        Alert(
+            severity=WARNING,
+            component="router.partitions",
+            cause=f"partition_taken_over:{partition}",
+            message=text,
+        )
+    )
 
 
 def report_handed_back(alerts: Alerts, settings: Settings) -> None:
     partition = settings.decide.partition
     log.info(events.PARTITION_HANDED_BACK, partition=partition)
     text = f"Partition {partition} is handed back: a router of its own takes its requests"
-    alerts.raise_alert(Alert(severity=INFO, component="router.partitions", cause=f"partition_handed_back:{partition}", message=text))
+    alerts.raise_alert(
+        Alert(
+            severity=INFO,
+            component="router.partitions",
+            cause=f"partition_handed_back:{partition}",
+            message=text,
+        )
+    )

@@ -1,8 +1,10 @@
-"""Measures every partition of the decide subject: how many requests wait, and whether a router takes them.
+"""Measures every partition of the decide subject: how many requests wait, and whether a router
+takes them.
 
-Each router looks at the partitions that its settings name, and at all whose streams it finds on the server. So a partition whose routers
-are all dead is told by those of the others. One of the routers asks the server, and all hear the answers
-(`delivery.wire.shared_info`): with N partitions it is 2 N calls each 15 s, however many routers there are.
+Each router looks at the partitions that its settings name, and at all whose streams it finds on the
+server. So a partition whose routers are all dead is told by those of the others. One of the routers
+asks the server, and all hear the answers (`delivery.wire.shared_info`): with N partitions it is 2 N
+calls each 15 s, however many routers there are.
 """
 
 from __future__ import annotations
@@ -33,7 +35,14 @@ LIST_EVERY = 4  # looks between two lists of the partitions
 class PartitionMonitor:
     """A helper of the tree, where `decide.partition` is set."""
 
-    def __init__(self, settings: Settings, jetstream: JetStream, metrics: Metrics, alerts: Alerts, infos: SharedInfo) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        jetstream: JetStream,
+        metrics: Metrics,
+        alerts: Alerts,
+        infos: SharedInfo,
+    ) -> None:
         self._decide = settings.decide
         self._stream = settings.streams.decide.name
         self._jetstream = jetstream
@@ -41,11 +50,14 @@ class PartitionMonitor:
         self._leases = DocumentBucket(jetstream, settings.buckets.partitions.name)
         self._metrics = metrics
         self._alerts = alerts
-        self._before: dict[str, SharedAnswer] = {}  # each partition's, with the revision of its lease then
+        # each partition's, with the revision of its lease then
+        self._before: dict[str, SharedAnswer] = {}
         self._unattended: set[str] = set()
 
     async def run(self) -> None:
-        """Measure until cancelled. A broker that is unavailable is shown by its own readiness check."""
+        """Measure until cancelled. A broker that is unavailable is shown by its own readiness
+        check.
+        """
         while True:
             await self.look()
             await asyncio.sleep(spread(PARTITIONS_EVERY_S))
@@ -61,17 +73,29 @@ class PartitionMonitor:
     async def _list(self) -> list[str]:
         key = f"PARTITIONS.{self._stream}.{self._decide.subject}"
         listed = await self._infos.read(key, LIST_EVERY * PARTITIONS_EVERY_S, self._ask_list) or {}
-        return sorted({*listed.get("partitions", ()), self._decide.partition or "", *self._decide.standby})
+        return sorted(
+            {*listed.get("partitions", ()), self._decide.partition or "", *self._decide.standby}
+        )
 
     async def _ask_list(self) -> Json | None:
         try:
-            return {"partitions": await list_partitions(self._jetstream, self._stream, self._decide.subject)}
+            return {
+                "partitions": await list_partitions(
+                    self._jetstream, self._stream, self._decide.subject
+                )
+            }
         except (PermissionDenied, BrokerRefused):
             return None
 
     async def _measure(self, partition: str) -> None:
-        label, stream = self._metrics.partition[partition], partition_stream(self._stream, partition)
-        key, ask = f"PARTITION.{stream}.{self._decide.durable}", partial(self._ask, stream, partition)
+        label, stream = (
+            self._metrics.partition[partition],
+            partition_stream(self._stream, partition),
+        )
+        key, ask = (
+            f"PARTITION.{stream}.{self._decide.durable}",
+            partial(self._ask, stream, partition),
+        )
         answer = await self._infos.read_answer(key, MAX_AGE * PARTITIONS_EVERY_S, ask)
         info, before = answer.info or {}, self._before.setdefault(partition, answer)
         if (pending := info.get("pending")) is not None:
@@ -95,11 +119,21 @@ class PartitionMonitor:
         if is_attended:
             self._unattended.discard(partition)
             log.info(events.PARTITION_ATTENDED, partition=partition)
-            self._raise(INFO, f"partition_attended:{partition}", f"A router takes the requests of partition {partition} again")
+            self._raise(
+                INFO,
+                f"partition_attended:{partition}",
+                f"A router takes the requests of partition {partition} again",
+            )
         else:
             self._unattended.add(partition)
             log.error(events.PARTITION_UNATTENDED, partition=partition)
-            self._raise(CRITICAL, f"partition_unattended:{partition}", f"No router takes the requests of partition {partition}")
+            self._raise(
+                CRITICAL,
+                f"partition_unattended:{partition}",
+                f"No router takes the requests of partition {partition}",
+            )
 
     def _raise(self, severity: str, cause: str, text: str) -> None:
-        self._alerts.raise_alert(Alert(severity=severity, component="router.partitions", cause=cause, message=text))
+        self._alerts.raise_alert(
+            Alert(severity=severity, component="router.partitions", cause=cause, message=text)
+        )

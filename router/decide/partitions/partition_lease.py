@@ -1,9 +1,11 @@
-"""The records of the bucket ROUTER_PARTITIONS: who takes a partition's requests, and who stands by for it.
+"""The records of the bucket ROUTER_PARTITIONS: who takes a partition's requests, and who stands by
+for it.
 
     {partition}           the lease; written again and again by the router that takes the partition
     {partition}.standby   written now and then by each router that stands by
 
-A record says who wrote it. That it is alive follows from its revision alone, which every renewal changes: no time is written.
+A record says who wrote it. That it is alive follows from its revision alone, which every renewal
+changes: no time is written.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from msgspec import DecodeError, Struct, json
 
 
 class PartitionLease(Struct, frozen=True):
-    """`instance`: of one process; `is_owner`: the partition is its own, so no standby keeps the lease from it."""
+    """`instance`: of one process; `is_owner`: the partition is its own, so no standby keeps the
+    lease from it.
+    """
 
     node_id: str
     instance: str

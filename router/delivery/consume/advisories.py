@@ -1,12 +1,15 @@
-"""The server's advisories about messages that reached a durable's `max_deliver` (docs/explanation/durability.md#safety-net).
+"""The server's advisories about messages that reached a durable's `max_deliver`
+(docs/explanation/durability.md#safety-net).
 
     a message was delivered as often as allowed ──> $JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES.{stream}.{durable}
                                                     └─ kept in ROUTER_ADVISORIES: a core NATS message would be lost while no process listens
 
-Only durables of inboxes (20 deliveries) and agents (5) have such a limit; `mailbox` and `agents` handle the messages.
+Only durables of inboxes (20 deliveries) and agents (5) have such a limit; `mailbox` and `agents`
+handle the messages.
 
-An advisory names its message by the sequence alone, and sequences begin again in a re-created stream. So a message that
-was stored after the advisory is another one, which the server still delivers.
+An advisory names its message by the sequence alone, and sequences begin again in a re-created
+stream. So a message that was stored after the advisory is another one, which the server still
+delivers.
 """
 
 from __future__ import annotations
@@ -29,7 +32,13 @@ def advisory_subject(stream: str, durable: str) -> str:
 
 def advisories_stream(name: str = ADVISORY_STREAM, replicas: int = 1) -> StreamSpec:
     """The stream that keeps the advisories about every durable of the account."""
-    return StreamSpec(name=name, subjects=(ALL_ADVISORIES,), max_age=7 * 86_400.0, max_bytes=64 * 1024 * 1024, replicas=replicas)
+    return StreamSpec(
+        name=name,
+        subjects=(ALL_ADVISORIES,),
+        max_age=7 * 86_400.0,
+        max_bytes=64 * 1024 * 1024,
+        replicas=replicas,
+    )
 
 
 def stranded_sequence(data: bytes) -> int | None:
@@ -41,7 +50,9 @@ def stranded_sequence(data: bytes) -> int | None:
     return sequence if isinstance(sequence, int) and sequence > 0 else None
 
 
-async def read_stranded(jetstream: JetStream, stream: str, advisory: Message) -> StoredMessage | None:
+async def read_stranded(
+    jetstream: JetStream, stream: str, advisory: Message
+) -> StoredMessage | None:
     """An advisory's message; None when it is gone, or when another message has its sequence now."""
     sequence = stranded_sequence(advisory.data)
     stored = await jetstream.message(stream, sequence) if sequence is not None else None

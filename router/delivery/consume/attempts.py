@@ -1,17 +1,22 @@
-"""Count the attempts of a message: how often its handler was started, over all processes that share the durable.
+"""Count the attempts of a message: how often its handler was started, over all processes that share
+the durable.
 
-JetStream counts deliveries, and a delivery is no attempt: a drained prefetch or a dead process raises the count of messages that no
-handler ever saw. So each message whose first attempt does not succeed has a record in a key-value bucket (key: stream, consumer,
-sequence and stream time), which only compare-and-set changes:
+JetStream counts deliveries, and a delivery is no attempt: a drained prefetch or a dead process
+raises the count of messages that no handler ever saw. So each message whose first attempt does not
+succeed has a record in a key-value bucket (key: stream, consumer, sequence and stream time), which
+only compare-and-set changes:
 
     a first delivery fails                 -> create the record: 1
-    a redelivery is about to start         -> add 1; at the limit the message is given up and its handler does not start
+    a redelivery is about to start         -> add 1; at the limit the message is given up and its
+                                           handler does not start
     a first delivery that was never started -> create the record: 0
     an attempt that must not count         -> subtract 1, unless another process has written since
 
-No process decides by a count of its own: one that remembers a record only saves reading it. A message that succeeds at its first
-attempt costs no write. A redelivery without a record counts the first delivery as an attempt, because its process may have started it
-before it died; `?` in the record marks this as assumed, so that this process, if it is alive after all, does not count it again.
+No process decides by a count of its own: one that remembers a record only saves reading it. A
+message that succeeds at its first attempt costs no write. A redelivery without a record counts the
+first delivery as an attempt, because its process may have started it before it died; `?` in the
+record marks this as assumed, so that this process, if it is alive after all, does not count it
+again.
 """
 
 from __future__ import annotations
@@ -31,9 +36,11 @@ EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
 
 class AttemptRecord(Struct, frozen=True):
-    """`revision` 0: there is no record. `was_begun`: a handler has seen the message, even if `attempts` is 0.
+    """`revision` 0: there is no record. `was_begun`: a handler has seen the message, even if
+    `attempts` is 0.
 
-    `writer`: the delivery and process that wrote it, so that a write whose publish ack was lost is recognized.
+    `writer`: the delivery and process that wrote it, so that a write whose publish ack was lost is
+    recognized.
     """
 
     attempts: int
@@ -62,21 +69,29 @@ class AttemptCounter:
         self._connection = jetstream.connection
         self._process = next(random_tokens())
 
-    async def count_begin(self, message: Message, known: AttemptRecord | None, most: int, writer: str = "") -> tuple[Message, bool]:
-        """Count the attempt that is about to start. Returns the message with its number, and whether the handler may start.
+    async def count_begin(
+        self, message: Message, known: AttemptRecord | None, most: int, writer: str = ""
+    ) -> tuple[Message, bool]:
+        """Count the attempt that is about to start. Returns the message with its number, and
+        whether the handler may start.
 
-        False: `most` attempts are counted already, and nothing was written. `known`: the record as this process wrote it. `writer`: from
-        `name_writer`, if this may be called again for the same delivery. Raises BrokerUnavailable.
+        False: `most` attempts are counted already, and nothing was written. `known`: the record as
+        this process wrote it. `writer`: from `name_writer`, if this may be called again for the
+        same delivery. Raises BrokerUnavailable.
         """
         writer = writer or self.name_writer(message)
         record = known or await self._find(message, FIRST_ASSUMED)
         while record.attempts < record.limit(most) and record.writer != writer:
             wanted = replace(record, attempts=record.attempts + 1, was_begun=True)
             if (revision := await self._write(message, wanted, writer)) is not None:
-                return _set_attempt(message, replace(wanted, revision=revision), is_recorded=record.was_begun), True
+                return _set_attempt(
+                    message, replace(wanted, revision=revision), is_recorded=record.was_begun
+                ), True
             record = await self._find(message, FIRST_ASSUMED)
         is_ours = record.writer == writer  # the publish ack was lost, but the record was written
-        return _set_attempt(message, record, is_recorded=not is_ours or record.attempts > 2), is_ours
+        return _set_attempt(
+            message, record, is_recorded=not is_ours or record.attempts > 2
+        ), is_ours
 
     async def count_failure(self, message: Message, writer: str = "") -> Message:
         """Count a first delivery that failed; returns the message with its number. Likewise."""
@@ -84,9 +99,16 @@ class AttemptCounter:
         record = NO_ATTEMPT
         while record.writer != writer:
             is_counted = record.is_first_assumed  # a redelivery meanwhile has counted this attempt
-            wanted = replace(record, attempts=record.attempts + (not is_counted), is_first_assumed=False, was_begun=True)
+            wanted = replace(
+                record,
+                attempts=record.attempts + (not is_counted),
+                is_first_assumed=False,
+                was_begun=True,
+            )
             if (revision := await self._write(message, wanted, writer)) is not None:
-                counted = replace(wanted, revision=revision, attempts=1 if is_counted else wanted.attempts)
+                counted = replace(
+                    wanted, revision=revision, attempts=1 if is_counted else wanted.attempts
+                )
                 return _set_attempt(message, counted, is_recorded=record.was_begun)
             record = await self._find(message, NO_ATTEMPT)
         return _set_attempt(message, record, is_recorded=record.attempts > 1)
@@ -94,12 +116,20 @@ class AttemptCounter:
     def give_back(self, message: Message, *, was_begun: bool = False) -> None:
         """Take this attempt off the record, unless another process has written since."""
         head = head_of({EXPECTED: str(message.revision)})
-        record = AttemptRecord(message.attempts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun)
-        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), _text(record), "", head)
+        record = AttemptRecord(
+            message.attempts - 1, is_first_assumed=message.is_first_assumed, was_begun=was_begun
+        )
+        self._connection.publish_nowait(
+            self._jetstream.write_subject(self._subject(message)), _text(record), "", head
+        )
 
     def forget(self, message: Message) -> None:
-        """The message is settled: delete its record. One that survives expires with the bucket's TTL."""
-        self._connection.publish_nowait(self._jetstream.write_subject(self._subject(message)), b"", "", _PURGE)
+        """The message is settled: delete its record. One that survives expires with the bucket's
+        TTL.
+        """
+        self._connection.publish_nowait(
+            self._jetstream.write_subject(self._subject(message)), b"", "", _PURGE
+        )
 
     async def _find(self, message: Message, otherwise: AttemptRecord) -> AttemptRecord:
         """The record, or `otherwise`; a deleted record leaves its revision."""
@@ -109,28 +139,39 @@ class AttemptCounter:
         return _record_in(stored) or replace(otherwise, revision=stored.sequence)
 
     def name_writer(self, message: Message) -> str:
-        """Names this delivery in this process, so that its own record is known again, also when another server answers by then.
+        """Names this delivery in this process, so that its own record is known again, also when
+        another server answers by then.
 
         A killed server may count deliveries anew, so it includes the reconnects.
         """
         return f"{self._subject(message)}:{self._process}:{self._connection.reconnect_count}:{message.deliveries}"
 
     async def _write(self, message: Message, record: AttemptRecord, writer: str) -> int | None:
-        """Replace the record at `record.revision`; returns the new revision, or None when another process wrote first."""
+        """Replace the record at `record.revision`; returns the new revision, or None when another
+        process wrote first.
+        """
         subject, expected = self._subject(message), str(record.revision)
         message_id = f"{writer}:{expected}"
-        effect = Effect(self._jetstream.write_subject(subject), _text(record), message_id, {EXPECTED: expected})
+        effect = Effect(
+            self._jetstream.write_subject(subject), _text(record), message_id, {EXPECTED: expected}
+        )
         publish_ack = await self._publisher.publish_and_wait([effect])
         if not isinstance(publish_ack, NotPublished):
             return publish_ack[0].sequence
         if publish_ack.err_code in WRONG_LAST_SEQUENCE:
             return None
         # A record is a few bytes: where it is too large the bucket is at fault, not the message.
-        refuses = BrokerUnavailable if find_fault(publish_ack.err_code) is PublishFault.SERVER else StorageRefused
+        refuses = (
+            BrokerUnavailable
+            if find_fault(publish_ack.err_code) is PublishFault.SERVER
+            else StorageRefused
+        )
         raise refuses(f"an attempt cannot be recorded: {publish_ack.cause}")
 
     def _subject(self, message: Message) -> str:
-        return self._prefix + key(message.stream, message.consumer, str(message.sequence), str(message.stored_ns))
+        return self._prefix + key(
+            message.stream, message.consumer, str(message.sequence), str(message.stored_ns)
+        )
 
 
 def _set_attempt(message: Message, record: AttemptRecord, *, is_recorded: bool) -> Message:

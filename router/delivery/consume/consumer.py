@@ -1,20 +1,27 @@
-"""The supervised child that runs one durable pull consumer: it joins puller, processor and pause switch.
+"""The supervised child that runs one durable pull consumer: it joins puller, processor and pause
+switch.
 
-    run = open -> watch (every quarter second: in-progress signals, overdue publish acks, missed heartbeats)
-               -> drain, in this order: pull no more; NAK the messages whose handler has not started; let handlers finish
+    run = open -> watch (every quarter second: in-progress signals, overdue publish acks, missed
+    heartbeats)
+               -> drain, in this order: pull no more; NAK the messages whose handler has not
+               started; let handlers finish
                   until the soft deadline; cancel them until the hard one; flush
 
-A pull request that no frame answers is lost if it raced with a deletion of the durable, so the consumer looks after two seconds.
-After two missed heartbeats the consumer asks the server whether the durable exists, and pulls anew. It asks too when it has had no
-reason to pull for a while (it is paused, or all slots are taken): silence proves nothing then. While nothing answers for the durable it
-is not ready, and after some seconds it goes to another server, which also helps if the reader has stopped. `create` makes a durable that
-was deleted; without it, or if it cannot, the consumer waits for one.
+A pull request that no frame answers is lost if it raced with a deletion of the durable, so the
+consumer looks after two seconds. After two missed heartbeats the consumer asks the server whether
+the durable exists, and pulls anew. It asks too when it has had no reason to pull for a while (it is
+paused, or all slots are taken): silence proves nothing then. While nothing answers for the durable
+it is not ready, and after some seconds it goes to another server, which also helps if the reader
+has stopped. `create` makes a durable that was deleted; without it, or if it cannot, the consumer
+waits for one.
 
-Heartbeats on an idle durable are rare (`pull`) where its loss is told otherwise: on a single server, by the connection; in a cluster, by
-the new leader of a durable with copies, which ends the pull requests that the old one had.
+Heartbeats on an idle durable are rare (`pull`) where its loss is told otherwise: on a single
+server, by the connection; in a cluster, by the new leader of a durable with copies, which ends the
+pull requests that the old one had.
 
-Heartbeats come also from a leader that is cut off from its followers, for ten to twenty seconds. So in a cluster the durable's info is
-asked for every few seconds, unless `quorum_seen_at` tells that this server hears the others.
+Heartbeats come also from a leader that is cut off from its followers, for ten to twenty seconds. So
+in a cluster the durable's info is asked for every few seconds, unless `quorum_seen_at` tells that
+this server hears the others.
 """
 
 from __future__ import annotations
@@ -43,11 +50,16 @@ from router.delivery.wire.server_pause import ServerPause
 from router.delivery.wire.topology import Create, OnFound, ignore_durable, restore
 
 CONSUMER_TICK_S = 0.25
-NOT_PULLING_CHECK_S = 5.0  # without an open pull request nothing else tells that the durable is out of reach
-QUORUM_CHECK_S = 7.0  # in a cluster: heartbeats do not tell that a leader has followers; longer than a round of the topology monitor
+# without an open pull request nothing else tells that the durable is out of reach
+NOT_PULLING_CHECK_S = 5.0
+# in a cluster: heartbeats do not tell that a leader has followers; longer than a round of the
+# topology monitor
+QUORUM_CHECK_S = 7.0
 LEAVE_AFTER_S = 7.0  # without a sign of the durable; the election of a leader takes up to that
 RETRY_FIRST_S, RETRY_MOST_S = 0.5, 1.0
-CHECK_AFTER_SILENCE_S = 2.0  # then the consumer checks that its durable is the same: a pull request is lost if it raced with a deletion
+# then the consumer checks that its durable is the same: a pull request is lost if it raced with a
+# deletion
+CHECK_AFTER_SILENCE_S = 2.0
 
 
 class Health(Struct, frozen=True):
@@ -56,7 +68,8 @@ class Health(Struct, frozen=True):
     is_pulling: bool
     is_there: bool  # its stream and its durable
     paused_for: str | None
-    waits_for: str | None = None  # some messages wait for room in a stream, or for a bucket; the others go on
+    # some messages wait for room in a stream, or for a bucket; the others go on
+    waits_for: str | None = None
     unreachable_for: str | None = None  # whether its durable is there cannot be told
     held_back: str | None = None  # the server's own pause of the durable, and what ends it
 
@@ -86,7 +99,9 @@ def _see_none() -> float:
 
 
 class DrainDeadlines(Protocol):
-    """Seconds that a drain may take, read when it begins, so that several consumers can share the time."""
+    """Seconds that a drain may take, read when it begins, so that several consumers can share the
+    time.
+    """
 
     @property
     def soft(self) -> float: ...
@@ -117,7 +132,9 @@ class Consumer:
         deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
         quorum_seen_at: Callable[[], float] = _see_none,
     ) -> None:
-        """`quorum_seen_at`: steady seconds of the newest sign that the connection's server is not cut off from the others."""
+        """`quorum_seen_at`: steady seconds of the newest sign that the connection's server is not
+        cut off from the others.
+        """
         self.subscription = subscription
         self._jetstream = jetstream
         self._connection = jetstream.connection
@@ -127,14 +144,17 @@ class Consumer:
         self._on_found = on_found
         self._deadlines = deadlines
         self._quorum_seen_at = quorum_seen_at
-        self._identity: str | None = None  # of the durable; None: it is missing, and could not be created
+        # of the durable; None: it is missing, and could not be created
+        self._identity: str | None = None
         self._is_troubled = False
         self._reconnects = self._connection.reconnect_count  # when the open pull requests were made
-        self._asked_in = -1  # after how many reconnects the server was last asked: it is asked at once after each
+        # after how many reconnects the server was last asked: it is asked at once after each
+        self._asked_in = -1
         self._checked_at = 0.0
         self._seen_at = 0.0  # when the server last told that the durable is there
         self._cause: str | None = None  # why that cannot be told
-        self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)  # bounds the requests to a server that does not answer them
+        # bounds the requests to a server that does not answer them
+        self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)
         self._server_pause = ServerPause(jetstream, subscription.stream, subscription.durable)
         self.pause_switch = PauseSwitch(self._on_pause_changed)
         self.processor: MessageProcessor | None = None
@@ -144,26 +164,38 @@ class Consumer:
 
     @property
     def health(self) -> Health:
-        is_pulling = self.puller is not None and self.puller.is_pulling and self._connection.is_connected
+        is_pulling = (
+            self.puller is not None and self.puller.is_pulling and self._connection.is_connected
+        )
         return Health(
             is_pulling,
             self._identity is not None,
             self.pause_switch.cause,
-            (self.processor.settler.refused.cause or self.processor.outages.cause) if self.processor else None,
+            (self.processor.settler.refused.cause or self.processor.outages.cause)
+            if self.processor
+            else None,
             self._cause,
             self._server_pause.cause,
         )
 
     def is_in_hand(self, message: Message) -> bool:
-        """Whether this process works on a message of its durable, or has sent it back and expects it again."""
+        """Whether this process works on a message of its durable, or has sent it back and expects
+        it again.
+        """
         return self.processor is not None and self.processor.is_in_hand(message)
 
     async def run(self) -> None:
         """Run until cancelled, then drain. It may be run again."""
         self.processor = self.puller = self.effect_publisher = None
         self.pause_switch.reset()  # an earlier run may have ended while it was paused
-        known = KnownEffects(self.subscription.publish_acks_kept) if self.subscription.publish_acks_kept else None
-        publisher = AckedPublisher(self._jetstream, self.subscription.options.publish_timeout, known)
+        known = (
+            KnownEffects(self.subscription.publish_acks_kept)
+            if self.subscription.publish_acks_kept
+            else None
+        )
+        publisher = AckedPublisher(
+            self._jetstream, self.subscription.options.publish_timeout, known
+        )
         await publisher.open()
         try:
             await self._work(publisher)
@@ -172,7 +204,10 @@ class Consumer:
 
     async def _work(self, publisher: AckedPublisher) -> None:
         attempt_counter = AttemptCounter(self._jetstream, publisher, self._attempts_bucket)
-        async with asyncio.TaskGroup() as tasks, self._open_effect_publisher(publisher, tasks) as effect_publisher:
+        async with (
+            asyncio.TaskGroup() as tasks,
+            self._open_effect_publisher(publisher, tasks) as effect_publisher,
+        ):
             self.effect_publisher = effect_publisher
             processor = self.processor = MessageProcessor(
                 self.subscription,
@@ -195,13 +230,21 @@ class Consumer:
                 ticking.cancel()
 
     @asynccontextmanager
-    async def _open_effect_publisher(self, publisher: AckedPublisher, tasks: asyncio.TaskGroup) -> AsyncIterator[EffectPublisher]:
+    async def _open_effect_publisher(
+        self, publisher: AckedPublisher, tasks: asyncio.TaskGroup
+    ) -> AsyncIterator[EffectPublisher]:
         """The publisher of the subscription's effects: with batches, if its streams accept them."""
         if self.subscription.stream_of is None:
             yield publisher
             return
         timeout_s = self.subscription.options.publish_timeout
-        batching = BatchingPublisher(self._jetstream, publisher, stream_of=self.subscription.stream_of, tasks=tasks, timeout_s=timeout_s)
+        batching = BatchingPublisher(
+            self._jetstream,
+            publisher,
+            stream_of=self.subscription.stream_of,
+            tasks=tasks,
+            timeout_s=timeout_s,
+        )
         await batching.open()
         try:
             yield batching
@@ -243,9 +286,16 @@ class Consumer:
         most = 2.5 * puller.heartbeat_s if puller.outstanding else NOT_PULLING_CHECK_S
         if self._is_doubtful or silence > most:
             await self._ask_anew(puller, now)
-        elif puller.outstanding and puller.is_doubtful and min(silence, now - self._checked_at) > CHECK_AFTER_SILENCE_S:
+        elif (
+            puller.outstanding
+            and puller.is_doubtful
+            and min(silence, now - self._checked_at) > CHECK_AFTER_SILENCE_S
+        ):
             await self._ask_anew(puller, now, only_if_lost=True)
-        elif self._connection.is_in_cluster and now - max(self._seen_at, self._quorum_seen_at()) > QUORUM_CHECK_S:
+        elif (
+            self._connection.is_in_cluster
+            and now - max(self._seen_at, self._quorum_seen_at()) > QUORUM_CHECK_S
+        ):
             await self._ask_anew(puller, now, only_if_new=True)
         else:
             if not puller.is_doubtful:
@@ -256,15 +306,27 @@ class Consumer:
     async def _look_for_pause(self, puller: Puller, now: float) -> None:
         """Ask whether the server holds the durable back, where nothing was delivered for a while."""
         progress = puller.state.requests, puller.outstanding
-        if puller.outstanding and self._server_pause.is_due(progress, now) and await self._server_pause.look(now):
+        if (
+            puller.outstanding
+            and self._server_pause.is_due(progress, now)
+            and await self._server_pause.look(now)
+        ):
             self.subscription.observer.on_server_pause(self._server_pause.cause)
 
     @property
     def _is_doubtful(self) -> bool:
-        return self._is_troubled or self._identity is None or self._reconnects != self._connection.reconnect_count
+        return (
+            self._is_troubled
+            or self._identity is None
+            or self._reconnects != self._connection.reconnect_count
+        )
 
-    async def _ask_anew(self, puller: Puller, now: float, *, only_if_lost: bool = False, only_if_new: bool = False) -> None:
-        """Ask for the durable, and pull anew: always, or only if the open pull request is lost, or only if the durable is another one."""
+    async def _ask_anew(
+        self, puller: Puller, now: float, *, only_if_lost: bool = False, only_if_new: bool = False
+    ) -> None:
+        """Ask for the durable, and pull anew: always, or only if the open pull request is lost, or
+        only if the durable is another one.
+        """
         reconnects = self._connection.reconnect_count
         if reconnects == self._asked_in and not self._retry.is_due:
             return
@@ -274,16 +336,26 @@ class Consumer:
         was_doubtful, before = self._is_doubtful, self._identity
         try:
             self._identity = await restore(
-                self._jetstream, self.subscription.stream, self.subscription.durable, self._create, self._on_durable
+                self._jetstream,
+                self.subscription.stream,
+                self.subscription.durable,
+                self._create,
+                self._on_durable,
             )
         except RouterError as exc:
             await self._on_no_answer(puller, exc)
             return
         self._cause = None
-        if self._identity is None or (only_if_lost and self._identity == before and await self._is_waited_for()):
+        if self._identity is None or (
+            only_if_lost and self._identity == before and await self._is_waited_for()
+        ):
             return
         self._seen_at = asyncio.get_running_loop().time()
-        if not was_doubtful and (only_if_new or not puller.outstanding) and self._identity == before:
+        if (
+            not was_doubtful
+            and (only_if_new or not puller.outstanding)
+            and self._identity == before
+        ):
             return  # it only was not pulling, or did not know that there is a quorum
         self._is_troubled = False
         self._reconnects = reconnects
@@ -302,7 +374,8 @@ class Consumer:
             return False  # a leaf node may be cut off from it
         if not self._connection.is_in_cluster:
             return True  # it is on our server: then the connection is lost too
-        return bool(cluster.get("replicas"))  # the new leader knows the old one's pull requests; with one copy there is no new one
+        # the new leader knows the old one's pull requests; with one copy there is no new one
+        return bool(cluster.get("replicas"))
 
     async def _on_no_answer(self, puller: Puller, exc: RouterError) -> None:
         self._identity, self._cause = None, str(exc)
@@ -313,7 +386,9 @@ class Consumer:
     async def _is_waited_for(self) -> bool:
         """Whether the server has an open pull request on the durable. If it has none, ours is lost."""
         try:
-            info = await self._jetstream.consumer(self.subscription.stream, self.subscription.durable)
+            info = await self._jetstream.consumer(
+                self.subscription.stream, self.subscription.durable
+            )
         except RouterError:
             return True  # without an answer, ours may be open
         return info is not None and info["num_waiting"] > 0

@@ -1,16 +1,22 @@
-"""Remove finished messages from a stream: those that every durable on their subject has settled, and those whose ids were named.
+"""Remove finished messages from a stream: those that every durable on their subject has settled,
+and those whose ids were named.
 
     each run        note the time and the stream's last sequence
-    how far         up to messages older than the duplicate window, because the server recognises a duplicate by the message it holds;
-                    in a stream that is a quarter full all but the newest, without which the server may forget its last sequence
-    by the floor    one purge for each subject, up to the ack floor of all its durables; a subject without a durable keeps everything
-    one by one      above a floor that one unsettled message holds down: the messages whose ids were named (`finish`)
+    how far         up to messages older than the duplicate window, because the server recognises a
+                    duplicate by the message it holds;
+                    in a stream that is a quarter full all but the newest, without which the server
+                    may forget its last sequence
+    by the floor    one purge for each subject, up to the ack floor of all its durables; a subject
+                    without a durable keeps everything
+    one by one      above a floor that one unsettled message holds down: the messages whose ids were
+                    named (`finish`)
 
-Of several instances one does each run, and the others hear what it found (`shared_info`): they note the last sequence too, because any
-of them may do the next run. An instance whose named messages are held down removes those itself.
+Of several instances one does each run, and the others hear what it found (`shared_info`): they note
+the last sequence too, because any of them may do the next run. An instance whose named messages are
+held down removes those itself.
 
-No message waits for it. If a process dies or a purge gets no answer, the next run of any instance finds the same messages: purges
-and removals may be repeated.
+No message waits for it. If a process dies or a purge gets no answer, the next run of any instance
+finds the same messages: purges and removals may be repeated.
 """
 
 from __future__ import annotations
@@ -29,7 +35,9 @@ from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.shared_info import SharedInfo
 
-TIGHT_FROM = 0.25  # half of what `shares.COUNTED_FROM` allows: what is finished must be gone before it is counted as a tenant's share
+# half of what `shares.COUNTED_FROM` allows: what is finished must be gone before it is counted as a
+# tenant's share
+TIGHT_FROM = 0.25
 MAX_FINISHED_IDS = 100_000  # whose messages may still be in the stream
 MAX_READ = 20_000  # headers read in one run
 READ_BATCH = 1_000
@@ -76,10 +84,12 @@ class FinishedRemoval:
         self._on_removed = on_removed
         self._on_failure = on_failure
         self._clock = clock
-        self._notes: deque[tuple[float, int]] = deque()  # (when, the last sequence then), oldest first
+        # (when, the last sequence then), oldest first
+        self._notes: deque[tuple[float, int]] = deque()
         self._created = ""  # which stream they are of
         self._named: OrderedDict[str, None] = OrderedDict()  # oldest first
-        self.key = f"FINISHED.{rules.stream}.{','.join(rules.subjects)}"  # of its runs, among what instances share
+        # of its runs, among what instances share
+        self.key = f"FINISHED.{rules.stream}.{','.join(rules.subjects)}"
         self._read_to = 0
         self._runs = 0
         self._is_held = False  # in the last run one unsettled message held others down
@@ -114,7 +124,11 @@ class FinishedRemoval:
 
     async def _look_and_tell(self) -> Json | None:
         await self.look()
-        return {"created": self._created, "last_seq": self._notes[-1][1], "is_held": self._is_held} if self._notes else None
+        return (
+            {"created": self._created, "last_seq": self._notes[-1][1], "is_held": self._is_held}
+            if self._notes
+            else None
+        )
 
     async def look(self) -> int:
         """Remove finished messages; returns how many. Raises BrokerUnavailable, BrokerRefused."""
@@ -128,7 +142,12 @@ class FinishedRemoval:
             return 0
         consumers = await self._consumers()
         floors = {subject: _floor(subject, consumers, state) for subject in self._rules.subjects}
-        removed = sum([await self._purge(subject, min(floor, state.up_to), state) for subject, floor in floors.items()])
+        removed = sum(
+            [
+                await self._purge(subject, min(floor, state.up_to), state)
+                for subject, floor in floors.items()
+            ]
+        )
         self._is_held = min(floors.values()) < state.up_to and state.first <= state.up_to
         if self._is_held and self._named:
             removed += await self._remove_named(state)
@@ -140,7 +159,9 @@ class FinishedRemoval:
         is_tight = 0 < limit * TIGHT_FROM <= state["bytes"]
         now, last = self._clock(), state["last_seq"]
         old = self._note(now, info["created"], last)
-        return State(state["first_seq"], last, last - 1 if is_tight else min(old, last - 1), is_tight)
+        return State(
+            state["first_seq"], last, last - 1 if is_tight else min(old, last - 1), is_tight
+        )
 
     def _note(self, now: float, created: str, last: int) -> int:
         """Note the stream's last sequence; returns the one that is old enough."""
@@ -161,16 +182,24 @@ class FinishedRemoval:
         """Every durable that acks: ephemeral consumers, and those without acks, do not matter."""
         found: list[Json] = []
         for _ in range(MAX_CONSUMER_PAGES):
-            page = await self._jetstream.ask(f"CONSUMER.LIST.{self._rules.stream}", {"offset": len(found)})
+            page = await self._jetstream.ask(
+                f"CONSUMER.LIST.{self._rules.stream}", {"offset": len(found)}
+            )
             found += page["consumers"] or []
             if not page["consumers"] or len(found) >= page["total"]:
                 break
-        return [one for one in found if one["config"].get("durable_name") and one["config"].get("ack_policy") in SETTLES]
+        return [
+            one
+            for one in found
+            if one["config"].get("durable_name") and one["config"].get("ack_policy") in SETTLES
+        ]
 
     async def _purge(self, subject: str, up_to: int, state: State) -> int:
         if up_to < state.first:
             return 0
-        answer = await self._jetstream.ask(f"STREAM.PURGE.{self._rules.stream}", {"filter": subject, "seq": up_to + 1})
+        answer = await self._jetstream.ask(
+            f"STREAM.PURGE.{self._rules.stream}", {"filter": subject, "seq": up_to + 1}
+        )
         return int(answer["purged"])
 
     async def _remove_named(self, state: State) -> int:
@@ -180,11 +209,16 @@ class FinishedRemoval:
             start = state.first
         done: list[int] = []
         self._read_to = state.up_to
-        async with open_reader(self._jetstream, self._rules.stream, start, headers_only=True) as reader:
+        async with open_reader(
+            self._jetstream, self._rules.stream, start, headers_only=True
+        ) as reader:
             async for found in reader.read_all(READ_BATCH, MAX_READ):
                 self._read_to = min(found[-1].sequence, state.up_to)
                 done += [
-                    one.sequence for one in found if one.sequence <= state.up_to and self._is_named(one.headers.get("Nats-Msg-Id", ""))
+                    one.sequence
+                    for one in found
+                    if one.sequence <= state.up_to
+                    and self._is_named(one.headers.get("Nats-Msg-Id", ""))
                 ]
                 if found[-1].sequence >= state.up_to:
                     break
@@ -200,14 +234,25 @@ class FinishedRemoval:
         """A message whose removal fails stays until its durable settles it, or it is too old."""
         api, removed = f"STREAM.MSG.DELETE.{self._rules.stream}", 0
         for start in range(0, len(sequences), MAX_CONCURRENT_REMOVALS):
-            asked = [self._jetstream.ask(api, {"seq": one, "no_erase": True}) for one in sequences[start : start + MAX_CONCURRENT_REMOVALS]]
-            removed += sum(isinstance(answer, dict) for answer in await asyncio.gather(*asked, return_exceptions=True))
+            asked = [
+                self._jetstream.ask(api, {"seq": one, "no_erase": True})
+                for one in sequences[start : start + MAX_CONCURRENT_REMOVALS]
+            ]
+            removed += sum(
+                isinstance(answer, dict)
+                for answer in await asyncio.gather(*asked, return_exceptions=True)
+            )
         return removed
 
 
 def _floor(subject: str, consumers: Sequence[Json], state: State) -> int:
-    """The sequence up to which every durable on the subject has settled all messages; 0: there is no durable."""
-    return min((_find_settled(one, state) for one in consumers if _is_subscribed(one["config"], subject)), default=0)
+    """The sequence up to which every durable on the subject has settled all messages; 0: there is
+    no durable.
+    """
+    return min(
+        (_find_settled(one, state) for one in consumers if _is_subscribed(one["config"], subject)),
+        default=0,
+    )
 
 
 def _is_subscribed(config: Json, subject: str) -> bool:
@@ -216,7 +261,9 @@ def _is_subscribed(config: Json, subject: str) -> bool:
 
 
 def _find_settled(consumer: Json, state: State) -> int:
-    """A durable without pending messages has settled all. (In a cluster it may not know the newest message: not if the stream is tight.)"""
+    """A durable without pending messages has settled all. (In a cluster it may not know the newest
+    message: not if the stream is tight.)
+    """
     if consumer["num_pending"] == 0 and consumer["num_ack_pending"] == 0 and not state.is_tight:
         return state.last
     return int(consumer["ack_floor"]["stream_seq"])

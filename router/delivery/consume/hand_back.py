@@ -1,4 +1,6 @@
-"""Gives messages back to the server, which delivers them to another process, or here again: one by one, or all in some states."""
+"""Gives messages back to the server, which delivers them to another process, or here again: one by
+one, or all in some states.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,16 @@ from router.delivery.consume.redeliveries import RedeliveryTracker
 from router.delivery.consume.settlement import nak
 from router.delivery.wire.connection import Connection
 
-IMMEDIATE_NAK_S = 0.01  # seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
+# seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
+IMMEDIATE_NAK_S = 0.01
 
 # What a drain hands back first: no handler works on it, and its attempt is not used up.
-NOT_BEGUN = (MessageState.QUEUED, MessageState.UNEXPLAINED, MessageState.WAITING_FOR_SLOT, MessageState.UNAVAILABLE)
+NOT_BEGUN = (
+    MessageState.QUEUED,
+    MessageState.UNEXPLAINED,
+    MessageState.WAITING_FOR_SLOT,
+    MessageState.UNAVAILABLE,
+)
 # What a drain hands back along with it: nothing but time would help it.
 STUCK = (MessageState.UNSTORED, MessageState.WAITING_FOR_ROOM)
 
@@ -19,7 +27,9 @@ STUCK = (MessageState.UNSTORED, MessageState.WAITING_FOR_ROOM)
 class HandBack:
     """The NAKs of one subscription that no outcome asks for."""
 
-    def __init__(self, connection: Connection, in_flight: InFlight, redeliveries: RedeliveryTracker) -> None:
+    def __init__(
+        self, connection: Connection, in_flight: InFlight, redeliveries: RedeliveryTracker
+    ) -> None:
         self._connection = connection
         self._in_flight = in_flight
         self._redeliveries = redeliveries

@@ -1,4 +1,5 @@
-"""The messages that a consumer has in flight: one table, the state of each, and one timer for all in-progress signals.
+"""The messages that a consumer has in flight: one table, the state of each, and one timer for all
+in-progress signals.
 
     delivered ──> its handler returns at once, and nothing must be stored: settled, never in the table
        ├──> QUEUED, while the consumer is paused, or it is large ┐
@@ -11,10 +12,11 @@
        └──> PUBLISHING its effects ──> COMMITTING ──> SETTLED
               └──> UNSTORED or WAITING_FOR_ROOM: they are published again
 
-A message without a signal for a whole ack wait is overdue: the server may have delivered it to another process, so this one sends no NAK
-(docs/explanation/durability.md#redelivery).
+A message without a signal for a whole ack wait is overdue: the server may have delivered it to
+another process, so this one sends no NAK (docs/explanation/durability.md#redelivery).
 
-A state is changed by `enter` and `pop` alone: `MessageProcessor` enters those before an outcome, `Settler` those after it.
+A state is changed by `enter` and `pop` alone: `MessageProcessor` enters those before an outcome,
+`Settler` those after it.
 """
 
 from __future__ import annotations
@@ -31,14 +33,18 @@ from router.delivery.consume.settlement import PendingSettlement
 from router.delivery.consume.subscription import IN_PROGRESS
 from router.delivery.wire.connection import Connection
 
-SIGNALS_PER_ACK_WAIT = 4  # in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no delivery
+# in one ack wait: a process, a broker or a machine that stands still for most of the rest costs no
+# delivery
+SIGNALS_PER_ACK_WAIT = 4
 
 
 class MessageState(Enum):
     """Where a message in flight is."""
 
-    QUEUED = "queued"  # the consumer is paused, or others of its size come first; its handler is not called
-    UNEXPLAINED = "unexplained"  # a redelivery that this process did not ask for; it waits for the one before it
+    # the consumer is paused, or others of its size come first; its handler is not called
+    QUEUED = "queued"
+    # a redelivery that this process did not ask for; it waits for the one before it
+    UNEXPLAINED = "unexplained"
     COUNTING = "counting"  # its attempt is being recorded
     WAITING_FOR_SLOT = "waiting_for_slot"  # its handler is called, and not awaited
     HANDLING = "handling"  # its handler runs
@@ -46,11 +52,14 @@ class MessageState(Enum):
     PUBLISHING = "publishing"  # its effects are published, their publish acks are not here
     UNSTORED = "unstored"  # the broker does not store its effects; the consumer is paused
     WAITING_FOR_ROOM = "waiting_for_room"  # a stream has no room for its effects
-    COMMITTING = "committing"  # its effects are stored; its commit runs, or it is found out what follows from their publish acks
+    # its effects are stored; its commit runs, or it is found out what follows from their publish
+    # acks
+    COMMITTING = "committing"
     SETTLED = "settled"  # acked, NAKed or handed back: it is not in the table
 
 
-# Bound once: to look up an Enum's member costs 0.15 µs in Python 3.11, and these two are needed for each message.
+# Bound once: to look up an Enum's member costs 0.15 µs in Python 3.11, and these two are needed for
+# each message.
 PUBLISHING_STATE, SETTLED_STATE = MessageState.PUBLISHING, MessageState.SETTLED
 
 
@@ -61,7 +70,9 @@ class HandlerCall(Protocol):
 
 
 class InFlightMessage(Struct):
-    """One message in flight. `ack_subject` is the newest delivery's; an older one settles the same message."""
+    """One message in flight. `ack_subject` is the newest delivery's; an older one settles the same
+    message.
+    """
 
     message: Message
     ack_subject: str
@@ -69,23 +80,29 @@ class InFlightMessage(Struct):
     state: MessageState
     call: HandlerCall | None = None  # its handler, if that waits
     pending: PendingSettlement | None = None  # its settlement, while that cannot be carried out
-    refused_since: float = 0.0  # steady seconds: what its handler needs refuses until an operator mends it; 0 = it does not
-    is_overdue: bool = False  # no signal went out for an ack wait: the server may have given it to another process
+    # steady seconds: what its handler needs refuses until an operator mends it; 0 = it does not
+    refused_since: float = 0.0
+    # no signal went out for an ack wait: the server may have given it to another process
+    is_overdue: bool = False
 
 
 class InFlight:
-    """The messages in flight, by stream position. A re-created stream counts from 1 again, so its time is part of the key."""
+    """The messages in flight, by stream position. A re-created stream counts from 1 again, so its
+    time is part of the key.
+    """
 
     def __init__(self, connection: Connection, ack_wait_s: float) -> None:
         self._connection = connection
         self.set_ack_wait(ack_wait_s)
-        self.by_position: dict[tuple[int, int], InFlightMessage] = {}  # the processor looks into it without a call, once a message
+        # the processor looks into it without a call, once a message
+        self.by_position: dict[tuple[int, int], InFlightMessage] = {}
         self._now = steady
 
     def set_ack_wait(self, ack_wait_s: float) -> None:
         """The durable's: from the next signal of each message on."""
         self._signal_s = ack_wait_s / SIGNALS_PER_ACK_WAIT
-        self._late_s = ack_wait_s - self._signal_s  # a signal that is so late comes after the ack wait
+        # a signal that is so late comes after the ack wait
+        self._late_s = ack_wait_s - self._signal_s
 
     def __len__(self) -> int:
         return len(self.by_position)
@@ -108,17 +125,27 @@ class InFlight:
         key = (message.sequence, message.stored_ns)
         held = self.by_position.get(key)
         if held is None:
-            held = self.by_position[key] = InFlightMessage(message, message.ack_subject, self._now() + self._signal_s, state)
+            held = self.by_position[key] = InFlightMessage(
+                message, message.ack_subject, self._now() + self._signal_s, state
+            )
         else:
             held.state = state
         return held
 
     def renew(self, held: InFlightMessage, ack_subject: str) -> None:
-        """The server delivered it to this process again: the new ack subject settles it, and an ack wait begins."""
-        held.ack_subject, held.signal_at, held.is_overdue = ack_subject, self._now() + self._signal_s, False
+        """The server delivered it to this process again: the new ack subject settles it, and an ack
+        wait begins.
+        """
+        held.ack_subject, held.signal_at, held.is_overdue = (
+            ack_subject,
+            self._now() + self._signal_s,
+            False,
+        )
 
     def is_overdue(self, message: Message) -> bool:
-        """Whether another process may have it, because this one stood still: then it must not bring it to a third one by a NAK."""
+        """Whether another process may have it, because this one stood still: then it must not bring
+        it to a third one by a NAK.
+        """
         held = self.by_position.get((message.sequence, message.stored_ns))
         return held is not None and (held.is_overdue or self._now() - held.signal_at > self._late_s)
 
@@ -131,7 +158,9 @@ class InFlight:
         return held.ack_subject
 
     def signal(self, next_in_s: float = 0.0) -> None:
-        """Tell the server that we are still at it, for whatever is due before the next call: also for what waits in the prefetch."""
+        """Tell the server that we are still at it, for whatever is due before the next call: also
+        for what waits in the prefetch.
+        """
         if not self._connection.is_connected:
             return  # it would pile up in the write buffer and arrive when it says nothing any more
         now = self._now()

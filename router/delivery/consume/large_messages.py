@@ -1,8 +1,9 @@
-"""Large messages begin one in a turn of the event loop, and after the small ones that wait behind them in the socket.
+"""Large messages begin one in a turn of the event loop, and after the small ones that wait behind
+them in the socket.
 
-A handler holds the loop for as long as it reads and encodes its message: some 5 ms for 0.9 MB. Twenty of them in one turn would let
-every other tenant's request wait for a tenth of a second. So a large one is begun alone, when the socket holds no more than was just
-read, or after MOST_TURNS.
+A handler holds the loop for as long as it reads and encodes its message: some 5 ms for 0.9 MB.
+Twenty of them in one turn would let every other tenant's request wait for a tenth of a second. So a
+large one is begun alone, when the socket holds no more than was just read, or after MOST_TURNS.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ MOST_TURNS = 16  # a turn reads at most 256 KiB: so many hold four of the larges
 
 
 class LargeMessages:
-    """The queue of one consumer. What is in it is in flight too, so the consumer's prefetch bounds it."""
+    """The queue of one consumer. What is in it is in flight too, so the consumer's prefetch bounds
+    it.
+    """
 
     def __init__(self, connection: Connection, begin: Callable[[InFlightMessage], None]) -> None:
         self._connection = connection

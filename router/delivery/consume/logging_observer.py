@@ -1,4 +1,6 @@
-"""Logs what a person should know of a consumer: pauses, full streams, handlers that raise. A message that succeeds writes no line."""
+"""Logs what a person should know of a consumer: pauses, full streams, handlers that raise. A
+message that succeeds writes no line.
+"""
 
 from __future__ import annotations
 
@@ -40,4 +42,6 @@ class LoggingObserver(NullObserver):
             log.info(events.REQUESTS_GO_ON, consumer=self._durable)
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
-        log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc)
+        log.error(
+            events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, exc_info=exc
+        )

@@ -1,11 +1,15 @@
-"""What some messages of a subscription need and cannot reach now: a bucket without a leader, or one that was deleted.
+"""What some messages of a subscription need and cannot reach now: a bucket without a leader, or one
+that was deleted.
 
-    waits_alone               the messages that need it wait, kept alive, and the others go on; beyond `max_waiting` they are not held
+    waits_alone               the messages that need it wait, kept alive, and the others go on;
+                              beyond `max_waiting` they are not held
                               (`settlement`)
-    waits_alone_for_refusal   the same where the bucket is missing or sealed, which may last until an operator acts
+    waits_alone_for_refusal   the same where the bucket is missing or sealed, which may last until
+                              an operator acts
     else                      the subscription pauses, because nearly each of its messages needs it
 
-One message tries again at intervals, for all that wait. If the broker as a whole is unavailable, nothing is delivered, so nothing goes on.
+One message tries again at intervals, for all that wait. If the broker as a whole is unavailable,
+nothing is delivered, so nothing goes on.
 """
 
 from __future__ import annotations
@@ -33,12 +37,20 @@ class Outages:
         return by in self._causes or self._pause_switch.is_closed_by(by)
 
     def can_wait(self, waiting: int, cause: Exception) -> bool:
-        """Whether one more may wait beside so many. A paused subscription gets no more, so all that it holds may."""
+        """Whether one more may wait beside so many. A paused subscription gets no more, so all that
+        it holds may.
+        """
         return not self._is_alone(cause) or waiting < self._options.max_waiting
 
     def has_room(self, waiting: int, by: str) -> bool:
-        """The same for what `by` waits for already. What is never sent back may take the whole prefetch."""
-        return by not in self._causes or self._options.pauses_above or waiting < self._options.max_waiting
+        """The same for what `by` waits for already. What is never sent back may take the whole
+        prefetch.
+        """
+        return (
+            by not in self._causes
+            or self._options.pauses_above
+            or waiting < self._options.max_waiting
+        )
 
     def begin(self, by: str, cause: Exception, *, is_rare: bool = False) -> None:
         """`is_rare`: only messages that fail need it."""
@@ -59,7 +71,9 @@ class Outages:
 
     def _is_alone(self, cause: Exception) -> bool:
         options = self._options
-        return options.waits_alone or (options.waits_alone_for_refusal and isinstance(cause, StorageRefused))
+        return options.waits_alone or (
+            options.waits_alone_for_refusal and isinstance(cause, StorageRefused)
+        )
 
     def _forget(self, by: str) -> None:
         if self._causes.pop(by, None) is not None and not self._causes:

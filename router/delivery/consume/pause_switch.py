@@ -10,7 +10,9 @@ from collections.abc import Callable
 
 
 class PauseSwitch:
-    """Open, or closed for causes that an operator can read. The part that closes it for a cause opens it again."""
+    """Open, or closed for causes that an operator can read. The part that closes it for a cause
+    opens it again.
+    """
 
     def __init__(self, changed: Callable[[str | None], None]) -> None:
         self._causes: dict[str, str] = {}

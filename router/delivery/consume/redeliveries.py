@@ -1,12 +1,17 @@
-"""What a process knows of messages that come again, and the counting of their attempts, in the record that all processes share.
+"""What a process knows of messages that come again, and the counting of their attempts, in the
+record that all processes share.
 
-    settled a moment ago      --> it crossed its last ack on the wire: that ack is sent again, nothing is begun
-    we NAKed it ourselves     --> its attempt is counted, from the entry as we wrote it; then it is begun, and stands in no queue
-    it is unexplained         --> its entry is read, its attempt counted, and it is begun, one at a time
+    settled a moment ago      --> it crossed its last ack on the wire: that ack is sent again,
+                              nothing is begun
+    we NAKed it ourselves     --> its attempt is counted, from the entry as we wrote it; then it is
+                              begun, and stands in no queue
+    it is unexplained         --> its entry is read, its attempt counted, and it is begun, one at a
+                              time
     a first delivery failed   --> its attempt is counted before its outcome is judged
 
-No process trusts its own count: if another one has written since, its entry holds (`attempts`). While attempts cannot be counted the
-subscription pauses, or the messages wait whose attempts must be (`outages`).
+No process trusts its own count: if another one has written since, its entry holds (`attempts`).
+While attempts cannot be counted the subscription pauses, or the messages wait whose attempts must
+be (`outages`).
 """
 
 from __future__ import annotations
@@ -31,7 +36,11 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.publish_faults import PublishFault, find_fault
 
 ATTEMPTS_EXHAUSTED = Fault(
-    "internal", "begun as often as allowed, and no attempt settled it: its process died, or its dead letter found no room"
+    "internal",
+    (
+        "begun as often as allowed, and no attempt settled it: its process died, or its dead "
+        "letter found no room"
+    ),
 )
 ATTEMPTS_UNAVAILABLE = "attempts"
 MAX_SETTLED = 10_000  # of the messages that came more than once, so many are known after their end
@@ -41,7 +50,9 @@ T = TypeVar("T")
 
 
 class Ended(Struct, frozen=True):
-    """What was said last of a message, of which delivery, in which life of the connection. `until`: steady seconds."""
+    """What was said last of a message, of which delivery, in which life of the connection. `until`:
+    steady seconds.
+    """
 
     ack: bytes
     deliveries: int
@@ -50,7 +61,9 @@ class Ended(Struct, frozen=True):
 
 
 class SentBack(Struct):
-    """A message that this process NAKed: its entry as this process wrote it. Times are steady seconds."""
+    """A message that this process NAKed: its entry as this process wrote it. Times are steady
+    seconds.
+    """
 
     record: AttemptRecord | None
     until: float  # when to forget it
@@ -61,16 +74,24 @@ class SentBack(Struct):
 class RedeliveryTracker:
     """Of one subscription. It starts no handler and no task: its callers do."""
 
-    def __init__(self, subscription: Subscription, connection: Connection, attempt_counter: AttemptCounter, outages: Outages) -> None:
+    def __init__(
+        self,
+        subscription: Subscription,
+        connection: Connection,
+        attempt_counter: AttemptCounter,
+        outages: Outages,
+    ) -> None:
         self._subscription = subscription
         self._connection = connection
         self._attempt_counter = attempt_counter
         self._outages = outages
         self._one_retries = asyncio.Lock()
         self._sent_back: OrderedDict[tuple[int, int], SentBack] = OrderedDict()  # oldest first
-        self._due: list[tuple[float, tuple[int, int]]] = []  # a heap of them, by when they can come again
+        # a heap of them, by when they can come again
+        self._due: list[tuple[float, tuple[int, int]]] = []
         self._delayed = 0
-        self._settled: OrderedDict[tuple[int, int], Ended] = OrderedDict()  # oldest first; its marks are gone, so nothing else tells
+        # oldest first; its marks are gone, so nothing else tells
+        self._settled: OrderedDict[tuple[int, int], Ended] = OrderedDict()
         self._now = steady
 
     def pop_sent_back(self, message: Message) -> SentBack | None:
@@ -82,20 +103,28 @@ class RedeliveryTracker:
         return (message.sequence, message.stored_ns) in self._sent_back
 
     def find_last_ack(self, message: Message) -> bytes | None:
-        """The last ack of a message that is settled, if this delivery left the server before it heard it.
+        """The last ack of a message that is settled, if this delivery left the server before it
+        heard it.
 
-        A durable that was made anew counts deliveries from one: what it delivers is meant. So is what a server delivers that
-        was away: it may have lost the effects along with the ack, and they are to be stored again.
+        A durable that was made anew counts deliveries from one: what it delivers is meant. So is
+        what a server delivers that was away: it may have lost the effects along with the ack, and
+        they are to be stored again.
         """
         ended = self._settled.get((message.sequence, message.stored_ns))
-        if ended is None or message.deliveries <= ended.deliveries or ended.reconnect_count != self._connection.reconnect_count:
+        if (
+            ended is None
+            or message.deliveries <= ended.deliveries
+            or ended.reconnect_count != self._connection.reconnect_count
+        ):
             return None
         self._subscription.observer.on_unexpected_redelivery(message)
         return ended.ack
 
     @property
     def delayed(self) -> int:
-        """How many we NAKed, and cannot come again yet. What can waits for a pull request, so it must not keep one from being sent."""
+        """How many we NAKed, and cannot come again yet. What can waits for a pull request, so it
+        must not keep one from being sent.
+        """
         now = self._now() if self._due else 0.0
         while self._due and self._due[0][0] <= now:
             due, key = heappop(self._due)
@@ -115,31 +144,48 @@ class RedeliveryTracker:
         """It was NAKed: it will come again, and that will be no surprise."""
         record = None
         if outcome.uses_attempt and message.revision:
-            record = AttemptRecord(message.attempts, message.revision, message.is_first_assumed, was_begun=True)
+            record = AttemptRecord(
+                message.attempts, message.revision, message.is_first_assumed, was_begun=True
+            )
         elif not outcome.uses_attempt:
             self._attempt_counter.give_back(message, was_begun=True)
         self._settled.pop((message.sequence, message.stored_ns), None)
-        options, now, key = self._subscription.options, self._now(), (message.sequence, message.stored_ns)
-        delay = outcome.delay if outcome.delay is not None else delay_after(message.attempts, options.backoff)
+        options, now, key = (
+            self._subscription.options,
+            self._now(),
+            (message.sequence, message.stored_ns),
+        )
+        delay = (
+            outcome.delay
+            if outcome.delay is not None
+            else delay_after(message.attempts, options.backoff)
+        )
         self._drop(key)
         self._sent_back[key] = SentBack(record, now + 2 * options.ack_wait, now + delay)
         self._delayed += 1
         heappush(self._due, (now + delay, key))
         if len(self._sent_back) > max(MAX_SENT_BACK, 2 * options.max_delayed):
-            self._drop(next(iter(self._sent_back)))  # its redelivery will be unexplained: slower, and counted all the same
+            # its redelivery will be unexplained: slower, and counted all the same
+            self._drop(next(iter(self._sent_back)))
 
     def on_settled(self, message: Message, ack: bytes | None, *, is_exhausted: bool) -> None:
-        """The last ack of a redelivery was sent. Where its attempts are exhausted its entry stays: another process may have another one."""
+        """The last ack of a redelivery was sent. Where its attempts are exhausted its entry stays:
+        another process may have another one.
+        """
         if not is_exhausted:
             self._attempt_counter.forget(message)
         if ack is not None:
             until = self._now() + 2 * self._subscription.options.ack_wait
-            self._settled[(message.sequence, message.stored_ns)] = Ended(ack, message.deliveries, self._connection.reconnect_count, until)
+            self._settled[(message.sequence, message.stored_ns)] = Ended(
+                ack, message.deliveries, self._connection.reconnect_count, until
+            )
             if len(self._settled) > MAX_SETTLED:
                 self._settled.popitem(last=False)
 
     def give_back(self, message: Message) -> None:
-        """It is handed back before its handler has come to anything: another process may get it next, and this attempt is its."""
+        """It is handed back before its handler has come to anything: another process may get it
+        next, and this attempt is its.
+        """
         if message.revision or message.deliveries == 1:
             self._attempt_counter.give_back(message, was_begun=message.deliveries > 1)
 
@@ -151,10 +197,19 @@ class RedeliveryTracker:
         while self._settled and next(iter(self._settled.values())).until < now:
             self._settled.popitem(last=False)
 
-    async def count_begin(self, message: Message, known: AttemptRecord | None) -> tuple[Message, bool]:
-        """Count the attempt that is about to begin: the message with its number, and whether it may begin."""
-        most, writer = self._subscription.options.max_attempts, self._attempt_counter.name_writer(message)
-        return await self._insist(lambda: self._attempt_counter.count_begin(message, known, most, writer))
+    async def count_begin(
+        self, message: Message, known: AttemptRecord | None
+    ) -> tuple[Message, bool]:
+        """Count the attempt that is about to begin: the message with its number, and whether it may
+        begin.
+        """
+        most, writer = (
+            self._subscription.options.max_attempts,
+            self._attempt_counter.name_writer(message),
+        )
+        return await self._insist(
+            lambda: self._attempt_counter.count_begin(message, known, most, writer)
+        )
 
     async def count_failure(self, message: Message) -> Message:
         """Count a first delivery that has failed; returns the message with its number."""
@@ -162,7 +217,9 @@ class RedeliveryTracker:
         return await self._insist(lambda: self._attempt_counter.count_failure(message, writer))
 
     async def _insist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Try until the attempts bucket takes it. While it does not, one message tries again at intervals, and the others wait for it."""
+        """Try until the attempts bucket takes it. While it does not, one message tries again at
+        intervals, and the others wait for it.
+        """
         try:
             return await attempt()
         except RouterError as exc:
@@ -186,10 +243,14 @@ class RedeliveryTracker:
 
     def _begin_outage(self, exc: RouterError) -> None:
         kind = StorageRefused if _is_refused(exc) else BrokerUnavailable
-        self._outages.begin(ATTEMPTS_UNAVAILABLE, kind(f"an attempt cannot be recorded: {exc}"), is_rare=True)
+        self._outages.begin(
+            ATTEMPTS_UNAVAILABLE, kind(f"an attempt cannot be recorded: {exc}"), is_rare=True
+        )
 
 
 def _is_refused(exc: RouterError) -> bool:
-    """Whether the bucket is missing or sealed. A record that is read is refused by a number, one that is written by a class."""
+    """Whether the bucket is missing or sealed. A record that is read is refused by a number, one
+    that is written by a class.
+    """
     is_numbered = isinstance(exc, BrokerRefused) and find_fault(exc.err_code) is PublishFault.STREAM
     return is_numbered or isinstance(exc, StorageRefused)

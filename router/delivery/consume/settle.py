@@ -1,4 +1,5 @@
-"""From an outcome to an ack, in one order and only one: effects published, commit, what follows, reply, ack.
+"""From an outcome to an ack, in one order and only one: effects published, commit, what follows,
+reply, ack.
 
 conclude ──> a first delivery failed: its attempt is counted before anything is decided
    └──> decide_settlement ──> publish ──> commit ──> then ──> reply, ack
@@ -7,7 +8,8 @@ conclude ──> a first delivery failed: its attempt is counted before anything
                                  ├── a stream refuses ──> only this message waits (`refused_storage`); where the places are taken it
                                  │                       is sent back, or the subscription pauses
                                  └── the broker does not answer ──> the subscription pauses; the first one is published again
-                                                                    until it is stored, then all of them
+                                                                    until it is stored, then all of
+                                                                    them
 """
 
 from __future__ import annotations
@@ -77,10 +79,13 @@ class Settler:
         self._answer = answer
         self._observer = subscription.observer
         self.refused = RefusedStorage(subscription, publisher)
-        self.on_capacity: Callable[[], None] = lambda: None  # there is room again: the puller may ask for more
+        # there is room again: the puller may ask for more
+        self.on_capacity: Callable[[], None] = lambda: None
 
     def settle_plain(self, message: Message, done: Done, ack_subject: str) -> None:
-        """The fast path: a Done that stores nothing, of a message that is not in flight; the same order, no Settlement object."""
+        """The fast path: a Done that stores nothing, of a message that is not in flight; the same
+        order, no Settlement object.
+        """
         if done.reply is not None:
             self._answer(message, done.reply)
         self._connection.acknowledge(ack_subject)
@@ -88,17 +93,29 @@ class Settler:
 
     def conclude(self, message: Message, outcome: Outcome) -> None:
         """The outcome of a message that is in flight, or is not plain."""
-        if type(outcome) is Done and message.deliveries == 1 and not outcome.effects and outcome.commit is None:
+        if (
+            type(outcome) is Done
+            and message.deliveries == 1
+            and not outcome.effects
+            and outcome.commit is None
+        ):
             self.settle_plain(message, outcome, self._in_flight.pop(message))
             crashpoint("after_ack")
             self.on_capacity()
-        elif type(outcome) is Retry and outcome.uses_attempt and message.deliveries == 1 and not message.revision:
+        elif (
+            type(outcome) is Retry
+            and outcome.uses_attempt
+            and message.deliveries == 1
+            and not message.revision
+        ):
             self._count_or_send_back(message, outcome)
         else:
             self.settle(PendingSettlement(message, outcome, self._decide(message, outcome)))
 
     def _count_or_send_back(self, message: Message, outcome: Retry) -> None:
-        """A first delivery failed. What is sent back uncounted has no record, so the process that gets it next assumes this attempt."""
+        """A first delivery failed. What is sent back uncounted has no record, so the process that
+        gets it next assumes this attempt.
+        """
         if self.can_count():
             self._in_flight.enter(message, MessageState.COUNTING)
             self._background_tasks.start(self._count_failure(message, outcome))
@@ -114,18 +131,26 @@ class Settler:
         """Whether one more may wait until its attempt can be counted."""
         if not self._redeliveries.is_unavailable:
             return True
-        return self._outages.has_room(len(self._in_flight.list_in(MessageState.COUNTING)), ATTEMPTS_UNAVAILABLE)
+        return self._outages.has_room(
+            len(self._in_flight.list_in(MessageState.COUNTING)), ATTEMPTS_UNAVAILABLE
+        )
 
     async def _count_failure(self, message: Message, outcome: Retry) -> None:
         counted = await self._redeliveries.count_failure(message)
-        if counted.attempts == 1 and counted.is_recorded and (held := self._in_flight.find(message)) is not None:
-            held.is_overdue = True  # it was counted as the first attempt already, by the process that has the redelivery
+        if (
+            counted.attempts == 1
+            and counted.is_recorded
+            and (held := self._in_flight.find(message)) is not None
+        ):
+            # it was counted as the first attempt already, by the process that has the redelivery
+            held.is_overdue = True
         self.conclude(counted, outcome)
 
     def _decide(self, message: Message, outcome: Outcome) -> Settlement:
         try:
             return decide_settlement(self._subscription, message, outcome)
-        except Exception as exc:  # a dead letter that cannot be built must neither lose its message nor end the consumer
+        except Exception as exc:
+            # a dead letter that cannot be built must neither lose its message nor end the consumer
             self._observer.on_handler_error(message, exc)
             return Settlement((), None, None, nak(self._subscription.options.backoff[-1]), False)
 
@@ -159,7 +184,9 @@ class Settler:
         else:
             self._finish(pending)
 
-    def _begin_commit(self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks) -> None:
+    def _begin_commit(
+        self, pending: PendingSettlement, commit: Commit, publish_acks: PublishAcks
+    ) -> None:
         try:
             committing = commit(publish_acks)
         except Exception as exc:  # as in `_commit`
@@ -169,12 +196,17 @@ class Settler:
             self._on_committed(pending, publish_acks)
         else:
             self._in_flight.enter(pending.message, MessageState.COMMITTING)
-            self._background_tasks.start_uncancelled(self._commit(pending, committing, publish_acks))
+            self._background_tasks.start_uncancelled(
+                self._commit(pending, committing, publish_acks)
+            )
 
-    async def _commit(self, pending: PendingSettlement, committing: Awaitable[None], publish_acks: PublishAcks) -> None:
+    async def _commit(
+        self, pending: PendingSettlement, committing: Awaitable[None], publish_acks: PublishAcks
+    ) -> None:
         try:
             await committing
-        except Exception as exc:  # the handler's own store is unavailable: the effects stand, the message comes again
+        except Exception as exc:
+            # the handler's own store is unavailable: the effects stand, the message comes again
             self._on_commit_failed(pending, exc)
         else:
             self._on_committed(pending, publish_acks)
@@ -185,7 +217,9 @@ class Settler:
         else:
             self._begin_following(pending, pending.settlement.then, publish_acks)
 
-    def _begin_following(self, pending: PendingSettlement, then: Then, publish_acks: PublishAcks) -> None:
+    def _begin_following(
+        self, pending: PendingSettlement, then: Then, publish_acks: PublishAcks
+    ) -> None:
         """Nearly always nothing follows, and it says so at once."""
         try:
             following = then(publish_acks)
@@ -203,7 +237,8 @@ class Settler:
     async def _follow(self, pending: PendingSettlement, following: Awaitable[Done | None]) -> None:
         try:
             done = await following
-        except Exception as exc:  # what it had to read is unavailable: the effects stand, the message comes again
+        except Exception as exc:
+            # what it had to read is unavailable: the effects stand, the message comes again
             self._on_following_failed(pending, exc)
             return
         if done is None:
@@ -212,14 +247,17 @@ class Settler:
             self.settle(follow(pending, done))
 
     def _on_following_failed(self, pending: PendingSettlement, exc: Exception) -> None:
-        self.conclude(pending.message, decide_following_failure(self._subscription, pending.message, exc))
+        self.conclude(
+            pending.message, decide_following_failure(self._subscription, pending.message, exc)
+        )
 
     def _on_commit_failed(self, pending: PendingSettlement, exc: Exception) -> None:
         self.conclude(pending.message, outcome_of_error(self._subscription, pending.message, exc))
 
     def _finish(self, pending: PendingSettlement) -> None:
         message, outcome, settlement = pending.message, pending.outcome, pending.settlement
-        is_left = not settlement.is_final and self._in_flight.is_overdue(message)  # to the process that may have it by now
+        # to the process that may have it by now
+        is_left = not settlement.is_final and self._in_flight.is_overdue(message)
         ack_subject = self._in_flight.pop(message)
         crashpoint("after_commit")
         if settlement.reply is not None:
@@ -232,14 +270,18 @@ class Settler:
         crashpoint("after_ack")
         if settlement.is_final:
             if message.deliveries > 1:
-                self._redeliveries.on_settled(message, settlement.ack, is_exhausted=isinstance(outcome, Retry))
+                self._redeliveries.on_settled(
+                    message, settlement.ack, is_exhausted=isinstance(outcome, Retry)
+                )
         elif isinstance(outcome, Retry) and not is_left:
             self._redeliveries.on_sent_back(message, outcome)
         self.on_capacity()
         self._observer.on_settled(message, outcome, settlement.is_final)
 
     def _settle_unstorable(self, pending: PendingSettlement, refusal: NotPublished) -> None:
-        """It is never stored as it is: a dead letter stands in for it; a dead letter gives up its payload, and then itself."""
+        """It is never stored as it is: a dead letter stands in for it; a dead letter gives up its
+        payload, and then itself.
+        """
         if not any(effect.is_dead_letter for effect in pending.settlement.effects):
             self._observer.on_storage_refused(pending.message, refusal.subject, REFUSED)
             self.conclude(pending.message, Dead(_fault_of(refusal), PROCESSING_ERROR))
@@ -268,11 +310,15 @@ class Settler:
         self._on_stored(instead, ())
 
     def _is_kept(self, pending: PendingSettlement) -> bool:
-        """Whether it is never sent back: the server would count that, or its work would be done again."""
+        """Whether it is never sent back: the server would count that, or its work would be done
+        again.
+        """
         options = self._subscription.options
         if options.pauses_above or not options.keeps_work:
             return options.pauses_above
-        return isinstance(pending.outcome, Done) and not any(effect.is_dead_letter for effect in pending.settlement.effects)
+        return isinstance(pending.outcome, Done) and not any(
+            effect.is_dead_letter for effect in pending.settlement.effects
+        )
 
     async def _await_room(self) -> None:
         async for pending, publish_acks in self.refused.retry():
@@ -289,7 +335,9 @@ class Settler:
         self._observer.on_storage_refused(message, message.subject, what)
         self._on_stored(instead, ())
 
-    def _report_unstored_dead_letter(self, pending: PendingSettlement, refusal: NotPublished) -> None:
+    def _report_unstored_dead_letter(
+        self, pending: PendingSettlement, refusal: NotPublished
+    ) -> None:
         if any(effect.is_dead_letter for effect in pending.settlement.effects):
             self._observer.on_dead_letter_unstored(pending.message, refusal.cause)
 
@@ -302,7 +350,8 @@ class Settler:
     async def _retry_publish(self) -> None:
         """Publish the first one again until it is stored; then all of them go on.
 
-        Others may become unstored while its publish ack is on its way, also one that came before it: each gets its own publish acks.
+        Others may become unstored while its publish ack is on its way, also one that came before
+        it: each gets its own publish acks.
         """
         while unstored := self._list_unstored():
             await sleep(self._subscription.options.store_retry)
@@ -317,13 +366,21 @@ class Settler:
                 self.settle(pending)
 
     def _must_pause(self, pending: PendingSettlement, refusal: NotPublished) -> bool:
-        """Whether the subscription pauses for it: the broker is away, or too many wait for a stream already."""
+        """Whether the subscription pauses for it: the broker is away, or too many wait for a stream
+        already.
+        """
         if find_fault(refusal.err_code) is PublishFault.MESSAGE:
             return False
-        return not self.refused.means(refusal) or (self._is_kept(pending) and not self.refused.has_room(pending))
+        return not self.refused.means(refusal) or (
+            self._is_kept(pending) and not self.refused.has_room(pending)
+        )
 
     def _list_unstored(self) -> list[PendingSettlement]:
-        return [held.pending for held in self._in_flight.list_in(MessageState.UNSTORED) if held.pending is not None]
+        return [
+            held.pending
+            for held in self._in_flight.list_in(MessageState.UNSTORED)
+            if held.pending is not None
+        ]
 
 
 def _fault_of(refusal: NotPublished) -> Fault:

@@ -1,13 +1,15 @@
-"""Each tenant's share of a stream: once the stream is half full, a tenant above its share may store nothing more.
+"""Each tenant's share of a stream: once the stream is half full, a tenant above its share may store
+nothing more.
 
     look     below 40 %: nothing is counted
-             above: read headers and add up the sizes of each tenant's messages: new ones in each run, and all of them once a minute,
-             in a second count that replaces the one in use when it is whole
-             above half: shares apply; mostly the first count is whole by then
+             above: read headers and add up the sizes of each tenant's messages: new ones in each
+             run, and all of them once a minute, in a second count that replaces the one in use when
+             it is whole above half: shares apply; mostly the first count is whole by then
     add      what this process stores between two runs; another instance counts it in its next run
 
-So a tenant can hold its share, what was free below the half, and what other instances stored for it within one run. What has left the
-stream counts for two minutes at most; longer above 600 000 messages, which take more than a minute to count.
+So a tenant can hold its share, what was free below the half, and what other instances stored for it
+within one run. What has left the stream counts for two minutes at most; longer above 600 000
+messages, which take more than a minute to count.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ COUNTED_FROM = 0.4
 APPLIED_FROM = 0.5
 NEARLY_FULL_FROM = 0.9
 SHARES_EVERY_S = 5.0
-MAX_AGE_S = 7.0  # of the stream's info while tenants are not counted; the topology's monitor asks for it more often than that
+# of the stream's info while tenants are not counted; the topology's monitor asks for it more often
+# than that
+MAX_AGE_S = 7.0
 RECOUNT_EVERY_S = 60.0
 MAX_READ = 50_000  # headers in one run, of the new messages and of all
 READ_BATCH = 1_000
 MAX_TENANTS = 10_000  # above it only the largest are kept: no other can be near its share
-OVERHEAD_BYTES = 300  # estimate for a stored message beside its payload: subject, headers, the server's record
+# estimate for a stored message beside its payload: subject, headers, the server's record
+OVERHEAD_BYTES = 300
 
 
 class ShareRules(Struct, frozen=True, kw_only=True):
@@ -56,7 +61,14 @@ class _Count(Struct):
 class TenantShares:
     """For one stream. Below 40 %, `is_over` and `add` cost the reading of an attribute."""
 
-    def __init__(self, jetstream: JetStream, rules: ShareRules, clock: Clock = steady, *, infos: SharedInfo | None = None) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        rules: ShareRules,
+        clock: Clock = steady,
+        *,
+        infos: SharedInfo | None = None,
+    ) -> None:
         self._jetstream = jetstream
         self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._rules = rules
@@ -64,7 +76,8 @@ class TenantShares:
         self._counted = _Count(clock())  # the count in use
         self._recount: _Count | None = None  # a count of all messages that is under way
         self._is_counting = False
-        self._added: Counter[str] = Counter()  # by this process, since the count in use was last at the end of the stream
+        # by this process, since the count in use was last at the end of the stream
+        self._added: Counter[str] = Counter()
         self._limit = 0.0  # bytes of one tenant; 0: shares do not apply
         self._free = 0.0  # bytes until the stream is nearly full
 
@@ -93,15 +106,23 @@ class TenantShares:
         before = self._added.copy()
         info = await self._infos.stream(self._rules.stream, max_age)
         limit = info["config"].get("max_bytes", -1) if info is not None else -1
-        if info is None or limit <= 0 or self._rules.share >= 1 or info["state"]["bytes"] < COUNTED_FROM * limit:
+        if (
+            info is None
+            or limit <= 0
+            or self._rules.share >= 1
+            or info["state"]["bytes"] < COUNTED_FROM * limit
+        ):
             self._forget()
             return
         self._is_counting = True
         self._free = NEARLY_FULL_FROM * limit - info["state"]["bytes"]
-        self._limit = self._rules.share * limit if info["state"]["bytes"] >= APPLIED_FROM * limit else 0.0
+        self._limit = (
+            self._rules.share * limit if info["state"]["bytes"] >= APPLIED_FROM * limit else 0.0
+        )
         is_whole = await self._count(info["state"]["last_seq"])
-        # A whole count holds what was added before the info was asked for. What was added since stays: it may count twice, for one run.
-        # An unfinished count keeps all: at most what this process stored since the last whole count counts twice.
+        # A whole count holds what was added before the info was asked for. What was added since
+        # stays: it may count twice, for one run. An unfinished count keeps all: at most what this
+        # process stored since the last whole count counts twice.
         self._added = _keep_largest(self._added - before if is_whole else self._added)
 
     def _forget(self) -> None:
@@ -110,7 +131,8 @@ class TenantShares:
         self._is_counting, self._limit = False, 0.0
 
     async def _count(self, last: int) -> bool:
-        """Read new messages into the count in use; once it is whole, and a minute old, read all messages into a second one.
+        """Read new messages into the count in use; once it is whole, and a minute old, read all
+        messages into a second one.
 
         Return whether the count in use holds all up to the sequence `last`.
         """
@@ -123,10 +145,14 @@ class TenantShares:
         return True
 
     async def _extend(self, count: _Count, last: int) -> bool:
-        """Read at most MAX_READ further messages; return whether the count holds all up to `last`. It may hold some that came since."""
+        """Read at most MAX_READ further messages; return whether the count holds all up to `last`.
+        It may hold some that came since.
+        """
         if count.read_to >= last:
             return True
-        async with open_reader(self._jetstream, self._rules.stream, count.read_to + 1, headers_only=True) as reader:
+        async with open_reader(
+            self._jetstream, self._rules.stream, count.read_to + 1, headers_only=True
+        ) as reader:
             async for found in reader.read_all(READ_BATCH, MAX_READ):
                 count.read_to = found[-1].sequence
                 for one in found:
@@ -138,7 +164,9 @@ class TenantShares:
 
 
 def _keep_largest(sizes: Counter[str]) -> Counter[str]:
-    return sizes if len(sizes) <= MAX_TENANTS else Counter(dict(sizes.most_common(MAX_TENANTS // 10)))
+    return (
+        sizes if len(sizes) <= MAX_TENANTS else Counter(dict(sizes.most_common(MAX_TENANTS // 10)))
+    )
 
 
 def _size(head: StoredMessage) -> int:

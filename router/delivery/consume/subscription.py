@@ -1,4 +1,6 @@
-"""A subscription: a durable consumer, its handler and its options. It tells delivery everything about the messages."""
+"""A subscription: a durable consumer, its handler and its options. It tells delivery everything
+about the messages.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,10 @@ IN_PROGRESS = b"+WPI"
 WAITING = "waiting"  # in flight, until there is room
 SENT_BACK = "sent_back"  # NAKed; it spends no attempt
 DECLINED = "declined"  # its requester was answered `overloaded`
-REFUSED = "refused"  # a dead letter was made of it, and its requester was answered `cannot_be_stored`
-DEAD_LETTER_OMITTED = "dead_letter_omitted"  # its requester was answered with the failure; no dead letter is stored
+# a dead letter was made of it, and its requester was answered `cannot_be_stored`
+REFUSED = "refused"
+# its requester was answered with the failure; no dead letter is stored
+DEAD_LETTER_OMITTED = "dead_letter_omitted"
 
 
 class ConsumerOptions(Struct, frozen=True, kw_only=True):
@@ -28,39 +32,63 @@ class ConsumerOptions(Struct, frozen=True, kw_only=True):
     backoff: tuple[float, ...] = (1.0, 2.0, 4.0)
     ack_wait: float = 30.0  # the server's; in-progress signals go out at a quarter of it
     prefetch: int = 512  # messages pulled and not yet settled, at most
-    prefetch_ahead: int = 0  # of it: pulled only while handlers end at once, because a message that waits here could be handled elsewhere
-    prefetch_bytes: int = 8 * 1024 * 1024  # asked for and not yet delivered, about: a single message may be larger
-    max_delayed: int = 5000  # NAKed messages that are to come again, at most: they count against the server's max_ack_pending
+    # of it: pulled only while handlers end at once, because a message that waits here could be
+    # handled elsewhere
+    prefetch_ahead: int = 0
+    # asked for and not yet delivered, about: a single message may be larger
+    prefetch_bytes: int = 8 * 1024 * 1024
+    # NAKed messages that are to come again, at most: they count against the server's
+    # max_ack_pending
+    max_delayed: int = 5000
     slots: int = 64  # waiting handlers (awaitables) at once
-    slots_beside_prefetch: bool = False  # True: messages in a slot do not count against the prefetch
+    # True: messages in a slot do not count against the prefetch
+    slots_beside_prefetch: bool = False
     handler_timeout: float = 300.0  # a handler that hangs is cancelled and its attempt is spent
     pull_expires: float = 30.0
     heartbeat: float = 1.0  # at most half of pull_expires; two missed: ask the server
     publish_timeout: float = 5.0
     store_retry: float = 1.0  # effects that could not be stored are published again this often
-    max_waiting: int = 0  # messages that may wait for room in a full stream; 0 = the subscription pauses instead
-    pauses_above: bool = False  # above `max_waiting`: True: the subscription pauses; False: messages are sent back, or declined
-    keeps_work: bool = False  # True: what a handler has done is not sent back, above the places it pauses
-    waits_alone: bool = False  # True: a message that needs an unavailable bucket waits, the others go on; False: the subscription pauses
-    waits_alone_for_refusal: bool = False  # the same where the bucket is missing or sealed: no election ends that
-    patience: float = 5.0  # a requester whose message waits for what refuses until an operator mends it is answered after this
-    full_retry: float = 10.0  # further messages are redelivered after this, or their requesters are told to ask again after it
+    # messages that may wait for room in a full stream; 0 = the subscription pauses instead
+    max_waiting: int = 0
+    # above `max_waiting`: True: the subscription pauses; False: messages are sent back, or declined
+    pauses_above: bool = False
+    # True: what a handler has done is not sent back, above the places it pauses
+    keeps_work: bool = False
+    # True: a message that needs an unavailable bucket waits, the others go on; False: the
+    # subscription pauses
+    waits_alone: bool = False
+    # the same where the bucket is missing or sealed: no election ends that
+    waits_alone_for_refusal: bool = False
+    # a requester whose message waits for what refuses until an operator mends it is answered after
+    # this
+    patience: float = 5.0
+    # further messages are redelivered after this, or their requesters are told to ask again after
+    # it
+    full_retry: float = 10.0
 
 
 class Observer(Protocol):
-    """Counts and logs what a consumer does. Called on the loop, `on_stored` and `on_settled` once a message: quick, and it never raises."""
+    """Counts and logs what a consumer does. Called on the loop, `on_stored` and `on_settled` once a
+    message: quick, and it never raises.
+    """
 
     def on_stored(self, message: Message, publish_acks: Sequence[PublishAck]) -> None:
         """Its effects have their publish acks; the message is not acked yet."""
 
     def on_settled(self, message: Message, outcome: Outcome, is_final: bool) -> None:
-        """After the ack. A final Retry was the last attempt; its dead letter is stored, unless it was omitted or dead letters are off."""
+        """After the ack. A final Retry was the last attempt; its dead letter is stored, unless it
+        was omitted or dead letters are off.
+        """
 
     def on_unexpected_redelivery(self, message: Message) -> None:
-        """The server redelivered a message that this process did not NAK: its ack wait expired, or another process died."""
+        """The server redelivered a message that this process did not NAK: its ack wait expired, or
+        another process died.
+        """
 
     def on_dead_letter_unstored(self, message: Message, cause: str) -> None:
-        """The message's dead letter has no publish ack: the message waits if the stream is full, else the subscription pauses."""
+        """The message's dead letter has no publish ack: the message waits if the stream is full,
+        else the subscription pauses.
+        """
 
     def on_flow(self, cause: str | None) -> None:
         """The subscription paused for a cause, or (None) resumed."""
@@ -69,13 +97,19 @@ class Observer(Protocol):
         """The server holds the durable back, by an operator's word, or (None) no longer."""
 
     def on_storage(self, cause: str | None) -> None:
-        """Messages wait for room in a full stream, for a cause, or (None) no longer. The others go on."""
+        """Messages wait for room in a full stream, for a cause, or (None) no longer. The others go
+        on.
+        """
 
     def on_outage(self, cause: str | None) -> None:
-        """Messages wait for an unavailable bucket, for a cause, or (None) no longer. The others go on."""
+        """Messages wait for an unavailable bucket, for a cause, or (None) no longer. The others go
+        on.
+        """
 
     def on_storage_refused(self, message: Message, subject: str, what: str) -> None:
-        """A full stream refused an effect on `subject`, or what it needs is unavailable; `what` became of its message: `WAITING`, …"""
+        """A full stream refused an effect on `subject`, or what it needs is unavailable; `what`
+        became of its message: `WAITING`, …
+        """
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         """A handler raised an error that is not a RouterError."""
@@ -125,22 +159,28 @@ def tenant_in_header(message: Message) -> str:
 class Subscription(Struct, frozen=True, kw_only=True):
     """One durable and how its messages are handled.
 
-    `dead_letter_ack` is sent once the dead letter is stored: +ACK (BeamLine) or +TERM (SR, MeshForge). `subject` replaces the
-    messages' own subject, where the stream holds them under a partition's.
+    `dead_letter_ack` is sent once the dead letter is stored: +ACK (BeamLine) or +TERM (SR,
+    MeshForge). `subject` replaces the messages' own subject, where the stream holds them under a
+    partition's.
     """
 
     stream: str
     durable: str
     options: ConsumerOptions
     handle: Handler
-    dead_letter: Callable[[Message, str, Fault], Effect | None]  # None: dead letters are switched off
-    failure_reply: Callable[[Message, Fault], Reply | None] = lambda *_: None  # the requester's answer when the message is given up
+    # None: dead letters are switched off
+    dead_letter: Callable[[Message, str, Fault], Effect | None]
+    # the requester's answer when the message is given up
+    failure_reply: Callable[[Message, Fault], Reply | None] = lambda *_: None
     subject: str | None = None
     dead_letter_ack: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
     live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
     tenant_of: Callable[[Message], str] = tenant_in_header  # whose share a waiting message takes
-    overloaded: Callable[[Message, float, Fault], Reply] | None = None  # the answer with seconds to wait; None: there is no requester
-    publish_acks_kept: float = 0.0  # seconds for which `KnownEffects` keeps publish acks; 0 = effects are always published
-    stream_of: Callable[[str], str | None] | None = None  # an effect's stream, by its subject, for batches; None = no batches
+    # the answer with seconds to wait; None: there is no requester
+    overloaded: Callable[[Message, float, Fault], Reply] | None = None
+    # seconds for which `KnownEffects` keeps publish acks; 0 = effects are always published
+    publish_acks_kept: float = 0.0
+    # an effect's stream, by its subject, for batches; None = no batches
+    stream_of: Callable[[str], str | None] | None = None

@@ -1,11 +1,14 @@
-"""Run waiting handlers in slots: each slot is a task, which goes from one message straight to the next.
+"""Run waiting handlers in slots: each slot is a task, which goes from one message straight to the
+next.
 
-    put --> the queue --> a task begins one call after the other, until one waits: that call keeps the task as its slot,
-                          and other tasks go on with the queue, as many as calls have waited in a row
+    put --> the queue --> a task begins one call after the other, until one waits: that call keeps
+    the task as its slot,
+                          and other tasks go on with the queue, as many as calls have waited in a
+                          row
 
-So a handler that ends without waiting costs no task: a task for each message would cost as much as reading the message. For the same
-reason the subscription's timer checks timeouts. A slot ends if its handler has changed a context variable, so that the next message
-does not see it.
+So a handler that ends without waiting costs no task: a task for each message would cost as much as
+reading the message. For the same reason the subscription's timer checks timeouts. A slot ends if
+its handler has changed a context variable, so that the next message does not see it.
 """
 
 from __future__ import annotations
@@ -27,7 +30,9 @@ PooledOutcome = Outcome | BrokerUnavailable | None  # None: cancelled, the messa
 
 
 class PooledCall:
-    """One call of a handler, from its promise until its outcome is reported. `task`: the slot's, which has other calls before and after."""
+    """One call of a handler, from its promise until its outcome is reported. `task`: the slot's,
+    which has other calls before and after.
+    """
 
     __slots__ = ("_waiter", "awaited", "is_over", "message", "task")
 
@@ -39,7 +44,9 @@ class PooledCall:
         self._waiter: asyncio.Future[None] | None = None
 
     def cancel(self) -> None:
-        """End the handler early. A call that is over is left alone, because its slot works on another message."""
+        """End the handler early. A call that is over is left alone, because its slot works on
+        another message.
+        """
         if self.is_over:
             return
         if self.task is not None:
@@ -62,7 +69,9 @@ class PooledCall:
 
 
 class TaskPool:
-    """For one subscription. `on_outcome` gets each message's outcome; `outcome_of_error` translates an error of a handler."""
+    """For one subscription. `on_outcome` gets each message's outcome; `outcome_of_error` translates
+    an error of a handler.
+    """
 
     def __init__(
         self,
@@ -81,11 +90,14 @@ class TaskPool:
         self._queue: deque[PooledCall] = deque()  # not begun
         self._beginner: asyncio.Task[None] | None = None  # the task that begins what is queued
         self._parked: asyncio.Future[None] | None = None  # it waits for a call
-        self._starting = 0  # tasks that are created and have not run yet; each begins calls if no other task does
+        # tasks that are created and have not run yet; each begins calls if no other task does
+        self._starting = 0
         self._waited = 0  # calls in a row that waited
         self._is_closed = False
-        self._running: dict[asyncio.Task[None], float] = {}  # calls that wait: since when; oldest first
-        self._overdue: set[asyncio.Task[None]] = set()  # cancelled because the handler took too long
+        # calls that wait: since when; oldest first
+        self._running: dict[asyncio.Task[None], float] = {}
+        # cancelled because the handler took too long
+        self._overdue: set[asyncio.Task[None]] = set()
         self.ended_at_once = 0  # handlers in a row that neither waited nor held the loop
         self._clean = copy_context()  # what every message begins with
         self._now = steady
@@ -123,7 +135,9 @@ class TaskPool:
             self._tasks.create_task(self._work(), context=self._clean.copy())
 
     def end_overdue(self) -> None:
-        """By the subscription's timer: a timeout of its own would cost each handler more than its slot does."""
+        """By the subscription's timer: a timeout of its own would cost each handler more than its
+        slot does.
+        """
         until = self._now() - self._timeout_s
         while self._running and (oldest := next(iter(self._running.items())))[1] < until:
             del self._running[oldest[0]]
@@ -131,23 +145,31 @@ class TaskPool:
             oldest[0].cancel()
 
     def _outcome_instead(self, message: Message, exc: BaseException) -> Outcome | None:
-        """What an awaited handler raised, as an outcome; None when it was this task that was cancelled."""
+        """What an awaited handler raised, as an outcome; None when it was this task that was
+        cancelled.
+        """
         task = asyncio.current_task()
         if task is None or not isinstance(exc, asyncio.CancelledError):
             return self._outcome_of_error(message, exc)
         if self._uncancel_overdue(task):
-            return self._outcome_of_error(message, TimeoutError(f"no outcome within {self._timeout_s:g} s"))
+            return self._outcome_of_error(
+                message, TimeoutError(f"no outcome within {self._timeout_s:g} s")
+            )
         # Not cancelled itself: the handler awaited a task that other code had cancelled.
         return None if task.cancelling() else self._outcome_of_error(message, exc)
 
     async def _work(self) -> None:
-        """Begin calls as they are put. One that waits keeps this task: another one begins calls then, and this one ends with it."""
+        """Begin calls as they are put. One that waits keeps this task: another one begins calls
+        then, and this one ends with it.
+        """
         task = asyncio.current_task()
         assert task is not None  # a coroutine is run by one  # noqa: S101
         self._starting -= 1
         while await self._begin_queued(task) and not self._is_closed:
             self._parked = asyncio.get_running_loop().create_future()
-            await self._parked  # a new task, and the turn of the loop that its end takes, would cost three times as much
+            # a new task, and the turn of the loop that its end takes, would cost three times as
+            # much
+            await self._parked
         self._leave_queue(task)
 
     async def _begin_queued(self, task: asyncio.Task[None]) -> bool:
@@ -155,14 +177,17 @@ class TaskPool:
         begun, ended_before = self._now(), self.ended_at_once
         while self._queue and self._take_queue(task):
             call = self._queue.popleft()
-            on_outcome = await self._handle(call, task) if not call.is_over else None  # over: cancelled before it began
-            if copy_context() != self._clean or task.cancelling():  # not reused, even if the handler swallowed its cancellation
+            # over: cancelled before it began
+            on_outcome = await self._handle(call, task) if not call.is_over else None
+            # not reused, even if the handler swallowed its cancellation
+            if copy_context() != self._clean or task.cancelling():
                 self._leave_queue(task)
                 self._clean.copy().run(self._report, call, on_outcome)
                 return False
             self._take_queue(task)  # what is put meanwhile needs no other task
             self._report(call, on_outcome)
-        if self._now() - begun > AT_ONCE_S * max(1, self.ended_at_once - ended_before):  # one clock for all of them
+        # one clock for all of them
+        if self._now() - begun > AT_ONCE_S * max(1, self.ended_at_once - ended_before):
             self.ended_at_once = 0
         return self._beginner is task
 
@@ -191,14 +216,22 @@ class TaskPool:
                 return await RemainingSteps(steps, waits_for)
             finally:
                 self._running.pop(task, None)
-        except (Exception, asyncio.CancelledError) as exc:  # whatever a handler raises is an outcome
-            return exc if isinstance(exc, BrokerUnavailable) else self._outcome_instead(call.message, exc)
+        except (Exception, asyncio.CancelledError) as exc:
+            # whatever a handler raises is an outcome
+            return (
+                exc
+                if isinstance(exc, BrokerUnavailable)
+                else self._outcome_instead(call.message, exc)
+            )
         finally:
-            if self._overdue:  # it swallowed its cancellation: the slot's next message must not hear of it
+            # it swallowed its cancellation: the slot's next message must not hear of it
+            if self._overdue:
                 self._uncancel_overdue(task)
 
     def _leave_queue(self, task: asyncio.Task[None]) -> None:
-        """This task is taken: others begin what is queued. One alone would take a turn of the loop, and a write, for each call."""
+        """This task is taken: others begin what is queued. One alone would take a turn of the loop,
+        and a write, for each call.
+        """
         if self._beginner is task:
             self._beginner = None
             wanted = min(len(self._queue), max(1, self._waited))

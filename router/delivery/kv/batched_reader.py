@@ -1,4 +1,5 @@
-"""Read many records of a bucket at once: all lookups of one turn of the event loop share one request.
+"""Read many records of a bucket at once: all lookups of one turn of the event loop share one
+request.
 
     find, find, find … ──> one direct get for the last message of each subject ──> a reply each, then the end
 
@@ -35,13 +36,15 @@ from router.delivery.wire.frame_parser import parse_head
 # answer for it, so the leader is asked only where there are several:
 #
 #     none found ──> one copy, no mirror ──> None
-#                └─> copies ──> STREAM.MSG.GET, which only the leader answers ──> the record, or None
+# └─> copies ──> STREAM.MSG.GET, which only the leader answers ──> the record, or None
 #
 # Source: https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-31.md
 
 COPIES_LOOK_S = 30.0  # an operator may add copies to a stream at any time
-LEADER_READS_AT_ONCE = 64  # reads that the leader is asked for at once; a flood of unknown keys waits here
-DELETE_OPERATIONS = frozenset({"DEL", "PURGE"})  # `KV-Operation` of an entry that says there is none
+# reads that the leader is asked for at once; a flood of unknown keys waits here
+LEADER_READS_AT_ONCE = 64
+# `KV-Operation` of an entry that says there is none
+DELETE_OPERATIONS = frozenset({"DEL", "PURGE"})
 
 Found = Deferred[bytes | None]
 
@@ -59,7 +62,9 @@ class LeaderReads:
         self._looked_at = -COPIES_LOOK_S
 
     def confirm_absent(self, missing: Mapping[str, Sequence[Found]]) -> None:
-        """Resolve what waits for these subjects: with None, with the record that only the leader has yet, or with BrokerUnavailable."""
+        """Resolve what waits for these subjects: with None, with the record that only the leader
+        has yet, or with BrokerUnavailable.
+        """
         now = asyncio.get_running_loop().time()
         if now - self._looked_at >= COPIES_LOOK_S:
             self._looked_at = now
@@ -77,9 +82,13 @@ class LeaderReads:
                 resolve_all(waiting, None)
 
     async def _count_copies(self) -> None:
-        with contextlib.suppress(BrokerUnavailable, BrokerRefused):  # then what was known holds, and if nothing was, the leader is asked
+        # then what was known holds, and if nothing was, the leader is asked
+        with contextlib.suppress(BrokerUnavailable, BrokerRefused):
             if (info := await self._jetstream.stream(self._stream)) is not None:
-                self._has_copies = info["config"].get("num_replicas", 1) > 1 or bool(info.get("alternates"))  # the second: it has mirrors
+                # the second: it has mirrors
+                self._has_copies = info["config"].get("num_replicas", 1) > 1 or bool(
+                    info.get("alternates")
+                )
         if self._has_copies is None:
             self._has_copies = True
         unconfirmed, self._unconfirmed = self._unconfirmed, []
@@ -91,10 +100,17 @@ class LeaderReads:
             try:
                 stored = await self._jetstream.get(self._stream, {"last_by_subj": subject})
             except (BrokerUnavailable, BrokerRefused) as exc:
-                resolve_all(waiting, BrokerUnavailable(f"the leader of {self._stream} cannot be read: {exc}"))
+                resolve_all(
+                    waiting,
+                    BrokerUnavailable(f"the leader of {self._stream} cannot be read: {exc}"),
+                )
             else:
                 resolve_all(
-                    waiting, stored.data if stored is not None and stored.headers.get("KV-Operation") not in DELETE_OPERATIONS else None
+                    waiting,
+                    stored.data
+                    if stored is not None
+                    and stored.headers.get("KV-Operation") not in DELETE_OPERATIONS
+                    else None,
                 )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -113,7 +129,8 @@ def resolve_all(waiting: Sequence[Found], record: bytes | BrokerUnavailable | No
 AGAIN_AFTER_S = 0.25  # without an answer: a copy that vanished gets a third of the requests
 AGAIN_GROWTH = 1.5  # of the pauses, because a server may only be slow
 MAX_KEYS_PER_REQUEST = 64  # keys in one request
-MAX_REPLY_BYTES = 4 * 1024 * 1024  # of the records in one reply, about; what is left out is asked for again
+# of the records in one reply, about; what is left out is asked for again
+MAX_REPLY_BYTES = 4 * 1024 * 1024
 _END, _NONE = "204", "404"
 _SUBJECT, _OPERATION = b"\r\nNats-Subject: ", b"\r\nKV-Operation: "
 
@@ -143,7 +160,8 @@ class BatchedKvReader:
         self._timeout_s = timeout_s
         self._wanted: defaultdict[str, list[Found]] = defaultdict(list)  # not asked for yet
         self._requested: dict[str, _ReadRequest] = {}  # by inbox, oldest first
-        self._has_timer = False  # one for all: requests come and go a thousand times within its five seconds
+        # one for all: requests come and go a thousand times within its five seconds
+        self._has_timer = False
         self._count = 0
         self._inbox: str | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -151,7 +169,9 @@ class BatchedKvReader:
         self._explaining: set[asyncio.Task[None]] = set()
 
     def find(self, key: str) -> Deferred[bytes | None]:
-        """The record under the key. It ends with BrokerUnavailable when the bucket is missing or silent, and always in time."""
+        """The record under the key. It ends with BrokerUnavailable when the bucket is missing or
+        silent, and always in time.
+        """
         found: Found = Deferred()
         if not self._wanted:
             asyncio.get_running_loop().call_soon(self._request)
@@ -183,7 +203,9 @@ class BatchedKvReader:
             inbox = f"{self._inbox}{self._count}"
             body, now = orjson.dumps({"multi_last": batch, "max_bytes": MAX_REPLY_BYTES}), steady()
             waiting = {subject: wanted[subject] for subject in batch}
-            self._requested[inbox] = _ReadRequest(waiting, body, now + self._timeout_s, now + AGAIN_AFTER_S, AGAIN_AFTER_S)
+            self._requested[inbox] = _ReadRequest(
+                waiting, body, now + self._timeout_s, now + AGAIN_AFTER_S, AGAIN_AFTER_S
+            )
             self._connection.publish_nowait(self._api, body, inbox)
         if not self._has_timer:
             self._start_timer(min(AGAIN_AFTER_S, self._timeout_s))
@@ -193,7 +215,9 @@ class BatchedKvReader:
         asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _look(self) -> None:
-        """Fail what has no answer in time, and send again what may be lost. The timer runs as long as requests wait."""
+        """Fail what has no answer in time, and send again what may be lost. The timer runs as long
+        as requests wait.
+        """
         self._has_timer = False
         now = steady()
         for inbox, request in list(self._requested.items()):
@@ -203,10 +227,13 @@ class BatchedKvReader:
                 self._send_again(inbox, request, now)
         if self._requested and not self._has_timer:
             due = min(min(request.again_at, request.until) for request in self._requested.values())
-            self._start_timer(min(due - now, AGAIN_AFTER_S))  # no later, for one that is made meanwhile
+            # no later, for one that is made meanwhile
+            self._start_timer(min(due - now, AGAIN_AFTER_S))
 
     def _send_again(self, inbox: str, request: _ReadRequest, now: float) -> None:
-        """Two answers on one inbox do no harm: each says what its server has, and a "none" is confirmed."""
+        """Two answers on one inbox do no harm: each says what its server has, and a "none" is
+        confirmed.
+        """
         request.pause_s *= AGAIN_GROWTH
         request.again_at = now + request.pause_s
         self._connection.publish_nowait(self._api, request.body, inbox)
@@ -214,17 +241,22 @@ class BatchedKvReader:
     def _on_reply(self, inbox: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
         try:
             self._take(inbox.decode(), data, head or b"")
-        except (Exception, asyncio.CancelledError) as exc:  # a lookup's callback raised, and the reader must go on
+        except (Exception, asyncio.CancelledError) as exc:
+            # a lookup's callback raised, and the reader must go on
             self._connection.on_fault(exc)
 
     def _take(self, inbox: str, data: bytes, head: bytes) -> None:
-        """Nearly always a record: of its header block only the subject is read, at a quarter of what parsing all of it costs."""
+        """Nearly always a record: of its header block only the subject is read, at a quarter of
+        what parsing all of it costs.
+        """
         request = self._requested.get(inbox)
         if request is None:
             return
         begin = head.find(_SUBJECT) + len(_SUBJECT)
         if begin >= len(_SUBJECT) and _OPERATION not in head:
-            resolve_all(request.waiting.pop(head[begin : head.find(b"\r\n", begin)].decode(), []), data)
+            resolve_all(
+                request.waiting.pop(head[begin : head.find(b"\r\n", begin)].decode(), []), data
+            )
         else:
             self._take_rest(inbox, request, data, head)
 
@@ -240,7 +272,9 @@ class BatchedKvReader:
             self._fail(inbox, f"status {headers.get('Status')}")
 
     def _end(self, inbox: str, *, is_cut_off: bool) -> None:
-        """A subject without a reply has no record; if the server stopped early, it is requested again."""
+        """A subject without a reply has no record; if the server stopped early, it is requested
+        again.
+        """
         asked = self._requested.pop(inbox).waiting
         if not is_cut_off:
             self._leader_reads.confirm_absent(asked)
@@ -258,7 +292,9 @@ class BatchedKvReader:
             task.add_done_callback(self._explaining.discard)
 
     async def _explain(self, cause: str, asked: _Waiting) -> None:
-        """No server answers for a bucket that is missing: its stream is asked for, once for all that wait."""
+        """No server answers for a bucket that is missing: its stream is asked for, once for all
+        that wait.
+        """
         if self._asking is None or self._asking.done():
             self._asking = asyncio.get_running_loop().create_task(self._is_missing())
         if not await asyncio.shield(self._asking):

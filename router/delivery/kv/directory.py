@@ -1,7 +1,8 @@
-"""JSON documents in a directory, `<folder>/<name>.json`: what a bucket is seeded from, or made equal to.
+"""JSON documents in a directory, `<folder>/<name>.json`: what a bucket is seeded from, or made
+equal to.
 
-Read once, when asked; a directory is not watched. What is not read is told with its path, and takes no neighbour along.
-Knows nothing of what the documents mean.
+Read once, when asked; a directory is not watched. What is not read is told with its path, and takes
+no neighbour along. Knows nothing of what the documents mean.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def _check_folder(root: Path, folder: str) -> None:
         raise _UnreadableError("is not a folder's name: an id of a tenant, or _shared")
     _check_inside(root, root / folder)
     if not (root / folder).is_dir():
-        raise _UnreadableError("is not a folder: documents stand one level down, as <tenant>/<policy>.json")
+        raise _UnreadableError(
+            "is not a folder: documents stand one level down, as <tenant>/<policy>.json"
+        )
 
 
 def _check_inside(root: Path, path: Path) -> None:
@@ -100,4 +103,6 @@ def _content(path: Path) -> bytes:
 
 
 def _reason(exc: Exception) -> str:
-    return f"cannot be read: {exc.strerror}" if isinstance(exc, OSError) and exc.strerror else str(exc)
+    return (
+        f"cannot be read: {exc.strerror}" if isinstance(exc, OSError) and exc.strerror else str(exc)
+    )

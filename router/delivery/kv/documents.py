@@ -1,7 +1,8 @@
 """Documents of a bucket that people edit: a write that has not seen the latest revision is refused.
 
-Every write names the revision that it replaces, and the server compares. A bucket that is missing or silent is unavailable
-(BrokerUnavailable): it is never taken for an empty one. A router reads them through `BucketMirror`.
+Every write names the revision that it replaces, and the server compares. A bucket that is missing
+or silent is unavailable (BrokerUnavailable): it is never taken for an empty one. A router reads
+them through `BucketMirror`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from router.delivery.wire.publish_faults import STORAGE_FULL_CODES, TOO_LARGE_CO
 PURGE = {"KV-Operation": "PURGE", "Nats-Rollup": "sub"}
 EXPECTED = "Nats-Expected-Last-Subject-Sequence"
 
-_HEAD_BYTES = 256  # of the connection's limit: our headers, and those of what is later published of a record
+# of the connection's limit: our headers, and those of what is later published of a record
+_HEAD_BYTES = 256
 
 
 class DocumentBucket:
@@ -35,19 +37,27 @@ class DocumentBucket:
         return newest if isinstance(newest, BucketEntry) else None
 
     async def read_newest(self, key: str) -> BucketEntry | DeletedKey | None:
-        """The key's newest entry, or its deletion; None: it never had one. Raises BrokerUnavailable."""
+        """The key's newest entry, or its deletion; None: it never had one. Raises
+        BrokerUnavailable.
+        """
         try:
             stored = await self._jetstream.get(self._stream, {"last_by_subj": self._prefix + key})
         except BrokerRefused as exc:
             raise unavailable_bucket(self.bucket, exc) from None
-        return None if stored is None else read_entry(key, stored.data, stored.headers, stored.sequence, nanos(stored.time))
+        return (
+            None
+            if stored is None
+            else read_entry(key, stored.data, stored.headers, stored.sequence, nanos(stored.time))
+        )
 
     async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
         """The new revision. `revision`: the one it replaces; None: there must be none.
 
         Conflict, BrokerUnavailable, StorageFull, Poison (too large).
         """
-        return await self._write(key, value, {}, await self._expect_free(key) if revision is None else revision)
+        return await self._write(
+            key, value, {}, await self._expect_free(key) if revision is None else revision
+        )
 
     async def delete(self, key: str, *, revision: int) -> None:
         """Its history stays. Conflict, BrokerUnavailable."""
@@ -58,9 +68,13 @@ class DocumentBucket:
         await self._write(key, b"", PURGE, revision)
 
     async def history(self, key: str) -> list[BucketEntry | DeletedKey]:
-        """All revisions of one key that the bucket still holds, oldest first. Raises BrokerUnavailable."""
+        """All revisions of one key that the bucket still holds, oldest first. Raises
+        BrokerUnavailable.
+        """
         found: list[BucketEntry | DeletedKey] = []
-        await self._list_once(KvWatcher(self._jetstream, self.bucket, found.append, key=key, deliver="all"))
+        await self._list_once(
+            KvWatcher(self._jetstream, self.bucket, found.append, key=key, deliver="all")
+        )
         return found
 
     async def read_all(self) -> dict[str, BucketEntry]:
@@ -92,7 +106,9 @@ class DocumentBucket:
             raise TooLargeToStore("the document is larger than the connection allows")
         try:
             answer = await self._jetstream.publish(
-                self._jetstream.write_subject(self._prefix + key), value, {**headers, EXPECTED: str(last)}
+                self._jetstream.write_subject(self._prefix + key),
+                value,
+                {**headers, EXPECTED: str(last)},
             )
         except BrokerRefused as exc:
             if exc.err_code in WRONG_LAST_SEQUENCE:

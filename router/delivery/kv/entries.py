@@ -10,7 +10,9 @@ _GONE = frozenset({"DEL", "PURGE"})
 
 
 class BucketEntry(Struct, frozen=True):
-    """A value. `revision` is the bucket's sequence, the optimistic lock; `stored_ns` the server's time, nanoseconds."""
+    """A value. `revision` is the bucket's sequence, the optimistic lock; `stored_ns` the server's
+    time, nanoseconds.
+    """
 
     key: str
     value: bytes
@@ -26,7 +28,9 @@ class DeletedKey(Struct, frozen=True):
     stored_ns: int
 
 
-def read_entry(key: str, value: bytes, headers: Mapping[str, str] | None, revision: int, stored_ns: int) -> BucketEntry | DeletedKey:
+def read_entry(
+    key: str, value: bytes, headers: Mapping[str, str] | None, revision: int, stored_ns: int
+) -> BucketEntry | DeletedKey:
     if headers and headers.get("KV-Operation") in _GONE:
         return DeletedKey(key, revision, stored_ns)
     return BucketEntry(key, value, revision, stored_ns)

@@ -4,8 +4,9 @@
     run  ── every change ──> small: read at once; large: in a thread, one after the other ──> install(all values)
               └ it cannot be read: the last good value of its key stays in force; a log line and readiness show it
 
-A legal document of 256 KiB costs up to a tenth of a second of processor time. The event loop goes on meanwhile, because no step of
-a parser holds the interpreter for more than a few milliseconds; the previous version of the document serves until it is read.
+A legal document of 256 KiB costs up to a tenth of a second of processor time. The event loop goes
+on meanwhile, because no step of a parser holds the interpreter for more than a few milliseconds;
+the previous version of the document serves until it is read.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ MAX_ERROR = 512  # characters of each
 
 
 class DocumentState(Struct, Generic[T], frozen=True):
-    """The newest entry of a key; the last value that could be read, None if there never was one; why the newest cannot be."""
+    """The newest entry of a key; the last value that could be read, None if there never was one;
+    why the newest cannot be.
+    """
 
     entry: BucketEntry
     value: T | None
@@ -44,11 +47,17 @@ class DocumentState(Struct, Generic[T], frozen=True):
 
 
 class FollowedBucket(ABC, Generic[T]):
-    """A subclass reads an entry and installs the values. `unreadable`: the event of the log line for an entry that cannot be read."""
+    """A subclass reads an entry and installs the values. `unreadable`: the event of the log line
+    for an entry that cannot be read.
+    """
 
-    def __init__(self, jetstream: JetStream, bucket: str, unreadable: str, infos: SharedInfo | None = None) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, unreadable: str, infos: SharedInfo | None = None
+    ) -> None:
         self.documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change, on_replaced=self.seed, infos=infos)
+        self._mirror = BucketMirror(
+            jetstream, bucket, self.on_change, on_replaced=self.seed, infos=infos
+        )
         self._unreadable = unreadable
         self._states: dict[str, DocumentState[T]] = {}
         self._large: dict[str, BucketEntry] = {}  # to be read in the thread
@@ -56,24 +65,36 @@ class FollowedBucket(ABC, Generic[T]):
 
     @abstractmethod
     def read(self, entry: BucketEntry) -> T:
-        """The value of an entry; for a large one it is called in a thread. Raises for an entry that is no document of this kind."""
+        """The value of an entry; for a large one it is called in a thread. Raises for an entry that
+        is no document of this kind.
+        """
 
     @abstractmethod
     def install(self, values: Sequence[T]) -> None:
         """All values, after each change. It must not raise."""
 
     async def seed(self) -> None:
-        """Write what a start seeds, also into a bucket that was made anew. Raises BrokerUnavailable."""
+        """Write what a start seeds, also into a bucket that was made anew. Raises
+        BrokerUnavailable.
+        """
 
     @property
     def check(self) -> ReadinessCheck:
-        """The line in /readyz. It names documents that cannot be read, but they do not make the instance unready."""
+        """The line in /readyz. It names documents that cannot be read, but they do not make the
+        instance unready.
+        """
         check = self._mirror.check
-        broken = [f"{key}: {state.error}" for key, state in self._states.items() if state.error is not None]
+        broken = [
+            f"{key}: {state.error}"
+            for key, state in self._states.items()
+            if state.error is not None
+        ]
         if not broken:
             return check
         more = f"; and {len(broken) - MAX_SHOWN} more" if len(broken) > MAX_SHOWN else ""
-        return ReadinessCheck(check.ok, f"{check.detail}; cannot be read: {'; '.join(broken[:MAX_SHOWN])}{more}")
+        return ReadinessCheck(
+            check.ok, f"{check.detail}; cannot be read: {'; '.join(broken[:MAX_SHOWN])}{more}"
+        )
 
     async def load(self) -> None:
         """Read every entry, before the first request. Raises BrokerUnavailable."""
@@ -81,13 +102,16 @@ class FollowedBucket(ABC, Generic[T]):
         await self._read_large()
 
     async def restore_last_good(self) -> None:
-        """For keys that never had a value here, take the last good one of the history, which instances that started earlier still use."""
+        """For keys that never had a value here, take the last good one of the history, which
+        instances that started earlier still use.
+        """
         broken = [state for state in self._states.values() if state.value is None]
         for state in broken:
             for entry in reversed(await self.documents.history(state.entry.key)):
                 if isinstance(entry, DeletedKey):
                     break
-                with contextlib.suppress(Exception):  # an unreadable version of any kind: the one before it is tried
+                # an unreadable version of any kind: the one before it is tried
+                with contextlib.suppress(Exception):
                     value = await asyncio.to_thread(self.read, entry)
                     self._states[entry.key] = DocumentState(state.entry, value, state.error)
                     break
@@ -143,8 +167,17 @@ class FollowedBucket(ABC, Generic[T]):
         except Exception as exc:  # an error in one document must not stop the others
             return exc
 
-    def _build_state(self, entry: BucketEntry, found: T | Exception, before: DocumentState[T] | None) -> DocumentState[T]:
+    def _build_state(
+        self, entry: BucketEntry, found: T | Exception, before: DocumentState[T] | None
+    ) -> DocumentState[T]:
         if not isinstance(found, Exception):
             return DocumentState(entry, found)
-        log.error(self._unreadable, key=entry.key, error=str(found), in_force="the last good version, if there was one")
-        return DocumentState(entry, before.value if before is not None else None, shorten(str(found), MAX_ERROR))
+        log.error(
+            self._unreadable,
+            key=entry.key,
+            error=str(found),
+            in_force="the last good version, if there was one",
+        )
+        return DocumentState(
+            entry, before.value if before is not None else None, shorten(str(found), MAX_ERROR)
+        )

@@ -1,11 +1,14 @@
-"""A lease: a key of a bucket that its holder writes again and again; when it stops, another process takes the key.
+"""A lease: a key of a bucket that its holder writes again and again; when it stops, another process
+takes the key.
 
     LeaseBucket   renew    write, whatever is there: an owner
-                  replace  write where the revision is the one that was read: of several standbys the server lets one win
+                  replace  write where the revision is the one that was read: of several standbys
+                           the server lets one win
     LeaseWatch    how long the key has kept its revision, by this process's own steady clock
 
-No two machines' clocks are compared, and no time is written into the bucket: a watcher sees that a revision is new, and measures from
-then on. While the bucket cannot be read it measures nothing and begins again, so a broker that was unavailable ends no lease.
+No two machines' clocks are compared, and no time is written into the bucket: a watcher sees that a
+revision is new, and measures from then on. While the bucket cannot be read it measures nothing and
+begins again, so a broker that was unavailable ends no lease.
 """
 
 from __future__ import annotations
@@ -22,13 +25,17 @@ class LeaseBucket(DocumentBucket):
     async def renew(self, key: str, value: bytes) -> int:
         """Write the key, whatever it holds; the new revision. Raises BrokerUnavailable."""
         try:
-            answer = await self._jetstream.publish(self._jetstream.write_subject(self._prefix + key), value, {})
+            answer = await self._jetstream.publish(
+                self._jetstream.write_subject(self._prefix + key), value, {}
+            )
         except BrokerRefused as exc:
             raise unavailable_bucket(self.bucket, exc) from None
         return int(answer["seq"])
 
     async def replace(self, key: str, value: bytes, revision: int) -> int:
-        """Write the key if this is still its revision; 0: it holds nothing. The new revision. Conflict, BrokerUnavailable."""
+        """Write the key if this is still its revision; 0: it holds nothing. The new revision.
+        Conflict, BrokerUnavailable.
+        """
         return await self._write(key, value, {}, revision)
 
 

@@ -1,4 +1,5 @@
-"""A copy of one bucket in this process (no mirror stream of JetStream): every instance has the same one within moments of a change.
+"""A copy of one bucket in this process (no mirror stream of JetStream): every instance has the same
+one within moments of a change.
 
     run ── list and follow ──> changed(all entries)      after the first listing, and after every change
       ^                  └ not complete any more: again from the start, into a new table
@@ -6,11 +7,13 @@
       |                  └ a minute old, and the bucket was written meanwhile: likewise
       └ the bucket is unavailable: the last known entries go on serving, and readiness says so
 
-With `infos`, which its owner must keep fresh, the heartbeats of the watcher are rare: a missed change is noticed by the next info of the
-bucket, and without a change nothing is missed. Without them the watcher's heartbeats tell.
+With `infos`, which its owner must keep fresh, the heartbeats of the watcher are rare: a missed
+change is noticed by the next info of the bucket, and without a change nothing is missed. Without
+them the watcher's heartbeats tell.
 
-Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for 12-18 s after a server's kill,
-and for ever after its bucket was made again (docs/reference/contracts.md#bucket-mirror).
+Knows nothing of what the entries mean. nats-py's own watcher is not used: it hears nothing for
+12-18 s after a server's kill, and for ever after its bucket was made again
+(docs/reference/contracts.md#bucket-mirror).
 """
 
 from __future__ import annotations
@@ -34,8 +37,12 @@ from router.process.observability import ReadinessCheck, events, logs
 log = logs.logger(__name__)
 
 MIRROR_TICK_S = 0.05
-REREAD_EVERY_S = 60.0  # what was missed without a trace is missed no longer than this, if the bucket's state shows a change
-ARRIVAL_S = 2.0  # a change that an info tells of has come by then; infos of other instances come over the same connection
+# what was missed without a trace is missed no longer than this, if the bucket's state shows a
+# change
+REREAD_EVERY_S = 60.0
+# a change that an info tells of has come by then; infos of other instances come over the same
+# connection
+ARRIVAL_S = 2.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.25, 3.0
 
 OnChange = Callable[[Mapping[str, BucketEntry]], None]
@@ -47,9 +54,12 @@ async def skip_seeding() -> None:
 
 
 class BucketMirror:
-    """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must not raise.
+    """A mirror of one bucket. `on_change` is called on the event loop with all entries, and must
+    not raise.
 
-    `on_replaced` is awaited before the entries of a bucket that was made anew are taken over; where it raises, it is called again."""
+    `on_replaced` is awaited before the entries of a bucket that was made anew are taken over; where
+    it raises, it is called again.
+    """
 
     def __init__(
         self,
@@ -88,11 +98,15 @@ class BucketMirror:
         if self._table is None:
             return ReadinessCheck(False, self._cause or "not listed yet")
         if not self._is_followed:
-            return ReadinessCheck(False, f"{self._cause or 'not watched'}; the last known state serves")
+            return ReadinessCheck(
+                False, f"{self._cause or 'not watched'}; the last known state serves"
+            )
         return ReadinessCheck(True, f"{len(self._table)} entries")
 
     async def load(self) -> None:
-        """List once, now, for a caller that must not start without the entries. Raises BrokerUnavailable."""
+        """List once, now, for a caller that must not start without the entries. Raises
+        BrokerUnavailable.
+        """
         await self._list()
 
     async def run(self) -> None:
@@ -116,16 +130,28 @@ class BucketMirror:
 
     @property
     def _is_followed(self) -> bool:
-        """Whether every change arrives. A watcher whose server stood still for a while goes on by itself, without another listing."""
-        return self._watcher is not None and self._watcher.is_complete and not self._has_missed(self._watcher)
+        """Whether every change arrives. A watcher whose server stood still for a while goes on by
+        itself, without another listing.
+        """
+        return (
+            self._watcher is not None
+            and self._watcher.is_complete
+            and not self._has_missed(self._watcher)
+        )
 
     def _has_missed(self, watcher: KvWatcher) -> bool:
-        """Whether the newest info of the bucket tells of a write that should have come, or of another bucket, or of none."""
+        """Whether the newest info of the bucket tells of a write that should have come, or of
+        another bucket, or of none.
+        """
         answer = self._infos.find_newest(f"STREAM.INFO.KV_{self._bucket}")
         if answer is None or answer.at < watcher.opened_at or steady() - answer.at < ARRIVAL_S:
             return False
         info = answer.info
-        return info is None or info["created"] != watcher.created or info["state"]["last_seq"] > watcher.last_stored
+        return (
+            info is None
+            or info["created"] != watcher.created
+            or info["state"]["last_seq"] > watcher.last_stored
+        )
 
     async def _try(self) -> None:
         self._retry.delay()
@@ -138,7 +164,12 @@ class BucketMirror:
             if self._is_followed:
                 return  # the listing only confirms what the watcher has
             if self._cause is None:
-                log.error(events.BUCKET_UNAVAILABLE, bucket=self._bucket, cause=str(exc), in_force="the last known state")
+                log.error(
+                    events.BUCKET_UNAVAILABLE,
+                    bucket=self._bucket,
+                    cause=str(exc),
+                    in_force="the last known state",
+                )
             self._cause = str(exc)
 
     async def _has_changed(self) -> bool:
@@ -149,7 +180,12 @@ class BucketMirror:
     async def _list(self) -> None:
         """A new table beside the old one, which serves until the new one is whole."""
         table: dict[str, BucketEntry] = {}
-        following = KvWatcher(self._jetstream, self._bucket, partial(self._on_entry, table), heartbeat_s=self._heartbeat_s)
+        following = KvWatcher(
+            self._jetstream,
+            self._bucket,
+            partial(self._on_entry, table),
+            heartbeat_s=self._heartbeat_s,
+        )
         try:
             await following.open()
         except BaseException:  # also a cancellation: the new watcher must not stay open
@@ -168,7 +204,9 @@ class BucketMirror:
             await before.close()
 
     async def _take_over(self, created: str) -> None:
-        """Another bucket of this name: the last known state serves until what is to be seeded stands in it."""
+        """Another bucket of this name: the last known state serves until what is to be seeded
+        stands in it.
+        """
         await self._on_replaced()
         log.warning(events.BUCKET_REPLACED, bucket=self._bucket, created=created)
         self._created = created

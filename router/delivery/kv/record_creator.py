@@ -1,11 +1,12 @@
-"""Create records of a bucket, many at once: each is published under a key that must be free, and its publish ack comes by callback.
+"""Create records of a bucket, many at once: each is published under a key that must be free, and
+its publish ack comes by callback.
 
     create ──> publish (expected last sequence 0) ──> publish ack ──> the record stands
                                                   └── refused, or too large ──> `WriteOnceKv.create`, which looks at what is there
 
-A request of its own costs a record a task and a future. What this costs: a refused record is published twice, and refusals are rare (a
-duplicate after a crash, a full bucket). What a leader or a connection took with it is published again before its time is over
-(`publish_probes`).
+A request of its own costs a record a task and a future. What this costs: a refused record is
+published twice, and refusals are rare (a duplicate after a crash, a full bucket). What a leader or
+a connection took with it is published again before its time is over (`publish_probes`).
 """
 
 from __future__ import annotations
@@ -57,11 +58,14 @@ class RecordCreator:
         self._inbox: str | None = None  # None: the first record opens it, and takes the careful way
         self._opening: asyncio.Task[None] | None = None
         self._careful: set[asyncio.Task[None]] = set()
-        self._has_timer = False  # one for all: records come and go a thousand times between two looks
+        # one for all: records come and go a thousand times between two looks
+        self._has_timer = False
         self._now = steady
 
     def create(self, key: str, record: bytes) -> Deferred[bytes]:
-        """The record under the key afterwards, and errors, as `WriteOnceKv.create`. It always ends, in time."""
+        """The record under the key afterwards, and errors, as `WriteOnceKv.create`. It always ends,
+        in time.
+        """
         created: Deferred[bytes] = Deferred()
         if self._inbox is None or not self._records.has_room_for(record):
             self._opening = self._opening or asyncio.get_running_loop().create_task(self._open())
@@ -73,7 +77,9 @@ class RecordCreator:
         inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = PendingCreate(key, record, self._now(), created)
         crashpoint("before_create")
-        if self._connection.is_connected:  # else `_look` sends it: the write buffer would keep each copy of a record that is tried again
+        # else `_look` sends it: the write buffer would keep each copy of a record that is tried
+        # again
+        if self._connection.is_connected:
             self._connection.publish_nowait(self._prefix + key, record, inbox, IS_FREE)
         return created
 
@@ -93,7 +99,9 @@ class RecordCreator:
         else:
             self._inbox = inbox
 
-    def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, _head: bytes | None) -> None:
+    def _on_publish_ack(
+        self, subject: bytes, _reply: bytes, data: bytes, _head: bytes | None
+    ) -> None:
         try:
             self._take_publish_ack(subject.decode("utf-8", "replace"), data)
         except (Exception, asyncio.CancelledError) as exc:  # the reader must go on
@@ -107,7 +115,9 @@ class RecordCreator:
             answer = read_publish_ack(data)
             if _is_stored(answer) or _is_taken(answer):
                 self._on_answer(self._pending.pop(probe.inbox), answer)
-                before = takewhile(lambda waiting: waiting[1].sent_at < probe.at, self._pending.items())
+                before = takewhile(
+                    lambda waiting: waiting[1].sent_at < probe.at, self._pending.items()
+                )
                 self._send_again([inbox for inbox, _ in before])
 
     def _on_answer(self, pending: PendingCreate, answer: PublishAckBody | None) -> None:
@@ -136,7 +146,9 @@ class RecordCreator:
         asyncio.get_running_loop().call_later(min(LOOK_EVERY_S, self._timeout_s), self._look)
 
     def _look(self) -> None:
-        """End what has no publish ack in time, and send again what may be lost. The timer runs as long as records wait."""
+        """End what has no publish ack in time, and send again what may be lost. The timer runs as
+        long as records wait.
+        """
         self._has_timer = False
         now = self._now()
         if self._connection.is_connected and self._reconnects != self._connection.reconnect_count:
@@ -156,10 +168,17 @@ class RecordCreator:
                 return
             del self._pending[inbox]
             denied = self._connection.denials.find(self._prefix + pending.key)
-            pending.created.resolve(denied or NoLeader(f"bucket {self._records.bucket}: no publish ack within {self._timeout_s:g} s"))
+            pending.created.resolve(
+                denied
+                or NoLeader(
+                    f"bucket {self._records.bucket}: no publish ack within {self._timeout_s:g} s"
+                )
+            )
 
     def _send_probe(self, now: float) -> None:
-        waiting = ((inbox, self._prefix, pending.sent_at) for inbox, pending in self._pending.items())
+        waiting = (
+            (inbox, self._prefix, pending.sent_at) for inbox, pending in self._pending.items()
+        )
         for group, inbox in self._probes.find_due(waiting, now).items():
             self._probes.add(own := self._make_inbox(), Probe(inbox, group, now))
             self._put(self._pending[inbox], own)
@@ -167,7 +186,9 @@ class RecordCreator:
     def _send_again(self, inboxes: Sequence[str]) -> None:
         """Their first copies are lost: they have all their time again.
 
-        A server whose `max_payload` was lowered would close the connection again for what is above it."""
+        A server whose `max_payload` was lowered would close the connection again for what is above
+        it.
+        """
         for inbox in inboxes:
             pending = self._pending.pop(inbox)
             if not self._records.has_room_for(pending.record):
@@ -179,10 +200,14 @@ class RecordCreator:
 
 
 def _is_stored(answer: PublishAckBody | None) -> bool:
-    """Whether the record is stored, under its conditions. None: no publish ack, as the empty answer of a server without such a stream."""
+    """Whether the record is stored, under its conditions. None: no publish ack, as the empty answer
+    of a server without such a stream.
+    """
     return answer is not None and answer.error is None
 
 
 def _is_taken(answer: PublishAckBody | None) -> bool:
     """Whether a second copy was refused because the first one is stored."""
-    return answer is not None and answer.error is not None and answer.error.err_code == ALREADY_THERE
+    return (
+        answer is not None and answer.error is not None and answer.error.err_code == ALREADY_THERE
+    )

@@ -1,7 +1,9 @@
-"""A bucket through which instances share what they know: this process follows it, and writes its own entries.
+"""A bucket through which instances share what they know: this process follows it, and writes its
+own entries.
 
     SharedBucket     the mirror of the bucket; the keys of this process end with its `life`
-    SharedRecords    a SharedBucket in which each process writes keys of its own, so that no two write the same one
+    SharedRecords    a SharedBucket in which each process writes keys of its own, so that no two
+                     write the same one
 
     every SHARE_S ── what has changed ──> put ──> stored
                                            └ a conflict, or no answer: it counts as changed again, and the next round writes it
@@ -38,19 +40,27 @@ MAX_KEYS = 20_000  # whose revision is known
 class SharedBucket(ABC):
     """`follow`, and the `write` of a subclass, are children of the tree."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, node_id: str, infos: SharedInfo | None = None) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, node_id: str, infos: SharedInfo | None = None
+    ) -> None:
         self._documents = DocumentBucket(jetstream, bucket)
-        self._mirror = BucketMirror(jetstream, bucket, self.on_change, on_replaced=skip_seeding, infos=infos)
+        self._mirror = BucketMirror(
+            jetstream, bucket, self.on_change, on_replaced=skip_seeding, infos=infos
+        )
         self._node_id = node_id
         self._life = uuid.uuid4().hex
         self._lines = LogRateLimit(every_s=60.0)
 
     @abstractmethod
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
-        """Read the entries that are new; called after each change with all of them. It must not raise."""
+        """Read the entries that are new; called after each change with all of them. It must not
+        raise.
+        """
 
     async def load(self) -> None:
-        """Load once, before the first decision. If the bucket is unavailable the process starts anyway."""
+        """Load once, before the first decision. If the bucket is unavailable the process starts
+        anyway.
+        """
         with suppress(BrokerUnavailable):
             await self._mirror.load()
 
@@ -62,17 +72,23 @@ class SharedBucket(ABC):
 class SharedRecords(SharedBucket, Generic[T]):
     """A subclass says what has changed, and builds the entry of each `T`."""
 
-    def __init__(self, jetstream: JetStream, bucket: str, node_id: str, infos: SharedInfo | None = None) -> None:
+    def __init__(
+        self, jetstream: JetStream, bucket: str, node_id: str, infos: SharedInfo | None = None
+    ) -> None:
         super().__init__(jetstream, bucket, node_id, infos)
         self._revisions: dict[str, int] = {}  # of this process' own keys
 
     @abstractmethod
     def list_changed(self, *, is_last: bool) -> Sequence[T]:
-        """What one round writes. `is_last`: the router stops, so what would wait for a later round is written too."""
+        """What one round writes. `is_last`: the router stops, so what would wait for a later round
+        is written too.
+        """
 
     @abstractmethod
     def build_entry(self, one: T) -> tuple[str, bytes] | None:
-        """Its key and value. It has not changed from now on; what comes during the write is a change. None: there is nothing to write."""
+        """Its key and value. It has not changed from now on; what comes during the write is a
+        change. None: there is nothing to write.
+        """
 
     @abstractmethod
     def mark_changed(self, one: T) -> None:
@@ -83,7 +99,9 @@ class SharedRecords(SharedBucket, Generic[T]):
         """Once a minute at most."""
 
     async def write(self) -> None:
-        """A child of the tree: write what has changed until cancelled, and then the rest: the consumers have stopped before it."""
+        """A child of the tree: write what has changed until cancelled, and then the rest: the
+        consumers have stopped before it.
+        """
         try:
             while True:
                 await asyncio.sleep(SHARE_S)
@@ -95,7 +113,9 @@ class SharedRecords(SharedBucket, Generic[T]):
                     await self._write_rest()
 
     async def _write_rest(self) -> None:
-        """Write until nothing is left: a write that was cut off may be stored, and the next one meets a conflict then."""
+        """Write until nothing is left: a write that was cut off may be stored, and the next one
+        meets a conflict then.
+        """
         while changed := self.list_changed(is_last=True):
             try:
                 is_stored = await self._write_changed(changed)
@@ -107,7 +127,9 @@ class SharedRecords(SharedBucket, Generic[T]):
                 await asyncio.sleep(LAST_PAUSE_S)
 
     async def _write_changed(self, changed: Sequence[T]) -> bool:
-        """Whether all were stored. Raises BrokerUnavailable, StorageFull at the first one: the bucket takes the others neither."""
+        """Whether all were stored. Raises BrokerUnavailable, StorageFull at the first one: the
+        bucket takes the others neither.
+        """
         is_stored = True
         for one in changed:
             try:
@@ -137,8 +159,12 @@ class SharedRecords(SharedBucket, Generic[T]):
         if len(self._revisions) >= MAX_KEYS and key not in self._revisions:
             self._revisions.clear()
         try:
-            self._revisions[key] = await self._documents.put(key, value, revision=self._revisions.get(key))
-        except Conflict:  # the bucket was made again, the entry deleted, or an answer lost: the next write knows its revision
+            self._revisions[key] = await self._documents.put(
+                key, value, revision=self._revisions.get(key)
+            )
+        except Conflict:
+            # the bucket was made again, the entry deleted, or an answer lost: the next write knows
+            # its revision
             newest = await self._documents.read_newest(key)
             self._revisions[key] = newest.revision if newest is not None else 0
             raise

@@ -1,4 +1,6 @@
-"""The error for a bucket that is missing or refuses: it is unavailable, never empty, and the text says what to do."""
+"""The error for a bucket that is missing or refuses: it is unavailable, never empty, and the text
+says what to do.
+"""
 
 from __future__ import annotations
 
@@ -15,5 +17,7 @@ def unavailable_bucket(bucket: str, exc: BrokerRefused) -> BrokerUnavailable:
     """The error that a server's refusal means for the reader of the bucket."""
     if exc.err_code == STREAM_NOT_FOUND:
         return missing_bucket(bucket)
-    refuses = StorageRefused if find_fault(exc.err_code) is PublishFault.STREAM else BrokerUnavailable
+    refuses = (
+        StorageRefused if find_fault(exc.err_code) is PublishFault.STREAM else BrokerUnavailable
+    )
     return refuses(f"bucket {bucket}: {exc}")

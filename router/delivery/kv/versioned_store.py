@@ -1,9 +1,11 @@
-"""Documents of a bucket that carry a version and an author: a write never replaces a version that its author has not seen.
+"""Documents of a bucket that carry a version and an author: a write never replaces a version that
+its author has not seen.
 
     write ── is the stored version the one that was seen? ──> the next version, by compare-and-set of the bucket
 
-The store of one kind of document is a subclass: it says how an entry is read, and checks a document before it writes it.
-Versions go on after a deletion. A value that cannot be read is no document of this kind: it is not listed, and any write replaces it.
+The store of one kind of document is a subclass: it says how an entry is read, and checks a document
+before it writes it. Versions go on after a deletion. A value that cannot be read is no document of
+this kind: it is not listed, and any write replaces it.
 """
 
 from __future__ import annotations
@@ -39,16 +41,20 @@ T = TypeVar("T", bound=Versioned)
 
 
 class Change(Struct, Generic[T], frozen=True):
-    """One write in a document's history; `document` is None for a deletion. `stored_ns`: the server's time."""
+    """One write in a document's history; `document` is None for a deletion. `stored_ns`: the
+    server's time.
+    """
 
     document: T | None
     stored_ns: int
 
 
 class VersionedStore(ABC, Generic[T]):
-    """One bucket. Every method may raise BrokerUnavailable, a write Conflict with the version that is stored now.
+    """One bucket. Every method may raise BrokerUnavailable, a write Conflict with the version that
+    is stored now.
 
-    `name`: the ids that make up the key. `replaces`: the version that the writer has seen, 0 for none; None: any version.
+    `name`: the ids that make up the key. `replaces`: the version that the writer has seen, 0 for
+    none; None: any version.
     """
 
     kind: ClassVar[str]  # for the texts of errors
@@ -75,13 +81,18 @@ class VersionedStore(ABC, Generic[T]):
             return await self._get_version(name, version)
         document = self._try_read(await self._get_entry(name))
         if document is None:
-            raise self.not_found(f"the value of {_label(name)} is no {self.kind}: write it again, or delete it")
+            raise self.not_found(
+                f"the value of {_label(name)} is no {self.kind}: write it again, or delete it"
+            )
         return document
 
     async def list(self) -> Sequence[T]:
         """Every document, in the order of the keys."""
         entries = await self._documents.read_all()
-        found = await asyncio.to_thread(lambda: [self._try_read(entries[key]) for key in sorted(entries)])  # many, and large ones
+        # many, and large ones
+        found = await asyncio.to_thread(
+            lambda: [self._try_read(entries[key]) for key in sorted(entries)]
+        )
         return [document for document in found if document is not None]
 
     async def history(self, *name: str) -> Sequence[Change[T]]:
@@ -106,30 +117,51 @@ class VersionedStore(ABC, Generic[T]):
         newest = await self._documents.read_newest(key)
         present = self._try_read(newest)
         self._check_seen(name, present, replaces)
-        version = present.record.version if present else await self._read_last_version(key) if newest else 0
+        version = (
+            present.record.version
+            if present
+            else await self._read_last_version(key)
+            if newest
+            else 0
+        )
         record = make_record(document, version=version + 1, author=author, note=note, canary=canary)
         async with self._explain_conflict(name):
-            await self._documents.put(key, record_bytes(record), revision=newest.revision if newest else 0)
+            await self._documents.put(
+                key, record_bytes(record), revision=newest.revision if newest else 0
+            )
         return record.version
 
     async def write_first(
-        self, name: tuple[str, ...], document: Mapping[str, object], *, author: str, replaces: VersionRecord | None = None
+        self,
+        name: tuple[str, ...],
+        document: Mapping[str, object],
+        *,
+        author: str,
+        replaces: VersionRecord | None = None,
     ) -> bool:
-        """Write the first version (never after a deletion), or the one after `replaces`. Returns whether it was written."""
+        """Write the first version (never after a deletion), or the one after `replaces`. Returns
+        whether it was written.
+        """
         key = self.key(*name)
         entry = await self._documents.get(key) if replaces is not None else None
         present = self._try_read(entry)
         if (present.record if present else None) != replaces:
             return False
-        record = make_record(document, version=replaces.version + 1 if replaces else 1, author=author)
+        record = make_record(
+            document, version=replaces.version + 1 if replaces else 1, author=author
+        )
         try:
-            await self._documents.put(key, record_bytes(record), revision=entry.revision if entry else 0)
+            await self._documents.put(
+                key, record_bytes(record), revision=entry.revision if entry else 0
+            )
         except Conflict:
             return False
         return True
 
     async def delete(self, *name: str, replaces: int | None = None) -> int:
-        """Delete it and return the deleted version, 0 for a value that cannot be read. Raises `not_found`."""
+        """Delete it and return the deleted version, 0 for a value that cannot be read. Raises
+        `not_found`.
+        """
         entry = await self._get_entry(name)
         present = self._try_read(entry)
         self._check_seen(name, present, replaces)
@@ -144,23 +176,36 @@ class VersionedStore(ABC, Generic[T]):
         return entry
 
     async def _get_version(self, name: tuple[str, ...], version: int) -> T:
-        documents = [change.document for change in await self.history(*name) if change.document is not None]
+        documents = [
+            change.document for change in await self.history(*name) if change.document is not None
+        ]
         for document in documents:
             if document.record.version == version:
                 return document
         known = ", ".join(str(document.record.version) for document in documents[-8:])
-        raise self.not_found(f"{_label(name)} has no version {version}: the last {KEPT} are kept, the newest are {known}")
+        raise self.not_found(
+            f"{_label(name)} has no version {version}: the last {KEPT} are kept, the "
+            f"newest are {known}"
+        )
 
     async def _read_last_version(self, key: str) -> int:
         """The last version before a deletion."""
         documents = [change.document for change in await self._read_history(key)]
-        return next((document.record.version for document in reversed(documents) if document is not None), 0)
+        return next(
+            (document.record.version for document in reversed(documents) if document is not None), 0
+        )
 
     async def _read_history(self, key: str) -> Sequence[Change[T]]:
         entries = await self._documents.history(key)
-        changes = await asyncio.to_thread(lambda: [Change(self._try_read(entry), entry.stored_ns) for entry in entries])
+        changes = await asyncio.to_thread(
+            lambda: [Change(self._try_read(entry), entry.stored_ns) for entry in entries]
+        )
         pairs = zip(entries, changes, strict=True)
-        return [change for entry, change in pairs if change.document is not None or isinstance(entry, DeletedKey)]
+        return [
+            change
+            for entry, change in pairs
+            if change.document is not None or isinstance(entry, DeletedKey)
+        ]
 
     def _try_read(self, entry: BucketEntry | DeletedKey | None) -> T | None:
         """None for a missing or deleted value, and for one that cannot be read."""
@@ -182,9 +227,15 @@ class VersionedStore(ABC, Generic[T]):
 
     def _conflict(self, name: tuple[str, ...], present: T | None) -> Conflict:
         if present is None:
-            return Conflict(f"there is no {self.kind} {_label(name)} (any more): look again, then write without replaces")
+            return Conflict(
+                f"there is no {self.kind} {_label(name)} (any more): look again, then "
+                "write without replaces"
+            )
         record = present.record
-        text = f"{_label(name)} is at version {record.version}, by {record.author}: look at it, then write with replaces {record.version}"
+        text = (
+            f"{_label(name)} is at version {record.version}, by {record.author}: look at it, "
+            f"then write with replaces {record.version}"
+        )
         return Conflict(text, version=record.version)
 
 

@@ -1,9 +1,11 @@
-"""One listing of a bucket, and what comes after it: an ephemeral push consumer on our own connection.
+"""One listing of a bucket, and what comes after it: an ephemeral push consumer on our own
+connection.
 
     open ──> the newest of each key (or all of them), in order ──> listed ──> every change, as it is stored
 
-It notices when it no longer receives every change (`is_complete`): the connection came back, a message is missing, the server's
-heartbeats stay out. It does not recover: the caller opens another one.
+It notices when it no longer receives every change (`is_complete`): the connection came back, a
+message is missing, the server's heartbeats stay out. It does not recover: the caller opens another
+one.
 """
 
 from __future__ import annotations
@@ -21,9 +23,12 @@ from router.delivery.kv.unavailable import missing_bucket, unavailable_bucket
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.frame_parser import Headers
 
-# A change of a policy that is missed until then is late, and nothing else: the last known state serves.
+# A change of a policy that is missed until then is late, and nothing else: the last known state
+# serves.
 HEARTBEAT_S = 4.0
-RARE_HEARTBEAT_S = 20.0  # where something else tells of a missed change: of fifty idle instances, the others were half of all messages
+# where something else tells of a missed change: of fifty idle instances, the others were half of
+# all messages
+RARE_HEARTBEAT_S = 20.0
 SILENCE_LIMIT = 2.5  # heartbeats: its consumer is gone, or its server hangs
 ANSWER_S = 2.5  # for each answer, and between two messages of a listing
 _FORGOTTEN_S = 10  # then the server removes a consumer that was not closed, for its process died
@@ -41,7 +46,9 @@ def read_state(info: Json) -> BucketState:
 
 
 class KvWatcher:
-    """`key`: one key, or all. `on_entry` is called from the connection's reader: it must be short, and must not raise."""
+    """`key`: one key, or all. `on_entry` is called from the connection's reader: it must be short,
+    and must not raise.
+    """
 
     def __init__(
         self,
@@ -72,7 +79,9 @@ class KvWatcher:
         self._last_message_at = steady()
         self._listed = asyncio.Event()
         self.opened_at = steady()
-        self.last_stored = 0  # the stream's sequence of the newest change that was received, or that was stored before the listing
+        # the stream's sequence of the newest change that was received, or that was stored before
+        # the listing
+        self.last_stored = 0
         self.created = ""  # which bucket it is, by the time it was made
         self.state: BucketState = ()  # just before the listing began
 
@@ -80,10 +89,16 @@ class KvWatcher:
     def is_complete(self) -> bool:
         """Whether every stored change was received, or will be."""
         is_silent = steady() - self._last_message_at > SILENCE_LIMIT * self._heartbeat_s
-        return not (self._has_gap or is_silent) and self._connection.is_connected and self._lives == self._connection.reconnect_count
+        return (
+            not (self._has_gap or is_silent)
+            and self._connection.is_connected
+            and self._lives == self._connection.reconnect_count
+        )
 
     async def open(self) -> None:
-        """Return when all existing entries were received. Raises BrokerUnavailable: no bucket, no answer."""
+        """Return when all existing entries were received. Raises BrokerUnavailable: no bucket, no
+        answer.
+        """
         try:
             async with asyncio.timeout(ANSWER_S):
                 self._sid = await self._connection.subscribe_direct(self._inbox, self._on_message)
@@ -101,8 +116,12 @@ class KvWatcher:
         if self._sid is not None:
             sid, self._sid = self._sid, None
             if self._connection.is_connected and self._is_made:
-                self._connection.publish_nowait(f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}", reply=self._inbox)
-            await self._connection.unsubscribe(sid, at_once=True)  # do not wait for a server that may be gone
+                self._connection.publish_nowait(
+                    f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}",
+                    reply=self._inbox,
+                )
+            # do not wait for a server that may be gone
+            await self._connection.unsubscribe(sid, at_once=True)
 
     async def _wait(self) -> None:
         try:
@@ -149,7 +168,11 @@ class KvWatcher:
         self._has_gap |= place.consumer_sequence != self._last + 1
         self._last = place.consumer_sequence
         self.last_stored = max(self.last_stored, place.sequence)
-        self._on_entry(read_entry(subject.removeprefix(self._prefix), data, headers, place.sequence, place.stored_ns))
+        self._on_entry(
+            read_entry(
+                subject.removeprefix(self._prefix), data, headers, place.sequence, place.stored_ns
+            )
+        )
         if not place.pending:
             self._listed.set()
 

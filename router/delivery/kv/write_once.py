@@ -1,10 +1,11 @@
-"""Records of a key-value bucket that are written once: the first writer wins, and every reader gets the same record.
+"""Records of a key-value bucket that are written once: the first writer wins, and every reader gets
+the same record.
 
     create   store under a free key (expected last sequence 0), else return the record that is there
     find     the record under a key
 
-A bucket that is missing or silent is unavailable (BrokerUnavailable): it is never taken for an empty one. A full one takes no new record
-(StorageFull) and can be read.
+A bucket that is missing or silent is unavailable (BrokerUnavailable): it is never taken for an
+empty one. A full one takes no new record (StorageFull) and can be read.
 """
 
 from __future__ import annotations

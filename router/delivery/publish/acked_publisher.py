@@ -2,19 +2,21 @@
 
     publish(effects, callback)  ->  HPUB with our inbox as reply  ->  publish ack  ->  callback(publish acks | NotPublished)
 
-The callback of a group is called once: with its publish acks when the last one is here, or at the first refusal. Publishing a group
-again is harmless, because ids are deterministic. Waiting for publish acks one by one gives 5 k/s, with a future for each 23 k/s, by
-callback 39 k/s (docs/explanation/durability.md#publish-window).
+The callback of a group is called once: with its publish acks when the last one is here, or at the
+first refusal. Publishing a group again is harmless, because ids are deterministic. Waiting for
+publish acks one by one gives 5 k/s, with a future for each 23 k/s, by callback 39 k/s
+(docs/explanation/durability.md#publish-window).
 
-An effect that is known to be stored, or on its way, is not published again (`known_effects`). A publish ack marked duplicate does not
-prove that a dead letter is stored: a replay deletes dead letters, but the server still remembers their ids. So this looks for the
-first copy, and publishes the dead letter under another id if it is gone.
+An effect that is known to be stored, or on its way, is not published again (`known_effects`). A
+publish ack marked duplicate does not prove that a dead letter is stored: a replay deletes dead
+letters, but the server still remembers their ids. So this looks for the first copy, and publishes
+the dead letter under another id if it is gone.
 
-No stream may take the effect's subject: then the server is asked whether one is bound to it. If none is, the stream is missing; else it has
-no leader now, which says as little as silence.
+No stream may take the effect's subject: then the server is asked whether one is bound to it. If
+none is, the stream is missing; else it has no leader now, which says as little as silence.
 
-An effect is sent again before its time is over if the connection was lost meanwhile, or a probe shows that its leader was
-(`publish_probes`).
+An effect is sent again before its time is over if the connection was lost meanwhile, or a probe
+shows that its leader was (`publish_probes`).
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ PublishAcks = tuple[PublishAck, ...]
 
 
 class NotPublished(Struct, frozen=True):
-    """Why an effect could not be stored: the broker's error number, 0 when it did not say whether it is stored."""
+    """Why an effect could not be stored: the broker's error number, 0 when it did not say whether
+    it is stored.
+    """
 
     subject: str
     err_code: int
@@ -87,7 +91,9 @@ class PublishGroup:
 
 
 class PendingPublish(Struct):
-    """One effect that waits for its publish ack. `others`: the callbacks of the same effect, published again. Times are steady seconds."""
+    """One effect that waits for its publish ack. `others`: the callbacks of the same effect,
+    published again. Times are steady seconds.
+    """
 
     effect: Effect
     sent_at: float
@@ -98,10 +104,13 @@ class PendingPublish(Struct):
 class AckedPublisher:
     """For one connection. The caller calls `expire` now and then."""
 
-    def __init__(self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None) -> None:
+    def __init__(
+        self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None
+    ) -> None:
         self._jetstream = jetstream
         self._known = known
-        self._owned: dict[str, PendingPublish] = {}  # effects with an owner that wait for a publish ack, by id
+        # effects with an owner that wait for a publish ack, by id
+        self._owned: dict[str, PendingPublish] = {}
         self._connection = connection = jetstream.connection
         self._timeout_s = timeout_s
         self._inbox = connection.new_inbox() + "."
@@ -109,7 +118,8 @@ class AckedPublisher:
         self._probes = PublishProbes()
         self._reconnects = connection.reconnect_count  # when what waits was sent
         self._checks: set[asyncio.Task[None]] = set()
-        self._asking: dict[str, asyncio.Task[bool | None]] = {}  # whether a stream is bound, by subject; as many as effects wait for that
+        # whether a stream is bound, by subject; as many as effects wait for that
+        self._asking: dict[str, asyncio.Task[bool | None]] = {}
         self._waiting_callers: set[asyncio.Future[PublishAcks | NotPublished]] = set()
         self._count = 0
         self._sid = 0
@@ -119,7 +129,9 @@ class AckedPublisher:
         self._sid = await self._connection.subscribe_raw(self._inbox + "*", self._on_publish_ack)
 
     async def close(self) -> None:
-        """Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive the publisher."""
+        """Callers of `publish_and_wait` that still wait get NotPublished, because they may outlive
+        the publisher.
+        """
         await self._connection.unsubscribe(self._sid)
         for future in self._waiting_callers:
             if not future.done():
@@ -145,9 +157,15 @@ class AckedPublisher:
             self._send(pending)
 
     def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
-        """Whether the effect must be published. If an earlier copy is stored or on its way, that copy's publish ack is used."""
+        """Whether the effect must be published. If an earlier copy is stored or on its way, that
+        copy's publish ack is used.
+        """
         effect = pending.effect
-        if (publish_ack := known.publish_ack_of(effect, self._connection.reconnect_count, pending.sent_at)) is not None:
+        if (
+            publish_ack := known.publish_ack_of(
+                effect, self._connection.reconnect_count, pending.sent_at
+            )
+        ) is not None:
             asyncio.get_running_loop().call_soon(pending.callback, (publish_ack,))
             return False
         if (first := self._owned.get(effect.id)) is not None:
@@ -159,13 +177,16 @@ class AckedPublisher:
     def _send(self, pending: PendingPublish) -> None:
         effect = pending.effect
         head = head_with_id(effect.headers, effect.id)
-        if len(effect.data) + len(head) > self._connection.max_payload:  # the server would close the connection
+        # the server would close the connection
+        if len(effect.data) + len(head) > self._connection.max_payload:
             self._reject_too_large(pending)
             return
         self._count += 1  # `_make_inbox` and `_put` in place: once a message
         inbox = f"{self._inbox}{self._count}"
         self._pending[inbox] = pending
-        if self._connection.is_connected:  # else `expire` sends it: the write buffer would keep each copy of an effect that is tried again
+        # else `expire` sends it: the write buffer would keep each copy of an effect that is tried
+        # again
+        if self._connection.is_connected:
             self._connection.publish_nowait(effect.subject, effect.data, inbox, head)
 
     def _make_inbox(self) -> str:
@@ -173,11 +194,15 @@ class AckedPublisher:
         return f"{self._inbox}{self._count}"
 
     def _put(self, effect: Effect, inbox: str) -> None:
-        self._connection.publish_nowait(effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id))
+        self._connection.publish_nowait(
+            effect.subject, effect.data, inbox, head_with_id(effect.headers, effect.id)
+        )
 
     async def publish_and_wait(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
         """For retries after a pause, and for commands. Costs a future."""
-        future: asyncio.Future[PublishAcks | NotPublished] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[PublishAcks | NotPublished] = (
+            asyncio.get_running_loop().create_future()
+        )
         self.publish(effects, lambda result: None if future.done() else future.set_result(result))
         self._waiting_callers.add(future)
         try:
@@ -186,7 +211,8 @@ class AckedPublisher:
             self._waiting_callers.discard(future)
 
     def expire(self) -> None:
-        """Called by a timer: report effects without a publish ack in time as not published, although the stream may have stored them.
+        """Called by a timer: report effects without a publish ack in time as not published,
+        although the stream may have stored them.
 
         It also sends again what may be lost.
         """
@@ -206,7 +232,10 @@ class AckedPublisher:
             self._send_probes(now)
 
     def _send_probes(self, now: float) -> None:
-        waiting = ((inbox, pending.effect.subject, pending.sent_at) for inbox, pending in self._pending.items())
+        waiting = (
+            (inbox, pending.effect.subject, pending.sent_at)
+            for inbox, pending in self._pending.items()
+        )
         for group, inbox in self._probes.find_due(waiting, now).items():
             self._probes.add(own := self._make_inbox(), Probe(inbox, group, now))
             self._put(self._pending[inbox].effect, own)
@@ -214,7 +243,9 @@ class AckedPublisher:
     def _send_again(self, inboxes: Sequence[str], now: float) -> None:
         """Their first copies are lost: they have all their time again.
 
-        A server whose `max_payload` was lowered would close the connection again for what is above it."""
+        A server whose `max_payload` was lowered would close the connection again for what is above
+        it.
+        """
         for inbox in inboxes:
             pending = self._pending.pop(inbox)
             if self._is_too_large(pending.effect):
@@ -225,12 +256,19 @@ class AckedPublisher:
             self._put(pending.effect, inbox)
 
     def _is_too_large(self, effect: Effect) -> bool:
-        return len(effect.data) + len(head_with_id(effect.headers, effect.id)) > self._connection.max_payload
+        return (
+            len(effect.data) + len(head_with_id(effect.headers, effect.id))
+            > self._connection.max_payload
+        )
 
     def _reject_too_large(self, pending: PendingPublish) -> None:
-        asyncio.get_running_loop().call_soon(self._reject, pending, TOO_LARGE, "it is larger than the connection allows")
+        asyncio.get_running_loop().call_soon(
+            self._reject, pending, TOO_LARGE, "it is larger than the connection allows"
+        )
 
-    def _on_publish_ack(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+    def _on_publish_ack(
+        self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None
+    ) -> None:
         try:
             self._take_publish_ack(subject.decode("utf-8", "replace"), data, head)
         except (Exception, asyncio.CancelledError) as exc:  # the reader must go on
@@ -240,14 +278,20 @@ class AckedPublisher:
         pending = self._pending.pop(inbox, None)
         if pending is not None:
             self._on_answer(pending, data, head)
-        elif (probe := self._probes.pop(inbox)) is not None and probe.inbox in self._pending and _is_publish_ack(data):
+        elif (
+            (probe := self._probes.pop(inbox)) is not None
+            and probe.inbox in self._pending
+            and _is_publish_ack(data)
+        ):
             self._on_answer(self._pending.pop(probe.inbox), data, head)
             self._send_again(self._list_lost(probe), self._now())
 
     def _list_lost(self, probe: Probe) -> list[str]:
         """What waits, was sent before the probe, and has the same leader."""
         before = takewhile(lambda waiting: waiting[1].sent_at < probe.at, self._pending.items())
-        return [inbox for inbox, pending in before if group_of(pending.effect.subject) == probe.group]
+        return [
+            inbox for inbox, pending in before if group_of(pending.effect.subject) == probe.group
+        ]
 
     def _on_answer(self, pending: PendingPublish, data: bytes, head: bytes | None) -> None:
         if not data:
@@ -261,8 +305,11 @@ class AckedPublisher:
         if answer is None:
             self._reject(pending, 0, "the publish ack cannot be read")
         elif (error := answer.error) is not None:
-            # That an earlier copy is in process says as little as silence: it may be stored, or be lost with its leader.
-            self._reject(pending, 0 if error.err_code == IN_PROCESS else error.err_code, error.description)
+            # That an earlier copy is in process says as little as silence: it may be stored, or be
+            # lost with its leader.
+            self._reject(
+                pending, 0 if error.err_code == IN_PROCESS else error.err_code, error.description
+            )
         else:
             effect = pending.effect
             publish_ack = PublishAck(effect.id, answer.stream, answer.seq, answer.duplicate)
@@ -279,7 +326,9 @@ class AckedPublisher:
     async def _reject_without_stream(self, pending: PendingPublish) -> None:
         subject = pending.effect.subject
         if (asking := self._asking.get(subject)) is None:
-            asking = self._asking[subject] = asyncio.get_running_loop().create_task(self._jetstream.is_bound(subject))
+            asking = self._asking[subject] = asyncio.get_running_loop().create_task(
+                self._jetstream.is_bound(subject)
+            )
             asking.add_done_callback(lambda _: self._asking.pop(subject, None))
         err_code = NO_STREAM if await asking is False else 0
         self._reject(pending, err_code, "no stream takes this subject")
@@ -288,7 +337,9 @@ class AckedPublisher:
         try:
             found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
         except Exception as exc:  # of any kind: the callback must be called
-            self._reject(pending, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__)
+            self._reject(
+                pending, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__
+            )
             return
         if found is not None and found.headers.get("Nats-Msg-Id") == publish_ack.id:
             self._accept(pending, publish_ack)
@@ -306,7 +357,9 @@ class AckedPublisher:
             callback((replace(publish_ack, is_duplicate=True),))
 
     def _remove_owned(self, pending: PendingPublish) -> Sequence[PublishCallback]:
-        """Forget that the effect is on its way; returns the callbacks that wait for the same publish ack."""
+        """Forget that the effect is on its way; returns the callbacks that wait for the same
+        publish ack.
+        """
         if self._owned.get(pending.effect.id) is pending:
             del self._owned[pending.effect.id]
         return pending.others or ()

@@ -1,11 +1,15 @@
-"""Store many messages together or not at all: JetStream's atomic batch (server 2.12, `allow_atomic`).
+"""Store many messages together or not at all: JetStream's atomic batch (server 2.12,
+`allow_atomic`).
 
-    1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible to no consumer
-    n                    the same and Nats-Batch-Commit: 1          all are stored in a row; one publish ack with the last sequence
+    1  2  3 … n-1        Nats-Batch-Id, Nats-Batch-Sequence         held back by the server, visible
+                         to no consumer
+    n                    the same and Nats-Batch-Commit: 1          all are stored in a row; one
+                         publish ack with the last sequence
 
-All of them wait for the disk once: with `sync_interval: always` that is 40 k instead of 4 k messages a second. The server refuses the
-whole batch if the stream remembers one of its ids (10201) or refuses one of its messages (10176); the caller then publishes them
-one by one. A message above the connection's limit is never put into a batch: the server would close the connection.
+All of them wait for the disk once: with `sync_interval: always` that is 40 k instead of 4 k
+messages a second. The server refuses the whole batch if the stream remembers one of its ids (10201)
+or refuses one of its messages (10176); the caller then publishes them one by one. A message above
+the connection's limit is never put into a batch: the server would close the connection.
 """
 
 from __future__ import annotations
@@ -30,13 +34,16 @@ BATCHES_NOT_ENABLED = 10174
 BATCH_HAS_DUPLICATE = 10201
 BATCH_INCOMPLETE = 10176
 HEAD_ROOM = 256  # for the headers of the batch
-SLICE = 100  # messages, then the loop may send them: the server works while this process encodes the rest
+# messages, then the loop may send them: the server works while this process encodes the rest
+SLICE = 100
 
 Answer = asyncio.Future[tuple[bytes, Headers | None]]
 
 
 class AtomicPublisher:
-    """For one connection. The caller publishes one batch at a time, because the server may reorder two."""
+    """For one connection. The caller publishes one batch at a time, because the server may reorder
+    two.
+    """
 
     def __init__(self, jetstream: JetStream, timeout_s: float = 5.0) -> None:
         self._connection = jetstream.connection
@@ -54,9 +61,13 @@ class AtomicPublisher:
         await self._connection.unsubscribe(self._sid)
 
     async def publish(self, effects: Sequence[Effect]) -> PublishAcks | NotPublished:
-        """A publish ack for each of at most `MAX_BATCH` effects, in their order; or the reason why none is stored."""
+        """A publish ack for each of at most `MAX_BATCH` effects, in their order; or the reason why
+        none is stored.
+        """
         if any(self._is_too_large(effect) for effect in effects):
-            return NotPublished(effects[-1].subject, TOO_LARGE, "a message is larger than the connection allows")
+            return NotPublished(
+                effects[-1].subject, TOO_LARGE, "a message is larger than the connection allows"
+            )
         self._count += 1
         inbox = f"{self._inbox}{self._count}"
         answer = self._answers[inbox] = asyncio.get_running_loop().create_future()
@@ -71,7 +82,11 @@ class AtomicPublisher:
 
     def _is_too_large(self, effect: Effect) -> bool:
         size, most = len(effect.data), self._connection.max_payload
-        return size > most // 2 and size + len(open_head_of({**effect.headers, "Nats-Msg-Id": effect.id})) + HEAD_ROOM > most
+        return (
+            size > most // 2
+            and size + len(open_head_of({**effect.headers, "Nats-Msg-Id": effect.id})) + HEAD_ROOM
+            > most
+        )
 
     async def _post(self, effects: Sequence[Effect], inbox: str) -> None:
         in_batch = f"Nats-Batch-Id: {self._name}{self._count}\r\nNats-Batch-Sequence: ".encode()
@@ -84,29 +99,47 @@ class AtomicPublisher:
                 await asyncio.sleep(0)
         crashpoint("batch_open")
         head = open_head_of({**last.headers, "Nats-Msg-Id": last.id})
-        publish(last.subject, last.data, inbox, b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)))
+        publish(
+            last.subject,
+            last.data,
+            inbox,
+            b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)),
+        )
 
-    def _on_publish_ack(self, subject: str, _reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_publish_ack(
+        self, subject: str, _reply: str, data: bytes, headers: Headers | None
+    ) -> None:
         answer = self._answers.get(subject)
         if answer is not None and not answer.done():
             answer.set_result((data, headers))
 
 
-def _publish_acks(effects: Sequence[Effect], data: bytes, headers: Headers | None) -> PublishAcks | NotPublished:
+def _publish_acks(
+    effects: Sequence[Effect], data: bytes, headers: Headers | None
+) -> PublishAcks | NotPublished:
     subject = effects[-1].subject
     if not data:
-        if headers:  # each of them by itself finds out whether its stream is missing, or has no leader now
+        # each of them by itself finds out whether its stream is missing, or has no leader now
+        if headers:
             return NotPublished(subject, NO_STREAM, "no stream takes this subject")
         return NotPublished(subject, 0, "an empty publish ack")
     try:
         ack = orjson.loads(data)
         if "error" in ack:
-            return NotPublished(subject, ack["error"].get("err_code", 0), ack["error"].get("description", ""))
+            return NotPublished(
+                subject, ack["error"].get("err_code", 0), ack["error"].get("description", "")
+            )
         stream, first = ack["stream"], ack["seq"] - len(effects) + 1
         if "batch" not in ack:
-            return NotPublished(subject, BATCHES_NOT_ENABLED, "the server knows no batches: it stored them one by one")
+            return NotPublished(
+                subject,
+                BATCHES_NOT_ENABLED,
+                "the server knows no batches: it stored them one by one",
+            )
         if ack["count"] != len(effects):
             return NotPublished(subject, BATCH_INCOMPLETE, "the publish ack counts other messages")
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         return NotPublished(subject, 0, "the publish ack cannot be read")
-    return tuple(PublishAck(effect.id, stream, first + place, False) for place, effect in enumerate(effects))
+    return tuple(
+        PublishAck(effect.id, stream, first + place, False) for place, effect in enumerate(effects)
+    )

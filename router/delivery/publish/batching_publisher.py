@@ -5,8 +5,9 @@
                             └─ many                                      one batch, one publish ack for all
                                  └─ refused (the stream knows an id)     one by one, each with its own result
 
-While a batch is on its way the other effects wait for the next run, so none overtakes another. A batch without a publish ack in time
-is reported as not stored; publishing it again is harmless, because ids are deterministic.
+While a batch is on its way the other effects wait for the next run, so none overtakes another. A
+batch without a publish ack in time is reported as not stored; publishing it again is harmless,
+because ids are deterministic.
 """
 
 from __future__ import annotations
@@ -16,11 +17,17 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from router.core.message import Effect
-from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks, PublishCallback
+from router.delivery.publish.acked_publisher import (
+    AckedPublisher,
+    NotPublished,
+    PublishAcks,
+    PublishCallback,
+)
 from router.delivery.publish.atomic_publisher import BATCHES_NOT_ENABLED, MAX_BATCH, AtomicPublisher
 from router.delivery.wire.api import JetStream
 
-MIN_BATCH = 20  # a batch has a price of its own, 2.5 ms: below this, publish acks one by one cost less
+# a batch has a price of its own, 2.5 ms: below this, publish acks one by one cost less
+MIN_BATCH = 20
 
 StreamOf = Callable[[str], str | None]  # which stream takes a subject; None: it is stored by itself
 Wanted = tuple[str | None, Sequence[Effect], PublishCallback]  # their stream, if it is one
@@ -30,7 +37,13 @@ class BatchingPublisher:
     """An EffectPublisher for one subscription whose streams take batches."""
 
     def __init__(
-        self, jetstream: JetStream, publisher: AckedPublisher, *, stream_of: StreamOf, tasks: asyncio.TaskGroup, timeout_s: float
+        self,
+        jetstream: JetStream,
+        publisher: AckedPublisher,
+        *,
+        stream_of: StreamOf,
+        tasks: asyncio.TaskGroup,
+        timeout_s: float,
     ) -> None:
         self._publisher = publisher
         self._batches = AtomicPublisher(jetstream, timeout_s)
@@ -70,7 +83,11 @@ class BatchingPublisher:
             while self._waiting:
                 stream, run = self._next_run()
                 effects = [effect for _, some, _ in run for effect in some]
-                if stream is not None and stream not in self._plain and MIN_BATCH <= len(effects) <= MAX_BATCH:
+                if (
+                    stream is not None
+                    and stream not in self._plain
+                    and MIN_BATCH <= len(effects) <= MAX_BATCH
+                ):
                     await self._store_batch(stream, run, effects)
                 else:
                     self._store_singly(run)
@@ -80,11 +97,17 @@ class BatchingPublisher:
     def _next_run(self) -> tuple[str | None, list[Wanted]]:
         first = self._waiting.popleft()
         run, count = [first], len(first[1])
-        while self._waiting and self._waiting[0][0] == first[0] and (count := count + len(self._waiting[0][1])) <= MAX_BATCH:
+        while (
+            self._waiting
+            and self._waiting[0][0] == first[0]
+            and (count := count + len(self._waiting[0][1])) <= MAX_BATCH
+        ):
             run.append(self._waiting.popleft())
         return first[0], run
 
-    async def _store_batch(self, stream: str, run: Sequence[Wanted], effects: Sequence[Effect]) -> None:
+    async def _store_batch(
+        self, stream: str, run: Sequence[Wanted], effects: Sequence[Effect]
+    ) -> None:
         result = await self._batches.publish(effects)
         if not isinstance(result, NotPublished):
             at = 0

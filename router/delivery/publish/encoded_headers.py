@@ -1,4 +1,5 @@
-"""Headers of several messages, encoded once: a block costs as much as the content of a small message.
+"""Headers of several messages, encoded once: a block costs as much as the content of a small
+message.
 
 headers = EncodedHeaders({"version": "1", "tenant_id": "acme"})
 connection.publish_nowait(subject, data, "", head_with_id(headers, "ack:a-1"))
@@ -15,7 +16,9 @@ MESSAGE_ID = "Nats-Msg-Id"
 
 
 class EncodedHeaders(dict[str, str]):
-    """Headers that keep their block. They are not changed: a copy of them is a plain dict, and is encoded anew."""
+    """Headers that keep their block. They are not changed: a copy of them is a plain dict, and is
+    encoded anew.
+    """
 
     __slots__ = ("open_head",)
 

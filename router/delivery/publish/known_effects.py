@@ -1,14 +1,14 @@
 """Do not publish an effect again that is stored already, or on its way.
 
-A stream drops a second message with the same id, but a plain subscriber on the subject receives it. So an effect that names its owner
-is published once within `keep_s`:
+A stream drops a second message with the same id, but a plain subscriber on the subject receives it.
+So an effect that names its owner is published once within `keep_s`:
 
     first of its id           -> published
     its copy is on its way    -> waits for that copy's publish ack
     its publish ack is known  -> that publish ack, marked duplicate
 
-A reconnect clears this, because a killed server may have lost what it acknowledged last. After a restart, or on another instance,
-the effect is published again, and its stream drops it.
+A reconnect clears this, because a killed server may have lost what it acknowledged last. After a
+restart, or on another instance, the effect is published again, and its stream drops it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class KnownEffects:
         self._stored: BoundedCache[str, PublishAck] = BoundedCache(limit)
 
     def publish_ack_of(self, effect: Effect, reconnect_count: int, now: float) -> PublishAck | None:
-        """The publish ack of an earlier copy, as the server would send it again. `now`: steady seconds."""
+        """The publish ack of an earlier copy, as the server would send it again. `now`: steady
+        seconds.
+        """
         if reconnect_count != self._reconnects:
             self._reconnects, self._stored = reconnect_count, BoundedCache(self._limit)
             return None

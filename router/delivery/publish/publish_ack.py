@@ -1,4 +1,5 @@
-"""Read the publish ack that a stream sends for a stored message: one typed parse, because it comes once or twice a message.
+"""Read the publish ack that a stream sends for a stored message: one typed parse, because it comes
+once or twice a message.
 
 {"stream": …, "seq": …, "duplicate"?: true}      stored, or stored before
 {"error": {"code", "err_code", "description"}}   refused
@@ -27,7 +28,9 @@ class PublishAckBody(Struct, gc=False):
 
 
 def read_publish_ack(data: bytes) -> PublishAckBody | None:
-    """The publish ack in these bytes; None: they are none, so that they do not tell whether the message is stored."""
+    """The publish ack in these bytes; None: they are none, so that they do not tell whether the
+    message is stored.
+    """
     try:
         ack = _decode(data)
     except (MsgspecError, UnicodeDecodeError, RecursionError):

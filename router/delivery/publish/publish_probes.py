@@ -1,12 +1,16 @@
-"""Which effects without a publish ack are sent a second time before their time is over, and what the answer to such a copy proves.
+"""Which effects without a publish ack are sent a second time before their time is over, and what
+the answer to such a copy proves.
 
-A leader that vanished takes what was published to it with it, and says nothing. The next leader comes within seconds, so the oldest
-effect of each subject is sent again each second, as a probe with an inbox of its own:
+A leader that vanished takes what was published to it with it, and says nothing. The next leader
+comes within seconds, so the oldest effect of each subject is sent again each second, as a probe
+with an inbox of its own:
 
     the first copy is acked               the server is slow, and nothing is lost
-    the probe is acked, the first is not  a leader handles a subject's messages in order, so what was sent before the probe is lost
+    the probe is acked, the first is not  a leader handles a subject's messages in order, so what
+                                          was sent before the probe is lost
 
-This file sends nothing and knows no connection. Of a bucket all keys count as one subject, because they have one leader.
+This file sends nothing and knows no connection. Of a bucket all keys count as one subject, because
+they have one leader.
 """
 
 from __future__ import annotations
@@ -37,13 +41,19 @@ class PublishProbes:
         self._last: dict[str, float] = {}  # when the newest probe of a group was sent
 
     def find_due(self, sent: Iterable[tuple[str, str, float]], now: float) -> Mapping[str, str]:
-        """The groups to probe now, with the inbox of the oldest effect of each. `sent`: inbox, subject, when it was sent; oldest first."""
+        """The groups to probe now, with the inbox of the oldest effect of each. `sent`: inbox,
+        subject, when it was sent; oldest first.
+        """
         due: dict[str, str] = {}
         for inbox, subject, at in islice(sent, MAX_LOOKED_AT):
             if at > now - PROBE_AFTER_S or len(due) == MAX_SUBJECTS:
                 break
             due.setdefault(group_of(subject), inbox)
-        return {group: inbox for group, inbox in due.items() if self._last.get(group, 0.0) <= now - PROBE_AFTER_S}
+        return {
+            group: inbox
+            for group, inbox in due.items()
+            if self._last.get(group, 0.0) <= now - PROBE_AFTER_S
+        }
 
     def add(self, inbox: str, probe: Probe) -> None:
         self._sent[inbox] = probe
@@ -57,7 +67,11 @@ class PublishProbes:
         """No answer is expected any more to what was sent before."""
         while self._sent and next(iter(self._sent.values())).at < before:
             del self._sent[next(iter(self._sent))]
-        self._last = {group: at for group, at in self._last.items() if at >= before} if self._last else self._last
+        self._last = (
+            {group: at for group, at in self._last.items() if at >= before}
+            if self._last
+            else self._last
+        )
 
 
 def group_of(subject: str) -> str:

@@ -1,10 +1,12 @@
 """Store a message in a `no_ack` stream, and confirm it by reading it back.
 
-    publish -> an ephemeral push consumer (headers only) delivers the stored copy -> stored, at that sequence
+    publish -> an ephemeral push consumer (headers only) delivers the stored copy -> stored, at that
+    sequence
        └──────── not within the duplicate window: publish again ────────┘
 
-A `no_ack` stream sends no publish ack, so only the stored message proves that it is stored. If the stream dropped it as a duplicate,
-it is published again after the duplicate window, and the stream's handler recognises it by its id. Publishing again is safe.
+A `no_ack` stream sends no publish ack, so only the stored message proves that it is stored. If the
+stream dropped it as a duplicate, it is published again after the duplicate window, and the stream's
+handler recognises it by its id. Publishing again is safe.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ WINDOW_SLACK_S = 0.1  # beyond the duplicate window, before the message is publi
 class ConfirmByReadback:
     """One subject of one stream. Durations are seconds."""
 
-    def __init__(self, jetstream: JetStream, stream: str, subject: str, *, window_s: float, within_s: float) -> None:
+    def __init__(
+        self, jetstream: JetStream, stream: str, subject: str, *, window_s: float, within_s: float
+    ) -> None:
         self._jetstream = jetstream
         self._stream = stream
         self._subject = subject
@@ -52,23 +56,32 @@ class ConfirmByReadback:
             await asyncio.sleep(SUBSCRIPTION_CHECK_S)
 
     async def _hear(self) -> None:
-        """Receive copies until the consumer may be gone. The next one has another inbox, so the server removes this one."""
+        """Receive copies until the consumer may be gone. The next one has another inbox, so the
+        server removes this one.
+        """
         connection = self._jetstream.connection
         reconnects, inbox = connection.reconnect_count, connection.new_inbox()
         sid = await connection.subscribe_direct(inbox, self._on_copy)
         try:
             if await self._follow(inbox):
                 self._is_subscribed.set()
-            while self._is_subscribed.is_set() and reconnects == connection.reconnect_count and not self._is_silent:  # noqa: ASYNC110 - three causes
+            while (  # noqa: ASYNC110 - three causes
+                self._is_subscribed.is_set()
+                and reconnects == connection.reconnect_count
+                and not self._is_silent
+            ):
                 await asyncio.sleep(SUBSCRIPTION_CHECK_S)
         finally:
             self._is_subscribed.clear()
             await connection.unsubscribe(sid)
 
     async def store(self, data: bytes, headers: Mapping[str, str]) -> int:
-        """The sequence of the message, whose id is in `headers`. Raises BrokerUnavailable (not known in time), Poison (too large)."""
+        """The sequence of the message, whose id is in `headers`. Raises BrokerUnavailable (not
+        known in time), Poison (too large).
+        """
         msg_id, head = headers[MSG_ID], head_of(headers)
-        if len(head) + len(data) > self._jetstream.connection.max_payload:  # the server would close the connection for it
+        # the server would close the connection for it
+        if len(head) + len(data) > self._jetstream.connection.max_payload:
             raise Poison("the message is larger than the connection allows")
         found = self._wanted.setdefault(msg_id, asyncio.get_running_loop().create_future())
         try:
@@ -79,7 +92,9 @@ class ConfirmByReadback:
                     await asyncio.wait({found}, timeout=self._again_s)
                 return found.result()
         except TimeoutError:
-            raise BrokerUnavailable(f"{self._stream}: the message was not seen stored in time") from None
+            raise BrokerUnavailable(
+                f"{self._stream}: the message was not seen stored in time"
+            ) from None
         finally:
             if self._wanted.get(msg_id) is found:
                 del self._wanted[msg_id]
@@ -101,7 +116,9 @@ class ConfirmByReadback:
             "inactive_threshold": INACTIVE_THRESHOLD_S * 1_000_000_000,
         }
         try:
-            await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
+            await self._jetstream.ask(
+                f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config}
+            )
         except (BrokerRefused, BrokerUnavailable):
             return False
         self._heard_at = steady()

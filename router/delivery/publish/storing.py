@@ -1,4 +1,5 @@
-"""An `AckedPublisher` for callers without a subscription, such as commands; it expires effects by itself.
+"""An `AckedPublisher` for callers without a subscription, such as commands; it expires effects by
+itself.
 
 async with open_publisher(jetstream) as publisher:
     result = await publisher.publish_and_wait([effect])
@@ -19,7 +20,9 @@ EXPIRE_EVERY_S = 0.5
 
 
 @asynccontextmanager
-async def open_publisher(jetstream: JetStream, timeout_s: float = PUBLISH_TIMEOUT_S) -> AsyncIterator[AckedPublisher]:
+async def open_publisher(
+    jetstream: JetStream, timeout_s: float = PUBLISH_TIMEOUT_S
+) -> AsyncIterator[AckedPublisher]:
     """An open publisher, closed at the end."""
     publisher = AckedPublisher(jetstream, timeout_s)
     await publisher.open()

@@ -1,8 +1,9 @@
 """Requests that were answered from their live copy: their stored copies need nothing but an ack.
 
-A request is counted by hash until its stored copy comes. Only a copy that was stored within `SAME_REQUEST_WITHIN_S` of the live one
-counts, not a later request with the same bytes. Two generations make forgetting the oldest cheap; a stored copy whose request is
-forgotten is handled again, with the same result.
+A request is counted by hash until its stored copy comes. Only a copy that was stored within
+`SAME_REQUEST_WITHIN_S` of the live one counts, not a later request with the same bytes. Two
+generations make forgetting the oldest cheap; a stored copy whose request is forgotten is handled
+again, with the same result.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Mapping, Sequence
 from router.core.message import Message
 from router.delivery.replies.answers import MSG_ID, TENANT
 
-SAME_REQUEST_WITHIN_S = 2.0  # between hearing the live copy, by the server's clock as it was read last, and the stored time
+# between hearing the live copy, by the server's clock as it was read last, and the stored time
+SAME_REQUEST_WITHIN_S = 2.0
 MAX_MARKS = 300_000  # answered requests whose stored copy has not come yet; some 30 MB
 
 
@@ -20,12 +22,14 @@ class AnsweredRequests:
     """Of one subject on one instance."""
 
     def __init__(self, most: int = MAX_MARKS) -> None:
-        self.by_hash: dict[
-            int, float
-        ] = {}  # when the newest live copy was heard, seconds since the epoch; the processor reads it, nearly always empty
-        self.by_sequence: dict[int, int] = {}  # read ahead: sequence -> stored time, ns; bounded by what one run of `read_ahead` takes
+        # when the newest live copy was heard, seconds since the epoch; the processor reads it,
+        # nearly always empty
+        self.by_hash: dict[int, float] = {}
+        # read ahead: sequence -> stored time, ns; bounded by what one run of `read_ahead` takes
+        self.by_sequence: dict[int, int] = {}
         self._old: dict[int, float] = {}
-        self._more: dict[int, int] = {}  # of identical requests without an id: how many beyond the first
+        # of identical requests without an id: how many beyond the first
+        self._more: dict[int, int] = {}
         self._old_more: dict[int, int] = {}
         self._most = most // 2  # in a generation
 
@@ -69,7 +73,9 @@ class AnsweredRequests:
         if not self.by_hash:
             return False
         key = key_of(message.data, message.headers)
-        marks, more = (self._old, self._old_more) if key in self._old else (self.by_hash, self._more)
+        marks, more = (
+            (self._old, self._old_more) if key in self._old else (self.by_hash, self._more)
+        )
         heard_at = marks.get(key)
         if heard_at is None:
             return False
@@ -90,4 +96,8 @@ class AnsweredRequests:
 
 def key_of(data: bytes, headers: Mapping[str, str]) -> int:
     """The hash of a request's id, tenant header and bytes."""
-    return hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, data)) if headers else hash(data)
+    return (
+        hash((headers.get(MSG_ID) or None, headers.get(TENANT) or None, data))
+        if headers
+        else hash(data)
+    )

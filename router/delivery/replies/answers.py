@@ -1,9 +1,11 @@
-"""Send an answer to the inbox that the request names, to the inboxes that the listener heard, or else to the reply subject.
+"""Send an answer to the inbox that the request names, to the inboxes that the listener heard, or
+else to the reply subject.
 
 Rule: docs/reference/contracts.md#reply-addresses.
 
-Reply addresses are input: an answer to `$JS.API.STREAM.PURGE.…` would empty a stream. So answers go only to literal subjects under
-`prefixes`, and never under `own`, where the router receives answers to its own requests.
+Reply addresses are input: an answer to `$JS.API.STREAM.PURGE.…` would empty a stream. So answers go
+only to literal subjects under `prefixes`, and never under `own`, where the router receives answers
+to its own requests.
 """
 
 from __future__ import annotations
@@ -13,7 +15,12 @@ from math import inf
 
 from msgspec import Struct
 
-from router.contracts.headers import CONTROL_HEADERS, MAX_HEADER_BYTES, SILENCING_HEADERS, find_silencing_header
+from router.contracts.headers import (
+    CONTROL_HEADERS,
+    MAX_HEADER_BYTES,
+    SILENCING_HEADERS,
+    find_silencing_header,
+)
 from router.core.clock import Clock, steady, wall
 from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
@@ -37,19 +44,24 @@ MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
 TRACE = "trace_id"
 REPLY_TO = "Reply-To"
-# Subjects between instances: which live copies were answered; inboxes of live copies that were not; answered inboxes of identical requests.
+# Subjects between instances: which live copies were answered; inboxes of live copies that were not;
+# answered inboxes of identical requests.
 LIVE_ANSWERS = "beamline.router.v1.internal.answered"
 LIVE_ASKERS = "beamline.router.v1.internal.asked"
 IDENTICAL = "beamline.router.v1.internal.identical"
 INSTANCE = "Router-Instance"
-ASKING_HEADERS = frozenset({REPLY_TO, EXPECTED_STREAM, CONFIRM})  # they say where an answer, or a publish ack, is to go
+# they say where an answer, or a publish ack, is to go
+ASKING_HEADERS = frozenset({REPLY_TO, EXPECTED_STREAM, CONFIRM})
 MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to the other instances
 NO_SEQUENCE = 2**62  # no sequence is above it
-NOT_STORED = 2**63  # stored time, ns, of a live copy, or of one that comes again: no answer is later
-CLOCK_SLACK_S = 1.0  # a stored copy has the server's time, an answer the server's as this process reads it
+# stored time, ns, of a live copy, or of one that comes again: no answer is later
+NOT_STORED = 2**63
+# a stored copy has the server's time, an answer the server's as this process reads it
+CLOCK_SLACK_S = 1.0
 MAX_ADDRESS_BYTES = 500  # of an inbox, which a client chooses; 200 000 of them are kept
 MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused; an inbox is shorter
-MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8  # with fewer letters in its values a header block is not too large, so it is not measured
+# with fewer letters in its values a header block is not too large, so it is not measured
+MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8
 
 
 class ReplyRules(Struct, frozen=True):
@@ -61,7 +73,9 @@ class ReplyRules(Struct, frozen=True):
     stream: str = ""  # where requests are stored
     dedupe_window: float = 0.1  # seconds, the decide stream's
     inbox_wait: float = 0.25  # seconds
-    keep: float = 35.0  # seconds that an inbox waits at least for its answer; that of a message in flight waits as long as that
+    # seconds that an inbox waits at least for its answer; that of a message in flight waits as long
+    # as that
+    keep: float = 35.0
 
 
 class Answers:
@@ -79,13 +93,21 @@ class Answers:
         read_in_flight: Callable[[], Iterable[Message]] = lambda: (),
         clock: Clock = wall,
     ) -> None:
-        """`clock` is of the server that stores the requests: an answer is compared with the time of their stored copies."""
+        """`clock` is of the server that stores the requests: an answer is compared with the time of
+        their stored copies.
+        """
         self._connection = connection
         self._rules = rules
         self._on_refused = on_refused
-        self._refusal = refusal  # the answer to a request that the stream refuses: header's name, inbox, request, its headers
+        # the answer to a request that the stream refuses: header's name, inbox, request, its
+        # headers
+        self._refusal = refusal
         self.live = LiveAnswers(lambda data: connection.publish_nowait(LIVE_ANSWERS, data), clock)
-        identical = IdenticalRequests(lambda lines: connection.publish_nowait(IDENTICAL, "\n".join((self.live.instance, *lines)).encode()))
+        identical = IdenticalRequests(
+            lambda lines: connection.publish_nowait(
+                IDENTICAL, "\n".join((self.live.instance, *lines)).encode()
+            )
+        )
         self._request = b""  # whose answer is being sent
         self._stored_ns = NOT_STORED
         self._correlator = ReplyCorrelator(
@@ -99,32 +121,47 @@ class Answers:
             read_copy_age=lambda: clock() - self._stored_ns / 1e9,
             read_in_flight=lambda: map(_build_identity, read_in_flight()),
         )
-        self._listens_from: int | None = None  # sequences above this one were stored while the listener was subscribed
-        self._old_from = inf  # steady seconds from which on the stream takes the ids of all earlier ones again
+        # sequences above this one were stored while the listener was subscribed
+        self._listens_from: int | None = None
+        # steady seconds from which on the stream takes the ids of all earlier ones again
+        self._old_from = inf
         self._now = steady
         self._stems: set[bytes] = set()  # inboxes without their last token, from `may_answer`
-        self._replied_subject = self._reply_subject = ""  # of the answer that was sent there last: nearly always the same
+        # of the answer that was sent there last: nearly always the same
+        self._replied_subject = self._reply_subject = ""
         self.refused = 0  # reply addresses outside the prefixes
         self.heard = 0
-        self.storable = 0  # of them, those that a stream which has room stores, unless they are copies
+        # of them, those that a stream which has room stores, unless they are copies
+        self.storable = 0
 
-    # -- answers ---------------------------------------------------------------------------------------------
+    # -- answers -----------------------------------------------------------------------------------
 
     def answer(self, message: Message, reply: Reply) -> None:
         """Send an answer to the requesters of this message."""
         headers = message.headers
         is_plain = not headers and self._listens_from is not None and not self.live.is_used
-        if is_plain and self._correlator.answer_plain(message.data, reply.data, self._now(), message.sequence):
+        if is_plain and self._correlator.answer_plain(
+            message.data, reply.data, self._now(), message.sequence
+        ):
             return
         if headers and self._is_unheard(message):
             self._to_reply_subject(message, reply)
             return
         # What comes again is answered again: its ack was lost, and its answer perhaps with it.
-        self._request, self._stored_ns = message.data, message.stored_ns if message.deliveries == 1 else NOT_STORED
-        if headers and (EXPECTED_STREAM in headers or CONFIRM in headers) and is_pub_ack_wanted(headers):
+        self._request, self._stored_ns = (
+            message.data,
+            message.stored_ns if message.deliveries == 1 else NOT_STORED,
+        )
+        if (
+            headers
+            and (EXPECTED_STREAM in headers or CONFIRM in headers)
+            and is_pub_ack_wanted(headers)
+        ):
             self._answer_publisher(message, reply)
             return
-        request = RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data)
+        request = RequestIdentity(
+            headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data
+        )
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
                 self._correlator.answer_to_named_inbox(request, reply.data, named, self._now())
@@ -135,17 +172,28 @@ class Answers:
             return
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         unclaimed = lambda: self._to_reply_subject(message, reply)  # noqa: E731
-        sequence = 0 if self.live.is_used else message.sequence  # this instance does not hear all live copies, so it cannot number them
-        self._correlator.answer(request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence)
+        # this instance does not hear all live copies, so it cannot number them
+        sequence = 0 if self.live.is_used else message.sequence
+        self._correlator.answer(
+            request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence
+        )
 
     def _is_unheard(self, message: Message) -> bool:
-        """Whether no inbox waits for this request, and none will: it was stored before the listener subscribed, its id may be stored again
-        since, it names no inbox and wants no publish ack.
+        """Whether no inbox waits for this request, and none will: it was stored before the listener
+        subscribed, its id may be stored again since, it names no inbox and wants no publish ack.
         """
-        if self._listens_from is None or message.sequence > self._listens_from or not ASKING_HEADERS.isdisjoint(message.headers):
+        if (
+            self._listens_from is None
+            or message.sequence > self._listens_from
+            or not ASKING_HEADERS.isdisjoint(message.headers)
+        ):
             return False
         msg_id = message.headers.get(MSG_ID)
-        return msg_id is not None and self._now() >= self._old_from and not self._correlator.has_inbox(msg_id)
+        return (
+            msg_id is not None
+            and self._now() >= self._old_from
+            and not self._correlator.has_inbox(msg_id)
+        )
 
     def _answer_publisher(self, message: Message, reply: Reply) -> None:
         """Send the decision to `Reply-To` or the reply subject, and a publish ack to the publisher."""
@@ -161,11 +209,17 @@ class Answers:
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         stored = pub_ack(message.stream, message.sequence)
         self._correlator.answer(
-            _build_publisher_identity(message.data, message.headers), stored, _ignore, may_wait=may_wait, now=self._now()
+            _build_publisher_identity(message.data, message.headers),
+            stored,
+            _ignore,
+            may_wait=may_wait,
+            now=self._now(),
         )
 
     def _send(self, inbox: str, data: bytes) -> None:
-        """Send a stored copy's answer, unless its live copy was answered, and note it for other live copies."""
+        """Send a stored copy's answer, unless its live copy was answered, and note it for other
+        live copies.
+        """
         if self.live.is_used:
             if self.live.has(inbox, self._request, self._stored_ns / 1e9 - CLOCK_SLACK_S):
                 return
@@ -174,23 +228,36 @@ class Answers:
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
         live = self.live
-        if live.is_used and not live.is_empty and live.has_request(message.data, message.stored_at - CLOCK_SLACK_S):
+        if (
+            live.is_used
+            and not live.is_empty
+            and live.has_request(message.data, message.stored_at - CLOCK_SLACK_S)
+        ):
             return
         if message.subject != self._replied_subject:
-            self._replied_subject, self._reply_subject = message.subject, self._rules.reply_subject.replace("{subject}", message.subject)
+            self._replied_subject, self._reply_subject = (
+                message.subject,
+                self._rules.reply_subject.replace("{subject}", message.subject),
+            )
         self._connection.publish_nowait(self._reply_subject, reply.data, "", _build_head(reply))
 
     def _may_reach(self, address: str) -> bool:
         rules = self._rules
-        if len(address) > MAX_ADDRESS_BYTES or (not address.isascii() and len(address.encode("utf-8", "replace")) > MAX_ADDRESS_BYTES):
+        if len(address) > MAX_ADDRESS_BYTES or (
+            not address.isascii() and len(address.encode("utf-8", "replace")) > MAX_ADDRESS_BYTES
+        ):
             return False
-        return address.startswith(rules.prefixes) and not address.startswith(rules.own) and is_literal_subject(address)
+        return (
+            address.startswith(rules.prefixes)
+            and not address.startswith(rules.own)
+            and is_literal_subject(address)
+        )
 
     def _refuse(self, address: str) -> None:
         self.refused += 1
         self._on_refused(address)
 
-    # -- the listener ----------------------------------------------------------------------------------------
+    # -- the listener ------------------------------------------------------------------------------
 
     @property
     def is_listening(self) -> bool:
@@ -198,7 +265,9 @@ class Answers:
         return self._listens_from is not None and self._listens_from < NO_SEQUENCE
 
     def find_requester(self, message: Message) -> str | None:
-        """The inbox that waits for this message's answer: the one that it names, else one that the listener heard."""
+        """The inbox that waits for this message's answer: the one that it names, else one that the
+        listener heard.
+        """
         named = message.headers.get(REPLY_TO)
         if named:
             return named if self._may_reach(named) else None
@@ -230,10 +299,17 @@ class Answers:
         msg_id = headers.get(MSG_ID) or None
         if msg_id is None and REPLY_TO in headers:
             return  # the stream stores each copy, which is answered by its `Reply-To`
-        self._correlator.add_request(RequestIdentity(msg_id, headers.get(TENANT) or None, data), inbox, self._now(), self.heard)
+        self._correlator.add_request(
+            RequestIdentity(msg_id, headers.get(TENANT) or None, data),
+            inbox,
+            self._now(),
+            self.heard,
+        )
 
     def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
-        """The inbox of a live copy whose request will be stored; None: it has none, or this refused it."""
+        """The inbox of a live copy whose request will be stored; None: it has none, or this refused
+        it.
+        """
         self.heard += 1
         if headers is None:
             if self._may_reach(reply):
@@ -242,26 +318,36 @@ class Answers:
             if reply:
                 self._refuse(reply)
             return None
-        if (EXPECTED_STREAM in headers or CONFIRM in headers) and is_pub_ack_wanted(headers) and _find_silencing_header(headers) is None:
+        if (
+            (EXPECTED_STREAM in headers or CONFIRM in headers)
+            and is_pub_ack_wanted(headers)
+            and _find_silencing_header(headers) is None
+        ):
             self._on_publisher_request(reply, data, headers)
             return None
         inbox = headers.get(REPLY_TO) or reply
         if not inbox:
             if msg_id := headers.get(MSG_ID):
-                self._correlator.note(RequestIdentity(msg_id, headers.get(TENANT) or None, data), self._now())
+                self._correlator.note(
+                    RequestIdentity(msg_id, headers.get(TENANT) or None, data), self._now()
+                )
             return None
         if not self._may_reach(inbox):
-            if REPLY_TO not in headers or _find_silencing_header(headers) is not None:  # else its stored copy is refused, and counted
+            # else its stored copy is refused, and counted
+            if REPLY_TO not in headers or _find_silencing_header(headers) is not None:
                 self._refuse(inbox)
             return None
-        if (silenced := _find_silencing_header(headers)) is not None:  # the stream drops it without an answer, so this answers
+        # the stream drops it without an answer, so this answers
+        if (silenced := _find_silencing_header(headers)) is not None:
             self._connection.publish_nowait(inbox, self._refusal(silenced, inbox, data, headers))
             return None
         self.storable += CONTROL_HEADERS.isdisjoint(headers)
         return inbox
 
     def _on_publisher_request(self, reply: str, data: bytes, headers: Headers) -> None:
-        """The stored copy is answered, also while live copies are: the publish ack names its sequence."""
+        """The stored copy is answered, also while live copies are: the publish ack names its
+        sequence.
+        """
         if not reply:
             return
         if not self._may_reach(reply):
@@ -272,26 +358,44 @@ class Answers:
             self.expect(_build_publisher_identity(data, headers), reply)
         else:
             self._request, self._stored_ns = data, NOT_STORED
-            self._correlator.add_request(_build_publisher_identity(data, headers), reply, self._now())
+            self._correlator.add_request(
+                _build_publisher_identity(data, headers), reply, self._now()
+            )
 
     def expect(self, request: RequestIdentity, inbox: str) -> None:
-        """A live copy is not answered here: tell every instance its inbox, because any of them may decide the stored copy."""
+        """A live copy is not answered here: tell every instance its inbox, because any of them may
+        decide the stored copy.
+        """
         self._request, self._stored_ns = request.data, NOT_STORED
         self._correlator.add_request(request, inbox, self._now())
         if len(request.data) <= MAX_SHARED_REQUEST_BYTES:
-            headers = {INSTANCE: self.live.instance, MSG_ID: request.msg_id or "", TENANT: request.tenant or ""}
+            headers = {
+                INSTANCE: self.live.instance,
+                MSG_ID: request.msg_id or "",
+                TENANT: request.tenant or "",
+            }
             self._connection.publish_nowait(LIVE_ASKERS, request.data, inbox, head_of(headers))
 
     def on_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
         """Another instance's `expect`."""
-        if headers is None or headers.get(INSTANCE) == self.live.instance or not self._may_reach(inbox):
+        if (
+            headers is None
+            or headers.get(INSTANCE) == self.live.instance
+            or not self._may_reach(inbox)
+        ):
             return
         self._request, self._stored_ns = data, NOT_STORED
-        self._correlator.add_request(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox, self._now())
+        self._correlator.add_request(
+            RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data),
+            inbox,
+            self._now(),
+        )
 
     @property
     def has_waiting_inboxes(self) -> bool:
-        """Whether an inbox that was heard has no answer from this instance. Other instances may have answered it."""
+        """Whether an inbox that was heard has no answer from this instance. Other instances may
+        have answered it.
+        """
         return self._correlator.pending > 0
 
     @property
@@ -310,7 +414,9 @@ class Answers:
         return True
 
     def _keep_stem(self, stem: bytes) -> None:
-        """Inboxes of one client differ in their last token alone: it need not be checked each time, where no rule reaches into it."""
+        """Inboxes of one client differ in their last token alone: it need not be checked each time,
+        where no rule reaches into it.
+        """
         rules, start = self._rules, stem.decode("ascii") + "."
         if start.startswith(rules.prefixes) and not any(own.startswith(start) for own in rules.own):
             if len(self._stems) >= MAX_STEMS:
@@ -324,7 +430,9 @@ class Answers:
             self._correlator.note(RequestIdentity(msg_id, None, data), self._now())
 
     def send_many(self, answers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send to inboxes from `asker_of` or `may_answer`, where the caller prevents a second answer."""
+        """Send to inboxes from `asker_of` or `may_answer`, where the caller prevents a second
+        answer.
+        """
         self._connection.publish_many(answers)
 
     def on_fault(self, exc: BaseException) -> None:
@@ -349,7 +457,9 @@ def _build_head(reply: Reply) -> bytes:
     if trace_id is None or tenant_id is None or not f"{trace_id}{tenant_id}".isprintable():
         found = {TRACE: trace_id, TENANT: tenant_id, "version": "1"}
         return head_of({name: value for name, value in found.items() if value is not None})
-    return f"NATS/1.0\r\n{TRACE}: {trace_id}\r\n{TENANT}: {tenant_id}\r\nversion: 1\r\n\r\n".encode("utf-8", "replace")
+    return f"NATS/1.0\r\n{TRACE}: {trace_id}\r\n{TENANT}: {tenant_id}\r\nversion: 1\r\n\r\n".encode(
+        "utf-8", "replace"
+    )
 
 
 def _build_identity(message: Message) -> RequestIdentity:
@@ -361,15 +471,24 @@ def _build_identity(message: Message) -> RequestIdentity:
 
 
 def _build_publisher_identity(data: bytes, headers: Mapping[str, str]) -> RequestIdentity:
-    return RequestIdentity(headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data)
+    return RequestIdentity(
+        headers.get(MSG_ID) or None, tenant_of_publisher(headers.get(TENANT)), data
+    )
 
 
 def _ignore() -> None:
-    """The publisher is gone, or another instance heard it: its request is stored and decided all the same."""
+    """The publisher is gone, or another instance heard it: its request is stored and decided all
+    the same.
+    """
 
 
 def _find_silencing_header(headers: Headers) -> str | None:
-    """The control header for which the stream drops a request without an answer, or `headers` for a block that is too large."""
-    if sum(map(len, headers.values())) > MANY_HEADER_LETTERS and len(head_of(headers)) > MAX_HEADER_BYTES:
+    """The control header for which the stream drops a request without an answer, or `headers` for a
+    block that is too large.
+    """
+    if (
+        sum(map(len, headers.values())) > MANY_HEADER_LETTERS
+        and len(head_of(headers)) > MAX_HEADER_BYTES
+    ):
         return "headers"
     return None if SILENCING_HEADERS.isdisjoint(headers) else find_silencing_header(headers)

@@ -1,16 +1,18 @@
 """Which inbox a stored copy answers, if several requests without ids have the same bytes.
 
-Every instance hears all requests, but decides only some stored copies, and a stored copy does not name its requester. If each
-instance answered every inbox with the same bytes, N instances would give N answers. But all of them hear the requests nearly in the
-order of the stream:
+Every instance hears all requests, but decides only some stored copies, and a stored copy does not
+name its requester. If each instance answered every inbox with the same bytes, N instances would
+give N answers. But all of them hear the requests nearly in the order of the stream:
 
-    heard as number 7, `shift` 40   -> stored as sequence 47, so the copy at sequence 47 answers the inbox heard as number 7
+    heard as number 7, `shift` 40   -> stored as sequence 47, so the copy at sequence 47 answers the
+                                    inbox heard as number 7
     an inbox is answered            -> the other instances are told, and forget it
     an inbox stays unanswered       -> the first instance that looks again answers it
 
-The shift is learned when the listener starts and from each request with unique bytes. While it is wrong, an inbox is answered twice,
-or `SECOND_LOOK_S` late; none stays without an answer. An instance that hears no other instance answers all inboxes at once.
-Instances trust these messages, so only routers may publish on the subject.
+The shift is learned when the listener starts and from each request with unique bytes. While it is
+wrong, an inbox is answered twice, or `SECOND_LOOK_S` late; none stays without an answer. An
+instance that hears no other instance answers all inboxes at once. Instances trust these messages,
+so only routers may publish on the subject.
 """
 
 from __future__ import annotations
@@ -26,16 +28,22 @@ from router.core.backoff import spread
 from router.delivery.replies.waiting_inboxes import CorrelationKey, WaitingInbox
 
 ANNOUNCE_EVERY_S = 7.0
-MIN_ANNOUNCING = 2  # instances that announced themselves lately: then all have heard another one, and the rest keep silent
+# instances that announced themselves lately: then all have heard another one, and the rest keep
+# silent
+MIN_ANNOUNCING = 2
 ALONE_AFTER_START_S = 1.0  # without another instance since the start, this one is the only one
 ALONE_AFTER_SILENCE_S = 15.0  # without a message for so long, another instance is gone
 SECOND_LOOK_S = 0.25  # an inbox that is still unanswered is answered after one to two times this
 MAX_REPEATED = 10_000  # different contents of identical requests
-MAX_WATCHED_BYTES = 8 * 1024 * 1024  # of answers that wait for the second look; above it all inboxes are answered at once
-SEARCH_DISTANCE = 16  # places to each side in which an inbox that another instance answered is searched
+# of answers that wait for the second look; above it all inboxes are answered at once
+MAX_WATCHED_BYTES = 8 * 1024 * 1024
+# places to each side in which an inbox that another instance answered is searched
+SEARCH_DISTANCE = 16
 MAX_LINES = 2_000  # of one message
 MAX_LINE_LENGTH = 544  # characters: an inbox has at most 500 bytes, and two numbers stand before it
-MAX_TOLD = 64 * 1024  # characters of one message, far below the server's max_payload: above it the server would close the connection
+# characters of one message, far below the server's max_payload: above it the server would close the
+# connection
+MAX_TOLD = 64 * 1024
 
 
 class IdenticalRequests:
@@ -44,19 +52,25 @@ class IdenticalRequests:
     def __init__(self, tell: Callable[[list[str]], None]) -> None:
         self._tell = tell
         self._second_look_s = SECOND_LOOK_S * (1 + random.random())  # noqa: S311 - so that instances do not look all at once
-        self._keys: OrderedDict[int, CorrelationKey] = OrderedDict()  # by checksum of the bytes: other instances know the checksum
+        # by checksum of the bytes: other instances know the checksum
+        self._keys: OrderedDict[int, CorrelationKey] = OrderedDict()
         self.repeated: set[CorrelationKey] = set()
-        self._watched: OrderedDict[CorrelationKey, tuple[int, bytes, float]] = OrderedDict()  # checksum, answer, when to look again
+        # checksum, answer, when to look again
+        self._watched: OrderedDict[CorrelationKey, tuple[int, bytes, float]] = OrderedDict()
         self._watched_bytes = 0
-        self._others_at: float | None = None  # when another instance was heard; None: this one has just started
-        self.first_ones: OrderedDict[CorrelationKey, WaitingInbox] = OrderedDict()  # answered while no other request had its bytes
+        # when another instance was heard; None: this one has just started
+        self._others_at: float | None = None
+        # answered while no other request had its bytes
+        self.first_ones: OrderedDict[CorrelationKey, WaitingInbox] = OrderedDict()
         self._lines: list[str] = []
         self._told = 0  # characters of these lines
-        self._announcing: set[str] = set()  # other instances that were heard since this one announced itself, or kept silent
+        # other instances that were heard since this one announced itself, or kept silent
+        self._announcing: set[str] = set()
         self._announced_at = -inf
         self._pause = spread(ANNOUNCE_EVERY_S)
         self._learned: int | None = None
-        self.shift: int | None = None  # a request's sequence in the stream minus its number among the heard requests
+        # a request's sequence in the stream minus its number among the heard requests
+        self.shift: int | None = None
 
     def meet_other(self, instance: str, now: float) -> None:
         """Another instance sent something. If it is the first, this one announces itself at once."""
@@ -70,7 +84,9 @@ class IdenticalRequests:
         return self._others_at is not None and now - self._others_at >= ALONE_AFTER_SILENCE_S
 
     def keep_first(self, key: CorrelationKey, one: WaitingInbox, now: float) -> None:
-        """Its inbox is answered; the other instances are told only if another request has the same bytes (`on_repeat`)."""
+        """Its inbox is answered; the other instances are told only if another request has the same
+        bytes (`on_repeat`).
+        """
         if not self.is_alone(now):
             self.first_ones.pop(key, None)
             self.first_ones[key] = one
@@ -93,21 +109,33 @@ class IdenticalRequests:
         return checksum
 
     def learn(self, one: WaitingInbox, sequence: int) -> None:
-        """A request with unique bytes was stored at this sequence. The shift changes when two such requests agree."""
+        """A request with unique bytes was stored at this sequence. The shift changes when two such
+        requests agree.
+        """
         shift = sequence - one[1] if one[1] else self.shift
         if shift == self._learned or self.shift is None:
             self.shift = shift
         self._learned = shift
 
-    def may_be_anothers(self, one: WaitingInbox, sequence: int, now: float, *, is_old: bool) -> bool:
-        """Whether the inbox belongs to another copy and this copy's is yet to come: by the shift, else by the inbox's age."""
+    def may_be_anothers(
+        self, one: WaitingInbox, sequence: int, now: float, *, is_old: bool
+    ) -> bool:
+        """Whether the inbox belongs to another copy and this copy's is yet to come: by the shift,
+        else by the inbox's age.
+        """
         if self.shift is None or not one[1] or not sequence or self.is_alone(now):
             return is_old
         return one[1] < sequence - self.shift
 
     def can_choose(self, inboxes: list[WaitingInbox], sequence: int, now: float) -> bool:
         has_room = self._watched_bytes < MAX_WATCHED_BYTES and len(self._watched) < MAX_REPEATED
-        return self.shift is not None and sequence > 0 and inboxes[0][1] > 0 and has_room and not self.is_alone(now)
+        return (
+            self.shift is not None
+            and sequence > 0
+            and inboxes[0][1] > 0
+            and has_room
+            and not self.is_alone(now)
+        )
 
     def choose(self, inboxes: list[WaitingInbox], sequence: int) -> int | None:
         """The index of the inbox that this copy answers; None: it is not heard yet."""
@@ -128,7 +156,9 @@ class IdenticalRequests:
             self._flush(now)
 
     def announce(self, now: float) -> None:
-        """Called some fifty times a second: sends the answered inboxes, and now and then a sign of life."""
+        """Called some fifty times a second: sends the answered inboxes, and now and then a sign of
+        life.
+        """
         if self._others_at is None:
             self._others_at = now - ALONE_AFTER_SILENCE_S + ALONE_AFTER_START_S
         if self._lines:
@@ -137,7 +167,9 @@ class IdenticalRequests:
             self._announce(now)
 
     def _announce(self, now: float) -> None:
-        """Of many idle instances two announce themselves: a sign of life of each would be heard by each other one."""
+        """Of many idle instances two announce themselves: a sign of life of each would be heard by
+        each other one.
+        """
         is_needed = len(self._announcing) < MIN_ANNOUNCING or self._announced_at == -inf
         self._announcing.clear()
         self._announced_at, self._pause = now, spread(ANNOUNCE_EVERY_S)
@@ -149,10 +181,17 @@ class IdenticalRequests:
         self._lines, self._told, self._announced_at = [], 0, now
 
     def read(self, line: str) -> tuple[CorrelationKey, int, str] | None:
-        """Read another instance's line: the key of the bytes, the number of the request here, its inbox. None: it is unknown here."""
+        """Read another instance's line: the key of the bytes, the number of the request here, its
+        inbox. None: it is unknown here.
+        """
         checksum, _, rest = line.partition(" ")
         sequence, _, inbox = rest.partition(" ")
-        if self.shift is None or len(line) > MAX_LINE_LENGTH or not inbox or not (_is_number(checksum) and _is_number(sequence)):
+        if (
+            self.shift is None
+            or len(line) > MAX_LINE_LENGTH
+            or not inbox
+            or not (_is_number(checksum) and _is_number(sequence))
+        ):
             return None
         key = self._keys.get(int(checksum))
         return None if key is None else (key, int(sequence) - self.shift, inbox)

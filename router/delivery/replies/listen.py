@@ -1,4 +1,6 @@
-"""The listener: a plain subscription on the request subject, to learn the requesters' inboxes (docs/reference/contracts.md#replies)."""
+"""The listener: a plain subscription on the request subject, to learn the requesters' inboxes
+(docs/reference/contracts.md#replies).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from router.delivery.wire.shared_info import SharedInfo
 
 LISTENER_TICK_S = 0.02
 LEARN_TICKS = 250  # ticks between two checks that the stream was not re-created
-MAX_AGE_S = 7.0  # of the stream's info in such a check; the topology's monitor asks for it more often than that
+# of the stream's info in such a check; the topology's monitor asks for it more often than that
+MAX_AGE_S = 7.0
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 
@@ -48,7 +51,8 @@ class Listener:
         self._subject = subject
         self._answers = answers
         self._unstored = unstored
-        self._live = live  # answers while the backlog is deep, one instance of the group for each request
+        # answers while the backlog is deep, one instance of the group for each request
+        self._live = live
         self._queue = queue
         self._ahead = ahead  # finds requests that were stored before the live copies are answered
         self._is_live = False
@@ -61,8 +65,12 @@ class Listener:
         self._is_live, self._sids = False, []
         others: list[int] = []
         try:
-            self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
-            on_answered = lambda _subject, _reply, data, _headers: self._answers.live.on_answered(data)  # noqa: E731
+            self._sids.append(
+                await connection.listen_direct(self._subject, self._answers.on_request)
+            )
+            on_answered = lambda _subject, _reply, data, _headers: self._answers.live.on_answered(  # noqa: E731
+                data
+            )
             others.append(await connection.subscribe_direct(LIVE_ANSWERS, on_answered))
             others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.on_asker))
             identical = lambda _subject, _reply, data, _headers: self._answers.on_identical(data)  # noqa: E731
@@ -78,7 +86,9 @@ class Listener:
                 await connection.unsubscribe(sid)
 
     async def _watch(self, tasks: BackgroundTasks) -> None:
-        """Look on while the server is asked: under a flood its answer waits in the socket behind thousands of requests."""
+        """Look on while the server is asked: under a flood its answer waits in the socket behind
+        thousands of requests.
+        """
         connection, ticks = self._jetstream.connection, 0
         while True:
             if not connection.is_connected:
@@ -98,16 +108,25 @@ class Listener:
             await asyncio.sleep(LISTENER_TICK_S)
 
     async def _switch(self, live: LiveRequests[Any], tasks: BackgroundTasks) -> None:
-        """Add the other subscription first: a request that both hear is answered once, one that neither hears gets no answer."""
+        """Add the other subscription first: a request that both hear is answered once, one that
+        neither hears gets no answer.
+        """
         connection, old = self._jetstream.connection, self._sids[-1]
         is_live = live.is_on
         if is_live:
-            self._sids.append(await connection.subscribe_direct(self._subject, live.on_request, self._queue, live.refusals.take))
+            self._sids.append(
+                await connection.subscribe_direct(
+                    self._subject, live.on_request, self._queue, live.refusals.take
+                )
+            )
         else:
-            self._sids.append(await connection.listen_direct(self._subject, self._answers.on_request))
+            self._sids.append(
+                await connection.listen_direct(self._subject, self._answers.on_request)
+            )
         self._is_live = is_live
         if is_live and self._ahead is not None:
-            tasks.start_once("read ahead", partial(self._ahead.read, live))  # the end of the old subscription may be confirmed late
+            # the end of the old subscription may be confirmed late
+            tasks.start_once("read ahead", partial(self._ahead.read, live))
         await connection.unsubscribe(old)
         self._sids.remove(old)
 
@@ -117,7 +136,8 @@ class Listener:
             if self._created and await self._is_same(MAX_AGE_S):
                 self._retry.reset()
                 return
-            await self._jetstream.connection.flush()  # the server knows our subscription when it answers this
+            # the server knows our subscription when it answers this
+            await self._jetstream.connection.flush()
             info = await self._infos.stream(self._stream)
         except (RouterError, nats.errors.Error, OSError):
             return

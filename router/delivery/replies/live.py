@@ -1,7 +1,9 @@
-"""Answer requests from their live copy while the stream's backlog is too deep to answer stored copies in time.
+"""Answer requests from their live copy while the stream's backlog is too deep to answer stored
+copies in time.
 
-A stream is one queue for all tenants: behind one tenant's flood every other request waits until its requester has given up. So while
-the backlog is deep (`look`), one instance of a queue group takes the live copy of each request, and serves the tenants in turn:
+A stream is one queue for all tenants: behind one tenant's flood every other request waits until its
+requester has given up. So while the backlog is deep (`look`), one instance of a queue group takes
+the live copy of each request, and serves the tenants in turn:
 
     on_request ── its tenant's share of the queue has room ──> handled and answered; its stored copy then only gets an ack
         ├── another of its tenant gives way (`is_high`) ──> the same, and that one has no room
@@ -10,9 +12,9 @@ the backlog is deep (`look`), one instance of a queue group takes the live copy 
         ├── no stream stores requests now (`unstored`), and it needs its stored copy ──> answered `overloaded`
         └── its tenant or identity is not readable (`describe`: None) ──> left to its stored copy
 
-No request is lost: the stored copy of each request that is not answered here is delivered and answered as usual, and every instance is
-told its inbox. A request that is sent again under its id gets the same answer. Effects are stored before the answer is sent, as in
-`settle`.
+No request is lost: the stored copy of each request that is not answered here is delivered and
+answered as usual, and every instance is told its inbox. A request that is sent again under its id
+gets the same answer. Effects are stored before the answer is sent, as in `settle`.
 """
 
 from __future__ import annotations
@@ -45,13 +47,17 @@ from router.delivery.wire.frame_parser import Headers, parse_head
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
 TENANT_BYTES = TENANT.encode()
-ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")  # the last: to the stored copy
-UNSTORED_RETRY_MS = 2_000  # to a request that can only be answered from its stored copy, while none is stored
+# the last: to the stored copy
+ANSWERED, OVERLOADED, LEFT = OUTCOMES = ("answered", "overloaded", "left")
+# to a request that can only be answered from its stored copy, while none is stored
+UNSTORED_RETRY_MS = 2_000
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
 
 
 class LiveRequest(Struct, gc=False):
-    """A live copy in the queue; or a stored one that was read ahead (`stored`), without an inbox. `heard_at`: seconds since the epoch."""
+    """A live copy in the queue; or a stored one that was read ahead (`stored`), without an inbox.
+    `heard_at`: seconds since the epoch.
+    """
 
     subject: str
     data: bytes
@@ -76,7 +82,9 @@ class LiveObserver(Protocol):
 
 
 class LiveRequests(Generic[A]):
-    """For one subject. `consumer` returns the stream's consumer, whose handler and publisher it uses; None while that starts."""
+    """For one subject. `consumer` returns the stream's consumer, whose handler and publisher it
+    uses; None while that starts.
+    """
 
     def __init__(
         self,
@@ -93,7 +101,9 @@ class LiveRequests(Generic[A]):
         rules: LiveRules = LiveRules(),  # noqa: B008 - frozen
         clock: Clock = wall,
     ) -> None:
-        """`clock` is of the server that stores the requests: their age, and which stored copy is whose, depend on it."""
+        """`clock` is of the server that stores the requests: their age, and which stored copy is
+        whose, depend on it.
+        """
         self._answers = answers
         self._consumer = consumer
         self._marks = marks
@@ -102,7 +112,9 @@ class LiveRequests(Generic[A]):
         self._is_high = is_high
         self._observer = observer
         self._overload = Overload(answers, rules)
-        self._queue: FairQueue[LiveRequest] = FairQueue(rules.places, rules.max_bytes, rules.weights)
+        self._queue: FairQueue[LiveRequest] = FairQueue(
+            rules.places, rules.max_bytes, rules.weights
+        )
         self._running: set[asyncio.Task[None]] = set()
         self._places = FairSlots(rules.at_once)  # for handlers that wait
         self.refusals = Refusals(
@@ -124,7 +136,8 @@ class LiveRequests(Generic[A]):
         self._now = steady
         self.is_on = False
         self.is_reading_ahead = False  # set by `ReadAhead`
-        self.is_unstored = False  # set by `Listener`: no stream stores what is heard, so no stored copy comes
+        # set by `Listener`: no stream stores what is heard, so no stored copy comes
+        self.is_unstored = False
 
     def look(self) -> bool:
         """Whether to take live copies now. The listener calls it some fifty times a second."""
@@ -134,13 +147,22 @@ class LiveRequests(Generic[A]):
         if consumer is None or consumer.processor is None:
             return self.is_on
         subscription = consumer.subscription
-        self.refusals.is_allowed = subscription.is_allowed is None or subscription.is_allowed(subscription.subject or self._subject)
-        is_on = self._overload.look(consumer.processor, self._handled, is_open=consumer.pause_switch.is_open) or self.is_unstored
+        self.refusals.is_allowed = subscription.is_allowed is None or subscription.is_allowed(
+            subscription.subject or self._subject
+        )
+        is_on = (
+            self._overload.look(
+                consumer.processor, self._handled, is_open=consumer.pause_switch.is_open
+            )
+            or self.is_unstored
+        )
         if self.is_unstored:
             self._overload.retry_after_ms = max(self._overload.retry_after_ms, UNSTORED_RETRY_MS)
         if is_on != self.is_on:
             self._switch(is_on)
-        consumer.processor.most_held = self._overload.limit_in_flight(has_waiting=len(self._queue) > 0 or self.is_reading_ahead)
+        consumer.processor.most_held = self._overload.limit_in_flight(
+            has_waiting=len(self._queue) > 0 or self.is_reading_ahead
+        )
         return is_on
 
     def _switch(self, is_on: bool) -> None:
@@ -150,7 +172,7 @@ class LiveRequests(Generic[A]):
         self._answers.live.switch(is_on)
         self._observer.on_overload(self._overload.wait_s if is_on else None)
 
-    # -- in --------------------------------------------------------------------------------------------------
+    # -- in ----------------------------------------------------------------------------------------
 
     def on_request(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         """A live copy that `refusals` did not take; called from the connection's reader."""
@@ -169,13 +191,18 @@ class LiveRequests(Generic[A]):
                 self._turn_away(asker, data, heads, inbox)
 
     def _enqueue(self, request: LiveRequest, share: Share) -> bool:
-        """Queue a request, or put it in the place of another of its tenant. False: there is no room."""
+        """Queue a request, or put it in the place of another of its tenant. False: there is no
+        room.
+        """
         queue, size, (tenant, goes_first) = self._queue, len(request.data), share
         if not queue.put(tenant, request, size, goes_first=goes_first):
             replaced = queue.put_instead(tenant, request, size, goes_first=goes_first)
             if replaced is None:
                 return False
-            if replaced.stored is None and (asker := self._describe(replaced.data, replaced.headers)) is not None:
+            if (
+                replaced.stored is None
+                and (asker := self._describe(replaced.data, replaced.headers)) is not None
+            ):
                 self._turn_away(asker, replaced.data, replaced.headers, replaced.inbox)
         self._work_soon()
         return True
@@ -187,46 +214,68 @@ class LiveRequests(Generic[A]):
         else:
             self._leave(data, headers, inbox)
 
-    # -- in, from the stream (`read_ahead`) ----------------------------------------------------------------------
+    # -- in, from the stream (`read_ahead`) --------------------------------------------------------
 
     @property
     def next_sequence(self) -> int:
         consumer = self._consumer()
-        return 0 if consumer is None or consumer.processor is None else consumer.processor.newest_sequence + 1
+        return (
+            0
+            if consumer is None or consumer.processor is None
+            else consumer.processor.newest_sequence + 1
+        )
 
     @property
     def has_waiting_inboxes(self) -> bool:
         return self._answers.has_waiting_inboxes
 
     def read_share(self, data: bytes, head: bytes | None) -> Share | None:
-        headers = NO_HEADERS if head is None or TENANT_BYTES not in head else parse_head(head) or NO_HEADERS
+        headers = (
+            NO_HEADERS
+            if head is None or TENANT_BYTES not in head
+            else parse_head(head) or NO_HEADERS
+        )
         asker = self._describe(data, headers) if self.refusals.is_allowed else None
         return None if asker is None else (asker.tenant_id, self._is_high(asker))
 
     def take_stored(self, stored: RawMessage, share: Share) -> bool:
-        """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in it."""
+        """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in
+        it.
+        """
         consumer, (subject, ack_subject, data, head) = self._consumer(), stored
         if consumer is None or not self._may_find_room(share, len(data)):
             return False
         place, names = parse_ack_subject(ack_subject.decode()), consumer.subscription
         headers = (parse_head(head) if head is not None else None) or NO_HEADERS
         name = names.subject or subject.decode("utf-8", "replace")
-        message = Message(name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, "")
-        return self._enqueue(LiveRequest(name, data, headers, "", share[0], message.stored_at, message), share)
+        message = Message(
+            name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, ""
+        )
+        return self._enqueue(
+            LiveRequest(name, data, headers, "", share[0], message.stored_at, message), share
+        )
 
     def _is_delivered(self, message: Message) -> bool:
-        """Whether a message that was read ahead was delivered meanwhile, or answered by another instance."""
-        return message.sequence < self.next_sequence or self._answers.live.has_request(message.data, message.stored_at - CLOCK_SLACK_S)
+        """Whether a message that was read ahead was delivered meanwhile, or answered by another
+        instance.
+        """
+        return message.sequence < self.next_sequence or self._answers.live.has_request(
+            message.data, message.stored_at - CLOCK_SLACK_S
+        )
 
     def _may_find_room(self, share: Share, size: int) -> bool:
         queue, (tenant, goes_first) = self._queue, share
-        return (queue.has_room(tenant, size) or queue.gives_way(tenant, goes_first=goes_first)) and not self._is_too_much(tenant)
+        return (
+            queue.has_room(tenant, size) or queue.gives_way(tenant, goes_first=goes_first)
+        ) and not self._is_too_much(tenant)
 
     def _is_too_much(self, tenant: str) -> bool:
-        """Whether another handler of this tenant would keep the router from reading requests: a waiting handler has no budget."""
+        """Whether another handler of this tenant would keep the router from reading requests: a
+        waiting handler has no budget.
+        """
         return self._answers.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
 
-    # -- work ------------------------------------------------------------------------------------------------
+    # -- work --------------------------------------------------------------------------------------
 
     def _work_soon(self) -> None:
         if not self._is_working:
@@ -247,16 +296,27 @@ class LiveRequests(Generic[A]):
         consumer, stored = self._consumer(), request.stored
         if stored is not None and (self._is_delivered(stored) or self._is_too_much(request.tenant)):
             return
-        if stored is None and request.headers.get(MSG_ID) and self._answers.live.has(request.inbox, request.data, request.heard_at):
-            return  # its stored copy was answered first. Without an id that may be another request's answer, so it is answered again.
+        if (
+            stored is None
+            and request.headers.get(MSG_ID)
+            and self._answers.live.has(request.inbox, request.data, request.heard_at)
+        ):
+            # its stored copy was answered first. Without an id that may be another request's
+            # answer, so it is answered again.
+            return
         if consumer is None or not consumer.pause_switch.is_open:
             self._leave_request(request)
             return
-        if self._is_too_much(request.tenant) and (asker := self._describe(request.data, request.headers)) is not None:
+        if (
+            self._is_too_much(request.tenant)
+            and (asker := self._describe(request.data, request.headers)) is not None
+        ):
             self.refusals.add(asker, request.inbox.encode(), request.data, request.headers)
             return
         try:
-            outcome = consumer.subscription.handle(stored or self._message(request, consumer.subscription))
+            outcome = consumer.subscription.handle(
+                stored or self._message(request, consumer.subscription)
+            )
         except Exception:  # its stored copy fails the same way, and is counted and given up there
             self._leave_request(request)
             return
@@ -280,9 +340,21 @@ class LiveRequests(Generic[A]):
         """The message as its stored copy will be, without a sequence: its time is unique instead."""
         self._newest_ns = max(self._newest_ns + 1, int(self._clock() * 1e9))
         subject = subscription.subject or request.subject
-        return Message(subject, request.data, request.headers, subscription.stream, subscription.durable, 0, self._newest_ns, 1, "")
+        return Message(
+            subject,
+            request.data,
+            request.headers,
+            subscription.stream,
+            subscription.durable,
+            0,
+            self._newest_ns,
+            1,
+            "",
+        )
 
-    async def _await(self, consumer: Consumer, request: LiveRequest, awaited: Awaitable[Outcome]) -> None:
+    async def _await(
+        self, consumer: Consumer, request: LiveRequest, awaited: Awaitable[Outcome]
+    ) -> None:
         try:
             async with asyncio.timeout(consumer.subscription.options.handler_timeout):
                 outcome = await awaited
@@ -294,7 +366,8 @@ class LiveRequests(Generic[A]):
         except Exception:  # as above
             self._leave_request(request)
         else:
-            if request.stored is None or not self._is_delivered(request.stored):  # else its delivery answers
+            # else its delivery answers
+            if request.stored is None or not self._is_delivered(request.stored):
                 self._conclude(request, outcome)
 
     async def _store(self, consumer: Consumer, done: Done) -> bool:
@@ -317,7 +390,8 @@ class LiveRequests(Generic[A]):
                 self._send(request, outcome.reply)
             self._mark(request)
             self._observer.on_live(ANSWERED, self._clock() - request.heard_at)
-        elif isinstance(outcome, Dead) and outcome.reply is not None:  # the stored copy makes the dead letter
+        elif isinstance(outcome, Dead) and outcome.reply is not None:
+            # the stored copy makes the dead letter
             self._send(request, outcome.reply)
             self._observer.on_live(ANSWERED, self._clock() - request.heard_at)
         else:
@@ -340,14 +414,18 @@ class LiveRequests(Generic[A]):
             self._leave(request.data, request.headers, request.inbox)
 
     def _leave(self, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
-        """Tell every instance the inbox: the one that decides the stored copy answers it. Where none is stored, refuse it."""
+        """Tell every instance the inbox: the one that decides the stored copy answers it. Where
+        none is stored, refuse it.
+        """
         if self.is_unstored and (asker := self._describe(data, headers)) is not None:
             self.refusals.add(asker, inbox.encode(), data, headers)
             return
-        self._answers.expect(RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox)
+        self._answers.expect(
+            RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox
+        )
         self._observer.on_live(LEFT, 0.0)
 
-    # -- the end ---------------------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     async def close(self) -> None:
         """Handle what waits and needs no time; leave the rest to the stored copies."""
@@ -355,7 +433,8 @@ class LiveRequests(Generic[A]):
         self.refusals.report()
         while (request := self._queue.take()) is not None:
             self._handle(request)
-        await asyncio.sleep(0)  # a task that is cancelled before its first step would tell no instance its inbox
+        # a task that is cancelled before its first step would tell no instance its inbox
+        await asyncio.sleep(0)
         for task in list(self._running):
             task.cancel()
         await asyncio.gather(*self._running, return_exceptions=True)

@@ -1,11 +1,13 @@
-"""Remember answered requests while live copies are answered, so that a request's other copy sends no second answer.
+"""Remember answered requests while live copies are answered, so that a request's other copy sends
+no second answer.
 
     note ──> kept here, and sent to the other instances at the end of this turn of the event loop ──> on_answered
     has  ──> called before an answer is sent, for a stored copy or a live one
 
-A request is identified by its inbox, a checksum of its bytes, and its time, because an inbox may be used for many requests. Instances
-trust these messages, so only routers may publish on the subject. Entries are kept for 10 to 20 seconds, and bounded in number: a
-request that is forgotten gets the same answer twice.
+A request is identified by its inbox, a checksum of its bytes, and its time, because an inbox may be
+used for many requests. Instances trust these messages, so only routers may publish on the subject.
+Entries are kept for 10 to 20 seconds, and bounded in number: a request that is forgotten gets the
+same answer twice.
 """
 
 from __future__ import annotations
@@ -32,13 +34,16 @@ class LiveAnswers:
         self._clock = clock
         self.instance = token_hex(8)  # it ignores its own messages
         self._own = self.instance.encode()
-        self._young: dict[int, float] = {}  # checksums, and hashes of inbox and checksum -> seconds since the epoch
+        # checksums, and hashes of inbox and checksum -> seconds since the epoch
+        self._young: dict[int, float] = {}
         self._old: dict[int, float] = {}
         self._generation_at = 0.0
         self._lines: list[str] = []
         self._told = 0  # characters of these inboxes
         self.is_on = False  # this instance answers live copies
-        self.is_used = False  # an instance answers live copies, or did lately; a plain attribute, because each answer reads it
+        # an instance answers live copies, or did lately; a plain attribute, because each answer
+        # reads it
+        self.is_used = False
 
     def note(self, inbox: str, request: bytes) -> None:
         """This request is being answered."""
@@ -52,7 +57,9 @@ class LiveAnswers:
             self._tell()
 
     def has(self, inbox: str, request: bytes, since: float) -> bool:
-        """Whether it was answered after `since`, seconds since the epoch: the time when this copy was stored, or heard."""
+        """Whether it was answered after `since`, seconds since the epoch: the time when this copy
+        was stored, or heard.
+        """
         return self._is_after(hash((inbox, crc32(request))), since)
 
     def has_request(self, request: bytes, since: float) -> bool:
@@ -76,7 +83,13 @@ class LiveAnswers:
         _, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
         for line in lines:
             checksum, _, inbox = line.partition(" ")
-            if len(line) <= MAX_LINE_LENGTH and inbox and checksum.isascii() and checksum.isdecimal() and len(checksum) <= 10:
+            if (
+                len(line) <= MAX_LINE_LENGTH
+                and inbox
+                and checksum.isascii()
+                and checksum.isdecimal()
+                and len(checksum) <= 10
+            ):
                 self._add(inbox, int(checksum), now)
 
     def switch(self, is_on: bool) -> None:

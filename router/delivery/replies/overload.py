@@ -23,9 +23,11 @@ from router.delivery.replies.answers import Answers
 # -- When live copies are answered.
 
 MIN_PENDING = 256  # a smaller backlog is gone in milliseconds
-SHORT_BACKLOG_S = 0.5  # the backlog must be short for so long before live copies are left alone again
+# the backlog must be short for so long before live copies are left alone again
+SHORT_BACKLOG_S = 0.5
 SHORT_DIVISOR = 4  # short: at most this part of `after_s`
-STORED_WORK_S = 0.005  # at once, so much work of stored copies is pulled, so that live copies do not wait behind more
+# at once, so much work of stored copies is pulled, so that live copies do not wait behind more
+STORED_WORK_S = 0.005
 READ_AHEAD_WORK_S = 0.02  # while no live copies come: enough to pull at the full rate
 MIN_IN_FLIGHT, MAX_IN_FLIGHT = 8, 64
 BEHIND_FOR_S = 0.1  # a burst of some thousand requests is read in this time
@@ -33,7 +35,9 @@ REPORT_VALID_S = 1.0  # the pending count of the newest delivery is valid for so
 
 
 class LiveRules(Struct, frozen=True, kw_only=True):
-    """Seconds of backlog from which on live copies are taken (`after_s`), and some refused (`refuse_after_s`)."""
+    """Seconds of backlog from which on live copies are taken (`after_s`), and some refused
+    (`refuse_after_s`).
+    """
 
     after_s: float = 0.1
     refuse_after_s: float = 2.0
@@ -52,7 +56,8 @@ class Overload:
         self._backlog = BacklogEstimate()
         self._taken, self._taken_at = 0, 0.0
         self._heard, self._heard_at = 0, 0.0
-        self._behind_since: float | None = None  # since when more waits in the socket than a read takes
+        # since when more waits in the socket than a read takes
+        self._behind_since: float | None = None
         self._calm_since: float | None = None
         self._now = steady
         self.wait_s = 0.0  # until the newest stored request is handled
@@ -61,7 +66,9 @@ class Overload:
         self.is_on = False
 
     def look(self, processor: MessageProcessor, handled: int, *, is_open: bool) -> bool:
-        """Whether to take live copies. `handled`: live copies so far; their stored copies are pending, but need only an ack."""
+        """Whether to take live copies. `handled`: live copies so far; their stored copies are
+        pending, but need only an ack.
+        """
         pending = self._find_pending(processor.pending, processor.taken)
         self.wait_s = self._backlog.wait_s(pending, processor.delivered + handled, self._now())
         self.retry_after_ms = min(30_000, max(100, int(self.wait_s * 1000)))
@@ -75,7 +82,8 @@ class Overload:
         return self.is_on
 
     def limit_in_flight(self, *, has_waiting: bool) -> int | None:
-        """How many stored copies may be in flight. None: the subscription's own bound, because no live copy came lately.
+        """How many stored copies may be in flight. None: the subscription's own bound, because no
+        live copy came lately.
 
         `has_waiting`: requests that were read ahead wait, or are still to be read.
         """
@@ -85,13 +93,18 @@ class Overload:
         if not self.is_on:
             return None
         if now - self._heard_at >= REPORT_VALID_S:
-            return max(MIN_IN_FLIGHT, int(READ_AHEAD_WORK_S * self._backlog.rate)) if has_waiting else None
+            return (
+                max(MIN_IN_FLIGHT, int(READ_AHEAD_WORK_S * self._backlog.rate))
+                if has_waiting
+                else None
+            )
         if self._answers.is_behind:
             return MIN_IN_FLIGHT
         return min(MAX_IN_FLIGHT, max(MIN_IN_FLIGHT, int(STORED_WORK_S * self._backlog.rate)))
 
     def _find_pending(self, reported: int, taken: int) -> int:
-        """The pending count of the newest delivery, 0 if that is long ago: other instances may have handled them since.
+        """The pending count of the newest delivery, 0 if that is long ago: other instances may have
+        handled them since.
 
         While the socket is behind, deliveries wait there too, so the count stays valid.
         """
@@ -101,7 +114,9 @@ class Overload:
         return reported if now - self._taken_at < REPORT_VALID_S else 0
 
     def _is_behind_for_long(self) -> bool:
-        """Whether requests have come faster than they are read for a while: then live copies are late, too."""
+        """Whether requests have come faster than they are read for a while: then live copies are
+        late, too.
+        """
         now = self._now()
         if not self._answers.is_behind:
             self._behind_since = None
@@ -141,8 +156,11 @@ class BacklogEstimate:
         return self._count / self._seconds if self._seconds else 0.0
 
     def wait_s(self, pending: int, taken: int, now: float) -> float:
-        """Seconds until the consumer gets to the newest message. `taken`: deliveries so far, to all instances."""
-        if self._at is None or taken < self._taken:  # the first call, or the consumer was re-created
+        """Seconds until the consumer gets to the newest message. `taken`: deliveries so far, to all
+        instances.
+        """
+        # the first call, or the consumer was re-created
+        if self._at is None or taken < self._taken:
             self._at, self._taken = now, taken
             return 0.0
         passed = now - self._at

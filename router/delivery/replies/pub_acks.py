@@ -1,8 +1,10 @@
-"""Publish acks that the router itself sends, for a `no_ack` stream (`publish_ack` reads those of the server).
+"""Publish acks that the router itself sends, for a `no_ack` stream (`publish_ack` reads those of
+the server).
 
-In confirm mode "decision" the first answer to a request is the decision, which a JetStream client takes for a failed publish. So a
-publisher that names the stream it expects, or asks by header, gets a publish ack; the decision goes to `Reply-To`, else to the reply
-subject. The router that decides the request knows its sequence, so the publish ack comes with the decision.
+In confirm mode "decision" the first answer to a request is the decision, which a JetStream client
+takes for a failed publish. So a publisher that names the stream it expects, or asks by header, gets
+a publish ack; the decision goes to `Reply-To`, else to the reply subject. The router that decides
+the request knows its sequence, so the publish ack comes with the decision.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import orjson
 EXPECTED_STREAM = "Nats-Expected-Stream"
 CONFIRM = "Router-Confirm"
 STORED = "stored"
-_WRONG_STREAM = {"code": 400, "err_code": 10060, "description": "expected stream does not match"}  # as the server has it
+# as the server has it
+_WRONG_STREAM = {"code": 400, "err_code": 10060, "description": "expected stream does not match"}
 
 
 def is_pub_ack_wanted(headers: Mapping[str, str]) -> bool:
@@ -23,7 +26,9 @@ def is_pub_ack_wanted(headers: Mapping[str, str]) -> bool:
 
 
 def is_for_another_stream(headers: Mapping[str, str], stream: str) -> bool:
-    """Whether the stream drops this request without an answer, because its sender expects another stream."""
+    """Whether the stream drops this request without an answer, because its sender expects another
+    stream.
+    """
     return headers.get(EXPECTED_STREAM, stream) != stream
 
 
@@ -36,5 +41,7 @@ def wrong_stream(stream: str) -> bytes:
 
 
 def tenant_of_publisher(tenant: str | None) -> str:
-    """The tenant of a publisher's `RequestIdentity`: a publisher and a requester with equal bytes get different answers."""
+    """The tenant of a publisher's `RequestIdentity`: a publisher and a requester with equal bytes
+    get different answers.
+    """
     return f"{tenant or ''} {CONFIRM}"

@@ -1,13 +1,15 @@
 """Read what a stream holds behind a deep backlog, once, when live copies begin to be answered.
 
-The requests stored before that moment have no live copy left, and a quiet tenant's wait behind a whole flood. So the stream is read
-ahead of its durable, by a consumer without acks, and the first requests of each tenant take their turns among the live copies:
+The requests stored before that moment have no live copy left, and a quiet tenant's wait behind a
+whole flood. So the stream is read ahead of its durable, by a consumer without acks, and the first
+requests of each tenant take their turns among the live copies:
 
     the durable's place ──────────── read ahead ────────────> the end of the stream ── live copies from here on
 
-Reading costs a tenth of handling. So only the newest requests are read, and few of them where no requester is known to wait. The
-consumer has a fixed name, so of several instances one reads. A request that is not found here, or whose instance ends, is handled
-when its stored copy is delivered. `jetstream` has a connection of its own, because the main one may be behind.
+Reading costs a tenth of handling. So only the newest requests are read, and few of them where no
+requester is known to wait. The consumer has a fixed name, so of several instances one reads. A
+request that is not found here, or whose instance ends, is handled when its stored copy is
+delivered. `jetstream` has a connection of its own, because the main one may be behind.
 """
 
 from __future__ import annotations
@@ -21,14 +23,19 @@ from router.delivery.consume.stream_reader import RawMessage, RawReader
 from router.delivery.wire.api import JetStream
 
 READ_AHEAD = "router-read-ahead"  # the consumer's name
-READ_BATCH = 500  # messages at once: a millisecond's work, so that live copies do not wait behind more
+# messages at once: a millisecond's work, so that live copies do not wait behind more
+READ_BATCH = 500
 MAX_READ = 100_000  # the newest ones: the requesters of the others have given up
-MAX_READ_UNHEARD = 4_000  # while no inbox waits: the requests may be a backlog of which no requester waits any more
+# while no inbox waits: the requests may be a backlog of which no requester waits any more
+MAX_READ_UNHEARD = 4_000
 MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead, and as many that go first
-STORING_S = 0.1  # by then the server knows that live copies are taken, and a request that it passed on before is stored
+# by then the server knows that live copies are taken, and a request that it passed on before is
+# stored
+STORING_S = 0.1
 
 
-Share = tuple[str, bool]  # the tenant of a request, and whether it goes first of those of its tenant
+# the tenant of a request, and whether it goes first of those of its tenant
+Share = tuple[str, bool]
 
 
 class StoredTaker(Protocol):
@@ -65,7 +72,9 @@ class ReadAhead:
             await asyncio.sleep(STORING_S)
         taker.is_reading_ahead = True
         try:
-            await self._offer_newest(taker, MAX_READ if taker.has_waiting_inboxes else MAX_READ_UNHEARD)
+            await self._offer_newest(
+                taker, MAX_READ if taker.has_waiting_inboxes else MAX_READ_UNHEARD
+            )
         except RouterError:
             pass  # another instance reads, or none can: the stored copies are delivered in any case
         except Exception as exc:  # no request may stop the listener
@@ -77,7 +86,12 @@ class ReadAhead:
         info = await self._jetstream.stream(self._stream)
         if info is None:
             return
-        reader = RawReader(self._jetstream, self._stream, max(taker.next_sequence, info["state"]["last_seq"] - most + 1), name=READ_AHEAD)
+        reader = RawReader(
+            self._jetstream,
+            self._stream,
+            max(taker.next_sequence, info["state"]["last_seq"] - most + 1),
+            name=READ_AHEAD,
+        )
         try:
             await reader.open()
             await _offer(reader, taker)

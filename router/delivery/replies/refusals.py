@@ -1,9 +1,10 @@
 """Refuse requests above the share of their tenant, straight from the bytes of the socket.
 
-Other tenants' requests wait in the socket behind those of a flood, so a flood must be refused as fast as it is read. `take` goes through
-the frames of a chunk by itself: of a request it reads the inbox, the message id and the ids of the body, and it makes no object that a
-refusal does not need. It stops at the first frame that is not so plain, or that may find room. The parser passes that one to
-`LiveRequests.on_request`, and calls `take` again behind it.
+Other tenants' requests wait in the socket behind those of a flood, so a flood must be refused as
+fast as it is read. `take` goes through the frames of a chunk by itself: of a request it reads the
+inbox, the message id and the ids of the body, and it makes no object that a refusal does not need.
+It stops at the first frame that is not so plain, or that may find room. The parser passes that one
+to `LiveRequests.on_request`, and calls `take` again behind it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ A = TypeVar("A", bound=LiveAsker)
 
 
 class Refusals(Generic[A]):
-    """For one subject on one instance. `on_refused` gets a tenant, and how many of its requests were refused since it was last called."""
+    """For one subject on one instance. `on_refused` gets a tenant, and how many of its requests
+    were refused since it was last called.
+    """
 
     def __init__(
         self,
@@ -64,11 +67,19 @@ class Refusals(Generic[A]):
         self.is_allowed = True  # whether the subject is served
 
     def take(self, frames: PlainFrames, chunk: bytes, at: int) -> int:
-        """Refuse what follows in a chunk; returns the offset of the first request that `on_request` must handle."""
+        """Refuse what follows in a chunk; returns the offset of the first request that `on_request`
+        must handle.
+        """
         if not frames.is_at(chunk, at):
             return at  # the frame of another subscription: each frame of the connection passes here
         refuses = self._overload.refuses and self.is_allowed
-        glance, is_high, may_answer, full, counts = self._glance, self._is_high, self._answers.may_answer, self._full, self._counts
+        glance, is_high, may_answer, full, counts = (
+            self._glance,
+            self._is_high,
+            self._answers.may_answer,
+            self._full,
+            self._counts,
+        )
         refuse, retry_after_ms = self._refuse, self._overload.retry_after_ms
         told: list[tuple[bytes, bytes]] = []
         keys: list[int] = []
@@ -76,7 +87,9 @@ class Refusals(Generic[A]):
         for inbox, data, msg_id, after in frames.read(chunk, at):
             try:
                 if inbox is None:
-                    self._answers.pass_over(None if msg_id is None else msg_id.decode("ascii"), data)
+                    self._answers.pass_over(
+                        None if msg_id is None else msg_id.decode("ascii"), data
+                    )
                     at = after
                     continue
                 if not refuses or (asker := glance(data)) is None:
@@ -91,7 +104,8 @@ class Refusals(Generic[A]):
                 else:
                     keys.append(hash((msg_id.decode("ascii"), None, data)))
                 counts[tenant] = counts.get(tenant, 0) + 1
-            except (Exception, asyncio.CancelledError) as exc:  # it costs this message, and the reader goes on
+            except (Exception, asyncio.CancelledError) as exc:
+                # it costs this message, and the reader goes on
                 self._answers.on_fault(exc)
             at = after
         if told:

@@ -1,16 +1,20 @@
 """Match answers of stored requests with the inboxes that the listener heard.
 
-A stream stores the payload, not the requester's inbox. So a listener hears every request (core NATS, no queue group) and calls
-`add_request`; the decision calls `answer`. Either call may come first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant
-header, payload), without parsing (docs/reference/contracts.md#matching).
+A stream stores the payload, not the requester's inbox. So a listener hears every request (core
+NATS, no queue group) and calls `add_request`; the decision calls `answer`. Either call may come
+first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant header, payload), without parsing
+(docs/reference/contracts.md#matching).
 
-    request, then answer    an inbox is kept for `keep_s` to twice that, and while this instance handles its request (`waiting_inboxes`);
+    request, then answer    an inbox is kept for `keep_s` to twice that, and while this instance
+                            handles its request (`waiting_inboxes`);
                             other instances answer most of them, so a full table refuses nothing
     answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
-    request again           with an id, within `span` of the answer: the stream drops it, so this answers it
+    request again           with an id, within `span` of the answer: the stream drops it, so this
+                            answers it
 
-The stream deduplicates by id alone, so it also drops a request with the same id and other bytes. Such a request gets the same answer
-if it asks for the same (`is_same`), else a conflict. Pure: the time is an argument, and `send` sends.
+The stream deduplicates by id alone, so it also drops a request with the same id and other bytes.
+Such a request gets the same answer if it asks for the same (`is_same`), else a conflict. Pure: the
+time is an argument, and `send` sends.
 """
 
 from __future__ import annotations
@@ -26,15 +30,23 @@ from msgspec.structs import replace
 
 from router.delivery.replies.identical import IdenticalRequests
 from router.delivery.replies.standstill import Standstill
-from router.delivery.replies.waiting_inboxes import NO_INBOX, CorrelationKey, RequestIdentity, WaitingInbox, WaitingInboxes
+from router.delivery.replies.waiting_inboxes import (
+    NO_INBOX,
+    CorrelationKey,
+    RequestIdentity,
+    WaitingInbox,
+    WaitingInboxes,
+)
 
 Send = Callable[[str, bytes], None]  # inbox, data
 
-# Without an id, an inbox that another instance has answered looks like the one that this answer is for. If all inboxes were heard
-# longer ago than this, the right one may be yet to come: the answer goes to all of them, and waits for one more.
+# Without an id, an inbox that another instance has answered looks like the one that this answer is
+# for. If all inboxes were heard longer ago than this, the right one may be yet to come: the answer
+# goes to all of them, and waits for one more.
 INBOX_FRESH_S = 0.02
 MAX_KEPT_REQUEST_BYTES = 16 * 1024
-ANSWERED_FOR_S = 2.0  # for so long after an answer, further copies of a request without an id get none
+# for so long after an answer, further copies of a request without an id get none
+ANSWERED_FOR_S = 2.0
 
 
 class UnclaimedAnswer(Struct):
@@ -76,19 +88,28 @@ class ReplyCorrelator:
     ) -> None:
         self._send = send
         self._read_in_flight = read_in_flight  # the requests that this instance is handling
-        self._read_copy_age = read_copy_age  # seconds since the stream stored the copy that is answered
+        # seconds since the stream stored the copy that is answered
+        self._read_copy_age = read_copy_age
         self.identical = identical if identical is not None else IdenticalRequests(lambda _: None)
-        self._conflict = conflict  # builds the answer "this id came with other bytes" from the id and those bytes (empty: not kept)
-        self._is_same = is_same  # whether other bytes ask for the same: a fresh trace id, another order of keys
-        self.span = dedupe_window_s + 0.12  # seconds for which the stream drops a repeated id, and a little more
+        # builds the answer "this id came with other bytes" from the id and those bytes (empty: not
+        # kept)
+        self._conflict = conflict
+        # whether other bytes ask for the same: a fresh trace id, another order of keys
+        self._is_same = is_same
+        # seconds for which the stream drops a repeated id, and a little more
+        self.span = dedupe_window_s + 0.12
         self._wait_s = inbox_wait_s
         self._keep_s = keep_s
         self._capacity = capacity
         self._inboxes = WaitingInboxes()
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
-        self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()  # requests with an id, oldest first
-        self._answered_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()  # when each was answered, oldest first
-        self._standstill = Standstill()  # a repeat that the stream dropped is not taken for one that it stores, however late it is heard
+        # requests with an id, oldest first
+        self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()
+        # when each was answered, oldest first
+        self._answered_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()
+        # a repeat that the stream dropped is not taken for one that it stores, however late it is
+        # heard
+        self._standstill = Standstill()
 
     @property
     def pending(self) -> int:
@@ -96,7 +117,9 @@ class ReplyCorrelator:
         return len(self._inboxes)
 
     def find_inbox(self, request: RequestIdentity) -> str | None:
-        """An inbox that waits for the answer to this request; None: none was heard, or it has its answer."""
+        """An inbox that waits for the answer to this request; None: none was heard, or it has its
+        answer.
+        """
         key = _hash_content(request) if request.msg_id is None else hash(request.msg_id)
         waiting = self._inboxes.younger.get(key) or self._inboxes.older.get(key)
         return (waiting[0][0] or None) if waiting else None
@@ -106,9 +129,11 @@ class ReplyCorrelator:
         key, table = hash(msg_id), self._inboxes
         return key in table.younger or key in table.older
 
-    # -- once for each request, once for each answer -------------------------------------------------------
+    # -- once for each request, once for each answer -----------------------------------------------
 
-    def add_request(self, request: RequestIdentity, inbox: str, now: float, number: int = 0) -> None:
+    def add_request(
+        self, request: RequestIdentity, inbox: str, now: float, number: int = 0
+    ) -> None:
         """The listener heard this request, as number `number`."""
         msg_id, content_hash = request.msg_id, _hash_content(request)
         key = content_hash if msg_id is None else hash(msg_id)
@@ -124,7 +149,10 @@ class ReplyCorrelator:
         ):
             if inbox != known.to:
                 self._send(
-                    inbox, known.data if known.content_hash == content_hash else self._answer_of_other(known.request, request, known.data)
+                    inbox,
+                    known.data
+                    if known.content_hash == content_hash
+                    else self._answer_of_other(known.request, request, known.data),
                 )
             return
         table = self._inboxes
@@ -142,9 +170,15 @@ class ReplyCorrelator:
             table.younger[key] = [(inbox, named, now, b"")]
 
     def add_plain_request(self, data: bytes, inbox: str, now: float, number: int) -> None:
-        """`add_request` for a request without headers. If its bytes are unique, as most are, it costs one entry in a table."""
+        """`add_request` for a request without headers. If its bytes are unique, as most are, it
+        costs one entry in a table.
+        """
         key, table = hash(data), self._inboxes
-        is_alone = key not in table.younger and key not in self._waiting and key not in self.identical.first_ones
+        is_alone = (
+            key not in table.younger
+            and key not in self._waiting
+            and key not in self.identical.first_ones
+        )
         if is_alone and table.count < self._capacity:
             table.count += 1
             table.younger[key] = [(inbox, number, now, b"")]
@@ -152,13 +186,23 @@ class ReplyCorrelator:
             self.add_request(RequestIdentity(None, None, data), inbox, now, number)
 
     def answer_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
-        """`answer` for a request without headers, with unique bytes, that was heard here. False: nothing was done; call `answer`."""
+        """`answer` for a request without headers, with unique bytes, that was heard here. False:
+        nothing was done; call `answer`.
+        """
         key, identical, table = hash(data), self.identical, self._inboxes
         inboxes = table.younger.get(key)
-        if inboxes is None or len(inboxes) > 1 or key in self._answered_without_id or key in identical.repeated or key in table.older:
+        if (
+            inboxes is None
+            or len(inboxes) > 1
+            or key in self._answered_without_id
+            or key in identical.repeated
+            or key in table.older
+        ):
             return False
         one = inboxes[0]
-        if now - one[2] > INBOX_FRESH_S or identical.may_be_anothers(one, sequence, now, is_old=False):
+        if now - one[2] > INBOX_FRESH_S or identical.may_be_anothers(
+            one, sequence, now, is_old=False
+        ):
             return False
         del table.younger[key]
         table.count -= 1
@@ -170,7 +214,9 @@ class ReplyCorrelator:
         return True
 
     def note(self, request: RequestIdentity, now: float) -> None:
-        """A request with an id, but without an inbox, was heard: the stream drops a later request with this id."""
+        """A request with an id, but without an inbox, was heard: the stream drops a later request
+        with this id.
+        """
         key, table = hash(request.msg_id), self._inboxes
         if key in self._waiting or table.count >= self._capacity:
             return
@@ -178,25 +224,42 @@ class ReplyCorrelator:
         table.younger.setdefault(key, []).append((NO_INBOX, _hash_content(request), now, b""))
 
     def answer(
-        self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None], *, may_wait: bool, now: float, sequence: int = 0
+        self,
+        request: RequestIdentity,
+        data: bytes,
+        unclaimed: Callable[[], None],
+        *,
+        may_wait: bool,
+        now: float,
+        sequence: int = 0,
     ) -> None:
         """Send the answer of the copy at `sequence` to its inboxes; without one, call `unclaimed`.
 
-        `may_wait` False: no inbox is to come (a redelivery, or stored before this listener subscribed).
+        `may_wait` False: no inbox is to come (a redelivery, or stored before this listener
+        subscribed).
         """
         msg_id, content_hash = request.msg_id, _hash_content(request)
         key = content_hash if msg_id is None else hash(msg_id)
         if msg_id is not None:
             self._answered.pop(key, None)
             self._answered[key] = Answered(
-                request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now
+                request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request),
+                content_hash,
+                data,
+                now,
             )
         inboxes = self._inboxes.pop(key)
         if not inboxes:
             is_claimed = False
         elif msg_id is None:
-            is_claimed = self._answer_without_id(request, inboxes, data, sequence, may_wait=may_wait, now=now)
-        elif may_wait and now - inboxes[-1][2] > self.span and self._is_copy_younger(inboxes[-1], now):
+            is_claimed = self._answer_without_id(
+                request, inboxes, data, sequence, may_wait=may_wait, now=now
+            )
+        elif (
+            may_wait
+            and now - inboxes[-1][2] > self.span
+            and self._is_copy_younger(inboxes[-1], now)
+        ):
             self._inboxes.put_back(key, inboxes)
             unclaimed = partial(self._answer_older, request, data, unclaimed)
             is_claimed = False
@@ -208,12 +271,18 @@ class ReplyCorrelator:
         if is_claimed:
             return
         if may_wait:
-            self._wait_for_request(key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed))
+            self._wait_for_request(
+                key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed)
+            )
         elif content_hash not in self._answered_without_id:
             unclaimed()
 
-    def answer_to_named_inbox(self, request: RequestIdentity, data: bytes, to: str, now: float) -> None:
-        """Send the answer to the inbox that the request named (`Reply-To`), and to others with the same id."""
+    def answer_to_named_inbox(
+        self, request: RequestIdentity, data: bytes, to: str, now: float
+    ) -> None:
+        """Send the answer to the inbox that the request named (`Reply-To`), and to others with the
+        same id.
+        """
         self._send(to, data)
         msg_id, content_hash = request.msg_id, _hash_content(request)
         if msg_id is None:
@@ -221,13 +290,19 @@ class ReplyCorrelator:
         key = hash(msg_id)
         self._answered.pop(key, None)
         self._answered[key] = Answered(
-            request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request), content_hash, data, now, to
+            request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request),
+            content_hash,
+            data,
+            now,
+            to,
         )
         others = [one for one in self._inboxes.pop(key) if one[0] != to]
         if others:
-            self._share([*others, (to, content_hash, now, b"")], content_hash, request, data, served=to)
+            self._share(
+                [*others, (to, content_hash, now, b"")], content_hash, request, data, served=to
+            )
 
-    # -- time ------------------------------------------------------------------------------------------------
+    # -- time --------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
         """Called some fifty times a second: removes what has expired."""
@@ -236,34 +311,52 @@ class ReplyCorrelator:
             self._end_waits(now)
         self._answer_left_over(now)
         self.identical.announce(now)
-        while self._answered and next(iter(self._answered.values())).at < now - self.span - self._standstill.measure(now):
+        while self._answered and next(
+            iter(self._answered.values())
+        ).at < now - self.span - self._standstill.measure(now):
             self._answered.popitem(last=False)
-        while self._answered_without_id and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S:
+        while (
+            self._answered_without_id
+            and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S
+        ):
             self._answered_without_id.popitem(last=False)
         if now - self._inboxes.started_at >= self._keep_s:
             self._start_generation(now)
 
-    # -- helpers ---------------------------------------------------------------------------------------------
+    # -- helpers -----------------------------------------------------------------------------------
 
     def _start_generation(self, now: float) -> None:
-        in_flight = (_hash_content(one) if one.msg_id is None else hash(one.msg_id) for one in self._read_in_flight())
+        in_flight = (
+            _hash_content(one) if one.msg_id is None else hash(one.msg_id)
+            for one in self._read_in_flight()
+        )
         self._inboxes.start_generation(now, in_flight)
 
     def _is_copy_younger(self, newest: WaitingInbox, now: float) -> bool:
-        """Whether the stream stored the copy after the time of this inbox: another instance answered the inbox, and the copy's own comes.
+        """Whether the stream stored the copy after the time of this inbox: another instance
+        answered the inbox, and the copy's own comes.
 
-        The age of the copy is by the server's clock. Where the clocks differ, the answer is late by `inbox_wait_s`, and not lost.
+        The age of the copy is by the server's clock. Where the clocks differ, the answer is late by
+        `inbox_wait_s`, and not lost.
         """
-        return now - newest[2] - self._read_copy_age() > self.span and not self.identical.is_alone(now)
+        return now - newest[2] - self._read_copy_age() > self.span and not self.identical.is_alone(
+            now
+        )
 
-    def _answer_older(self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None]) -> None:
+    def _answer_older(
+        self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None]
+    ) -> None:
         """No younger inbox came."""
         inboxes = self._inboxes.pop(hash(request.msg_id))
         if not inboxes or not self._share(inboxes, _hash_content(request), request, data):
             unclaimed()
 
-    def _answer_of_other(self, stored: RequestIdentity, other: RequestIdentity, answer: bytes) -> bytes:
-        """The answer to a request that the stream dropped because its id came with the bytes of `stored`."""
+    def _answer_of_other(
+        self, stored: RequestIdentity, other: RequestIdentity, answer: bytes
+    ) -> bytes:
+        """The answer to a request that the stream dropped because its id came with the bytes of
+        `stored`.
+        """
         if stored.tenant == other.tenant and self._is_same(stored.data, other.data):
             return answer
         return self._conflict(stored.msg_id or "", other.data)
@@ -272,12 +365,18 @@ class ReplyCorrelator:
         self._waiting.setdefault(key, deque()).append(waiting)
 
     def _share(
-        self, inboxes: list[WaitingInbox], content_hash: int, request: RequestIdentity, data: bytes, served: str | None = None
+        self,
+        inboxes: list[WaitingInbox],
+        content_hash: int,
+        request: RequestIdentity,
+        data: bytes,
+        served: str | None = None,
     ) -> bool:
         """Send one stored copy's answer to the inboxes of its id that belong to it.
 
-        These are the ones within `span` of its newest inbox. Older ones belong to an earlier copy that another instance answered;
-        the stream dropped requests with other bytes that came within `span`.
+        These are the ones within `span` of its newest inbox. Older ones belong to an earlier copy
+        that another instance answered; the stream dropped requests with other bytes that came
+        within `span`.
         """
         newest = max((at for _, hashed, at, _ in inboxes if hashed == content_hash), default=None)
         if newest is None:
@@ -287,11 +386,20 @@ class ReplyCorrelator:
         for inbox, hashed, at, other in inboxes:
             is_claimed = is_claimed or (hashed == content_hash and inbox != NO_INBOX)
             if abs(newest - at) <= self.span and inbox not in (served, NO_INBOX):
-                self._send(inbox, data if hashed == content_hash else self._answer_of_other(request, replace(request, data=other), data))
-        self._inboxes.put_back(hash(request.msg_id), [one for one in inboxes if one[2] - newest > self.span])
+                self._send(
+                    inbox,
+                    data
+                    if hashed == content_hash
+                    else self._answer_of_other(request, replace(request, data=other), data),
+                )
+        self._inboxes.put_back(
+            hash(request.msg_id), [one for one in inboxes if one[2] - newest > self.span]
+        )
         return is_claimed
 
-    def _claim(self, request: RequestIdentity, content_hash: int, inbox: str, now: float, number: int) -> None:
+    def _claim(
+        self, request: RequestIdentity, content_hash: int, inbox: str, now: float, number: int
+    ) -> None:
         key = content_hash if request.msg_id is None else hash(request.msg_id)
         waiting = self._waiting[key]
         if request.msg_id is not None and waiting[0].content_hash != content_hash:
@@ -304,19 +412,39 @@ class ReplyCorrelator:
             self.identical.keep_first(key, (inbox, number, now, b""), now)
             if number and not self.identical.is_alone(now):  # the inbox may belong to another copy
                 self.identical.watch(key, crc32(request.data), data, now)
-        elif others := self._inboxes.pop(key):  # the same id with other bytes, heard before the first one's inbox
-            self._share([*others, (inbox, content_hash, now, b"")], content_hash, request, data, served=inbox)
+        elif others := self._inboxes.pop(key):
+            # the same id with other bytes, heard before the first one's inbox
+            self._share(
+                [*others, (inbox, content_hash, now, b"")],
+                content_hash,
+                request,
+                data,
+                served=inbox,
+            )
         if not waiting:
             del self._waiting[key]
 
-    # -- without an id ---------------------------------------------------------------------------------------
+    # -- without an id -----------------------------------------------------------------------------
 
     def _answer_without_id(
-        self, request: RequestIdentity, inboxes: list[WaitingInbox], data: bytes, sequence: int, *, may_wait: bool, now: float
+        self,
+        request: RequestIdentity,
+        inboxes: list[WaitingInbox],
+        data: bytes,
+        sequence: int,
+        *,
+        may_wait: bool,
+        now: float,
     ) -> bool:
-        """Answer the inbox of this copy if it can be told from those of identical requests, else all of them."""
+        """Answer the inbox of this copy if it can be told from those of identical requests, else
+        all of them.
+        """
         identical, key = self.identical, _hash_content(request)
-        is_like_no_other = len(inboxes) == 1 and key not in self._answered_without_id and key not in identical.repeated
+        is_like_no_other = (
+            len(inboxes) == 1
+            and key not in self._answered_without_id
+            and key not in identical.repeated
+        )
         if is_like_no_other and sequence and now - inboxes[0][2] <= INBOX_FRESH_S:
             identical.learn(inboxes[0], sequence)
         self._mark_answered(key, now)
@@ -326,8 +454,12 @@ class ReplyCorrelator:
                 self._answer_inbox(checksum, one, data, now)
             if is_like_no_other:
                 identical.keep_first(key, inboxes[0], now)
-            if may_wait and identical.may_be_anothers(inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > INBOX_FRESH_S):
-                self._wait_for_request(key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore))
+            if may_wait and identical.may_be_anothers(
+                inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > INBOX_FRESH_S
+            ):
+                self._wait_for_request(
+                    key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore)
+                )
             return True
         checksum = identical.note(key, request.data)
         identical.watch(key, checksum, data, now)
@@ -342,7 +474,9 @@ class ReplyCorrelator:
         self.identical.tell_answered(checksum, one, now)
 
     def _answer_left_over(self, now: float) -> None:
-        """Answer inboxes that no instance answered in time, although identical requests were answered."""
+        """Answer inboxes that no instance answered in time, although identical requests were
+        answered.
+        """
         for key, checksum, data in self.identical.take_due(now):
             inboxes = self._inboxes.pop(key)
             for one in inboxes:

@@ -1,6 +1,8 @@
-"""How long this process stood still of late, and so how long what it hears now may have waited in the socket.
+"""How long this process stood still of late, and so how long what it hears now may have waited in
+the socket.
 
-A look is due each 20 ms. A busy machine, a long handler or SIGSTOP delays it; what came meanwhile is read afterwards, late.
+A look is due each 20 ms. A busy machine, a long handler or SIGSTOP delays it; what came meanwhile
+is read afterwards, late.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""Whether the stream stores the requests that are heard (docs/reference/contracts.md#heard-not-stored).
+"""Whether the stream stores the requests that are heard
+(docs/reference/contracts.md#heard-not-stored).
 
-Their stream is `no_ack`, so the server is silent where it stores none: the account has no room, the disk is full, the subject was
-taken off the stream, the stream was deleted. What passes by is therefore compared with what is stored:
+Their stream is `no_ack`, so the server is silent where it stores none: the account has no room, the
+disk is full, the subject was taken off the stream, the stream was deleted. What passes by is
+therefore compared with what is stored:
 
     heard ── a message was delivered that was stored since ──> stored
       └── none for BOUND_S: ask for the stream's info ── it stored a message since ──> stored
                  └── two infos, none, and not each of what was heard can be a copy of a stored request ──> `cause`
 
-What is heard within the duplicate window of the newest stored request may be its copy, which the stream drops by rule.
+What is heard within the duplicate window of the newest stored request may be its copy, which the
+stream drops by rule.
 """
 
 from __future__ import annotations
@@ -21,14 +24,17 @@ BOUND_S = 1.5  # from hearing a request to looking for it in the stream
 AGAIN_S = 1.0  # between two infos
 SLACK_S = 0.5  # of the server's clock as this process reads it, and of a request's way
 FORGET_S = 10.0  # without a request that is heard
-MISSING: Json = {"state": {"last_seq": -1, "last_ts": "1970-01-01T00:00:00Z"}}  # what a stream that is not there has stored
+# what a stream that is not there has stored
+MISSING: Json = {"state": {"last_seq": -1, "last_ts": "1970-01-01T00:00:00Z"}}
 
 
 class UnstoredRequests:
-    """Of one stream. `cause`: what is wrong; None while requests are stored, or nothing is known of them.
+    """Of one stream. `cause`: what is wrong; None while requests are stored, or nothing is known of
+    them.
 
-    `find_stored_at`: when the message of the newest delivery was stored. `clock`: of the server that stores them, seconds since the
-    epoch, as that is. `on_change` is called with each new cause.
+    `find_stored_at`: when the message of the newest delivery was stored. `clock`: of the server
+    that stores them, seconds since the epoch, as that is. `on_change` is called with each new
+    cause.
     """
 
     def __init__(
@@ -46,13 +52,16 @@ class UnstoredRequests:
         self._on_change = on_change
         self._clock = clock
         self._heard = 0
-        self._first_at: float | None = None  # the oldest request that was heard and not found in the stream
+        # the oldest request that was heard and not found in the stream
+        self._first_at: float | None = None
         self._newest_at = self._asked_at = 0.0
         self._last_sequence: int | None = None  # of the info before
         self.cause: str | None = None
 
     def look(self, heard: int) -> bool:
-        """Whether the server should be asked. `heard`: the requests so far that a stream with room stores. Called fifty times a second."""
+        """Whether the server should be asked. `heard`: the requests so far that a stream with room
+        stores. Called fifty times a second.
+        """
         if heard == self._heard and self._first_at is None:
             return False
         now = self._clock()
@@ -75,7 +84,10 @@ class UnstoredRequests:
         if self._last_sequence != before or stored_at >= self._first_at - SLACK_S:
             self.reset()
         elif self._newest_at > stored_at + self._window_s + SLACK_S:
-            self._change(f"requests are heard, and the stream {self._stream} stores none: look at its room, its subjects and the disk")
+            self._change(
+                f"requests are heard, and the stream {self._stream} stores none: look at "
+                "its room, its subjects and the disk"
+            )
 
     def reset(self) -> None:
         """Nothing is known of what was heard so far."""

@@ -1,8 +1,10 @@
-"""The inboxes of requests that the listener heard and this instance has not answered, by the key of their request.
+"""The inboxes of requests that the listener heard and this instance has not answered, by the key of
+their request.
 
-They are kept in two generations, so that a request costs one entry in a table and no timer: `start_generation` drops the older one.
-So an inbox is kept for one to two times the span between two generations, and a full table makes that span short. The inboxes of
-requests that this instance is handling are kept whatever the span is: these are few, and each tenant has its share of them.
+They are kept in two generations, so that a request costs one entry in a table and no timer:
+`start_generation` drops the older one. So an inbox is kept for one to two times the span between
+two generations, and a full table makes that span short. The inboxes of requests that this instance
+is handling are kept whatever the span is: these are few, and each tenant has its share of them.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ from msgspec import Struct
 
 CorrelationKey = int  # a hash of the Nats-Msg-Id, or of the whole request when it has none
 
-# The inbox; the hash of the request's content, or without an id its number among all heard requests (0: none); when it was heard;
-# and the content, if its id came with other content before (else empty).
+# The inbox; the hash of the request's content, or without an id its number among all heard requests
+# (0: none); when it was heard; and the content, if its id came with other content before (else
+# empty).
 WaitingInbox = tuple[str, int, float, bytes]
 
 NO_INBOX = ""  # of a request without an inbox
 MAX_IN_FLIGHT_INBOXES = 1_000  # of one key: identical requests have one key
-MAX_KEPT_BYTES = 4 * 1024 * 1024  # of requests whose id came with other bytes before, in each of two generations
+# of requests whose id came with other bytes before, in each of two generations
+MAX_KEPT_BYTES = 4 * 1024 * 1024
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
@@ -31,7 +35,9 @@ class RequestIdentity(Struct, frozen=True, gc=False):
 
 
 class WaitingInboxes:
-    """The two generations. `younger` and `count` are plain attributes: each request without headers reads and writes them itself."""
+    """The two generations. `younger` and `count` are plain attributes: each request without headers
+    reads and writes them itself.
+    """
 
     def __init__(self) -> None:
         self.younger: dict[CorrelationKey, list[WaitingInbox]] = {}
@@ -68,7 +74,9 @@ class WaitingInboxes:
             self.count += len(inboxes)
 
     def keep_bytes(self, request: RequestIdentity) -> bytes:
-        """Return the bytes to keep until their id is answered; empty when too many are kept already."""
+        """Return the bytes to keep until their id is answered; empty when too many are kept
+        already.
+        """
         if request.msg_id is None or self._kept_bytes + len(request.data) > MAX_KEPT_BYTES:
             return b""
         self._kept_bytes += len(request.data)

@@ -1,7 +1,8 @@
 """JetStream's API as JSON. (nats-py's dataclasses drop fields that they do not know.)
 
-An error of the server raises BrokerRefused with its number, a missing JetStream NoJetStream, a subject that this user may not use
-PermissionDenied, and no answer BrokerUnavailable. No caller decides by the text of an error.
+An error of the server raises BrokerRefused with its number, a missing JetStream NoJetStream, a
+subject that this user may not use PermissionDenied, and no answer BrokerUnavailable. No caller
+decides by the text of an error.
 """
 
 from __future__ import annotations
@@ -16,7 +17,14 @@ import nats.errors
 import orjson
 from msgspec import Struct
 
-from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader, RouterError, StorageRefused
+from router.core.errors import (
+    BrokerRefused,
+    BrokerUnavailable,
+    NoJetStream,
+    NoLeader,
+    RouterError,
+    StorageRefused,
+)
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import parse_head
 
@@ -26,12 +34,15 @@ STREAM_NOT_FOUND = 10059
 CONSUMER_NOT_FOUND = 10014
 CONSUMER_EXISTS = 10148  # created with other settings than these
 MESSAGE_NOT_FOUND = 10037
-IN_PROCESS = 10158  # an earlier message with this id is neither stored nor refused: its leader waits for its followers
-WRONG_LAST_SEQUENCE = frozenset({10071, 10164})  # the second is said while another write to the key is still under way
+# an earlier message with this id is neither stored nor refused: its leader waits for its followers
+IN_PROCESS = 10158
+# the second is said while another write to the key is still under way
+WRONG_LAST_SEQUENCE = frozenset({10071, 10164})
 
 _OFF = frozenset({10039, 10076})  # not enabled for this account, or on this server
 
-_WITHOUT_LEADER = frozenset({10008, 10009, 10118, 10119})  # the cluster, the stream or the consumer has no leader now
+# the cluster, the stream or the consumer has no leader now
+_WITHOUT_LEADER = frozenset({10008, 10009, 10118, 10119})
 
 PLAIN_API = "$JS.API"  # without a domain
 
@@ -54,7 +65,9 @@ class StoredMessage(Struct, frozen=True):
 class JetStream:
     """Requests to `$JS.API` (or `$JS.{domain}.API`) over one connection."""
 
-    def __init__(self, connection: Connection, domain: str | None = None, timeout_s: float = 5.0) -> None:
+    def __init__(
+        self, connection: Connection, domain: str | None = None, timeout_s: float = 5.0
+    ) -> None:
         self.connection = connection
         self.prefix = f"$JS.{domain}.API" if domain else PLAIN_API
         self._timeout_s = timeout_s
@@ -64,21 +77,39 @@ class JetStream:
         """Whether it is asked by the name of its domain, so that a leaf node may lie between."""
         return self.prefix != PLAIN_API
 
-    async def ask(self, what: str, body: Json | None = None, *, timeout_s: float | None = None) -> Json:
-        """Send one API request and return its answer; raises BrokerRefused with the server's number, or BrokerUnavailable.
+    async def ask(
+        self, what: str, body: Json | None = None, *, timeout_s: float | None = None
+    ) -> Json:
+        """Send one API request and return its answer; raises BrokerRefused with the server's
+        number, or BrokerUnavailable.
 
-        `timeout_s`: another than that of all requests, for one that the server answers after long work.
+        `timeout_s`: another than that of all requests, for one that the server answers after long
+        work.
         """
-        return await self._request(f"{self.prefix}.{what}", orjson.dumps(body) if body is not None else b"", timeout_s=timeout_s)
+        return await self._request(
+            f"{self.prefix}.{what}",
+            orjson.dumps(body) if body is not None else b"",
+            timeout_s=timeout_s,
+        )
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str]) -> Json:
-        """Store one message and wait for its publish ack; raises as `ask` does. `AckedPublisher` is for many at once."""
+        """Store one message and wait for its publish ack; raises as `ask` does. `AckedPublisher` is
+        for many at once.
+        """
         return await self._request(subject, data, headers)
 
-    async def _request(self, subject: str, data: bytes, headers: Mapping[str, str] | None = None, timeout_s: float | None = None) -> Json:
+    async def _request(
+        self,
+        subject: str,
+        data: bytes,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> Json:
         within_s = timeout_s or self._timeout_s
         try:
-            reply = await self.connection.request(subject, data, timeout=within_s, headers=dict(headers) if headers else None)
+            reply = await self.connection.request(
+                subject, data, timeout=within_s, headers=dict(headers) if headers else None
+            )
             answer = orjson.loads(reply.data)
         except orjson.JSONDecodeError as exc:
             raise BrokerUnavailable(f"{subject}: the answer is not JSON") from exc
@@ -92,10 +123,16 @@ class JetStream:
             if error.get("err_code") in _OFF:
                 raise NoJetStream(f"JetStream is not enabled for this account: {_TURN_ON}")
             if error.get("err_code") in _WITHOUT_LEADER:
-                raise NoLeader(f"no answer on {subject}: {_NO_LEADER} ({error.get('description', '')})")
+                raise NoLeader(
+                    f"no answer on {subject}: {_NO_LEADER} ({error.get('description', '')})"
+                )
             if error.get("err_code") == IN_PROCESS:
-                raise BrokerUnavailable(f"{subject}: an earlier copy is neither stored nor refused yet")
-            raise BrokerRefused(error.get("err_code", 0), error.get("description", ""), error.get("code", 0))
+                raise BrokerUnavailable(
+                    f"{subject}: an earlier copy is neither stored nor refused yet"
+                )
+            raise BrokerRefused(
+                error.get("err_code", 0), error.get("description", ""), error.get("code", 0)
+            )
         return answer  # type: ignore[no-any-return]
 
     async def _explain_no_responders(self, subject: str) -> BrokerUnavailable:
@@ -108,26 +145,39 @@ class JetStream:
                 return exc
             except (NoLeader, TimeoutError):
                 return NoLeader(f"no stream takes {subject}: the cluster has no leader")
-            except (BrokerUnavailable, BrokerRefused):  # this user may not ask: all that is known is the subject
+            except (BrokerUnavailable, BrokerRefused):
+                # this user may not ask: all that is known is the subject
                 pass
             if await self.is_bound(subject) is False:
-                return StorageRefused(f"no stream takes {subject}: it is missing, or lacks the subject: {_MAKE_ONE}")
-            return BrokerUnavailable(f"no stream takes {subject}: it has no leader now, or is missing: {_MAKE_ONE}")
+                return StorageRefused(
+                    f"no stream takes {subject}: it is missing, or lacks the subject: {_MAKE_ONE}"
+                )
+            return BrokerUnavailable(
+                f"no stream takes {subject}: it has no leader now, or is missing: {_MAKE_ONE}"
+            )
         if self.prefix == PLAIN_API:
             return NoJetStream(f"JetStream does not run on this server: {_TURN_ON}")
-        return NoJetStream(f"no server of the domain answers ({self.prefix} is asked: nats.js_domain): {_LOOK_AT_DOMAIN}")
+        return NoJetStream(
+            f"no server of the domain answers ({self.prefix} is asked: nats.js_domain): "
+            f"{_LOOK_AT_DOMAIN}"
+        )
 
     async def is_bound(self, subject: str) -> bool | None:
-        """Whether a stream takes the subject, be it without a leader now; None: that cannot be told."""
+        """Whether a stream takes the subject, be it without a leader now; None: that cannot be
+        told.
+        """
         try:
             async with asyncio.timeout(EXPLAIN_S):
-                names = await self.ask("STREAM.NAMES", {"subject": subject.removeprefix(f"{self.prefix}.")})
+                names = await self.ask(
+                    "STREAM.NAMES", {"subject": subject.removeprefix(f"{self.prefix}.")}
+                )
         except (RouterError, TimeoutError):
             return None
         return bool(names.get("streams"))
 
     def write_subject(self, subject: str) -> str:
-        """Where an entry of a bucket is published: in another domain a leaf node lets it pass under the API's prefix alone.
+        """Where an entry of a bucket is published: in another domain a leaf node lets it pass under
+        the API's prefix alone.
 
         https://github.com/nats-io/nats-architecture-and-design/blob/main/adr/ADR-8.md
         """
@@ -142,7 +192,9 @@ class JetStream:
 
     async def consumer(self, stream: str, durable: str) -> Json | None:
         """A consumer's info, or None when it or its stream is missing."""
-        return await self._request_or_none(f"CONSUMER.INFO.{stream}.{durable}", CONSUMER_NOT_FOUND, STREAM_NOT_FOUND)
+        return await self._request_or_none(
+            f"CONSUMER.INFO.{stream}.{durable}", CONSUMER_NOT_FOUND, STREAM_NOT_FOUND
+        )
 
     async def message(self, stream: str, sequence: int) -> StoredMessage | None:
         """The message at a sequence, or None when it is deleted or never was."""
@@ -165,7 +217,9 @@ class JetStream:
             raise
 
     async def get(self, stream: str, query: Json) -> StoredMessage | None:
-        """STREAM.MSG.GET. Unlike the others it tells a missing stream (BrokerRefused) from a missing message."""
+        """STREAM.MSG.GET. Unlike the others it tells a missing stream (BrokerRefused) from a
+        missing message.
+        """
         try:
             found = (await self.ask_repeatedly(f"STREAM.MSG.GET.{stream}", query))["message"]
         except BrokerRefused as exc:
@@ -185,14 +239,20 @@ class JetStream:
             raise
 
     async def ask_repeatedly(self, what: str, body: Json | None = None) -> Json:
-        """Ask what may be asked twice, such as an info, at short intervals until the first answer: it comes soon after an election."""
+        """Ask what may be asked twice, such as an info, at short intervals until the first answer:
+        it comes soon after an election.
+        """
         until = asyncio.get_running_loop().time() + self._timeout_s
         asking: set[asyncio.Task[Json]] = set()
         try:
             while True:
                 asking.add(asyncio.create_task(self.ask(what, body)))
                 is_last = asyncio.get_running_loop().time() + ASK_AGAIN_S > until
-                done, _ = await asyncio.wait(asking, timeout=None if is_last else ASK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(
+                    asking,
+                    timeout=None if is_last else ASK_AGAIN_S,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
                 if done:
                     return done.pop().result()
         finally:
@@ -202,8 +262,13 @@ class JetStream:
 
 _NO_LEADER = "the cluster has no leader for it, or no quorum"
 _MAKE_ONE = "`router topology apply` makes the router's, an agent makes its own when it starts"
-_LOOK_AT_DOMAIN = "is it called so, does JetStream run there, and is a leaf node on the way connected to it (`/leafz`)?"
-_TURN_ON = "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
+_LOOK_AT_DOMAIN = (
+    "is it called so, does JetStream run there, and is a leaf node on the way connected to it "
+    "(`/leafz`)?"
+)
+_TURN_ON = (
+    "add `jetstream {}` to the server's configuration, and `jetstream: enabled` to the account"
+)
 
 
 def nanos(time: str) -> int:

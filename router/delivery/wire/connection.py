@@ -1,11 +1,14 @@
-"""The NATS connection: a client of nats-py whose reader no message can stop, with a fast way in and out.
+"""The NATS connection: a client of nats-py whose reader no message can stop, with a fast way in and
+out.
 
-nats-py's reader task ends for ever if building a message raises, and JetStream *stores* such messages, so a single malformed header
-block would stop every router for good (docs/explanation/durability.md#reader). Here no received byte can make the reader raise. On the
-hot path `subscribe_direct` calls a plain function from the reader (no queue, task or object per message), and `publish_nowait` appends a
-frame to the write buffer.
+nats-py's reader task ends for ever if building a message raises, and JetStream *stores* such
+messages, so a single malformed header block would stop every router for good
+(docs/explanation/durability.md#reader). Here no received byte can make the reader raise. On the hot
+path `subscribe_direct` calls a plain function from the reader (no queue, task or object per
+message), and `publish_nowait` appends a frame to the write buffer.
 
-This overrides private methods of nats-py, so its minor version is pinned, and tests/delivery/test_connection.py covers each of them.
+This overrides private methods of nats-py, so its minor version is pinned, and
+tests/delivery/test_connection.py covers each of them.
 """
 
 from __future__ import annotations
@@ -31,17 +34,27 @@ from router.core.clock import steady
 from router.core.ids import random_tokens
 from router.core.repeated_headers import RepeatedHeaders, list_lines
 from router.delivery.wire import denials, tls
-from router.delivery.wire.frame_parser import FrameParser, Headers, PlainFrames, TakeFrames, parse_head
+from router.delivery.wire.frame_parser import (
+    FrameParser,
+    Headers,
+    PlainFrames,
+    TakeFrames,
+    parse_head,
+)
 from router.delivery.wire.reconnecting import ReconnectingClient
 from router.delivery.wire.socket import LAST_CLOSE_S, DirectTransport
 
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
-OnRawMessage = Callable[[bytes, bytes, bytes, bytes | None], None]  # subject, reply, data, header block, as they came
+# subject, reply, data, header block, as they came
+OnRawMessage = Callable[[bytes, bytes, bytes, bytes | None], None]
 
 MAX_READ_BYTES = 256 * 1024  # asyncio's transports read so much from the socket at once
-MAX_HEADS = 1024  # header blocks of requests that were heard and not pulled yet; a later one is parsed again
+# header blocks of requests that were heard and not pulled yet; a later one is parsed again
+MAX_HEADS = 1024
 MAX_HEAD_BYTES = 1024  # of one
-LAST_FLUSH_S = 2  # seconds that a server may take to confirm what is sent last: an unsubscription, the answers of a drain
+# seconds that a server may take to confirm what is sent last: an unsubscription, the answers of a
+# drain
+LAST_FLUSH_S = 2
 
 CONNECT = b"CONNECT "
 LOGIN_FIELDS = ("user", "pass", "auth_token")
@@ -49,7 +62,9 @@ _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 class _InboxNames(NUID):
-    """Random names. nats-py's count on from a random start, so a client that sees one inbox could guess the next ones."""
+    """Random names. nats-py's count on from a random start, so a client that sees one inbox could
+    guess the next ones.
+    """
 
     def __init__(self) -> None:
         self._tokens = random_tokens()
@@ -60,31 +75,45 @@ class _InboxNames(NUID):
 
 
 class Connection(ReconnectingClient):
-    """A nats-py client whose headers never raise; `subscribe_direct` and `publish_nowait` are the fast way in and out."""
+    """A nats-py client whose headers never raise; `subscribe_direct` and `publish_nowait` are the
+    fast way in and out.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._nuid: _InboxNames = _InboxNames()
-        self._heads: dict[bytes, Headers] = {}  # of requests heard lately, whose stored copies come with the same header block
+        # of requests heard lately, whose stored copies come with the same header block
+        self._heads: dict[bytes, Headers] = {}
         self.callbacks: dict[int, OnRawMessage] = {}  # by subscription, read by the parser
-        self.takers: dict[int, Callable[[bytes, int], int]] = {}  # by subscription: they get a chunk before the parser reads on
+        # by subscription: they get a chunk before the parser reads on
+        self.takers: dict[int, Callable[[bytes, int], int]] = {}
         self._ps = self._wire = FrameParser(self)
         self._flushed: asyncio.Future[None] | None = None
         self._will_write = False  # a call of `_write` is scheduled
-        self.has_woken_task = False  # a callback of this chunk has: what the task publishes goes out with what the callbacks did
-        self.is_behind = False  # the newest chunk was as large as a read can be, so more bytes wait in the socket
+        # a callback of this chunk has: what the task publishes goes out with what the callbacks did
+        self.has_woken_task = False
+        # the newest chunk was as large as a read can be, so more bytes wait in the socket
+        self.is_behind = False
         self.on_fault: Callable[[BaseException], None] = lambda _: None
-        self.can_open_another: Callable[[], Awaitable[bool]] = _open_none  # whether another connection to the same servers is opened
+        # whether another connection to the same servers is opened
+        self.can_open_another: Callable[[], Awaitable[bool]] = _open_none
         self.denials = denials.Denials(denials.log_denial)
         self.limit: str | None = None  # that the server enforced last, in its words
         self.limited_at = -math.inf  # steady seconds, of the last time
         self.on_limit: Callable[[str], None] = denials.log_limit
 
     def _connect_command(self) -> bytes:
-        """nats-py sends the login of an address as it is written there. It is decoded here, so that it may hold any character."""
+        """nats-py sends the login of an address as it is written there. It is decoded here, so that
+        it may hold any character.
+        """
         command: bytes = super()._connect_command()
         at = self._current_server.uri if self._current_server is not None else None
-        if at is None or "%" not in at.netloc or self.options["user"] is not None or self.options["token"] is not None:
+        if (
+            at is None
+            or "%" not in at.netloc
+            or self.options["user"] is not None
+            or self.options["token"] is not None
+        ):
             return command
         options = orjson.loads(command.removeprefix(CONNECT))
         login = {name: unquote(value) for name, value in options.items() if name in LOGIN_FIELDS}
@@ -92,7 +121,9 @@ class Connection(ReconnectingClient):
 
     @property
     def own_inboxes(self) -> str:
-        """The prefix of every inbox of this connection, and of no other. No answer to a request is sent there."""
+        """The prefix of every inbox of this connection, and of no other. No answer to a request is
+        sent there.
+        """
         return f"{self._inbox_prefix.decode()}.{self._nuid.stem}"
 
     @property
@@ -107,13 +138,19 @@ class Connection(ReconnectingClient):
 
     @property
     def reconnect_count(self) -> int:
-        """How often the client reconnected. `is_connected` alone misses a server that restarts in milliseconds."""
+        """How often the client reconnected. `is_connected` alone misses a server that restarts in
+        milliseconds.
+        """
         return self.stats["reconnects"]
 
-    async def subscribe_direct(self, subject: str, on_message: OnMessage, queue: str = "", take: TakeFrames | None = None) -> int:
-        """Subscribe a plain function that the reader calls; it must be short. Returns the subscription's id.
+    async def subscribe_direct(
+        self, subject: str, on_message: OnMessage, queue: str = "", take: TakeFrames | None = None
+    ) -> int:
+        """Subscribe a plain function that the reader calls; it must be short. Returns the
+        subscription's id.
 
-        `take` gets each chunk first, and takes plain messages out of it undecoded; it must not raise. `on_message` gets the others.
+        `take` gets each chunk first, and takes plain messages out of it undecoded; it must not
+        raise. `on_message` gets the others.
         """
         subscription = await self.subscribe(subject, queue=queue, cb=_ignore_message)
         self.callbacks[subscription._id] = partial(self._call_on_message, on_message)
@@ -122,22 +159,28 @@ class Connection(ReconnectingClient):
         return subscription._id
 
     async def listen_direct(self, subject: str, on_message: OnMessage) -> int:
-        """`subscribe_direct` to messages that a stream stores and this connection pulls: their headers are parsed once, not twice."""
+        """`subscribe_direct` to messages that a stream stores and this connection pulls: their
+        headers are parsed once, not twice.
+        """
         subscription = await self.subscribe(subject, cb=_ignore_message)
         self.callbacks[subscription._id] = partial(self._call_listener, on_message)
         return subscription._id
 
     async def subscribe_raw(self, subject: str, on_message: OnRawMessage) -> int:
-        """`subscribe_direct` with undecoded bytes (subject, reply, data, header block), for readers of millions of messages.
+        """`subscribe_direct` with undecoded bytes (subject, reply, data, header block), for readers
+        of millions of messages.
 
-        `on_message` must not raise: that would end the connection. It tells its own errors to `on_fault`.
+        `on_message` must not raise: that would end the connection. It tells its own errors to
+        `on_fault`.
         """
         subscription = await self.subscribe(subject, cb=_ignore_message)
         self.callbacks[subscription._id] = on_message
         return subscription._id
 
     async def require_permission(self, *subjects: str) -> None:
-        """Flush, so that the server has seen the subscriptions to these subjects. Raises PermissionDenied for the first denied one."""
+        """Flush, so that the server has seen the subscriptions to these subjects. Raises
+        PermissionDenied for the first denied one.
+        """
         denied: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with contextlib.ExitStack() as awaited:
             for subject in subjects:
@@ -150,7 +193,9 @@ class Connection(ReconnectingClient):
                 raise earlier
 
     async def unsubscribe(self, sid: int, *, at_once: bool = False) -> None:
-        """End a subscription. Unless `at_once`, messages that the server had sent by then are still delivered."""
+        """End a subscription. Unless `at_once`, messages that the server had sent by then are still
+        delivered.
+        """
         subscription = self._subs.get(sid)
         try:
             if subscription is not None and self.is_connected:
@@ -166,15 +211,21 @@ class Connection(ReconnectingClient):
                 self._remove_sub(sid)
 
     async def flush_last(self) -> None:
-        """Flush for at most `LAST_FLUSH_S`. It never fails: a server that hangs must not hold up a drain, nor make it an error."""
+        """Flush for at most `LAST_FLUSH_S`. It never fails: a server that hangs must not hold up a
+        drain, nor make it an error.
+        """
         with contextlib.suppress(nats.errors.Error, OSError):
             await self.flush(timeout=LAST_FLUSH_S)
 
-    def publish_nowait(self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b"") -> None:
-        """Append one PUB (or HPUB, with a block made by `head_of`) to the write buffer; it is written in this turn of the event loop.
+    def publish_nowait(
+        self, subject: str, data: bytes = b"", reply: str = "", head: bytes = b""
+    ) -> None:
+        """Append one PUB (or HPUB, with a block made by `head_of`) to the write buffer; it is
+        written in this turn of the event loop.
 
-        While reconnecting, the buffer is kept and sent afterwards, so a pull request must check `is_connected` first.
-        The subject is not checked: a caller that got it from outside checks it with `ids.is_literal_subject`.
+        While reconnecting, the buffer is kept and sent afterwards, so a pull request must check
+        `is_connected` first. The subject is not checked: a caller that got it from outside checks
+        it with `ids.is_literal_subject`.
         """
         size = len(data)
         if head:
@@ -190,7 +241,9 @@ class Connection(ReconnectingClient):
             self._write_soon()
 
     def acknowledge(self, ack_subject: str) -> None:
-        """`publish_nowait` of an acknowledgement: one piece of the buffer, because it is sent for each message."""
+        """`publish_nowait` of an acknowledgement: one piece of the buffer, because it is sent for
+        each message.
+        """
         frame = f"PUB {ack_subject}  4\r\n+ACK\r\n".encode()
         self._pending.append(frame)
         self._pending_data_size += len(frame)
@@ -199,14 +252,18 @@ class Connection(ReconnectingClient):
 
     def publish_many(self, messages: Iterable[tuple[bytes, bytes]]) -> None:
         """`publish_nowait` without reply and headers, of subjects and data: for answers to a flood."""
-        frames = b"".join([b"PUB %b  %d\r\n%b\r\n" % (subject, len(data), data) for subject, data in messages])
+        frames = b"".join(
+            [b"PUB %b  %d\r\n%b\r\n" % (subject, len(data), data) for subject, data in messages]
+        )
         self._pending.append(frames)
         self._pending_data_size += len(frames)
         if not self._will_write:
             self._write_soon()
 
     def _dispatch_chunk(self, data: bytes) -> bytes:
-        """Handle a chunk from the socket while nats-py's reader waits; returns the bytes that are not for direct subscriptions."""
+        """Handle a chunk from the socket while nats-py's reader waits; returns the bytes that are
+        not for direct subscriptions.
+        """
         if not self.is_connected:
             return data
         self.is_behind = len(data) >= MAX_READ_BYTES
@@ -215,14 +272,17 @@ class Connection(ReconnectingClient):
         self._will_write = True
         try:
             return data[wire.dispatch(data) :]
-        except (Exception, asyncio.CancelledError) as exc:  # a raw callback raised: the parser's position in the chunk is lost
+        except (Exception, asyncio.CancelledError) as exc:
+            # a raw callback raised: the parser's position in the chunk is lost
             self.on_fault(exc)
             raise ConnectionResetError("a callback failed within a chunk") from exc
         finally:
             if self._pending and not self.has_woken_task:
                 self._write()  # answers of the callbacks
             else:
-                self._write_soon()  # after the tasks that were woken: their messages then go out in one write, the callbacks' too
+                # after the tasks that were woken: their messages then go out in one write, the
+                # callbacks' too
+                self._write_soon()
             self.has_woken_task = False
 
     def _write_soon(self) -> None:
@@ -230,13 +290,17 @@ class Connection(ReconnectingClient):
         self._will_write = True
 
     def write_early(self) -> None:
-        """Write the buffer before the rest of the chunk is handled; what is published after this is written at its end."""
+        """Write the buffer before the rest of the chunk is handled; what is published after this is
+        written at its end.
+        """
         is_left = self._will_write
         self._write()
         self._will_write = is_left
 
     def _write(self) -> None:
-        """Write the buffer in one call. If the socket is full, nats-py's flusher writes it, because that waits."""
+        """Write the buffer in one call. If the socket is full, nats-py's flusher writes it, because
+        that waits.
+        """
         self._will_write = False
         if not self._pending or not self.is_connected:
             return
@@ -248,11 +312,19 @@ class Connection(ReconnectingClient):
             self._flush_queue.put_nowait(self._get_flushed_future())
 
     def read_head(self, head: bytes) -> Headers | None:
-        """A header block as a dict; it never raises. That of a request which was heard lately is parsed already."""
+        """A header block as a dict; it never raises. That of a request which was heard lately is
+        parsed already.
+        """
         return (self._heads.pop(head, None) if self._heads else None) or parse_head(head)
 
     def _call_on_message(  # noqa: PLR0917 - once a message
-        self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None, headers: Headers | None = None
+        self,
+        on_message: OnMessage,
+        subject: bytes,
+        reply: bytes,
+        data: bytes,
+        head: bytes | None,
+        headers: Headers | None = None,
     ) -> None:
         try:
             try:
@@ -262,12 +334,19 @@ class Connection(ReconnectingClient):
             if headers is None and head is not None:
                 headers = self.read_head(head)
             on_message(name, inbox, data, headers)
-        except (Exception, asyncio.CancelledError) as exc:  # a callback raised, and the reader must go on
+        except (Exception, asyncio.CancelledError) as exc:
+            # a callback raised, and the reader must go on
             self.on_fault(exc)  # callbacks handle their own errors before this
 
-    def _call_listener(self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
+    def _call_listener(
+        self, on_message: OnMessage, subject: bytes, reply: bytes, data: bytes, head: bytes | None
+    ) -> None:
         headers = None
-        if head is not None and len(head) <= MAX_HEAD_BYTES and (headers := parse_head(head)) is not None:
+        if (
+            head is not None
+            and len(head) <= MAX_HEAD_BYTES
+            and (headers := parse_head(head)) is not None
+        ):
             if len(self._heads) >= MAX_HEADS:
                 self._heads.clear()  # of requests that other instances pulled, most of them
             self._heads[head] = headers
@@ -279,10 +358,12 @@ class Connection(ReconnectingClient):
             self._flushed.set_result(None)
         return self._flushed
 
-    # -- overridden: on Python 3.11 they lose a cancellation (`cancelling`) ---------------------------------------------------
+    # -- overridden: on Python 3.11 they lose a cancellation (`cancelling`) ------------------------
 
     async def request(self, subject: str, *args: Any, **kwargs: Any) -> Msg:
-        """nats-py's, but it raises PermissionDenied at once if the server denies the subject, or the inbox for the answer."""
+        """nats-py's, but it raises PermissionDenied at once if the server denies the subject, or
+        the inbox for the answer.
+        """
         asking = asyncio.create_task(super().request(subject, *args, **kwargs))
         asking.add_done_callback(self._forget_request)
         denied: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
@@ -295,7 +376,8 @@ class Connection(ReconnectingClient):
 
     def _forget_request(self, asking: asyncio.Task[Msg]) -> None:
         if not asking.cancelled():
-            asking.exception()  # mark it as retrieved: the caller may have got PermissionDenied before it
+            # mark it as retrieved: the caller may have got PermissionDenied before it
+            asking.exception()
             return
         for token in [token for token, future in self._resp_map.items() if future.cancelled()]:
             del self._resp_map[token]  # nats-py keeps the entry of a cancelled request
@@ -303,7 +385,7 @@ class Connection(ReconnectingClient):
     async def flush(self, *args: Any, **kwargs: Any) -> None:
         await preserve_cancellation(super().flush(*args, **kwargs))
 
-    # -- overridden: while it looks for a server -------------------------------------------------------------------------
+    # -- overridden: while it looks for a server ---------------------------------------------------
 
     def on_reconnect_error(self, exc: Exception) -> None:
         self.on_fault(exc)
@@ -325,7 +407,11 @@ class Connection(ReconnectingClient):
 
     async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
         server = self._current_server
-        if initial_connection and server is not None and tls.is_wanted((s.uri.scheme for s in self._server_pool), self.options):
+        if (
+            initial_connection
+            and server is not None
+            and tls.is_wanted((s.uri.scheme for s in self._server_pool), self.options)
+        ):
             try:
                 tls.require(info, server.uri.scheme)
             except tls.TlsNotOffered:
@@ -343,24 +429,27 @@ class Connection(ReconnectingClient):
             self._status, self._pending, self._pending_data_size = Client.DISCONNECTED, [], 0
             await super()._close(status, do_cbs)
 
-    # -- overridden: a flush confirms what was sent before it ----------------------------------------------
+    # -- overridden: a flush confirms what was sent before it --------------------------------------
 
     async def _send_ping(self, future: asyncio.Future[Any] | None = None) -> None:
-        # nats-py writes the PING past its own buffer: the PONG could come before the SUB that the flush should confirm.
+        # nats-py writes the PING past its own buffer: the PONG could come before the SUB that the
+        # flush should confirm.
         if self._pending and self.is_connected and self._transport is not None:
-            with contextlib.suppress(OSError):  # it is closing: the next connection sends the buffer
+            # it is closing: the next connection sends the buffer
+            with contextlib.suppress(OSError):
                 self._transport.writelines(self._pending[:])
                 self._pending = []
                 self._pending_data_size = 0
         await super()._send_ping(future)
 
     async def _process_pong(self) -> None:
-        # A flush that timed out or was cancelled leaves its future here; nats-py would raise on it and stop reading.
+        # A flush that timed out or was cancelled leaves its future here; nats-py would raise on it
+        # and stop reading.
         if self._pongs and self._pongs[0].done():
             self._pongs[0] = asyncio.get_running_loop().create_future()
         await super()._process_pong()
 
-    # -- overridden: called by nats-py's reader for every message ------------------------------------------
+    # -- overridden: called by nats-py's reader for every message ----------------------------------
 
     def on_error_line(self, line: str) -> None:
         """An error line of the server. (nats-py passes it on in lower case.)"""
@@ -382,15 +471,21 @@ class Connection(ReconnectingClient):
     async def _process_headers(self, headers: bytes | None) -> Headers | None:
         return parse_head(headers) if headers else None
 
-    def _build_message(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Headers | None) -> Any:
+    def _build_message(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: Headers | None
+    ) -> Any:
         try:
             return super()._build_message(sid, subject, reply, data, headers)
         except UnicodeDecodeError:
-            return super()._build_message(sid, subject.decode("utf-8", "replace").encode(), b"", data, headers)
+            return super()._build_message(
+                sid, subject.decode("utf-8", "replace").encode(), b"", data, headers
+            )
 
 
 def head_of(headers: Mapping[str, str]) -> bytes:
-    """A header block for `publish_nowait`. Line breaks inside a value become spaces, so a value cannot add a header."""
+    """A header block for `publish_nowait`. Line breaks inside a value become spaces, so a value
+    cannot add a header.
+    """
     return open_head_of(headers) + b"\r\n" if headers else b""
 
 
@@ -408,4 +503,6 @@ async def _open_none() -> bool:
 
 
 async def _ignore_message(_: Msg) -> None:
-    """nats-py requires a coroutine function; it is never called, because the parser calls the direct callback."""
+    """nats-py requires a coroutine function; it is never called, because the parser calls the
+    direct callback.
+    """

@@ -1,12 +1,14 @@
-"""Read the server's `-ERR` lines about a refused login, a denied subject or a limit: nats-py has no type for any of them.
+"""Read the server's `-ERR` lines about a refused login, a denied subject or a limit: nats-py has no
+type for any of them.
 
     -ERR 'Authorization Violation'                                   the login, while connecting
     -ERR 'Permissions Violation for Publish to "a.b"'                a subject; the connection goes on, and no answer comes
     -ERR 'Permissions Violation for Subscription to "_INBOX.x.*"'    the same; for our own inbox, no answer to any request comes
     -ERR 'maximum subscriptions exceeded'                            a limit of the account or of the server; the connection is lost
 
-These texts are part of the NATS protocol, and only this file reads them. A caller that waits for an answer (`watch`) gets
-PermissionDenied at once. `on_denied` gets a denial that no caller waits for, once for each subject.
+These texts are part of the NATS protocol, and only this file reads them. A caller that waits for an
+answer (`watch`) gets PermissionDenied at once. `on_denied` gets a denial that no caller waits for,
+once for each subject.
 """
 
 from __future__ import annotations
@@ -23,11 +25,16 @@ from router.core.errors import LoginRefused, PermissionDenied
 
 MAX_SUBJECTS = 64  # remembered, and reported once; the oldest is forgotten first
 
-_SUBJECT = re.compile(r"permissions violation for (publish|subscription)[^\"]*\"([^\"]{1,1024})\"", re.IGNORECASE)
-_LOGIN = re.compile(r"authorization violation|authentication (?:error|timeout|expired|revoked)", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"permissions violation for (publish|subscription)[^\"]*\"([^\"]{1,1024})\"", re.IGNORECASE
+)
+_LOGIN = re.compile(
+    r"authorization violation|authentication (?:error|timeout|expired|revoked)", re.IGNORECASE
+)
 
 LOGIN_REMEDY = (
-    "look at nats.user and nats.password, nats.token, nats.nkey_file or nats.creds_file, or at a login in nats.url, where"
+    "look at nats.user and nats.password, nats.token, nats.nkey_file or nats.creds_file, "
+    "or at a login in nats.url, where"
     " @ / : % are written %40 %2F %3A %25"
 )
 
@@ -53,7 +60,9 @@ def find_limit(line: str) -> str | None:
 
 
 class LoginRefusals:
-    """Count refused logins. Before the first connection they end the attempt to connect; later one is reported."""
+    """Count refused logins. Before the first connection they end the attempt to connect; later one
+    is reported.
+    """
 
     def __init__(self, shown: str, servers: int, on_denied: Callable[[str, str], None]) -> None:
         self._error = LoginRefused(f"the server at {shown} refuses this login: {LOGIN_REMEDY}")
@@ -81,7 +90,9 @@ class LoginRefusals:
 
 
 class Denials:
-    """The denials of one connection since its last connect. They are kept as text, because an exception grows each time it is raised."""
+    """The denials of one connection since its last connect. They are kept as text, because an
+    exception grows each time it is raised.
+    """
 
     def __init__(self, on_denied: Callable[[str, str], None]) -> None:
         self._on_denied = on_denied  # what was denied (`publish to a.b`), and what to do
@@ -120,7 +131,9 @@ class Denials:
 
     @contextmanager
     def watch(self, subject: str, answer: asyncio.Future[Any]) -> Iterator[None]:
-        """While the block runs, a denial of this subject, or of our inbox, becomes the exception of `answer`."""
+        """While the block runs, a denial of this subject, or of our inbox, becomes the exception of
+        `answer`.
+        """
         waiting = self._waiting.setdefault(subject, [])
         waiting.append(answer)
         if self._inbox is not None and not answer.done():
@@ -139,7 +152,10 @@ class Denials:
             del self._known[next(iter(self._known))]
 
 
-_REMEDY = "allow it to this user in the server's configuration, or log in as another (nats.user, nats.nkey_file, nats.creds_file)"
+_REMEDY = (
+    "allow it to this user in the server's configuration, or log in as another (nats.user, "
+    "nats.nkey_file, nats.creds_file)"
+)
 
 
 def log_denial(what: str, remedy: str) -> None:

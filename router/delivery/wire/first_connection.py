@@ -1,4 +1,6 @@
-"""Open a `Connection`: the first attempt ends in time, or with an error that says what an operator can do."""
+"""Open a `Connection`: the first attempt ends in time, or with an error that says what an operator
+can do.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.reconnecting import PING_EVERY_S
 
 CONNECT_TIMEOUT_S = 2.0  # nats-py's, where the options do not say
-ONE_TRY = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.1}  # of each server
+# of each server
+ONE_TRY = {"allow_reconnect": False, "max_reconnect_attempts": 1, "reconnect_time_wait": 0.1}
 
 
 async def connect(
@@ -31,17 +34,23 @@ async def connect(
 ) -> Connection:
     """A Connection that never gives up reconnecting; `options` are nats-py's.
 
-    `read_options` reads them anew, with what files hold by then: for `can_open_another`.
-    Raises BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address is reported. Each further
-    server adds its `connect_timeout`: servers that vanished may be tried before one that answers.
+    `read_options` reads them anew, with what files hold by then: for `can_open_another`. Raises
+    BrokerUnavailable if the first connection takes longer than `timeout_s`, so that a wrong address
+    is reported. Each further server adds its `connect_timeout`: servers that vanished may be tried
+    before one that answers.
     """
-    timeout_s += max(0, len(_servers(options)) - 1) * options.get("connect_timeout", CONNECT_TIMEOUT_S)
+    timeout_s += max(0, len(_servers(options)) - 1) * options.get(
+        "connect_timeout", CONNECT_TIMEOUT_S
+    )
     _warn_of_login(options)
     connection = Connection()
-    refusals = denials.LoginRefusals(_format_servers(options), len(_servers(options)), denials.log_denial)
+    refusals = denials.LoginRefusals(
+        _format_servers(options), len(_servers(options)), denials.log_denial
+    )
     last: list[Exception] = []
 
-    async def remember(exc: Exception) -> None:  # it must not raise, except LoginRefused before the first connection
+    # it must not raise, except LoginRefused before the first connection
+    async def remember(exc: Exception) -> None:
         last[:] = [exc]
         if isinstance(exc, denials.LoginNotTaken):
             refusals.on_refusal()
@@ -51,14 +60,25 @@ async def connect(
         if on_back is not None:
             await on_back()
 
-    settings = {"max_reconnect_attempts": -1, "reconnect_time_wait": 0.25, "ping_interval": PING_EVERY_S, **options}
+    settings = {
+        "max_reconnect_attempts": -1,
+        "reconnect_time_wait": 0.25,
+        "ping_interval": PING_EVERY_S,
+        **options,
+    }
     try:
         async with asyncio.timeout(timeout_s):
-            await connection.connect(**settings, error_cb=remember, disconnected_cb=on_lost, reconnected_cb=on_reconnected)
+            await connection.connect(
+                **settings,
+                error_cb=remember,
+                disconnected_cb=on_lost,
+                reconnected_cb=on_reconnected,
+            )
     except (OSError, nats.errors.Error) as exc:  # TimeoutError is an OSError
         cause = last[0] if last else exc
         if isinstance(cause, ConnectionError) and connection.wants_login:
-            raise refusals.error from exc  # the server closed the connection before its refusal was read
+            # the server closed the connection before its refusal was read
+            raise refusals.error from exc
         raise _build_failure(cause, _format_servers(options)) from exc
     refusals.on_connected()
     connection.can_open_another = partial(_can_open, read_options or (lambda: options), timeout_s)
@@ -68,10 +88,15 @@ async def connect(
 def _build_failure(cause: Exception, servers: str) -> BrokerUnavailable:
     text = f"{servers}: {cause or type(cause).__name__}"
     if (limit := denials.find_limit(str(cause))) is not None:
-        return BrokerUnavailable(f"the server at {servers} takes no more: {limit}: {denials.LIMIT_REMEDY}")
-    if isinstance(cause, ssl.SSLError | tls.TlsNotOffered):  # a server answered, but the TLS handshake failed
+        return BrokerUnavailable(
+            f"the server at {servers} takes no more: {limit}: {denials.LIMIT_REMEDY}"
+        )
+    # a server answered, but the TLS handshake failed
+    if isinstance(cause, ssl.SSLError | tls.TlsNotOffered):
         return BrokerUnavailable(f"TLS failed with the server at {text}")
-    return BrokerUnavailable(f"no NATS server answers at {text}: start it, or name another in nats.url (--nats-url)")
+    return BrokerUnavailable(
+        f"no NATS server answers at {text}: start it, or name another in nats.url (--nats-url)"
+    )
 
 
 async def _can_open(read_options: Callable[[], Mapping[str, Any]], timeout_s: float) -> bool:

@@ -1,8 +1,10 @@
-"""Split a chunk from the socket into message frames of the NATS protocol, in one pass, without regular expressions.
+"""Split a chunk from the socket into message frames of the NATS protocol, in one pass, without
+regular expressions.
 
-A chunk holds dozens of frames. nats-py's parser matches each control line with two regular expressions and moves the rest of the
-buffer after each frame, which costs more. A message of a direct subscription goes straight to its callback; nats-py's own parser
-gets everything that is not a message (PING, INFO, -ERR), line by line.
+A chunk holds dozens of frames. nats-py's parser matches each control line with two regular
+expressions and moves the rest of the buffer after each frame, which costs more. A message of a
+direct subscription goes straight to its callback; nats-py's own parser gets everything that is not
+a message (PING, INFO, -ERR), line by line.
 
     MSG  <subject> <sid> [reply] <size>\\r\\n<payload>\\r\\n
     HMSG <subject> <sid> [reply] <header size> <total size>\\r\\n<headers><payload>\\r\\n
@@ -50,7 +52,9 @@ class FrameParser(Parser):
             raise ProtocolError("nats: a callback failed within a chunk") from exc
 
     def feed(self, data: bytes) -> bytes:
-        """The chunk, preceded by the incomplete frame of earlier ones; empty while that frame is incomplete."""
+        """The chunk, preceded by the incomplete frame of earlier ones; empty while that frame is
+        incomplete.
+        """
         if not self.buf and not self._needed:
             return data
         self.buf += data
@@ -61,7 +65,9 @@ class FrameParser(Parser):
         return data
 
     def dispatch(self, data: bytes, at: int = 0) -> int:  # noqa: PLR0912 - once a frame
-        """Call the callback of each complete frame of a direct subscription; keep an incomplete one. Returns the first other's offset."""
+        """Call the callback of each complete frame of a direct subscription; keep an incomplete
+        one. Returns the first other's offset.
+        """
         callbacks, takers = self.nc.callbacks, self.nc.takers
         while True:
             if (end := data.find(b"\r\n", at)) < 0:
@@ -96,15 +102,25 @@ class FrameParser(Parser):
                 continue
             dispatch = callbacks.get(sid)
             if dispatch is None:
-                self._stray = (sid, subject, reply, data[middle : after - 2], data[body:middle]), after
+                self._stray = (
+                    (sid, subject, reply, data[middle : after - 2], data[body:middle]),
+                    after,
+                )
                 return at
             at = after
-            dispatch(subject, reply, data[middle : after - 2], data[body:middle] if middle > body else None)
+            dispatch(
+                subject,
+                reply,
+                data[middle : after - 2],
+                data[body:middle] if middle > body else None,
+            )
         self.buf += data[at:]
         return len(data)
 
     async def _parse_other(self, data: bytes, at: int) -> int:
-        """Parse what `dispatch` stopped at: a protocol line, or a message without a direct subscription. Returns the next offset."""
+        """Parse what `dispatch` stopped at: a protocol line, or a message without a direct
+        subscription. Returns the next offset.
+        """
         if data[at] in MESSAGES:
             if self._stray is None:
                 raise ProtocolError("nats: malformed message frame")
@@ -120,20 +136,31 @@ class FrameParser(Parser):
         return end
 
 
-# Nearly all messages and answers of the server have these alone, so that no name of theirs is looked at.
+# Nearly all messages and answers of the server have these alone, so that no name of theirs is
+# looked at.
 PLAIN_NAMES = READ_HEADERS | {
     *("Nats-Msg-Id", "Nats-Expected-Stream", "Status", "Description"),
-    *("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Last-Sequence", "Nats-Num-Pending"),
+    *(
+        "Nats-Stream",
+        "Nats-Subject",
+        "Nats-Sequence",
+        "Nats-Time-Stamp",
+        "Nats-Last-Sequence",
+        "Nats-Num-Pending",
+    ),
 }
 
-_Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]  # the arguments of nats-py's `_process_msg`, and the frame's end
+# the arguments of nats-py's `_process_msg`, and the frame's end
+_Stray = tuple[tuple[int, bytes, bytes, bytes, bytes], int]
 
 
 def parse_head(raw: bytes) -> Headers | None:
-    """A header block as a dict; it never raises. The first of equal names wins, as in the server's deduplication;
-    the others stand beside it (`core.repeated_headers`).
+    """A header block as a dict; it never raises. The first of equal names wins, as in the server's
+    deduplication; the others stand beside it (`core.repeated_headers`).
 
-    A name that Router reads stands there as Router writes it, whatever case the sender chose (`core.header_names`)."""
+    A name that Router reads stands there as Router writes it, whatever case the sender chose
+    (`core.header_names`).
+    """
     text = raw.decode("utf-8", "replace")
     if text.startswith("NATS/1.0\r\n") and text.endswith("\r\n\r\n"):
         out: Headers = {}
@@ -142,7 +169,8 @@ def parse_head(raw: bytes) -> Headers | None:
             name, _, value = line.partition(": ")
             if not value:
                 return _restore_names(_parse_odd_head(text))
-            out[name] = value.strip()  # cheaper than to look beforehand whether a value has space around it
+            # cheaper than to look beforehand whether a value has space around it
+            out[name] = value.strip()
         if len(out) == len(lines):  # each name once
             if PLAIN_NAMES.issuperset(out):
                 return out
@@ -156,13 +184,17 @@ def _restore_names(headers: Headers | None) -> Headers | None:
 
 
 class PlainFrames:
-    """The messages of one subscription that have no header but a `Nats-Msg-Id`, undecoded: the form of a flood."""
+    """The messages of one subscription that have no header but a `Nats-Msg-Id`, undecoded: the form
+    of a flood.
+    """
 
     def __init__(self, sid: int) -> None:
         begin = rb"MSG [^ \r]++ %d (?:([^ \r]++) )?" % sid
         self._match_begin = re.compile(rb"H?MSG [^ \r]++ %d " % sid).match
         head = rb"NATS/1\.0\r\nNats-Msg-Id: ([\x21-\x7e]++)\r\n\r\n"
-        self._match_headed = re.compile(b"H" + begin + rb"(\d{1,9}) (\d{1,9})\r\n(" + head + b")").match
+        self._match_headed = re.compile(
+            b"H" + begin + rb"(\d{1,9}) (\d{1,9})\r\n(" + head + b")"
+        ).match
         self._match_bare = re.compile(begin + rb"(\d{1,9})\r\n").match
 
     def is_at(self, data: bytes, at: int) -> bool:
@@ -170,7 +202,9 @@ class PlainFrames:
         return self._match_begin(data, at) is not None
 
     def read(self, data: bytes, at: int) -> Iterator[PlainFrame]:
-        """Those that follow one another in a chunk from an offset on; the first frame of another kind, or an incomplete one, ends them."""
+        """Those that follow one another in a chunk from an offset on; the first frame of another
+        kind, or an incomplete one, ends them.
+        """
         match_headed, match_bare, last = self._match_headed, self._match_bare, len(data) - 2
         while True:
             if (found := match_headed(data, at)) is not None:
@@ -191,8 +225,10 @@ class PlainFrames:
             yield reply, data[body:after], msg_id, at
 
 
-PlainFrame = tuple[bytes | None, bytes, bytes | None, int]  # reply, data, message id, the offset behind the frame
-TakeFrames = Callable[[PlainFrames, bytes, int], int]  # reads a chunk from an offset on; returns the offset behind the frames that it took
+# reply, data, message id, the offset behind the frame
+PlainFrame = tuple[bytes | None, bytes, bytes | None, int]
+# reads a chunk from an offset on; returns the offset behind the frames that it took
+TakeFrames = Callable[[PlainFrames, bytes, int], int]
 
 
 def _parse_odd_head(text: str) -> Headers | None:

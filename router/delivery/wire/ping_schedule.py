@@ -1,10 +1,14 @@
-"""When a connection sends a PING, and when its server is gone. One decision a tick, from what the transport saw since the last one.
+"""When a connection sends a PING, and when its server is gone. One decision a tick, from what the
+transport saw since the last one.
 
-    messages come                                         a PING now and then: only a PONG shows that the server reads
+    messages come                                         a PING now and then: only a PONG shows
+                                                          that the server reads
     they stop, or something was sent and nothing came     a PING at each tick, until anything comes
-    nothing is sent, and nothing comes                    a PING every few ticks: nothing waits for an answer
+    nothing is sent, and nothing comes                    a PING every few ticks: nothing waits for
+                                                          an answer
 
-PINGs at every tick of fifty idle instances, with three connections each, cost a server 0.8 % of a core.
+PINGs at every tick of fifty idle instances, with three connections each, cost a server 0.8 % of a
+core.
 """
 
 from __future__ import annotations
@@ -12,12 +16,16 @@ from __future__ import annotations
 from msgspec import Struct
 
 IDLE_TICKS = 4  # between two PINGs on a connection where nothing waits
-HEARING_TICKS = 10  # between two on one where messages come, as a consumer's heartbeats do: their silence is noticed at the next tick
+# between two on one where messages come, as a consumer's heartbeats do: their silence is noticed at
+# the next tick
+HEARING_TICKS = 10
 DEAF_TICKS = 30  # without a PONG: the server reads nothing of ours, though what it sends arrives
 
 
 class TransportProgress(Struct, frozen=True):
-    """Since the last tick: whether bytes came, whether a full socket took some, whether some were written, whether a PONG came."""
+    """Since the last tick: whether bytes came, whether a full socket took some, whether some were
+    written, whether a PONG came.
+    """
 
     has_heard: bool
     has_drained: bool
@@ -26,7 +34,9 @@ class TransportProgress(Struct, frozen=True):
 
 
 class PingSchedule:
-    """Of one connection to one server. `most`: PINGs in a row after which nothing came, and the server is not yet gone."""
+    """Of one connection to one server. `most`: PINGs in a row after which nothing came, and the
+    server is not yet gone.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,7 +1,7 @@
 """Whether a stream or a consumer of a cluster can store anything, read from its info.
 
-A server answers for both also where nothing can be stored: any member for a stream without a leader, and a leader whose followers do not
-answer, for ten to twenty seconds, until it steps down.
+A server answers for both also where nothing can be stored: any member for a stream without a
+leader, and a leader whose followers do not answer, for ten to twenty seconds, until it steps down.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ ELECTION_S = 7.0  # so long the election of a leader takes, with its whole clust
 
 
 def require_quorum(name: str, info: dict[str, Any]) -> None:
-    """Raises NoLeader or QuorumLost if `name` can store nothing. A stream with one copy has neither leader nor followers in its info."""
+    """Raises NoLeader or QuorumLost if `name` can store nothing. A stream with one copy has neither
+    leader nor followers in its info.
+    """
     cluster = info.get("cluster") or {}
     followers = cluster.get("replicas") or ()
     if not followers:
@@ -27,13 +29,19 @@ def require_quorum(name: str, info: dict[str, Any]) -> None:
     if not cluster.get("leader"):
         raise NoLeader(f"{name} has no leader: the cluster lost its quorum, or elects one")
     copies = 1 + len(followers)
-    answering = 1 + sum(one["active"] < FOLLOWER_SILENCE_NS and not one.get("offline", False) for one in followers)
+    answering = 1 + sum(
+        one["active"] < FOLLOWER_SILENCE_NS and not one.get("offline", False) for one in followers
+    )
     if 2 * answering <= copies:
-        raise QuorumLost(f"{name} lost its quorum: {answering} of its {copies} servers answer each other")
+        raise QuorumLost(
+            f"{name} lost its quorum: {answering} of its {copies} servers answer each other"
+        )
 
 
 class CutOffWatch:
-    """For a process that only publishes: it leaves a server that is cut off from the others. A consumer sees to that by itself."""
+    """For a process that only publishes: it leaves a server that is cut off from the others. A
+    consumer sees to that by itself.
+    """
 
     def __init__(self, jetstream: JetStream, stream: str, now: Clock = steady) -> None:
         self._jetstream = jetstream
@@ -42,7 +50,9 @@ class CutOffWatch:
         self._without_leader_since: float | None = None
 
     async def look(self, since: float) -> None:
-        """Call it when the broker did not take a message, with the time (steady seconds) at which that was tried. Asks for one info."""
+        """Call it when the broker did not take a message, with the time (steady seconds) at which
+        that was tried. Asks for one info.
+        """
         if not self._jetstream.connection.is_connected:
             return
         try:

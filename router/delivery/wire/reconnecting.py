@@ -1,4 +1,5 @@
-"""How a connection notices that its server is gone, and finds another one: nats-py's client, with a bound on every step.
+"""How a connection notices that its server is gone, and finds another one: nats-py's client, with a
+bound on every step.
 
     silent   nothing came after three PINGs, and a full socket took nothing ─┐
     deaf     messages come, no PONG for a minute, and nothing is taken     ──┤
@@ -6,8 +7,9 @@
     closed   by the server, or by an error                                 ──┘      └──> another server: connect, login, flush
                                                                                             └ one fails, or is slow: the next
 
-nats-py alone waits 45 seconds and more for a machine that vanished, may come back to the same server, and ends its search for good at
-an error that is neither an OSError nor its own. `stuck` watches what is written here, and ends the process if it does not hold.
+nats-py alone waits 45 seconds and more for a machine that vanished, may come back to the same
+server, and ends its search for good at an error that is neither an OSError nor its own. `stuck`
+watches what is written here, and ends the process if it does not hold.
 """
 
 from __future__ import annotations
@@ -36,25 +38,31 @@ class ReconnectingClient(Client):
     def __init__(self) -> None:
         super().__init__()
         self._lost: Any = None  # the server of the pool that was lost: it is tried last
-        self._avoided: tuple[str, float] = ("", 0.0)  # the id of the server that was left, and until when it is refused
+        # the id of the server that was left, and until when it is refused
+        self._avoided: tuple[str, float] = ("", 0.0)
         self._left_at = float("-inf")
         self._leave_pause = LEAVE_FIRST_S
-        self._step_at = steady()  # when the newest attempt to connect, or to see that the server is there, began
+        # when the newest attempt to connect, or to see that the server is there, began
+        self._step_at = steady()
 
     def on_reconnect_error(self, exc: Exception) -> None:
         """An error that nats-py does not expect while it looks for a server; the search goes on."""
 
     @property
     def is_standing_still(self) -> bool:
-        """Whether it has stopped looking for a server, or looking after the one it has, though it is not closed."""
+        """Whether it has stopped looking for a server, or looking after the one it has, though it
+        is not closed.
+        """
         limit_s = STILL_AFTER_S + (self.options["ping_interval"] if self.is_connected else 0.0)
         return not self.is_closed and steady() - self._step_at > limit_s
 
     async def leave_server(self) -> bool:
-        """Go to another server, because this one is cut off from the others; returns whether it did.
+        """Go to another server, because this one is cut off from the others; returns whether it
+        did.
 
-        Every consumer of a connection notices the same, so the first one leaves, and the others find a connection that is young. If the
-        cause is with all servers, leaving helps nothing: the pauses between two grow.
+        Every consumer of a connection notices the same, so the first one leaves, and the others
+        find a connection that is young. If the cause is with all servers, leaving helps nothing:
+        the pauses between two grow.
         """
         now = steady()
         if not self.is_connected or now - self._left_at < self._leave_pause:
@@ -67,10 +75,11 @@ class ReconnectingClient(Client):
         await self.force_reconnect()
         return True
 
-    # -- overridden ------------------------------------------------------------------------------------------------
+    # -- overridden --------------------------------------------------------------------------------
 
     async def _ping_interval(self) -> None:
-        # nats-py's counts PONGs alone: one that waits behind a megabyte on a slow link is no sign of a dead server.
+        # nats-py's counts PONGs alone: one that waits behind a megabyte on a slow link is no sign
+        # of a dead server.
         schedule, pongs = PingSchedule(self.options["max_outstanding_pings"]), self._pongs_received
         while True:
             await asyncio.sleep(self.options["ping_interval"])
@@ -88,14 +97,17 @@ class ReconnectingClient(Client):
     def _take_progress(self, *, has_pong: bool) -> TransportProgress:
         if isinstance(self._transport, DirectTransport):
             return self._transport.take_progress(has_pong=has_pong)
-        return TransportProgress(has_heard=has_pong, has_drained=False, has_written=True, has_pong=has_pong)
+        return TransportProgress(
+            has_heard=has_pong, has_drained=False, has_written=True, has_pong=has_pong
+        )
 
     async def _attempt_reconnect(self) -> None:
         self._lost, self._step_at = self._current_server, steady()
         while True:
             try:
                 return await super()._attempt_reconnect()
-            except Exception as exc:  # of any kind: at one that nats-py does not expect, it would end its search
+            except Exception as exc:
+                # of any kind: at one that nats-py does not expect, it would end its search
                 self._status = Client.RECONNECTING
                 self.on_reconnect_error(exc)
                 await asyncio.sleep(self.options["reconnect_time_wait"])
@@ -106,7 +118,8 @@ class ReconnectingClient(Client):
             self._lost = None
         await super()._select_next_server()
 
-    # nats-py calls this and the next one while it looks for a server. If they lost a cancellation, it would go on looking after a close.
+    # nats-py calls this and the next one while it looks for a server. If they lost a cancellation,
+    # it would go on looking after a close.
     async def _connect_to_server(self, s: Any) -> None:
         self._step_at = steady()
         await preserve_cancellation(super()._connect_to_server(s))
@@ -114,7 +127,9 @@ class ReconnectingClient(Client):
     async def _process_connect_init(self) -> None:
         for earlier in (self._reading_task, self._ping_interval_task, self._flusher_task):
             if earlier is not None:
-                earlier.cancel()  # of an attempt that failed late: it would read this connection's bytes, or count its PINGs
+                # of an attempt that failed late: it would read this connection's bytes, or count
+                # its PINGs
+                earlier.cancel()
         async with asyncio.timeout(LOGIN_STEPS * self.options["connect_timeout"]):
             await preserve_cancellation(super()._process_connect_init())
 

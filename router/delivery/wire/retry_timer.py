@@ -1,4 +1,6 @@
-"""When to try again what the server refused: pauses that grow, with a random part, so that a cluster without a quorum is not flooded."""
+"""When to try again what the server refused: pauses that grow, with a random part, so that a
+cluster without a quorum is not flooded.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from router.core.clock import Clock, steady
 
 
 class RetryTimer:
-    """When to try again: at once, then after pauses that double from `first` to `most`, each up to a half shorter at random."""
+    """When to try again: at once, then after pauses that double from `first` to `most`, each up to
+    a half shorter at random.
+    """
 
     def __init__(self, first: float, most: float, clock: Clock = steady) -> None:
         self._first = first

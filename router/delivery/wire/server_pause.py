@@ -1,8 +1,10 @@
-"""Whether the server holds a durable back: `nats consumer pause`, legal since server 2.11 (docs/reference/contracts.md#consumer-paused).
+"""Whether the server holds a durable back: `nats consumer pause`, legal since server 2.11
+(docs/reference/contracts.md#consumer-paused).
 
-Pull requests stay open and heartbeats go on, so nothing but the durable's info tells: `paused`, `pause_remaining`, and `pause_until` in
-its configuration (https://docs.nats.io/reference/reference-protocols/nats_api_reference). So a consumer to which nothing was
-delivered for a while asks for it.
+Pull requests stay open and heartbeats go on, so nothing but the durable's info tells: `paused`,
+`pause_remaining`, and `pause_until` in its configuration
+(https://docs.nats.io/reference/reference-protocols/nats_api_reference). So a consumer to which
+nothing was delivered for a while asks for it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,10 @@ def describe_pause(stream: str, durable: str, info: Json) -> str | None:
     if not info.get("paused"):
         return None
     until = info["config"].get("pause_until", "")
-    return f"the durable {durable} is paused until {until or 'an unknown time'}: `nats consumer resume {stream} {durable}`"
+    return (
+        f"the durable {durable} is paused until {until or 'an unknown time'}: `nats consumer "
+        f"resume {stream} {durable}`"
+    )
 
 
 class ServerPause:
@@ -39,7 +44,9 @@ class ServerPause:
         return before != self.cause
 
     def is_due(self, progress: tuple[int, int], now: float) -> bool:
-        """Whether the server should be asked. `progress` changes with each delivery and each pull request."""
+        """Whether the server should be asked. `progress` changes with each delivery and each pull
+        request.
+        """
         if progress != self._progress:
             self._progress, self._moved_at = progress, now
             return self.cause is not None  # something was delivered: it may be resumed

@@ -1,15 +1,19 @@
-"""Infos of streams and consumers: one of several instances asks the server, and all instances hear the answer.
+"""Infos of streams and consumers: one of several instances asks the server, and all instances hear
+the answer.
 
     read ── an answer that is young enough was heard ──> it, without a call
       └── none ──> ask the server, publish the answer ──> every instance keeps it
 
-So idle instances cost the server as many calls as one instance costs it. Each caller spreads its rounds (`core.backoff.spread`). The
-instance that asked last goes on asking, because it finds its own answers too old in its next round, and the others find theirs too old only
-when it has missed one. An answer may be as old as `max_age`, a heard one two to four times as old; what decides asks with `max_age` 0.
-Where the server gives no answer any more, the instance that asks says so, and every instance asks for itself.
+So idle instances cost the server as many calls as one instance costs it. Each caller spreads its
+rounds (`core.backoff.spread`). The instance that asked last goes on asking, because it finds its
+own answers too old in its next round, and the others find theirs too old only when it has missed
+one. An answer may be as old as `max_age`, a heard one two to four times as old; what decides asks
+with `max_age` 0. Where the server gives no answer any more, the instance that asks says so, and
+every instance asks for itself.
 
-Instances trust these messages, so only routers may publish on the subject. Two places that a leaf node joins have one account and two
-JetStreams with streams of the same names; so an answer is taken only from the domain that this instance's own first answer names.
+Instances trust these messages, so only routers may publish on the subject. Two places that a leaf
+node joins have one account and two JetStreams with streams of the same names; so an answer is taken
+only from the domain that this instance's own first answer names.
 """
 
 from __future__ import annotations
@@ -31,13 +35,19 @@ from router.delivery.wire.frame_parser import Headers
 from router.delivery.wire.quorum import require_quorum
 
 SHARED_INFO = "beamline.router.v1.internal.info"
-# How much older than its own answer a heard one may be: longer than the longest time between two rounds of the instance that asks. It is
-# random, so that few instances find it too old at the same moment, and the same within a round.
+# How much older than its own answer a heard one may be: longer than the longest time between two
+# rounds of the instance that asks. It is random, so that few instances find it too old at the same
+# moment, and the same within a round.
 HEARD_AGE = (2.2, 4.0)
-ROUND_S = 1.0  # an instance that asks for one answer of a round asks for all: they are one message, and one instance asks from then on
-GATHER_S = 1.0  # answers within this time are one message; with 0.2 a round took seven where the machine was busy, each to every instance
+# an instance that asks for one answer of a round asks for all: they are one message, and one
+# instance asks from then on
+ROUND_S = 1.0
+# answers within this time are one message; with 0.2 a round took seven where the machine was busy,
+# each to every instance
+GATHER_S = 1.0
 NO_ANSWER = b"?"
-MAX_SHARED_BYTES = 256 * 1024  # of one message; what is above it is not published, and each instance asks for it
+# of one message; what is above it is not published, and each instance asks for it
+MAX_SHARED_BYTES = 256 * 1024
 
 
 class SharedAnswer(Struct, frozen=True):
@@ -57,11 +67,13 @@ class SharedInfo:
         self._clock = clock
         self._answers: dict[str, SharedAnswer | None] = {}  # only what this instance has asked for
         self._is_listening = False
-        self._instance = uuid.uuid4().hex.encode()  # its own messages come back to it, and would make its answers heard ones
+        # its own messages come back to it, and would make its answers heard ones
+        self._instance = uuid.uuid4().hex.encode()
         self._unpublished: set[str] = set()
         self._heard_age, self._drawn_at = HEARD_AGE[0], -ROUND_S
         self._asked_at = float("-inf")  # for an answer that was too old
-        self.quorum_seen_at = float("-inf")  # when a stream's info came that shows a quorum: this server hears the others
+        # when a stream's info came that shows a quorum: this server hears the others
+        self.quorum_seen_at = float("-inf")
         self._domain: str | None = None  # None: this instance has no answer of its own yet
         self._reconnects = 0  # when it had that answer; another server may be in another domain
 
@@ -77,18 +89,28 @@ class SharedInfo:
             await self._connection.unsubscribe(sid, at_once=True)
 
     async def stream(self, name: str, max_age: float = 0.0) -> Json | None:
-        """A stream's info, at most `max_age` seconds old; None: there is none. Raises as `JetStream.stream` does."""
+        """A stream's info, at most `max_age` seconds old; None: there is none. Raises as
+        `JetStream.stream` does.
+        """
         return await self.read(f"STREAM.INFO.{name}", max_age, partial(self._ask_stream, name))
 
     async def consumer(self, stream: str, durable: str, max_age: float = 0.0) -> Json | None:
         """A consumer's info, likewise."""
-        return await self.read(f"CONSUMER.INFO.{stream}.{durable}", max_age, partial(self._jetstream.consumer, stream, durable))
+        return await self.read(
+            f"CONSUMER.INFO.{stream}.{durable}",
+            max_age,
+            partial(self._jetstream.consumer, stream, durable),
+        )
 
-    async def read(self, key: str, max_age: float, ask: Callable[[], Awaitable[Json | None]]) -> Json | None:
+    async def read(
+        self, key: str, max_age: float, ask: Callable[[], Awaitable[Json | None]]
+    ) -> Json | None:
         """The answer under a key: a heard one, if it is young enough, else that of `ask`."""
         return (await self.read_answer(key, max_age, ask)).info
 
-    async def read_answer(self, key: str, max_age: float, ask: Callable[[], Awaitable[Json | None]]) -> SharedAnswer:
+    async def read_answer(
+        self, key: str, max_age: float, ask: Callable[[], Awaitable[Json | None]]
+    ) -> SharedAnswer:
         """The same, with the time when it came."""
         heard = self._answers.setdefault(key, None)
         if heard is not None and self._is_young(heard, max_age):
@@ -124,7 +146,9 @@ class SharedInfo:
             self._publish_soon(key)
 
     def _publish_soon(self, key: str) -> None:
-        """With what is asked for within moments: a round of twenty infos is one message to each instance."""
+        """With what is asked for within moments: a round of twenty infos is one message to each
+        instance.
+        """
         if not self._unpublished:
             asyncio.get_running_loop().call_later(GATHER_S, self._publish)
         self._unpublished.add(key)
@@ -136,7 +160,11 @@ class SharedInfo:
         parts, size = [self._scope + self._instance], 0
         for key in keys:
             answer = self._answers[key]
-            part = key.encode() + b" " + (orjson.dumps(answer.info) if answer is not None else NO_ANSWER)
+            part = (
+                key.encode()
+                + b" "
+                + (orjson.dumps(answer.info) if answer is not None else NO_ANSWER)
+            )
             size += len(part)
             if size <= MAX_SHARED_BYTES:
                 parts.append(part)
@@ -159,7 +187,11 @@ class SharedInfo:
 
     def _on_answer(self, _subject: str, _reply: str, data: bytes, _headers: Headers | None) -> None:
         head, *parts = data.split(b"\n")
-        if not self._has_domain or not head.startswith(self._scope) or head.endswith(self._instance):
+        if (
+            not self._has_domain
+            or not head.startswith(self._scope)
+            or head.endswith(self._instance)
+        ):
             return
         for part in parts:
             named, _, body = part.partition(b" ")
@@ -176,7 +208,9 @@ class SharedInfo:
             self._look_for_quorum(info)
 
     def _look_for_quorum(self, info: Json | None) -> None:
-        """A stream's info with a quorum has come through the cluster, or is of a leader here, which hears its followers."""
+        """A stream's info with a quorum has come through the cluster, or is of a leader here, which
+        hears its followers.
+        """
         if info is not None and "state" in info:
             with suppress(NoLeader):
                 require_quorum("", info)

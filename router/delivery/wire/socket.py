@@ -1,8 +1,10 @@
 """The transport of a connection: nats-py's stream, and a shortcut for messages.
 
-A stream costs two turns of the event loop for each chunk: one wakes its reader, one reads. If the stream is empty and its reader waits,
-a chunk goes to a plain function in the turn in which it arrives. The bytes that this function returns (a PING, an error, a message
-without a direct subscription) go through the stream, and so does everything after them, until the reader has caught up.
+A stream costs two turns of the event loop for each chunk: one wakes its reader, one reads. If the
+stream is empty and its reader waits, a chunk goes to a plain function in the turn in which it
+arrives. The bytes that this function returns (a PING, an error, a message without a direct
+subscription) go through the stream, and so does everything after them, until the reader has caught
+up.
 
     chunk ── the stream holds bytes ──> stream ──> nats-py's reader ──> parser
         └── the reader waits ────────> hear ── bytes that it returns ──┘
@@ -63,14 +65,23 @@ class DirectTransport(TcpTransport):
 
     async def connect(self, uri: ParseResult, buffer_size: int, connect_timeout: float) -> None:
         if self._io_writer is not None:
-            self._io_writer.transport.abort()  # of an attempt that failed late: the server would go on sending to it
+            # of an attempt that failed late: the server would go on sending to it
+            self._io_writer.transport.abort()
         protocol = DirectProtocol(buffer_size)
         async with asyncio.timeout(connect_timeout):
-            transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, uri.hostname or "", uri.port or 0)
+            transport, _ = await asyncio.get_running_loop().create_connection(
+                lambda: protocol, uri.hostname or "", uri.port or 0
+            )
         self._stand_on(protocol, transport)
         self._bare_io_reader, self._bare_io_writer = self._io_reader, self._io_writer
 
-    async def connect_tls(self, uri: str | ParseResult, ssl_context: ssl.SSLContext, buffer_size: int, connect_timeout: float) -> None:
+    async def connect_tls(
+        self,
+        uri: str | ParseResult,
+        ssl_context: ssl.SSLContext,
+        buffer_size: int,
+        connect_timeout: float,
+    ) -> None:
         protocol, name = DirectProtocol(buffer_size), uri if isinstance(uri, str) else uri.hostname
         async with asyncio.timeout(connect_timeout):
             loop, bare = asyncio.get_running_loop(), self._io_writer.transport
@@ -79,12 +90,16 @@ class DirectTransport(TcpTransport):
 
     def _stand_on(self, protocol: DirectProtocol, transport: Any) -> None:
         self._protocol, self._io_reader = protocol, protocol.reader
-        self._io_writer = asyncio.StreamWriter(transport, protocol, protocol.reader, asyncio.get_running_loop())
+        self._io_writer = asyncio.StreamWriter(
+            transport, protocol, protocol.reader, asyncio.get_running_loop()
+        )
         self._written = self._taken = self._seen_written = 0
         self._was_full = False
 
     async def read(self, buffer_size: int) -> bytes:
-        """nats-py's reader calls it when it has parsed everything it read before. If the stream is empty, the shortcut opens."""
+        """nats-py's reader calls it when it has parsed everything it read before. If the stream is
+        empty, the shortcut opens.
+        """
         protocol = self._protocol
         if protocol.held == 0:
             protocol.hear = self._hear
@@ -98,7 +113,9 @@ class DirectTransport(TcpTransport):
         return line
 
     async def wait_closed(self) -> None:
-        """Give the server `close_s` to receive what was written, then abort: a machine that vanished never answers."""
+        """Give the server `close_s` to receive what was written, then abort: a machine that
+        vanished never answers.
+        """
         try:
             async with asyncio.timeout(self.close_s):
                 await super().wait_closed()  # type: ignore[no-untyped-call]
@@ -106,19 +123,29 @@ class DirectTransport(TcpTransport):
             self._io_writer.transport.abort()
 
     def writelines(self, payload: list[bytes]) -> None:
-        """Raises ConnectionResetError on a closing transport, which would drop the bytes: they stay pending for the next connection."""
+        """Raises ConnectionResetError on a closing transport, which would drop the bytes: they stay
+        pending for the next connection.
+        """
         if self._io_writer.transport.is_closing():
             raise ConnectionResetError("the connection is closing")
         data = b"".join(payload)
         self._written += len(data)
-        self._io_writer.write(data)  # `writelines` of Python 3.12 does not pause the writer when the socket is full
+        # `writelines` of Python 3.12 does not pause the writer when the socket is full
+        self._io_writer.write(data)
 
     def take_progress(self, *, has_pong: bool) -> TransportProgress:
-        """What happened since the last call. A socket that was full and took bytes shows that the server reads."""
+        """What happened since the last call. A socket that was full and took bytes shows that the
+        server reads.
+        """
         protocol, left = self._protocol, self._io_writer.transport.get_write_buffer_size()
         before, self._taken = self._taken, self._written - left
         written, self._seen_written = self._seen_written, self._written
-        progress = TransportProgress(protocol.has_heard, self._was_full and self._taken > before, self._written > written, has_pong)
+        progress = TransportProgress(
+            protocol.has_heard,
+            self._was_full and self._taken > before,
+            self._written > written,
+            has_pong,
+        )
         protocol.has_heard, self._was_full = False, left > 0
         return progress
 

@@ -1,7 +1,8 @@
 """Require TLS where the settings ask for it, and find logins that would be sent without it.
 
-A server says in its first line (INFO) whether it requires TLS, and nats-py trusts that: a program in the server's place could get the
-login in the clear. Here the client decides: with an address `tls://`, or a file for TLS, it sends nothing to a server without TLS.
+A server says in its first line (INFO) whether it requires TLS, and nats-py trusts that: a program
+in the server's place could get the login in the clear. Here the client decides: with an address
+`tls://`, or a file for TLS, it sends nothing to a server without TLS.
 
     tls:// or files for TLS ── the server requires TLS ──> handshake
                             ├─ it offers TLS ────────────> handshake, as if it required it
@@ -47,7 +48,11 @@ def find_unprotected(servers: Iterable[str], options: Mapping[str, Any]) -> list
     if is_wanted(map(_scheme, addresses), options):
         return []
     has_login = any(options.get(name) for name in LOGINS)
-    return [address for address in addresses if (has_login or "@" in address) and not _is_this_host(address)]
+    return [
+        address
+        for address in addresses
+        if (has_login or "@" in address) and not _is_this_host(address)
+    ]
 
 
 def _scheme(address: str) -> str:

@@ -1,7 +1,7 @@
 """Declared streams, consumers and buckets, compared with those on a server.
 
-Only declared fields are compared, so a server's defaults are never drift. `compare` changes nothing, `create` makes what is missing,
-`apply` (a command) also changes what has drifted.
+Only declared fields are compared, so a server's defaults are never drift. `compare` changes
+nothing, `create` makes what is missing, `apply` (a command) also changes what has drifted.
 """
 
 from __future__ import annotations
@@ -25,18 +25,27 @@ WIDENED = "widened"
 PAUSED = "paused"
 IRREVERSIBLE = "irreversible"
 
-# What an operator may set and no stream declares: it refuses, copies or renames messages. The server never undoes the second three.
-UNWANTED: Json = {"max_msg_size": -1, "discard_new_per_subject": False, "republish": None, "subject_transform": None}
+# What an operator may set and no stream declares: it refuses, copies or renames messages. The
+# server never undoes the second three.
+UNWANTED: Json = {
+    "max_msg_size": -1,
+    "discard_new_per_subject": False,
+    "republish": None,
+    "subject_transform": None,
+}
 NEVER_UNDONE: Json = {"sealed": False, "deny_delete": False, "deny_purge": False}
 
-WIDENED_WINDOW = "router-widened-window"  # metadata of a stream whose duplicate window is wider than declared, on purpose, for a while
+# metadata of a stream whose duplicate window is wider than declared, on purpose, for a while
+WIDENED_WINDOW = "router-widened-window"
 
 Create = Callable[[], Awaitable[object]]  # makes a durable that is missing, if it can
 OnFound = Callable[[Json], Awaitable[None]]  # gets what the server tells of a durable
 
 
 class StreamSpec(Struct, frozen=True, kw_only=True):
-    """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source: docs/reference/contracts.md#streams."""
+    """One stream. Durations are seconds, 0 = for ever; sizes bytes, -1 = no limit. Source:
+    docs/reference/contracts.md#streams.
+    """
 
     name: str
     subjects: tuple[str, ...]
@@ -52,7 +61,8 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
     max_per_subject: int = -1
     allow_rollup: bool = False
     deletes_by_number: bool = False  # of a bucket: it must not deny that, as `nats kv add` does
-    allow_atomic: bool = False  # batches stored whole or not at all (`delivery.publish.atomic_publisher`); server 2.12
+    # batches stored whole or not at all (`delivery.publish.atomic_publisher`); server 2.12
+    allow_atomic: bool = False
 
     def to_json(self) -> Json:
         window = min(self.duplicate_window, self.max_age) if self.max_age else self.duplicate_window
@@ -80,14 +90,20 @@ class StreamSpec(Struct, frozen=True, kw_only=True):
 
         Keys of most buckets are purged, never deleted one by one."""
         may_deny_deletes = self.name.startswith("KV_") and not self.deletes_by_number
-        undone = {name: value for name, value in NEVER_UNDONE.items() if name != "deny_delete" or not may_deny_deletes}
+        undone = {
+            name: value
+            for name, value in NEVER_UNDONE.items()
+            if name != "deny_delete" or not may_deny_deletes
+        }
         return {**UNWANTED, **undone, **self.to_json()}
 
 
 class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
-    """A copy, in this account, of a stream of another account. Clients cannot publish to it; when it is full, it drops the oldest.
+    """A copy, in this account, of a stream of another account. Clients cannot publish to it; when
+    it is full, it drops the oldest.
 
-    `api` and `deliver`: where this account imports the other's API and what it delivers (deploy/nats/accounts.conf).
+    `api` and `deliver`: where this account imports the other's API and what it delivers
+    (deploy/nats/accounts.conf).
     """
 
     subjects: tuple[str, ...] = ()
@@ -95,7 +111,16 @@ class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
     deliver: str = "lake.usage"
 
     def to_json(self) -> Json:
-        kept = ("name", "max_age", "max_bytes", "num_replicas", "discard", "retention", "allow_direct", "storage")
+        kept = (
+            "name",
+            "max_age",
+            "max_bytes",
+            "num_replicas",
+            "discard",
+            "retention",
+            "allow_direct",
+            "storage",
+        )
         stream = super().to_json()
         mirror = {"name": self.name, "external": {"api": self.api, "deliver": self.deliver}}
         return {**{name: stream[name] for name in kept}, "mirror": mirror}
@@ -106,8 +131,8 @@ class MirrorSpec(StreamSpec, frozen=True, kw_only=True):
 
 
 class ConsumerSpec(Struct, frozen=True, kw_only=True):
-    """One durable pull consumer. `max_deliver` -1: the router counts attempts, the server sets no limit
-    (docs/reference/contracts.md#attempts).
+    """One durable pull consumer. `max_deliver` -1: the router counts attempts, the server sets no
+    limit (docs/reference/contracts.md#attempts).
     """
 
     stream: str
@@ -140,7 +165,9 @@ class ConsumerSpec(Struct, frozen=True, kw_only=True):
         return body
 
 
-def bucket(name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1, max_bytes: int = -1) -> StreamSpec:
+def bucket(
+    name: str, *, ttl: float = 0.0, history: int = 1, replicas: int = 1, max_bytes: int = -1
+) -> StreamSpec:
     """A key-value bucket is a stream of a known shape."""
     return StreamSpec(
         name=f"KV_{name}",
@@ -166,8 +193,11 @@ class Difference(Struct, frozen=True):
 
     kind: str  # stream | consumer
     name: str
-    state: str  # missing | drifted | widened (its window alone, by a restore or a promotion: `apply` brings it back, nothing else minds)
-    # | paused (by the server, for an operator, who alone ends it) | irreversible (by the server: it must be made anew)
+    # missing | drifted | widened (its window alone, by a restore or a promotion: `apply` brings it
+    # back, nothing else minds)
+    state: str
+    # | paused (by the server, for an operator, who alone ends it) | irreversible (by the server: it
+    # must be made anew)
     fields: Mapping[str, tuple[Any, Any]] = {}
     cause: str = ""  # of a pause
 
@@ -176,8 +206,14 @@ class Difference(Struct, frozen=True):
             return f"{self.kind} {self.name} is missing"
         if self.state == PAUSED:
             return f"{self.kind} {self.name}: {self.cause}"
-        fields = ", ".join(f"{name} is {has!r}, declared {want!r}" for name, (want, has) in self.fields.items())
-        return f"{self.kind} {self.name}: {fields}; {self.remedy}" if self.remedy else f"{self.kind} {self.name}: {fields}"
+        fields = ", ".join(
+            f"{name} is {has!r}, declared {want!r}" for name, (want, has) in self.fields.items()
+        )
+        return (
+            f"{self.kind} {self.name}: {fields}; {self.remedy}"
+            if self.remedy
+            else f"{self.kind} {self.name}: {fields}"
+        )
 
     @property
     def remedy(self) -> str:
@@ -185,7 +221,10 @@ class Difference(Struct, frozen=True):
         if self.state != IRREVERSIBLE:
             return ""
         anew = f"`router backup DIR`, `nats stream rm {self.name}`, then `router topology apply`"
-        return f"the server never undoes that: let its consumers finish, and make the stream anew: {anew}"
+        return (
+            "the server never undoes that: let its consumers finish, and make the stream "
+            f"anew: {anew}"
+        )
 
 
 class InfoReader(Protocol):
@@ -204,7 +243,9 @@ async def compare(infos: InfoReader, topology: Topology) -> list[Difference]:
         found += _difference("stream", stream.name, stream.compared, info)
     for consumer in topology.consumers:
         info = await infos.consumer(consumer.stream, consumer.durable)
-        found += _difference("consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info)
+        found += _difference(
+            "consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info
+        )
         found += _find_pause(consumer, info)
     return found
 
@@ -214,19 +255,31 @@ async def create(jetstream: JetStream, topology: Topology) -> list[Difference]:
     for difference in await compare(jetstream, topology):
         if difference.state == MISSING:
             await _make(jetstream, topology, difference, "CREATE")
-    return [difference for difference in await compare(jetstream, topology) if difference.state in (DRIFTED, IRREVERSIBLE)]
+    return [
+        difference
+        for difference in await compare(jetstream, topology)
+        if difference.state in (DRIFTED, IRREVERSIBLE)
+    ]
 
 
-async def apply(jetstream: JetStream, topology: Topology, on_done: Callable[[Difference], None] = lambda _: None) -> list[Difference]:
-    """Make what is missing and bring back what has drifted; returns what was done. `on_done` hears each, also where a later one fails.
+async def apply(
+    jetstream: JetStream, topology: Topology, on_done: Callable[[Difference], None] = lambda _: None
+) -> list[Difference]:
+    """Make what is missing and bring back what has drifted; returns what was done. `on_done` hears
+    each, also where a later one fails.
 
-    Raises BrokerRefused, after all else is done, where the server never undoes a difference."""
+    Raises BrokerRefused, after all else is done, where the server never undoes a difference.
+    """
     found = await compare(jetstream, topology)
     done = [difference for difference in found if difference.state not in (PAUSED, IRREVERSIBLE)]
     for difference in done:
-        await _make(jetstream, topology, difference, "CREATE" if difference.state == MISSING else "UPDATE")
+        await _make(
+            jetstream, topology, difference, "CREATE" if difference.state == MISSING else "UPDATE"
+        )
         on_done(difference)
-    if left := "; ".join(str(difference) for difference in found if difference.state == IRREVERSIBLE):
+    if left := "; ".join(
+        str(difference) for difference in found if difference.state == IRREVERSIBLE
+    ):
         raise BrokerRefused(SEALED, left)
     return done
 
@@ -241,9 +294,11 @@ async def restore(
     create: Create | None = None,
     on_found: OnFound = ignore_durable,
 ) -> str | None:
-    """When a durable was created: another time, another durable. `create` makes one that is missing; None: it is still missing.
+    """When a durable was created: another time, another durable. `create` makes one that is
+    missing; None: it is still missing.
 
-    Raises NoLeader if nothing comes from it now."""
+    Raises NoLeader if nothing comes from it now.
+    """
     if (info := await jetstream.consumer(stream, durable)) is None and create is not None:
         await create()
         info = await jetstream.consumer(stream, durable)  # another process may have made it first
@@ -254,16 +309,28 @@ async def restore(
     return str(info["created"])
 
 
-async def _make(jetstream: JetStream, topology: Topology, difference: Difference, verb: str) -> None:
+async def _make(
+    jetstream: JetStream, topology: Topology, difference: Difference, verb: str
+) -> None:
     if difference.kind == "stream":
         spec = next(stream for stream in topology.streams if stream.name == difference.name)
         await _stream(jetstream, spec, verb)
     else:
-        consumer = next(one for one in topology.consumers if f"{one.stream}/{one.durable}" == difference.name)
+        consumer = next(
+            one for one in topology.consumers if f"{one.stream}/{one.durable}" == difference.name
+        )
         config = consumer.to_json()
-        if verb == "UPDATE" and (info := await jetstream.consumer(consumer.stream, consumer.durable)) is not None:
-            # Undeclared fields stay: an operator's settings, and a worker's start point in the metadata.
-            config = {**info["config"], **config, "metadata": {**info["config"].get("metadata", {}), **consumer.metadata}}
+        if (
+            verb == "UPDATE"
+            and (info := await jetstream.consumer(consumer.stream, consumer.durable)) is not None
+        ):
+            # Undeclared fields stay: an operator's settings, and a worker's start point in the
+            # metadata.
+            config = {
+                **info["config"],
+                **config,
+                "metadata": {**info["config"].get("metadata", {}), **consumer.metadata},
+            }
         # Without an action, CREATE would overwrite an existing durable.
         body = {"stream_name": consumer.stream, "config": config, "action": verb.lower()}
         await jetstream.ask(f"CONSUMER.CREATE.{consumer.stream}.{consumer.durable}", body)
@@ -272,7 +339,8 @@ async def _make(jetstream: JetStream, topology: Topology, difference: Difference
 async def _stream(jetstream: JetStream, spec: StreamSpec, verb: str) -> None:
     body = spec.to_json()
     if verb == "UPDATE" and (info := await jetstream.stream(spec.name)) is not None:
-        body = {**info["config"], **UNWANTED, **body, "metadata": _remove_mark(info["config"])}  # other undeclared fields stay
+        # other undeclared fields stay
+        body = {**info["config"], **UNWANTED, **body, "metadata": _remove_mark(info["config"])}
     try:
         await jetstream.ask(f"STREAM.{verb}.{spec.name}", body)
     except BrokerRefused as exc:
@@ -283,25 +351,42 @@ def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequ
     if info is None:
         return [Difference(kind, name, MISSING)]
     has = info["config"]
-    fields = {field: (want, has.get(field)) for field, want in declared.items() if not _is_same(want, has.get(field))}
+    fields = {
+        field: (want, has.get(field))
+        for field, want in declared.items()
+        if not _is_same(want, has.get(field))
+    }
     if "sealed" in fields:  # the rest follows from it
         fields = {"sealed": fields["sealed"]}
     if NEVER_UNDONE.keys() & fields.keys():
         return [Difference(kind, name, IRREVERSIBLE, fields)]
-    state = WIDENED if set(fields) == {"duplicate_window"} and WIDENED_WINDOW in (has.get("metadata") or {}) else DRIFTED
+    state = (
+        WIDENED
+        if set(fields) == {"duplicate_window"} and WIDENED_WINDOW in (has.get("metadata") or {})
+        else DRIFTED
+    )
     return [Difference(kind, name, state, fields)] if fields else []
 
 
 def _find_pause(consumer: ConsumerSpec, info: Json | None) -> Sequence[Difference]:
     cause = describe_pause(consumer.stream, consumer.durable, info) if info is not None else None
-    return [Difference("consumer", f"{consumer.stream}/{consumer.durable}", PAUSED, cause=cause)] if cause is not None else []
+    return (
+        [Difference("consumer", f"{consumer.stream}/{consumer.durable}", PAUSED, cause=cause)]
+        if cause is not None
+        else []
+    )
 
 
 def _remove_mark(config: Json) -> Json:
-    return {name: value for name, value in (config.get("metadata") or {}).items() if name != WIDENED_WINDOW}
+    return {
+        name: value
+        for name, value in (config.get("metadata") or {}).items()
+        if name != WIDENED_WINDOW
+    }
 
 
 def _is_same(want: Any, has: Any) -> bool:
     if isinstance(want, dict):
         return all((has or {}).get(name) == value for name, value in want.items())
-    return bool(want == has) or ((not want or want == -1) and has is None)  # the server leaves zero values out
+    # the server leaves zero values out
+    return bool(want == has) or ((not want or want == -1) and has is None)

@@ -38,20 +38,37 @@ EMPTY_OBJECT = "{}"
 @command(skip_settings)
 def try_(
     session: CommandSession,
-    target: Annotated[str, typer.Argument(metavar="FILE:FUNCTION", help="The extension; FILE may be a module's name.")],
+    target: Annotated[
+        str,
+        typer.Argument(metavar="FILE:FUNCTION", help="The extension; FILE may be a module's name."),
+    ],
     *,
-    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt.")],
+    payload: Annotated[
+        str,
+        typer.Option(metavar="JSON|TEXT|@FILE", help="The message's payload; a provider's prompt."),
+    ],
     config: Annotated[
-        str, typer.Option("--config", "--extension-config", metavar="JSON|@FILE", help="The config that a policy would send.")
+        str,
+        typer.Option(
+            "--config",
+            "--extension-config",
+            metavar="JSON|@FILE",
+            help="The config that a policy would send.",
+        ),
     ] = EMPTY_OBJECT,
-    metadata: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The routing context; a provider's context.")] = EMPTY_OBJECT,
-    parameters: Annotated[str, typer.Option(metavar="JSON|@FILE", help="A provider's parameters.")] = EMPTY_OBJECT,
+    metadata: Annotated[
+        str, typer.Option(metavar="JSON|@FILE", help="The routing context; a provider's context.")
+    ] = EMPTY_OBJECT,
+    parameters: Annotated[
+        str, typer.Option(metavar="JSON|@FILE", help="A provider's parameters.")
+    ] = EMPTY_OBJECT,
     message_type: Annotated[str, typer.Option("--type", help="The message's type.")] = "chat",
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")] = "acme",
 ) -> int:
     """Run one extension here, as if the router had called it. No broker is needed.
 
-    Exit status: 0 it answered (a rejection is an answer), 1 it failed or what it returned is no answer, 2 it cannot be loaded.
+    Exit status: 0 it answered (a rejection is an answer), 1 it failed or what it returned is no
+    answer, 2 it cannot be loaded.
 
     Example:  router extension try my_extensions.py:shout --payload '"hello"' --config '{"times": 2}'
     """
@@ -67,7 +84,10 @@ def try_(
     }
     found = import_extensions(target)
     if len(found) != 1:
-        raise typer.BadParameter(f"say which one: {', '.join(f'{target}:{one.name}' for one in found)}", param_hint="FILE:FUNCTION")
+        raise typer.BadParameter(
+            f"say which one: {', '.join(f'{target}:{one.name}' for one in found)}",
+            param_hint="FILE:FUNCTION",
+        )
     return _try(session, found[0], write_payload(_make_request(found[0], parts)))
 
 
@@ -82,7 +102,9 @@ def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
         return _print_failure(extension, failed, session.as_json)
     latency_ms, fields = round((time.perf_counter() - began) * 1000, 3), load_written(answer)
     effect = _describe_effect(extension.kind, extension.id, answer)
-    session.emit_one({"answer": fields, "latency_ms": latency_ms, "router": effect}, lambda: print_json(fields))
+    session.emit_one(
+        {"answer": fields, "latency_ms": latency_ms, "router": effect}, lambda: print_json(fields)
+    )
     if not session.as_json:
         print(printable(f"{effect} ({latency_ms:g} ms)"))
     return exit_codes.OK
@@ -105,11 +127,23 @@ def _print_traceback(extension: Extension, exc: BaseException) -> None:
 
 
 def _print_failure(extension: Extension, failed: RequestFailed, as_json: bool) -> int:
-    again = "not tried again" if failed.status < 500 else f"tried again {extension.retry or 0} times"
+    again = (
+        "not tried again" if failed.status < 500 else f"tried again {extension.retry or 0} times"
+    )
     meant = f"extension_error, {again}; the policy's mode decides what then"
     if as_json:
-        error = {"status": failed.status, "code": failed.code, "message": str(failed), "field": failed.field}
-        print_json({"error": {name: value for name, value in error.items() if value is not None}, "router": meant})
+        error = {
+            "status": failed.status,
+            "code": failed.code,
+            "message": str(failed),
+            "field": failed.field,
+        }
+        print_json(
+            {
+                "error": {name: value for name, value in error.items() if value is not None},
+                "router": meant,
+            }
+        )
     else:
         exit_codes.complain(printable(f"{failed.status} {failed.code}: {failed}"))
         exit_codes.complain(meant)
@@ -122,13 +156,26 @@ def _make_request(extension: Extension, parts: dict[str, Any]) -> dict[str, Any]
     common = {"trace_id": "try-1", "tenant_id": parts["tenant_id"], "config": parts["config"]}
     if extension.kind == "provider":
         prompt = prompt_of(parts["payload"])
-        return {**common, "provider_id": extension.id, "prompt": prompt, "parameters": parts["parameters"], "context": parts["metadata"]}
-    message = {"message_id": "try-1", "message_type": parts["message_type"], "payload": parts["payload"], "metadata": {}}
+        return {
+            **common,
+            "provider_id": extension.id,
+            "prompt": prompt,
+            "parameters": parts["parameters"],
+            "context": parts["metadata"],
+        }
+    message = {
+        "message_id": "try-1",
+        "message_type": parts["message_type"],
+        "payload": parts["payload"],
+        "metadata": {},
+    }
     return {**common, "payload": message, "metadata": {"policy_id": "default", **parts["metadata"]}}
 
 
 def _describe_effect(kind: str, extension_id: str, answer: bytes) -> str:
-    """Read the answer with the router's own readers. An answer that it cannot read is `extension_error`."""
+    """Read the answer with the router's own readers. An answer that it cannot read is
+    `extension_error`.
+    """
     from router.core.errors import RouterError
 
     try:
@@ -151,7 +198,13 @@ def _describe_processor(kind: str, answer: bytes) -> str:
     if kind == "post":
         return f"the decision's metadata gains {names}; nothing else of it changes"
     payload = changed.message.payload
-    shown = repr(payload) if isinstance(payload, bytes) else payload.data.decode() if payload is not None else "null"
+    shown = (
+        repr(payload)
+        if isinstance(payload, bytes)
+        else payload.data.decode()
+        if payload is not None
+        else "null"
+    )
     return f"the payload is now {shown[:200]}; the context gains {names}"
 
 
@@ -161,7 +214,10 @@ def _describe_validator(answer: bytes) -> str:
     judged = read_validator_answer(answer)
     if judged.is_ok:
         return "the request goes on"
-    return f"validator_blocked, reason {judged.reason}, where the policy says on_fail: block; it goes on with warn and ignore"
+    return (
+        f"validator_blocked, reason {judged.reason}, where the policy says on_fail: block; it "
+        "goes on with warn and ignore"
+    )
 
 
 def _describe_provider(extension_id: str, answer: bytes) -> str:
@@ -181,29 +237,58 @@ OK, WARN, FAIL = "ok", "warn", "fail"
 @command()
 async def check(
     session: CommandSession,
-    subject: Annotated[str, typer.Argument(metavar="SUBJECT", help="Where it listens, as beamline.ext.pre.normalize_text.v1.")],
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUBJECT", help="Where it listens, as beamline.ext.pre.normalize_text.v1."
+        ),
+    ],
     *,
-    type_: Annotated[str | None, typer.Option("--type", help="pre, validator, post or provider. Default: as the subject says.")] = None,
-    payload: Annotated[str, typer.Option(metavar="JSON|TEXT|@FILE", help="A payload that it can handle.")] = '"hello"',
-    extension_config: Annotated[str, typer.Option(metavar="JSON|@FILE", help="The config that a policy would send.")] = "{}",
-    timeout_ms: Annotated[int, typer.Option(help="How long it may take to answer.", min=10, max=60_000)] = 2000,
-    strict: Annotated[bool, typer.Option("--strict", help="Treat recommendations as requirements.")] = False,
+    type_: Annotated[
+        str | None,
+        typer.Option(
+            "--type", help="pre, validator, post or provider. Default: as the subject says."
+        ),
+    ] = None,
+    payload: Annotated[
+        str, typer.Option(metavar="JSON|TEXT|@FILE", help="A payload that it can handle.")
+    ] = '"hello"',
+    extension_config: Annotated[
+        str, typer.Option(metavar="JSON|@FILE", help="The config that a policy would send.")
+    ] = "{}",
+    timeout_ms: Annotated[
+        int, typer.Option(help="How long it may take to answer.", min=10, max=60_000)
+    ] = 2000,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Treat recommendations as requirements.")
+    ] = False,
 ) -> int:
     """Send good requests and bad ones, and check whether the router could use the answers.
 
-    Exit status: 0 it can be used, 1 a check failed, 3 no service listens there. The requests come from the tenant contract-check.
+    Exit status: 0 it can be used, 1 a check failed, 3 no service listens there. The requests come
+    from the tenant contract-check.
 
     Example:  router extension check beamline.ext.validate.pii_guard.v1 --payload '"my text"'
     """
     from router.sdk.extension.contract import cases
 
     kind, extension_id = _parse_subject(subject, type_)
-    tried = cases(kind, extension_id, read_text_payload(payload), read_object(extension_config, "--extension-config"))
+    tried = cases(
+        kind,
+        extension_id,
+        read_text_payload(payload),
+        read_object(extension_config, "--extension-config"),
+    )
     connection = (await session.open_jetstream()).connection
-    found = [await _check_case(connection, subject, case, timeout_ms / 1000, strict) for case in tried]
+    found = [
+        await _check_case(connection, subject, case, timeout_ms / 1000, strict) for case in tried
+    ]
     is_usable = all(verdict != FAIL for _, verdict, _ in found)
     checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in found]
-    session.emit_one({"subject": subject, "ok": is_usable, "checks": checks}, lambda: print_table(CHECK_COLUMNS, found))
+    session.emit_one(
+        {"subject": subject, "ok": is_usable, "checks": checks},
+        lambda: print_table(CHECK_COLUMNS, found),
+    )
     return exit_codes.OK if is_usable else exit_codes.NO
 
 
@@ -211,16 +296,36 @@ async def _check_case(
     connection: Connection, subject: str, case: ContractCase, timeout_s: float, strict: bool
 ) -> tuple[str, str, str | None]:
     if len(case.data) > connection.max_payload - 1024:
-        return case.name, WARN, f"not tried: this server takes at most {connection.max_payload} bytes"
-    heard = await asyncio.gather(*(_request_case(connection, subject, case.data, case.headers, timeout_s) for _ in range(case.times)))
-    why = next((why for one in heard if (why := _describe_silence(timeout_s) if one is None else case.judge(one)) is not None), None)
+        return (
+            case.name,
+            WARN,
+            f"not tried: this server takes at most {connection.max_payload} bytes",
+        )
+    heard = await asyncio.gather(
+        *(
+            _request_case(connection, subject, case.data, case.headers, timeout_s)
+            for _ in range(case.times)
+        )
+    )
+    why = next(
+        (
+            why
+            for one in heard
+            if (why := _describe_silence(timeout_s) if one is None else case.judge(one)) is not None
+        ),
+        None,
+    )
     if why is None:
         return case.name, OK, None
     return case.name, FAIL if case.is_must or strict else WARN, why
 
 
-async def _request_case(connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float) -> Reaction | None:
-    """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service listens."""
+async def _request_case(
+    connection: Connection, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float
+) -> Reaction | None:
+    """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service
+    listens.
+    """
     import nats.errors
 
     from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
@@ -228,14 +333,18 @@ async def _request_case(connection: Connection, subject: str, data: bytes, heade
     from router.sdk.extension.contract import Reaction
 
     try:
-        answer = await connection.request(subject, data, timeout=timeout_s, headers=dict(headers) or None)
+        answer = await connection.request(
+            subject, data, timeout=timeout_s, headers=dict(headers) or None
+        )
     except nats.errors.NoRespondersError:
         raise Unanswered(f"no service listens on {subject}") from None
     except (nats.errors.Error, TimeoutError):
         return None
     answered = answer.headers or {}
     code = answered.get(SERVICE_ERROR_CODE)
-    return Reaction(answer.data, _parse_code(code) if code is not None else None, answered.get(SERVICE_ERROR))
+    return Reaction(
+        answer.data, _parse_code(code) if code is not None else None, answered.get(SERVICE_ERROR)
+    )
 
 
 def _parse_code(code: str) -> int:
@@ -255,10 +364,18 @@ def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
         raise typer.BadParameter("is not one literal subject", param_hint="SUBJECT")
     if type_ is not None and type_ not in KINDS:
         raise typer.BadParameter(f"is not one of {', '.join(KINDS)}", param_hint="--type")
-    kind = next((kind for kind, prefix in SUBJECT_PREFIXES.items() if subject.startswith(prefix)), None)
+    kind = next(
+        (kind for kind, prefix in SUBJECT_PREFIXES.items() if subject.startswith(prefix)), None
+    )
     if kind is None and type_ is None:
-        raise typer.BadParameter(f"{subject} does not say what it is; give --type", param_hint="SUBJECT")
-    rest = subject.removeprefix(SUBJECT_PREFIXES[kind]) if kind is not None else subject.rpartition(".")[2]
+        raise typer.BadParameter(
+            f"{subject} does not say what it is; give --type", param_hint="SUBJECT"
+        )
+    rest = (
+        subject.removeprefix(SUBJECT_PREFIXES[kind])
+        if kind is not None
+        else subject.rpartition(".")[2]
+    )
     return type_ or kind or "", rest.partition(".")[0]
 
 
@@ -266,22 +383,47 @@ def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
 
 SAMPLES = ("normalize_text", "mask_payload", "pii_guard", "mask_pii", "echo_provider")
 
-Register = Annotated[bool, typer.Option("--register", help="Ask the router to write the entries that are missing.")]
-ApiKey = Annotated[str | None, typer.Option(help="For registering, if the router requires one. Default: the setting admin.api_key.")]
-Concurrency = Annotated[int, typer.Option(help="Requests in progress at once, for each function that awaits or blocks.", min=1)]
+Register = Annotated[
+    bool, typer.Option("--register", help="Ask the router to write the entries that are missing.")
+]
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        help="For registering, if the router requires one. Default: the setting admin.api_key."
+    ),
+]
+Concurrency = Annotated[
+    int,
+    typer.Option(
+        help="Requests in progress at once, for each function that awaits or blocks.", min=1
+    ),
+]
 
 
 @command(has_json=False)
 def serve(
     session: CommandSession,
-    target: Annotated[str, typer.Argument(metavar="FILE[:FUNCTION]", help="A file with extensions; a module's name will do.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE[:FUNCTION]", help="A file with extensions; a module's name will do."
+        ),
+    ],
     *,
     register: Register = False,
     instance: Annotated[
-        list[str] | None, typer.Option(metavar="ID[=WEIGHT]", help="This process in the registry; may be given again.")
+        list[str] | None,
+        typer.Option(
+            metavar="ID[=WEIGHT]", help="This process in the registry; may be given again."
+        ),
     ] = None,
     concurrency: Concurrency = 64,
-    drain: Annotated[float, typer.Option(metavar="SECONDS", help="How long running requests may take at the end.", min=0)] = 10.0,
+    drain: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", help="How long running requests may take at the end.", min=0
+        ),
+    ] = 10.0,
     api_key: ApiKey = None,
 ) -> Coroutine[Any, Any, int]:
     """Serve extensions until SIGTERM or Ctrl-C; then finish what is in flight and end with 0.
@@ -292,27 +434,55 @@ def serve(
     """
     found = import_extensions(target)
     shares = dict(_parse_instance(text) for text in instance or ())
-    return _serve(session, found, api_key, register=register, instances=shares, concurrency=concurrency, drain_s=drain)
+    return _serve(
+        session,
+        found,
+        api_key,
+        register=register,
+        instances=shares,
+        concurrency=concurrency,
+        drain_s=drain,
+    )
 
 
 @command(has_json=False)
-def serve_samples(session: CommandSession, register: Register = False, api_key: ApiKey = None) -> Coroutine[Any, Any, int]:
-    """Serve the extensions that come with the package: normalize_text, mask_payload, pii_guard, mask_pii, and the provider echo.
+def serve_samples(
+    session: CommandSession, register: Register = False, api_key: ApiKey = None
+) -> Coroutine[Any, Any, int]:
+    """Serve the extensions that come with the package: normalize_text, mask_payload, pii_guard,
+    mask_pii, and the provider echo.
 
     Example:  router extension serve-samples --register
     """
-    found = [one for name in SAMPLES for one in import_extensions(f"router.sdk.samples.extensions.{name}")]
+    found = [
+        one
+        for name in SAMPLES
+        for one in import_extensions(f"router.sdk.samples.extensions.{name}")
+    ]
     return _serve(session, found, api_key, register=register)
 
 
-def _serve(session: CommandSession, found: Sequence[Extension], api_key: str | None, **options: Any) -> Coroutine[Any, Any, int]:
+def _serve(
+    session: CommandSession, found: Sequence[Extension], api_key: str | None, **options: Any
+) -> Coroutine[Any, Any, int]:
     from router.sdk.extension import ExtensionServer
 
-    settings, ready = session.settings, {"subjects": [one.subject for one in found], "ids": [one.id for one in found]}
+    settings, ready = (
+        session.settings,
+        {"subjects": [one.subject for one in found], "ids": [one.id for one in found]},
+    )
     if api_key is None and settings.admin.api_key is not None:
         api_key = settings.admin.api_key.get_secret_value()
-    server = ExtensionServer(*found, nats=settings.nats, api_key=api_key, reply_prefixes=settings.reply.prefixes, **options)
-    return session.serve(server.run(lambda nats_url: announce_event("extensions.ready", nats_url=nats_url, **ready)))
+    server = ExtensionServer(
+        *found,
+        nats=settings.nats,
+        api_key=api_key,
+        reply_prefixes=settings.reply.prefixes,
+        **options,
+    )
+    return session.serve(
+        server.run(lambda nats_url: announce_event("extensions.ready", nats_url=nats_url, **ready))
+    )
 
 
 def _parse_instance(text: str) -> tuple[str, int]:

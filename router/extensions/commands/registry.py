@@ -1,4 +1,5 @@
-"""`router extension register`, `list`, `show`, `enable`, `disable`, `remove`: what is registered, and how it is changed.
+"""`router extension register`, `list`, `show`, `enable`, `disable`, `remove`: what is registered,
+and how it is changed.
 
 The registry's bucket stands first, then `register`, which checks an entry and writes it, then the
 others.
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 # -- The registry's bucket; the audit event of a write.
 
 ExtensionId = Annotated[str, typer.Argument(metavar="ID", help="The extension's id.")]
-Author = Annotated[str | None, typer.Option(help="The author, for the history. Default: the user's name.")]
+Author = Annotated[
+    str | None, typer.Option(help="The author, for the history. Default: the user's name.")
+]
 
 
 async def open_store(session: CommandSession) -> ExtensionStore:
@@ -33,7 +36,9 @@ async def open_store(session: CommandSession) -> ExtensionStore:
     from router.delivery.kv.documents import DocumentBucket
     from router.extensions.store import ExtensionStore
 
-    return ExtensionStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.extensions.name))
+    return ExtensionStore(
+        DocumentBucket(await session.open_jetstream(), session.settings.buckets.extensions.name)
+    )
 
 
 async def open_audited_store(session: CommandSession) -> AuditedExtensions:
@@ -43,13 +48,19 @@ async def open_audited_store(session: CommandSession) -> AuditedExtensions:
     return AuditedExtensions(await open_store(session), session)
 
 
-async def record_missed_entry(session: CommandSession, store: ExtensionStore, command: str, written: WrittenExtension) -> None:
-    """The audit event of an entry that stood already, where a command that was killed has left none."""
+async def record_missed_entry(
+    session: CommandSession, store: ExtensionStore, command: str, written: WrittenExtension
+) -> None:
+    """The audit event of an entry that stood already, where a command that was killed has left
+    none.
+    """
     from router.operate.audit import OperatorWrite
     from router.shell.missed_events import record_missed_event
 
     if not written.is_new:
-        write = OperatorWrite(command=command, target=written.extension_id, after={"version": written.version})
+        write = OperatorWrite(
+            command=command, target=written.extension_id, after={"version": written.version}
+        )
         await record_missed_event(session, store, (written.extension_id,), write)
 
 
@@ -61,22 +72,42 @@ Document = dict[str, object]
 @command()
 async def register(
     session: CommandSession,
-    file: Annotated[str | None, typer.Argument(metavar="[FILE|-]", help="The entry as JSON; - reads standard input.")] = None,
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE|-]", help="The entry as JSON; - reads standard input."),
+    ] = None,
     *,
-    id_: Annotated[str | None, typer.Option("--id", help="The extension's id, instead of a file.")] = None,
-    type_: Annotated[str | None, typer.Option("--type", help="pre, validator, post or provider.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Its subject. Default: the one of version v1.")] = None,
-    timeout_ms: Annotated[int | None, typer.Option(help="A call may take this long; 10..60000.")] = None,
-    retry: Annotated[int | None, typer.Option(help="Further attempts after a failure; 0..3.")] = None,
-    config_json: Annotated[str | None, typer.Option("--extension-config", metavar="JSON", help="The config that each call gets.")] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", help="The extension's id, instead of a file.")
+    ] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", help="pre, validator, post or provider.")
+    ] = None,
+    subject: Annotated[
+        str | None, typer.Option(help="Its subject. Default: the one of version v1.")
+    ] = None,
+    timeout_ms: Annotated[
+        int | None, typer.Option(help="A call may take this long; 10..60000.")
+    ] = None,
+    retry: Annotated[
+        int | None, typer.Option(help="Further attempts after a failure; 0..3.")
+    ] = None,
+    config_json: Annotated[
+        str | None,
+        typer.Option("--extension-config", metavar="JSON", help="The config that each call gets."),
+    ] = None,
     replaces: Annotated[
-        int | None, typer.Option(metavar="VERSION", help="Only over this version; 0: only if there is none.", min=0)
+        int | None,
+        typer.Option(
+            metavar="VERSION", help="Only over this version; 0: only if there is none.", min=0
+        ),
     ] = None,
     author: Author = None,
 ) -> int:
     """Register an extension, or replace its entry; every running router uses it within a second.
 
-    The same entry again changes nothing. Exit status: 0 it is registered, 1 the entry is wrong or another write came first.
+    The same entry again changes nothing. Exit status: 0 it is registered, 1 the entry is wrong or
+    another write came first.
 
     Example:  router extension register --id pii_guard --type validator --timeout-ms 200
     """
@@ -91,7 +122,12 @@ async def register(
         document = dict(read_document(read_bytes(file, "FILE")))
     else:
         config = read_json(config_json, "--extension-config") if config_json is not None else None
-        document = _make_document(id_ or "", type_ or "", subject, {"timeout_ms": timeout_ms, "retry": retry, "config": config})
+        document = _make_document(
+            id_ or "",
+            type_ or "",
+            subject,
+            {"timeout_ms": timeout_ms, "retry": retry, "config": config},
+        )
     try:
         parse_entry(document)
     except EntryError as exc:
@@ -126,7 +162,8 @@ COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "wr
 
 @command()
 async def list_(session: CommandSession) -> None:
-    """List the registered extensions; with --json one object a line. Exit status 0, also when there are none.
+    """List the registered extensions; with --json one object a line. Exit status 0, also when there
+    are none.
 
     Example:  router extension list
     """
@@ -154,8 +191,11 @@ async def enable(session: CommandSession, extension_id: ExtensionId, author: Aut
 
 
 @command()
-async def disable(session: CommandSession, extension_id: ExtensionId, author: Author = None) -> None:
-    """Keep its entry, and let no router call it: policies get extension_not_found. Exit status: 0 it is disabled, 1 not registered.
+async def disable(
+    session: CommandSession, extension_id: ExtensionId, author: Author = None
+) -> None:
+    """Keep its entry, and let no router call it: policies get extension_not_found. Exit status: 0
+    it is disabled, 1 not registered.
 
     Example:  router extension disable pii_guard
     """
@@ -169,7 +209,8 @@ async def remove(
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> int:
-    """Delete it from the registry; it asks first. Exit status: 0 it is deleted, 1 it was not there, or it was cancelled.
+    """Delete it from the registry; it asks first. Exit status: 0 it is deleted, 1 it was not there,
+    or it was cancelled.
 
     Example:  router extension remove pii_guard
     """
@@ -179,7 +220,8 @@ async def remove(
     again = OperatorWrite(command="extension remove", target=extension_id)
     async with watch_deletion(session, extensions.store, (extension_id,), again):
         if not yes:
-            await extensions.store.get(extension_id)  # raises before the question if it is not there
+            # raises before the question if it is not there
+            await extensions.store.get(extension_id)
             if not confirm(f"Remove {extension_id} from the registry?"):
                 print("nothing was removed")
                 return exit_codes.NO
@@ -189,28 +231,62 @@ async def remove(
     return exit_codes.OK
 
 
-async def _switch(session: CommandSession, extension_id: str, enabled: bool, author: str | None) -> None:
+async def _switch(
+    session: CommandSession, extension_id: str, enabled: bool, author: str | None
+) -> None:
     extensions = await open_audited_store(session)
     written = await extensions.switch(extension_id, enabled=enabled, author=choose_author(author))
-    await record_missed_entry(session, extensions.store, f"extension {'enable' if enabled else 'disable'}", written)
+    await record_missed_entry(
+        session, extensions.store, f"extension {'enable' if enabled else 'disable'}", written
+    )
     fields = {"id": extension_id, "enabled": enabled, "version": written.version}
-    session.emit_one(fields, f"{extension_id} is {'enabled' if enabled else 'disabled'}, version {written.version}")
+    session.emit_one(
+        fields,
+        f"{extension_id} is {'enabled' if enabled else 'disabled'}, version {written.version}",
+    )
 
 
 def _build_row(one: RegisteredExtension) -> tuple[object, ...]:
     entry, record = one.entry, one.record
-    subjects = "\n".join(version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions())
-    state, timeout, written = "on" if entry.enabled else "off", f"{entry.timeout_ms} ms", format_time(record.time)
-    return (entry.id, entry.kind, subjects, timeout, entry.retry, state, record.version, written, record.author)
+    subjects = "\n".join(
+        version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions()
+    )
+    state, timeout, written = (
+        "on" if entry.enabled else "off",
+        f"{entry.timeout_ms} ms",
+        format_time(record.time),
+    )
+    return (
+        entry.id,
+        entry.kind,
+        subjects,
+        timeout,
+        entry.retry,
+        state,
+        record.version,
+        written,
+        record.author,
+    )
 
 
 def _list_fields(one: RegisteredExtension) -> dict[str, object]:
     """Return the entry as it was written, with its author and time."""
     record = one.record
-    return {"id": one.entry.id, "version": record.version, "author": record.author, "time": record.time, "entry": record.document}
+    return {
+        "id": one.entry.id,
+        "version": record.version,
+        "author": record.author,
+        "time": record.time,
+        "entry": record.document,
+    }
 
 
 def _print_entry(one: RegisteredExtension) -> None:
     record = one.record
-    print(printable(f"{one.entry.id}, version {record.version}, written {format_time(record.time)} by {record.author}"))
+    print(
+        printable(
+            f"{one.entry.id}, version {record.version}, written {format_time(record.time)} "
+            f"by {record.author}"
+        )
+    )
     print_json(record.document)

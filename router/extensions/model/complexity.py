@@ -1,4 +1,5 @@
-"""The complexity of a policy's pipeline: a score, what it costs in time, and what to do about it (docs/reference/operators.md#complexity).
+"""The complexity of a policy's pipeline: a score, what it costs in time, and what to do about it
+(docs/reference/operators.md#complexity).
 
 score   floor(60 n / 4) up to four extensions, above it 60 and 5 for each more (20 at most)
         + 5 for each kind with more than two
@@ -11,7 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from router.policies.model.depth import MAX_EXTENSIONS, MAX_OF_A_KIND, RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
+from router.policies.model.depth import (
+    MAX_EXTENSIONS,
+    MAX_OF_A_KIND,
+    RECOMMENDED,
+    RECOMMENDED_OF_A_KIND,
+    count_by_kind,
+)
 from router.policies.model.document import Pipeline
 
 UNMEASURED_MS = 30  # an extension that was not called yet
@@ -39,7 +46,9 @@ class Complexity(Struct, frozen=True, kw_only=True):
     recommendations: tuple[str, ...]
 
 
-def measure_complexity(pipeline: Pipeline, p50_ms: Callable[[str], float | None] = lambda _: None) -> Complexity:
+def measure_complexity(
+    pipeline: Pipeline, p50_ms: Callable[[str], float | None] = lambda _: None
+) -> Complexity:
     """`p50_ms`: an extension's measured median, None where there is none."""
     by_kind = count_by_kind(pipeline)
     score = score_of(by_kind)
@@ -68,7 +77,9 @@ def score_of(by_kind: Mapping[str, int]) -> int:
 
 
 def level_of(score: int) -> str:
-    return "low" if score < 30 else "medium" if score < 60 else "high" if score < 80 else "very_high"
+    return (
+        "low" if score < 30 else "medium" if score < 60 else "high" if score < 80 else "very_high"
+    )
 
 
 def _warnings(by_kind: Mapping[str, int]) -> Iterator[str]:
@@ -84,7 +95,9 @@ def _warnings(by_kind: Mapping[str, int]) -> Iterator[str]:
             yield f"{count} in {kind} where {RECOMMENDED_OF_A_KIND} are recommended"
 
 
-def _recommendations(by_kind: Mapping[str, int], measured: Mapping[str, float | None], *, is_parallel: bool) -> Iterator[str]:
+def _recommendations(
+    by_kind: Mapping[str, int], measured: Mapping[str, float | None], *, is_parallel: bool
+) -> Iterator[str]:
     for kind, count in by_kind.items():
         if count > RECOMMENDED_OF_A_KIND:
             yield f"join extensions of {kind}: each one is a round trip of every request"

@@ -1,11 +1,14 @@
 """The request on its way through a pipeline: what extensions receive, and what they may change.
 
-    a pre-processor    replaces payload, message metadata and message type; what it answers as metadata goes into the context
-    a post-processor   adds to the decision's metadata: all strings, and no key that stands there already
+    a pre-processor    replaces payload, message metadata and message type; what it answers as
+                       metadata goes into the context
+    a post-processor   adds to the decision's metadata: all strings, and no key that stands there
+                       already
 
-An answer never changes the tenant, the policy, ids, constraints or an assignment's subject. An extension that returns what it was
-sent has added nothing, also where it wrote the payload anew: the same values are no change, and the bytes that came go on. The request
-is encoded once until it changes: the next extensions get the same bytes.
+An answer never changes the tenant, the policy, ids, constraints or an assignment's subject. An
+extension that returns what it was sent has added nothing, also where it wrote the payload anew: the
+same values are no change, and the bytes that came go on. The request is encoded once until it
+changes: the next extensions get the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +32,8 @@ from router.contracts.extension import (
 from router.contracts.request import RouteRequest
 from router.core import ids
 
-OWN = ("policy_id", "decision")  # the router adds them: an extension that returns them has added nothing
+# the router adds them: an extension that returns them has added nothing
+OWN = ("policy_id", "decision")
 
 
 class PipelineContext:
@@ -49,7 +53,9 @@ class PipelineContext:
         self._metadata: bytes | None = None
 
     def build_request(self, config: Mapping[str, object]) -> bytes:
-        """What an extension with this config is asked. Raises InvalidExtensionMessage when it is too large to be."""
+        """What an extension with this config is asked. Raises InvalidExtensionMessage when it is
+        too large to be.
+        """
         if self._message is None:
             self._message = message_bytes(self.request)
         if self._metadata is None:
@@ -57,7 +63,9 @@ class PipelineContext:
         return request_bytes(self._opening, self._message, self._metadata, config)
 
     def apply_answer(self, asked: RouteRequest, changed: ProcessorAnswer) -> None:
-        """What a pre-processor answered to `asked`: only what it changed counts, for neighbours may have changed the rest."""
+        """What a pre-processor answered to `asked`: only what it changed counts, for neighbours may
+        have changed the rest.
+        """
         message = changed.message
         fields: dict[str, object] = {}
         if message.payload is not None and not is_same_payload(message.payload, asked.payload):
@@ -88,4 +96,8 @@ class PipelineContext:
 
 def _find_changes(metadata: Mapping[str, Any], context: Mapping[str, object]) -> dict[str, Any]:
     """The entries that were not sent, or were sent with another value."""
-    return {name: value for name, value in metadata.items() if name not in OWN and not (name in context and context[name] == value)}
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name not in OWN and not (name in context and context[name] == value)
+    }

@@ -1,11 +1,13 @@
-"""One extension's registry entry as frozen values (docs/reference/extensions.md#registry). `parse` makes them.
+"""One extension's registry entry as frozen values (docs/reference/extensions.md#registry). `parse`
+makes them.
 
     ExtensionEntry  id, kind, bounds of a call, config
       ├─ ExtensionVersion*    a subject, and rules for whom it is; a request gets the first version whose rules match
       │    └─ ExtensionInstance*   shares of its calls
       └─ subject, ExtensionInstance*    an entry without versions is its own and only one
 
-A subject tells kind, id and version, so that a service can be found, allowed and watched by its name alone.
+A subject tells kind, id and version, so that a service can be found, allowed and watched by its
+name alone.
 """
 
 from __future__ import annotations
@@ -24,13 +26,16 @@ SUBJECT_PREFIXES: Mapping[str, str] = {
 }
 KINDS = tuple(SUBJECT_PREFIXES)
 
-TIMEOUT_MS = 1500  # below the two seconds that clients commonly give a request: they hear what failed, not silence
+# below the two seconds that clients commonly give a request: they hear what failed, not silence
+TIMEOUT_MS = 1500
 PROVIDER_TIMEOUT_MS = 5000  # a provider is invoked for itself, and computes for longer
 DEFAULT_INSTANCE_WEIGHT = 100  # of an instance that says nothing: a full share
 
 
 class VersionRules(Struct, frozen=True):
-    """For whom a version is: every non-empty list must hold the request's value. All lists empty: for all requests."""
+    """For whom a version is: every non-empty list must hold the request's value. All lists empty:
+    for all requests.
+    """
 
     tenants: frozenset[str] = frozenset()
     environments: frozenset[str] = frozenset()
@@ -95,7 +100,11 @@ class ExtensionEntry(Struct, frozen=True, kw_only=True):
         """The versions to choose from, in order."""
         if self.versions or self.subject is None:
             return self.versions
-        return (ExtensionVersion(self.subject.rpartition(".")[2], self.subject, instances=self.instances),)
+        return (
+            ExtensionVersion(
+                self.subject.rpartition(".")[2], self.subject, instances=self.instances
+            ),
+        )
 
 
 def subject_of(kind: str, extension_id: str, version: str) -> str:

@@ -1,11 +1,14 @@
-"""The first answers of invocations: the same request gets the same answer, and its provider is not asked again. Pure.
+"""The first answers of invocations: the same request gets the same answer, and its provider is not
+asked again. Pure.
 
     an id that was not heard before    -> asked; a good answer is kept for `ttl_s`
-    the same request                   -> the answer that is kept; of one that is under way, when it ends
+    the same request                   -> the answer that is kept; of one that is under way, when it
+                                       ends
     other content under the id         -> Conflict
 
-Only an id that the asker chose is kept. A failure is not kept: the same again is asked, and billed. Answers are shared by no two instances.
-Each tenant has its share of the memory (`core.bounded_cache`); an answer above MAX_KEPT_BYTES is not kept.
+Only an id that the asker chose is kept. A failure is not kept: the same again is asked, and billed.
+Answers are shared by no two instances. Each tenant has its share of the memory
+(`core.bounded_cache`); an answer above MAX_KEPT_BYTES is not kept.
 """
 
 from __future__ import annotations
@@ -60,7 +63,14 @@ class FirstAnswers(Generic[T]):
         if size <= MAX_KEPT_BYTES:
             now = self._clock()
             weight = 1 + size // KILOBYTE
-            self._kept.put(_key(request), _KeptAnswer(content, answer), now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
+            self._kept.put(
+                _key(request),
+                _KeptAnswer(content, answer),
+                now + self._ttl_s,
+                now,
+                owner=request.tenant_id,
+                weight=weight,
+            )
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -1,7 +1,8 @@
 """The health of each extension: every call of the last five minutes that this instance made.
 
-Percentiles are true ones (nearest rank over the calls themselves), so the calls are kept: the newest 4096 of each
-extension. One that is called more often is judged by a shorter time. Figures are computed when they are read.
+Percentiles are true ones (nearest rank over the calls themselves), so the calls are kept: the
+newest 4096 of each extension. One that is called more often is judged by a shorter time. Figures
+are computed when they are read.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ MAX_CALLS_KEPT = 4096  # calls kept of one extension
 
 
 class HealthFigures(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """`get_extension_health`'s line without its breaker. Times: milliseconds since the epoch; they outlive the window."""
+    """`get_extension_health`'s line without its breaker. Times: milliseconds since the epoch; they
+    outlive the window.
+    """
 
     extension_id: str
     status: str
@@ -39,7 +42,9 @@ class HealthFigures(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class _RecentCalls:
-    """Recent calls of one extension. `newest`: (steady seconds, succeeded, latency in ms), oldest first."""
+    """Recent calls of one extension. `newest`: (steady seconds, succeeded, latency in ms), oldest
+    first.
+    """
 
     __slots__ = ("last_failure", "last_latency_ms", "last_success", "newest")
 
@@ -53,14 +58,22 @@ class _RecentCalls:
 class HealthTracker:
     """Records every call. `wall_ms`: the wall clock, milliseconds."""
 
-    def __init__(self, now: Clock = steady, wall_ms: Callable[[], int] = now_ms, *, most: int = MAX_CALLS_KEPT) -> None:
+    def __init__(
+        self,
+        now: Clock = steady,
+        wall_ms: Callable[[], int] = now_ms,
+        *,
+        most: int = MAX_CALLS_KEPT,
+    ) -> None:
         self._now = now
         self._wall_ms = wall_ms
         self._most = most
         self._calls: dict[str, _RecentCalls] = {}
 
     def observe(self, extension_id: str, *, ok: bool, latency_ms: float) -> None:
-        """Record one call. `extension_id` must be in the registry: ids that clients invent must not use memory."""
+        """Record one call. `extension_id` must be in the registry: ids that clients invent must not
+        use memory.
+        """
         calls = self._calls.get(extension_id)
         if calls is None:
             calls = self._calls[extension_id] = _RecentCalls(self._most)
@@ -88,7 +101,11 @@ class HealthTracker:
 
     def keep(self, extension_ids: Collection[str]) -> None:
         """Drop the calls of every other extension: it was removed from the registry."""
-        self._calls = {extension_id: calls for extension_id, calls in self._calls.items() if extension_id in extension_ids}
+        self._calls = {
+            extension_id: calls
+            for extension_id, calls in self._calls.items()
+            if extension_id in extension_ids
+        }
 
     def _forget(self, calls: _RecentCalls) -> None:
         until = self._now() - WINDOW_S

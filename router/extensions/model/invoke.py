@@ -1,13 +1,16 @@
-"""Call one extension: attempts with pauses, inside the deadline; its breaker is asked before, its health is updated after.
+"""Call one extension: attempts with pauses, inside the deadline; its breaker is asked before, its
+health is updated after.
 
     acquire a permit  ── call ──> a valid answer
           │                └────> timeout, no responders, connection, 5xx ── 100, 200, 400 ms ──> again, while the deadline allows
           └── open: unavailable   4xx, an invalid answer ──> an error at once
 
-4xx is what the service says of this request, so neither the breaker nor health count it against an extension; of a provider the table
-of classes says whose fault it was, and what is the provider's the breaker of the tenant counts. None counts an unavailable broker.
-A call may have less time than the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
-or the service's 504 for it, is the caller's fault: the breaker, health and the latencies do not count it.
+4xx is what the service says of this request, so neither the breaker nor health count it against an
+extension; of a provider the table of classes says whose fault it was, and what is the provider's
+the breaker of the tenant counts. None counts an unavailable broker. A call may have less time than
+the entry's own `timeout_ms`: the policy says so, or its deadline is near. A timeout of such a call,
+or the service's 504 for it, is the caller's fault: the breaker, health and the latencies do not
+count it.
 """
 
 from __future__ import annotations
@@ -36,11 +39,17 @@ from router.extensions.model.failure import (
     short_timeout_failure,
 )
 from router.extensions.model.health import HealthTracker
-from router.extensions.model.ports import NULL_METER, ExtensionCaller, ExtensionMeter, ExtensionReply
+from router.extensions.model.ports import (
+    NULL_METER,
+    ExtensionCaller,
+    ExtensionMeter,
+    ExtensionReply,
+)
 from router.extensions.model.registry import Route
 
 RETRY_PAUSE_S = 0.1  # before the second attempt; doubled for each further one
-PERMIT_GRACE_S = 1.0  # a permit outlasts its call's timeout, or the breaker would never count a timeout
+# a permit outlasts its call's timeout, or the breaker would never count a timeout
+PERMIT_GRACE_S = 1.0
 DEADLINE_STATUS = 504  # the status by which a service says that the call's deadline is over
 LONGEST_ERROR = 200  # characters of an extension's own words that reach the requester
 
@@ -52,7 +61,9 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class ExtensionCall(Struct, frozen=True, gc=False):
-    """One call of one extension. Times in seconds; `deadline` is on the invoker's clock, `retry` counts attempts after the first."""
+    """One call of one extension. Times in seconds; `deadline` is on the invoker's clock, `retry`
+    counts attempts after the first.
+    """
 
     route: Route
     data: bytes
@@ -91,8 +102,11 @@ class Invoker:
         """The encoded headers of calls, made once for all calls that share them."""
         return self._caller.head(headers)
 
-    def invoke(self, call: ExtensionCall, read: Read[T], attempt: Attempt[T] | None = None) -> Awaitable[T]:
-        """The answer as `read` returns it. Raises ExtensionFailure; BrokerUnavailable when the broker failed.
+    def invoke(
+        self, call: ExtensionCall, read: Read[T], attempt: Attempt[T] | None = None
+    ) -> Awaitable[T]:
+        """The answer as `read` returns it. Raises ExtensionFailure; BrokerUnavailable when the
+        broker failed.
 
         `attempt`: what makes each attempt, around `Invoker.attempt`.
         """
@@ -111,7 +125,9 @@ class Invoker:
             pause_s, left = pause_s * 2, left - 1
 
     async def attempt(self, call: ExtensionCall, read: Read[T], before: Before | None = None) -> T:
-        """One attempt. A single coroutine around the call: the steps before and after it do not wait, but `before`, which may refuse."""
+        """One attempt. A single coroutine around the call: the steps before and after it do not
+        wait, but `before`, which may refuse.
+        """
         route, began = call.route, self._now()
         timeout_s = min(call.timeout_s, call.deadline - began)
         breaker, permit = self._acquire(call, timeout_s)
@@ -120,7 +136,11 @@ class Invoker:
                 await before(timeout_s)
                 began = self._now()
                 timeout_s = min(call.timeout_s, call.deadline - began)
-            answer = _read(await self._caller.call(route.subject, call.data, call.head, timeout_s), read, route.kind)
+            answer = _read(
+                await self._caller.call(route.subject, call.data, call.head, timeout_s),
+                read,
+                route.kind,
+            )
         except Exception as exc:  # every failure is counted by the breaker, and goes to the caller
             failure = _failure_of(exc, call, timeout_s)
             self._report_failure(route, breaker, permit, failure, self._now() - began)
@@ -142,19 +162,36 @@ class Invoker:
         route = call.route
         if timeout_s <= 0:
             raise ExtensionFailure(
-                DEADLINE_EXCEEDED_FAILURE, "the time of the whole pipeline is over", "late", is_callees=False, was_sent=False
+                DEADLINE_EXCEEDED_FAILURE,
+                "the time of the whole pipeline is over",
+                "late",
+                is_callees=False,
+                was_sent=False,
             )
-        breaker = self._breakers.get(route.extension_id, call.tenant_id) if self._breakers is not None else NULL_BREAKER
+        breaker = (
+            self._breakers.get(route.extension_id, call.tenant_id)
+            if self._breakers is not None
+            else NULL_BREAKER
+        )
         permit = breaker.acquire(timeout_s + PERMIT_GRACE_S)
         if permit is None:
             self._meter.on_call(route.extension_id, route.kind, "open", 0.0)
-            raise ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open", was_sent=False)
+            raise ExtensionFailure(
+                EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open", was_sent=False
+            )
         return breaker, permit
 
     def _report_failure(
-        self, route: Route, breaker: AnyBreaker, permit: CallPermit, failure: ExtensionFailure | None, seconds: float
+        self,
+        route: Route,
+        breaker: AnyBreaker,
+        permit: CallPermit,
+        failure: ExtensionFailure | None,
+        seconds: float,
     ) -> None:
-        """Report a failed attempt. None: the broker is unavailable or this router has a defect, so nothing is counted."""
+        """Report a failed attempt. None: the broker is unavailable or this router has a defect, so
+        nothing is counted.
+        """
         if failure is None:
             breaker.release(permit)
             return
@@ -164,7 +201,9 @@ class Invoker:
             breaker.release(permit)
         self._meter.on_call(route.extension_id, route.kind, failure.status, seconds)
         if self._health is not None and (failure.is_callees or failure.is_answer):
-            self._health.observe(route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000)
+            self._health.observe(
+                route.extension_id, ok=failure.is_answer, latency_ms=seconds * 1000
+            )
 
 
 class NullBreaker:
@@ -192,7 +231,9 @@ def _read(answered: ExtensionReply, read: Read[T], kind: str) -> T:
     try:
         return read(answered.data)
     except Poison as exc:
-        raise ExtensionFailure(EXTENSION_ERROR, f"it answered what is no answer: {exc}", "error") from exc
+        raise ExtensionFailure(
+            EXTENSION_ERROR, f"it answered what is no answer: {exc}", "error"
+        ) from exc
 
 
 def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> ExtensionFailure | None:
@@ -203,11 +244,18 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
         case ExtensionFailure():
             return exc
         case CallTimeout():
-            return ExtensionFailure(EXTENSION_TIMED_OUT, f"no answer within {timeout_s * 1000:.0f} ms", "timeout", is_passing=True)
+            return ExtensionFailure(
+                EXTENSION_TIMED_OUT,
+                f"no answer within {timeout_s * 1000:.0f} ms",
+                "timeout",
+                is_passing=True,
+            )
         case NoResponders():
             return make_unavailable()
         case Poison():
-            return ExtensionFailure(EXTENSION_ERROR, str(exc), "refused", is_callees=False, was_sent=False)
+            return ExtensionFailure(
+                EXTENSION_ERROR, str(exc), "refused", is_callees=False, was_sent=False
+            )
         case _:
             return None
 
@@ -216,8 +264,15 @@ def _failure_from_error(answered: ExtensionReply, code: int, kind: str) -> Exten
     """4xx: the same request would be refused again. Any other code is the service's own failure."""
     message = f"it answered {code}: {(answered.error or '')[:LONGEST_ERROR]}"
     if 400 <= code < 500:
-        return make_refused(message, find_fault(code, answered.fault), answered.retry_after_ms, is_providers=kind == PROVIDER)
-    return (ServiceDeadlineExceeded if code == DEADLINE_STATUS else ExtensionFailure)(EXTENSION_ERROR, message, "error", is_passing=True)
+        return make_refused(
+            message,
+            find_fault(code, answered.fault),
+            answered.retry_after_ms,
+            is_providers=kind == PROVIDER,
+        )
+    return (ServiceDeadlineExceeded if code == DEADLINE_STATUS else ExtensionFailure)(
+        EXTENSION_ERROR, message, "error", is_passing=True
+    )
 
 
 def _is_passing(exc: ExtensionFailure | BrokerUnavailable) -> bool:

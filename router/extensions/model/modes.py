@@ -1,11 +1,14 @@
-"""How an extension's mode turns a failure, or a validator's rejection, into the pipeline's result; and the outcome of each extension.
+"""How an extension's mode turns a failure, or a validator's rejection, into the pipeline's result;
+and the outcome of each extension.
 
            fails                      rejects
 required   pre|post_processor_failed  –                   block    validator_blocked
-optional   warn, go on                –                   warn     warn, go on      (a validator that fails
+optional   warn, go on                –                   warn     warn, go on      (a validator
+                                                          that fails
                                                           ignore   go on             is one that rejects)
 
-`executed_extensions` of a decision lists the outcomes in order of time (docs/reference/extensions.md#executed-extensions).
+`executed_extensions` of a decision lists the outcomes in order of time
+(docs/reference/extensions.md#executed-extensions).
 """
 
 from __future__ import annotations
@@ -35,12 +38,26 @@ class ExecutedExtension(Struct, frozen=True, gc=False):
 
 def executed_fields(executed: Sequence[ExecutedExtension]) -> list[dict[str, object]]:
     """The outcomes as JSON fields; milliseconds with three decimals."""
-    return [{"type": one.type, "id": one.id, "status": one.status, "latency_ms": round(one.latency_ms, 3)} for one in executed]
+    return [
+        {
+            "type": one.type,
+            "id": one.id,
+            "status": one.status,
+            "latency_ms": round(one.latency_ms, 3),
+        }
+        for one in executed
+    ]
 
 
 def executed_text(executed: Sequence[ExecutedExtension]) -> str:
-    """Compact JSON text: a decision's metadata is all strings. Nothing in it needs escaping: ids are subject tokens."""
-    return "[" + ",".join([_TEXT % (one.type, one.id, one.status, one.latency_ms) for one in executed]) + "]"
+    """Compact JSON text: a decision's metadata is all strings. Nothing in it needs escaping: ids
+    are subject tokens.
+    """
+    return (
+        "["
+        + ",".join([_TEXT % (one.type, one.id, one.status, one.latency_ms) for one in executed])
+        + "]"
+    )
 
 
 ExtensionResult = (
@@ -48,10 +65,22 @@ ExtensionResult = (
 )  # of a pre-processor, a post-processor, a validator; why there is none of these
 
 VALIDATION_REJECTED = "rejected"
-PIPELINE_LATE = Refusal(DEADLINE_EXCEEDED, "The policy's time was over before its pipeline was through")
+PIPELINE_LATE = Refusal(
+    DEADLINE_EXCEEDED, "The policy's time was over before its pipeline was through"
+)
 
-_CODES: Mapping[str, str] = {PRE: "pre_processor_failed", VALIDATOR: "validator_blocked", POST: "post_processor_failed"}
-_STATUS: Mapping[str, str] = {"required": ERROR, "optional": WARN, "block": ERROR, "warn": WARN, "ignore": IGNORE}
+_CODES: Mapping[str, str] = {
+    PRE: "pre_processor_failed",
+    VALIDATOR: "validator_blocked",
+    POST: "post_processor_failed",
+}
+_STATUS: Mapping[str, str] = {
+    "required": ERROR,
+    "optional": WARN,
+    "block": ERROR,
+    "warn": WARN,
+    "ignore": IGNORE,
+}
 
 
 def status_of(use: ExtensionUse, came: ExtensionResult) -> str:
@@ -61,7 +90,8 @@ def status_of(use: ExtensionUse, came: ExtensionResult) -> str:
 
 
 def refusal_of(kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal:
-    """The answer of a pipeline that ends here: `details` has cause, extension, reason, and a validator's details.
+    """The answer of a pipeline that ends here: `details` has cause, extension, reason, and a
+    validator's details.
 
     Rule: docs/reference/contracts.md#errors.
     """
@@ -71,4 +101,8 @@ def refusal_of(kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorA
         else (VALIDATION_REJECTED, came.reason or VALIDATION_REJECTED, came.details)
     )
     told: dict[str, object] = {"cause": cause, "extension": use.id, "reason": reason}
-    return Refusal(_CODES[kind], f"{use.id}: {reason}", told if details is None else {**told, "details": details})
+    return Refusal(
+        _CODES[kind],
+        f"{use.id}: {reason}",
+        told if details is None else {**told, "details": details},
+    )

@@ -1,7 +1,9 @@
-"""Read a registry entry's document as an ExtensionEntry, or raise an EntryError that lists every mistake with its path.
+"""Read a registry entry's document as an ExtensionEntry, or raise an EntryError that lists every
+mistake with its path.
 
-The keys are the table of docs/reference/extensions.md#registry; any other key is an error. Size and depth are looked at before anything
-is read: every router reads whatever a client has put into the bucket.
+The keys are the table of docs/reference/extensions.md#registry; any other key is an error. Size and
+depth are looked at before anything is read: every router reads whatever a client has put into the
+bucket.
 """
 
 from __future__ import annotations
@@ -11,8 +13,20 @@ from collections.abc import Mapping
 import orjson
 
 from router.contracts.codec import MAX_DEPTH, describe_mark, is_deeper
-from router.extensions.model.entry import KINDS, PROVIDER, PROVIDER_TIMEOUT_MS, TIMEOUT_MS, ExtensionEntry
-from router.extensions.model.sections import TOKEN, read_instances, read_part, read_subject, read_versions
+from router.extensions.model.entry import (
+    KINDS,
+    PROVIDER,
+    PROVIDER_TIMEOUT_MS,
+    TIMEOUT_MS,
+    ExtensionEntry,
+)
+from router.extensions.model.sections import (
+    TOKEN,
+    read_instances,
+    read_part,
+    read_subject,
+    read_versions,
+)
 from router.policies.model.fields import DocumentError, Fields, Problems, quote
 
 MAX_ENTRY_BYTES = 256 * 1024  # bytes of a whole document
@@ -57,7 +71,9 @@ def parse_entry(document: object, extension_id: str | None = None) -> ExtensionE
     fields.require("id", "type", *(() if document.get("versions") else ("subject",)))
     entry = _entry(fields)
     if extension_id not in (None, entry.id):
-        fields.refuse("id", f"{quote(entry.id)} is not {quote(extension_id)}, which it is stored under")
+        fields.refuse(
+            "id", f"{quote(entry.id)} is not {quote(extension_id)}, which it is stored under"
+        )
     fields.close("an extension")
     fields.problems.raise_if_any(EntryError)
     return entry
@@ -66,7 +82,9 @@ def parse_entry(document: object, extension_id: str | None = None) -> ExtensionE
 def _entry(fields: Fields) -> ExtensionEntry:
     extension_id, kind = fields.text("id", TOKEN, ""), fields.choice("type", KINDS, "")
     if kind == PROVIDER and extension_id == RESERVED_PROVIDER:
-        fields.refuse("id", f'"{RESERVED_PROVIDER}" is taken: beamline.provider.v1.invoke is not an extension')
+        fields.refuse(
+            "id", f'"{RESERVED_PROVIDER}" is taken: beamline.provider.v1.invoke is not an extension'
+        )
     subject = read_subject(fields, kind, extension_id)
     instances, versions = read_instances(fields, subject), read_versions(fields, kind, extension_id)
     if versions and instances:
@@ -75,7 +93,9 @@ def _entry(fields: Fields) -> ExtensionEntry:
         id=extension_id,
         kind=kind,
         subject=subject,
-        timeout_ms=fields.integer("timeout_ms", 10, 60_000, PROVIDER_TIMEOUT_MS if kind == PROVIDER else TIMEOUT_MS),
+        timeout_ms=fields.integer(
+            "timeout_ms", 10, 60_000, PROVIDER_TIMEOUT_MS if kind == PROVIDER else TIMEOUT_MS
+        ),
         retry=fields.integer("retry", 0, 3, 0),
         enabled=fields.flag("enabled", True),
         config=read_part(fields, "config"),

@@ -1,10 +1,11 @@
-"""The pipeline of one request: pre-processors, validators, the decision, post-processors, all inside one deadline.
+"""The pipeline of one request: pre-processors, validators, the decision, post-processors, all
+inside one deadline.
 
     request ── pre ──> changed ── validators ──> decide ──> Decision ── post ──> with their additions, and `executed_extensions`
                  └── a Refusal, from the first stage that refuses
 
-The state of a run (deadline, what was executed, whether it is a dry run) is kept here and in nothing that an extension or
-a client can write: a request's metadata that speaks of it is metadata.
+The state of a run (deadline, what was executed, whether it is a dry run) is kept here and in
+nothing that an extension or a client can write: a request's metadata that speaks of it is metadata.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ from router.policies.model.policy import Policy
 
 
 class PipelineResult(Struct, frozen=True, gc=False):
-    """A pipeline's result. `request`: as the pre-processors left it; this request was decided, and is assigned."""
+    """A pipeline's result. `request`: as the pre-processors left it; this request was decided, and
+    is assigned.
+    """
 
     answer: Decision | Refusal
     executed: tuple[ExecutedExtension, ...]
@@ -35,7 +38,9 @@ class PipelineResult(Struct, frozen=True, gc=False):
 
 
 class PipelineRunner:
-    """Runs pipelines. `environment`: what the registry's rules may ask for. Its clock is the deadline's."""
+    """Runs pipelines. `environment`: what the registry's rules may ask for. Its clock is the
+    deadline's.
+    """
 
     def __init__(
         self,
@@ -48,19 +53,37 @@ class PipelineRunner:
         now: Clock = steady,
     ) -> None:
         self._dependencies = PipelineDependencies(registry, invoker, meter, environment, now)
-        self._dry_dependencies = PipelineDependencies(registry, invoker.make_dry_invoker(), NULL_METER, environment, now)
+        self._dry_dependencies = PipelineDependencies(
+            registry, invoker.make_dry_invoker(), NULL_METER, environment, now
+        )
         self._slots = slots
 
     async def run(
-        self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, traceparent: str | None = None, size: int = 0
+        self,
+        policy: Policy,
+        request: RouteRequest,
+        decide: Decide,
+        *,
+        deadline: float,
+        traceparent: str | None = None,
+        size: int = 0,
     ) -> PipelineResult:
-        """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then nothing was decided for good.
+        """`decide` is called once, when the validators are through. Raises BrokerUnavailable: then
+        nothing was decided for good.
 
         `size`: bytes of the request's message, which count while it waits for a slot.
         """
         if policy.refusal is not None:
             return PipelineResult(policy.refusal, (), request)
-        run, slots = _start_run(self._dependencies, policy, PipelineContext(request, policy.policy_id, traceparent), deadline), self._slots
+        run, slots = (
+            _start_run(
+                self._dependencies,
+                policy,
+                PipelineContext(request, policy.policy_id, traceparent),
+                deadline,
+            ),
+            self._slots,
+        )
         if slots is None:
             return _finish(run, await run.answer(decide))
         tenant = request.tenant_id
@@ -73,17 +96,34 @@ class PipelineRunner:
         finally:
             slots.release(tenant)
 
-    async def dry_run(self, policy: Policy, request: RouteRequest, decide: Decide, *, deadline: float, invoke: bool) -> PipelineResult:
-        """The same without counting: no breaker, health, metric or slot. Without `invoke` every extension is skipped."""
+    async def dry_run(
+        self,
+        policy: Policy,
+        request: RouteRequest,
+        decide: Decide,
+        *,
+        deadline: float,
+        invoke: bool,
+    ) -> PipelineResult:
+        """The same without counting: no breaker, health, metric or slot. Without `invoke` every
+        extension is skipped.
+        """
         if policy.refusal is not None:
             return PipelineResult(policy.refusal, (), request)
         if not invoke:
             return PipelineResult(decide(request), _skip_all(policy), request)
-        run = _start_run(self._dry_dependencies, policy, PipelineContext(request, policy.policy_id, None), deadline)
+        run = _start_run(
+            self._dry_dependencies,
+            policy,
+            PipelineContext(request, policy.policy_id, None),
+            deadline,
+        )
         return _finish(run, await run.answer(decide))
 
 
-def _start_run(means: PipelineDependencies, policy: Policy, matter: PipelineContext, deadline: float) -> PipelineRun:
+def _start_run(
+    means: PipelineDependencies, policy: Policy, matter: PipelineContext, deadline: float
+) -> PipelineRun:
     return PipelineRun(means, policy, matter, means.invoker.head(matter.headers), deadline, [])
 
 
@@ -100,4 +140,6 @@ def _finish(run: PipelineRun, answer: Decision | Refusal) -> PipelineResult:
 def _skip_all(policy: Policy) -> tuple[ExecutedExtension, ...]:
     pipeline = policy.pipeline
     stages = ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post))
-    return tuple(ExecutedExtension(kind, use.id, SKIPPED, 0.0) for kind, uses in stages for use in uses)
+    return tuple(
+        ExecutedExtension(kind, use.id, SKIPPED, 0.0) for kind, uses in stages for use in uses
+    )

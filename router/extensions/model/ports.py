@@ -1,4 +1,6 @@
-"""The ports of this room: one that calls a subject, one that counts calls, one that bills what reaches a provider."""
+"""The ports of this room: one that calls a subject, one that counts calls, one that bills what
+reaches a provider.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from router.core.errors import NoResponders
 
 
 class ExtensionReply(Protocol):
-    """A service's reply; `error_code` is set where it is an error (4xx: the request's fault; 5xx: its own)."""
+    """A service's reply; `error_code` is set where it is an error (4xx: the request's fault; 5xx:
+    its own).
+    """
 
     @property
     def data(self) -> bytes: ...
@@ -34,8 +38,11 @@ class ExtensionCaller(Protocol):
     def head(self, headers: Mapping[str, str]) -> bytes:
         """The encoded headers, made once for all calls that share them."""
 
-    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ExtensionReply]:
-        """Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would never take.
+    def call(
+        self, subject: str, data: bytes, head: bytes, timeout_s: float
+    ) -> Awaitable[ExtensionReply]:
+        """Raises CallTimeout, NoResponders, BrokerUnavailable, or Poison for what the broker would
+        never take.
 
         The call's own deadline joins its headers.
         """
@@ -46,7 +53,9 @@ class ExtensionMeter(Protocol):
 
     def on_call(self, extension_id: str, kind: str, status: str, seconds: float) -> None:
         """One attempt ended. `status`: ok | refused | error | timeout | unavailable, open (its breaker: nothing was sent),
-        late (the caller gave less time than the registry allows), overrun (its stream came faster than it was read)."""
+        late (the caller gave less time than the registry allows), overrun (its stream came faster
+        than it was read).
+        """
 
     def on_tolerated(self, extension_id: str, kind: str, policy_id: str, code: str) -> None:
         """It failed, or rejected, and its mode says `warn`."""
@@ -59,7 +68,8 @@ class InvocationLedger(Protocol):
     """
 
     async def begin(self, model: str | None, timeout_s: float) -> None:
-        """Record an attempt that calls the provider next, for at most `timeout_s`. `model`: the registry's.
+        """Record an attempt that calls the provider next, for at most `timeout_s`. `model`: the
+        registry's.
 
         Raises ExtensionFailure where the provider must not be called.
         """
@@ -71,7 +81,9 @@ class InvocationLedger(Protocol):
         """Raises ExtensionFailure where the budget has no room for what has come by now."""
 
     def end(self, status: str, *, was_sent: bool = True) -> None:
-        """The attempt that was begun last has ended; nothing where none is open. `was_sent`: it may have reached the provider."""
+        """The attempt that was begun last has ended; nothing where none is open. `was_sent`: it may
+        have reached the provider.
+        """
 
 
 class NullCaller:
@@ -80,7 +92,9 @@ class NullCaller:
     def head(self, headers: Mapping[str, str]) -> bytes:
         return b""
 
-    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ExtensionReply:
+    async def call(
+        self, subject: str, data: bytes, head: bytes, timeout_s: float
+    ) -> ExtensionReply:
         raise NoResponders(f"{subject}: this caller reaches no service")
 
 

@@ -1,4 +1,5 @@
-"""Invoke providers through the router: find one in the registry, call it, and report the outcome. No broker here.
+"""Invoke providers through the router: find one in the registry, call it, and report the outcome.
+No broker here.
 
     request ── ExtensionRegistry (kind provider) ──> route ──> one call, or a stream ──> ProviderResponse, or chunks up to a last one
                 └─ none: extension_not_found
@@ -22,14 +23,25 @@ from typing import Protocol
 from router.contracts.extension import DEADLINE
 from router.contracts.failure_class import RATE_LIMIT, FailureClass
 from router.contracts.provider import SUCCESS, ProviderResponse
-from router.contracts.provider_call import STREAM_HEADER, ProviderAnswer, call_bytes, call_headers, read_answer
+from router.contracts.provider_call import (
+    STREAM_HEADER,
+    ProviderAnswer,
+    call_bytes,
+    call_headers,
+    read_answer,
+)
 from router.contracts.provider_request import ProviderRequest
 from router.core.breakers import BreakerRegistry, CallPermit
 from router.core.breakers.registry import TenantBreaker
 from router.core.clock import Clock, now_ms, steady
 from router.core.errors import BrokerUnavailable, RouterError
 from router.extensions.model.entry import PROVIDER
-from router.extensions.model.failure import EXTENSION_UNAVAILABLE, RATE_LIMITS, ExtensionFailure, is_sent
+from router.extensions.model.failure import (
+    EXTENSION_UNAVAILABLE,
+    RATE_LIMITS,
+    ExtensionFailure,
+    is_sent,
+)
 from router.extensions.model.health import HealthTracker
 from router.extensions.model.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
 from router.extensions.model.ports import ExtensionMeter, InvocationLedger
@@ -48,7 +60,8 @@ from router.extensions.model.relay import ProviderMessage, Send, StreamRelay
 
 USUAL_S = 60.0  # for an answer, where the caller names no time
 USUAL_STREAM_S = 600.0
-CALLER_SLACK_S = 0.01  # the caller's time ends before the call's own: a cancelled call is not counted against the provider
+# the caller's time ends before the call's own: a cancelled call is not counted against the provider
+CALLER_SLACK_S = 0.01
 DEFAULT_POLICY = "default"
 
 
@@ -59,7 +72,12 @@ class ProviderLimits(Protocol):
         """For how long the provider is left alone; 0: it may be asked."""
 
     def observe(
-        self, tenant_id: str, provider_id: str, outcome: FailureClass | None, latency_ms: float, retry_after_ms: int | None
+        self,
+        tenant_id: str,
+        provider_id: str,
+        outcome: FailureClass | None,
+        latency_ms: float,
+        retry_after_ms: int | None,
     ) -> None:
         """One outcome; None: a success."""
 
@@ -68,18 +86,27 @@ class StreamOpener(Protocol):
     """The port that opens streams."""
 
     def __call__(
-        self, subject: str, data: bytes, headers: Mapping[str, str], silence_s: float, on_unread: Callable[[ProviderMessage], None]
+        self,
+        subject: str,
+        data: bytes,
+        headers: Mapping[str, str],
+        silence_s: float,
+        on_unread: Callable[[ProviderMessage], None],
     ) -> AbstractAsyncContextManager[AsyncIterable[ProviderMessage]]:
-        """The pieces of one stream, at most `silence_s` apart. `on_unread` hears those that came and were not read, at its end.
+        """The pieces of one stream, at most `silence_s` apart. `on_unread` hears those that came
+        and were not read, at its end.
 
-        Asking raises BrokerUnavailable, or Poison for what the broker would never take; reading CallTimeout, NoResponders, ConnectionLost.
+        Asking raises BrokerUnavailable, or Poison for what the broker would never take; reading
+        CallTimeout, NoResponders, ConnectionLost.
         """
 
 
 class ProviderInvoker:
-    """Invokes registered providers. `breakers`, `health` and `meter` are the invoker's; `environment` is what versions' rules may name.
+    """Invokes registered providers. `breakers`, `health` and `meter` are the invoker's;
+    `environment` is what versions' rules may name.
 
-    `longest_s`: no invocation takes longer, whatever time the caller claims to have."""
+    `longest_s`: no invocation takes longer, whatever time the caller claims to have.
+    """
 
     def __init__(
         self,
@@ -106,10 +133,14 @@ class ProviderInvoker:
         self._longest_s = longest_s
         self._now = now
 
-    async def invoke(self, request: ProviderRequest, ledger: InvocationLedger, left_s: float | None = None) -> ProviderResponse:
-        """The provider's answer, or a response that says why there is none. `left_s`: seconds that the caller still waits.
+    async def invoke(
+        self, request: ProviderRequest, ledger: InvocationLedger, left_s: float | None = None
+    ) -> ProviderResponse:
+        """The provider's answer, or a response that says why there is none. `left_s`: seconds that
+        the caller still waits.
 
-        The attempt that was answered, or whose time is over, is still open in the ledger afterwards: the caller ends it.
+        The attempt that was answered, or whose time is over, is still open in the ledger
+        afterwards: the caller ends it.
         """
         begun, left_s = self._now(), min(USUAL_S if left_s is None else left_s, self._longest_s)
         route = self._route(request)
@@ -120,8 +151,15 @@ class ProviderInvoker:
         attempts = _LedgerAttempts(self._invoker, ledger)
         try:
             async with asyncio.timeout(left_s):
-                call = _call(route, request, self._invoker.head(call_headers(request)), begun + left_s + CALLER_SLACK_S)
-                answer = await self._invoker.invoke(call, lambda data: read_answer(data, request.provider_id), attempts.attempt)
+                call = _call(
+                    route,
+                    request,
+                    self._invoker.head(call_headers(request)),
+                    begun + left_s + CALLER_SLACK_S,
+                )
+                answer = await self._invoker.invoke(
+                    call, lambda data: read_answer(data, request.provider_id), attempts.attempt
+                )
         except TimeoutError:
             return failed_response(request, caller_deadline_failure(left_s), self._ms_since(begun))
         except RouterError as exc:
@@ -132,8 +170,15 @@ class ProviderInvoker:
         ledger.take(answer.body, answer.metadata)
         return _build_response(request, answer, self._ms_since(begun))
 
-    async def stream(self, request: ProviderRequest, send: Send, ledger: InvocationLedger, left_s: float | None = None) -> None:
-        """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app cancels it when no reader is left.
+    async def stream(
+        self,
+        request: ProviderRequest,
+        send: Send,
+        ledger: InvocationLedger,
+        left_s: float | None = None,
+    ) -> None:
+        """Pass the provider's chunks to `send`, up to a last one that says how it ended. The app
+        cancels it when no reader is left.
 
         Its attempt is still open in the ledger where this is cancelled.
         """
@@ -148,28 +193,47 @@ class ProviderInvoker:
             return
         outcome = self._begin_stream(route, request.tenant_id, left_s)
         if outcome is None:
-            relay.fail(ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open"))
+            relay.fail(
+                ExtensionFailure(EXTENSION_UNAVAILABLE, "its circuit breaker is open", "open")
+            )
             return
         try:
             failure = await self._relay(relay, route, request, left_s, outcome, ledger)
-        except BaseException:  # also a cancellation, when no reader is left: it frees the probe's place
+        except BaseException:
+            # also a cancellation, when no reader is left: it frees the probe's place
             outcome.cancel()
             raise
-        ledger.end(SUCCESS if failure is None else status_of(failure), was_sent=failure is None or failure.was_sent)
+        ledger.end(
+            SUCCESS if failure is None else status_of(failure),
+            was_sent=failure is None or failure.was_sent,
+        )
         self._tell_limits(request, failure, relay.latency_ms)
         if failure is not None and relay.latency_ms >= (left_s - CALLER_SLACK_S) * 1000:
-            failure = caller_deadline_failure(left_s)  # the provider saw the caller's deadline pass before this router did
+            # the provider saw the caller's deadline pass before this router did
+            failure = caller_deadline_failure(left_s)
         outcome.end(failure, relay.latency_ms)
 
-    def _tell_limits(self, request: ProviderRequest, failure: ExtensionFailure | None, latency_ms: float) -> None:
-        """A rate limit closes the provider for its tenant, as a result does that says so; a success opens it."""
+    def _tell_limits(
+        self, request: ProviderRequest, failure: ExtensionFailure | None, latency_ms: float
+    ) -> None:
+        """A rate limit closes the provider for its tenant, as a result does that says so; a success
+        opens it.
+        """
         if failure is None:
             self._limits.observe(request.tenant_id, request.provider_id, None, latency_ms, None)
         elif failure.fault == RATE_LIMITS:
-            self._limits.observe(request.tenant_id, request.provider_id, RATE_LIMIT, latency_ms, failure.retry_after_ms)
+            self._limits.observe(
+                request.tenant_id,
+                request.provider_id,
+                RATE_LIMIT,
+                latency_ms,
+                failure.retry_after_ms,
+            )
 
     def _begin_stream(self, route: Route, tenant_id: str, left_s: float) -> StreamOutcome | None:
-        """None: the breaker is open. A probe has the time of its first piece, as a plain call has that of its answer."""
+        """None: the breaker is open. A probe has the time of its first piece, as a plain call has
+        that of its answer.
+        """
         breaker = self._breakers.get(route.extension_id, tenant_id)
         permit = breaker.acquire(min(route.timeout_ms / 1000, left_s) + PERMIT_GRACE_S)
         if permit is None:
@@ -186,12 +250,18 @@ class ProviderInvoker:
         outcome: StreamOutcome,
         ledger: InvocationLedger,
     ) -> ExtensionFailure | None:
-        headers = {**call_headers(request), STREAM_HEADER: "true", DEADLINE: str(int(left_s * 1000))}
+        headers = {
+            **call_headers(request),
+            STREAM_HEADER: "true",
+            DEADLINE: str(int(left_s * 1000)),
+        }
         try:
             async with asyncio.timeout(left_s):
                 await ledger.begin(find_model(route), left_s)
                 body, silence_s = call_bytes(request, route.config), route.timeout_ms / 1000
-                async with self._streams(route.subject, body, headers, silence_s, relay.count_unread) as pieces:
+                async with self._streams(
+                    route.subject, body, headers, silence_s, relay.count_unread
+                ) as pieces:
                     return await relay.run(pieces, outcome.on_first_piece)
         except TimeoutError:
             failure = caller_deadline_failure(left_s)
@@ -222,10 +292,14 @@ class _LedgerAttempts:
         self._invoker = invoker
         self._ledger = ledger
 
-    async def attempt(self, call: ExtensionCall, read: Callable[[bytes], ProviderAnswer]) -> ProviderAnswer:
+    async def attempt(
+        self, call: ExtensionCall, read: Callable[[bytes], ProviderAnswer]
+    ) -> ProviderAnswer:
         model = find_model(call.route)
         try:
-            return await self._invoker.attempt(call, read, lambda timeout_s: self._ledger.begin(model, timeout_s))
+            return await self._invoker.attempt(
+                call, read, lambda timeout_s: self._ledger.begin(model, timeout_s)
+            )
         except (ExtensionFailure, BrokerUnavailable) as exc:
             self._ledger.end(status_of(failure_of(exc)), was_sent=is_sent(exc))
             raise
@@ -237,7 +311,9 @@ def find_model(route: Route) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _build_response(request: ProviderRequest, answer: ProviderAnswer, latency_ms: float) -> ProviderResponse:
+def _build_response(
+    request: ProviderRequest, answer: ProviderAnswer, latency_ms: float
+) -> ProviderResponse:
     return ProviderResponse(
         request_id=request.request_id,
         status=SUCCESS,
@@ -250,14 +326,23 @@ def _build_response(request: ProviderRequest, answer: ProviderAnswer, latency_ms
 
 
 def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) -> ExtensionCall:
-    return ExtensionCall(route, call_bytes(request, route.config), head, route.timeout_ms / 1000, route.retry, deadline, request.tenant_id)
+    return ExtensionCall(
+        route,
+        call_bytes(request, route.config),
+        head,
+        route.timeout_ms / 1000,
+        route.retry,
+        deadline,
+        request.tenant_id,
+    )
 
 
 # -- What becomes of one stream, as its provider's breaker, its health and the meter count it:
 # one invocation, however long it takes.
 #
 #     closed       all calls share the permit; the outcome is counted at the end
-#     half open    the stream is a probe: its first good piece counts as a success and ends the permit; a later failure is counted as well
+# half open    the stream is a probe: its first good piece counts as a success and ends the permit;
+# a later failure is counted as well
 #
 # If a probe lasted as long as its stream, a few long streams would keep a provider that is well
 # again closed to all.
@@ -266,7 +351,14 @@ def _call(route: Route, request: ProviderRequest, head: bytes, deadline: float) 
 class StreamOutcome:
     """For a stream that begins now. `permit`: acquired for it."""
 
-    def __init__(self, breaker: TenantBreaker, permit: CallPermit, health: HealthTracker, meter: ExtensionMeter, now: Clock) -> None:
+    def __init__(
+        self,
+        breaker: TenantBreaker,
+        permit: CallPermit,
+        health: HealthTracker,
+        meter: ExtensionMeter,
+        now: Clock,
+    ) -> None:
         self._breaker = breaker
         self._permit: CallPermit | None = permit
         self._health = health
@@ -287,9 +379,18 @@ class StreamOutcome:
 
     def end(self, failure: ExtensionFailure | None, latency_ms: float) -> None:
         """The stream has ended. `failure`: None where it ended well."""
-        self._meter.on_call(self._breaker.service, PROVIDER, "ok" if failure is None else failure.status, latency_ms / 1000)
+        self._meter.on_call(
+            self._breaker.service,
+            PROVIDER,
+            "ok" if failure is None else failure.status,
+            latency_ms / 1000,
+        )
         if failure is None or failure.is_callees or failure.is_answer:
-            self._health.observe(self._breaker.service, ok=failure is None or failure.is_answer, latency_ms=latency_ms)
+            self._health.observe(
+                self._breaker.service,
+                ok=failure is None or failure.is_answer,
+                latency_ms=latency_ms,
+            )
         if failure is not None and failure.is_callees:
             self._record_failure(is_tenants=failure.is_tenants)
         elif failure is not None:

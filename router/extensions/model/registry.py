@@ -1,6 +1,8 @@
-"""The current extensions: one table, replaced as a whole. What a lookup needs is prepared at the replacement.
+"""The current extensions: one table, replaced as a whole. What a lookup needs is prepared at the
+replacement.
 
-A lookup: the entry by id and kind → the first version that fits, else the default → one of its instances, drawn by
+A lookup: the entry by id and kind → the first version that fits, else the default → one of its
+instances, drawn by
 a hash of the key. The same key finds the same instance in every process.
 """
 
@@ -17,7 +19,9 @@ from router.policies.model.draw import cumulative_weights, weighted_hash
 
 
 class Route(Struct, frozen=True):
-    """Where a call goes, with the registry's settings for it. Lookups return the same object each time."""
+    """Where a call goes, with the registry's settings for it. Lookups return the same object each
+    time.
+    """
 
     extension_id: str
     kind: str  # pre | validator | post | provider
@@ -40,9 +44,12 @@ class _RegisteredExtension(Struct, frozen=True):
     kind: str
     versions: tuple[_VersionRoutes, ...]
     default: _VersionRoutes | None
-    for_all: _VersionRoutes | None  # the first version, if it has no rules: then a lookup needs no search
+    # the first version, if it has no rules: then a lookup needs no search
+    for_all: _VersionRoutes | None
 
-    def find_version(self, tenant_id: str, policy_id: str, environment: str | None) -> _VersionRoutes | None:
+    def find_version(
+        self, tenant_id: str, policy_id: str, environment: str | None
+    ) -> _VersionRoutes | None:
         for way in self.versions:
             if way.version.is_for(tenant_id, policy_id, environment):
                 return way
@@ -58,9 +65,18 @@ class ExtensionRegistry:
         self.replace(entries)
 
     def find(
-        self, extension_id: str, *, kind: str, tenant_id: str, policy_id: str, environment: str | None = None, key: str = ""
+        self,
+        extension_id: str,
+        *,
+        kind: str,
+        tenant_id: str,
+        policy_id: str,
+        environment: str | None = None,
+        key: str = "",
     ) -> Route | None:
-        """The service to call; None is `extension_not_found`: unknown, disabled, of another kind, or no version for this request."""
+        """The service to call; None is `extension_not_found`: unknown, disabled, of another kind,
+        or no version for this request.
+        """
         listed = self._prepared.get(extension_id)
         if listed is None or listed.kind != kind:
             return None
@@ -69,7 +85,9 @@ class ExtensionRegistry:
             return None
         if not way.bounds:
             return way.routes[0]
-        return way.routes[bisect_right(way.bounds, weighted_hash(0, f"{tenant_id}\0{extension_id}", key))]
+        return way.routes[
+            bisect_right(way.bounds, weighted_hash(0, f"{tenant_id}\0{extension_id}", key))
+        ]
 
     def replace(self, entries: Iterable[ExtensionEntry]) -> None:
         """The new table, at once: a lookup sees the old one or the new one, never a mixture."""
@@ -78,9 +96,15 @@ class ExtensionRegistry:
         self._entries, self._prepared = by_id, listed
 
     def _prepare(self, entry: ExtensionEntry) -> _RegisteredExtension:
-        """The prepared entry, reused while the entry is the same object: a change of one entry costs the others nothing."""
+        """The prepared entry, reused while the entry is the same object: a change of one entry
+        costs the others nothing.
+        """
         known = self._prepared.get(entry.id)
-        return known if known is not None and self._entries.get(entry.id) is entry else _prepare_entry(entry)
+        return (
+            known
+            if known is not None and self._entries.get(entry.id) is entry
+            else _prepare_entry(entry)
+        )
 
     def has_entry(self, extension_id: str) -> bool:
         """Also where it is disabled."""
@@ -92,9 +116,15 @@ class ExtensionRegistry:
 
 
 def _prepare_entry(entry: ExtensionEntry) -> _RegisteredExtension:
-    ways = [way for version in entry.list_versions() if version.enabled and (way := _prepare_version(entry, version)) is not None]
+    ways = [
+        way
+        for version in entry.list_versions()
+        if version.enabled and (way := _prepare_version(entry, version)) is not None
+    ]
     default = next((way for way in ways if way.version.is_default), None)
-    return _RegisteredExtension(entry.kind, tuple(ways), default, ways[0] if ways and ways[0].version.is_for_all else None)
+    return _RegisteredExtension(
+        entry.kind, tuple(ways), default, ways[0] if ways and ways[0].version.is_for_all else None
+    )
 
 
 def _prepare_version(entry: ExtensionEntry, version: ExtensionVersion) -> _VersionRoutes | None:
@@ -105,8 +135,12 @@ def _prepare_version(entry: ExtensionEntry, version: ExtensionVersion) -> _Versi
     if not able:
         return None
     routes = tuple(_route(entry, version, instance.subject) for instance in able)
-    return _VersionRoutes(version, routes, cumulative_weights(tuple(instance.weight for instance in able)))
+    return _VersionRoutes(
+        version, routes, cumulative_weights(tuple(instance.weight for instance in able))
+    )
 
 
 def _route(entry: ExtensionEntry, version: ExtensionVersion, subject: str) -> Route:
-    return Route(entry.id, entry.kind, version.version, subject, entry.timeout_ms, entry.retry, entry.config)
+    return Route(
+        entry.id, entry.kind, version.version, subject, entry.timeout_ms, entry.retry, entry.config
+    )

@@ -1,9 +1,13 @@
-"""Turn a provider's pieces into the chunks of one stream. Pure: pieces come through one port, chunks leave through another.
+"""Turn a provider's pieces into the chunks of one stream. Pure: pieces come through one port,
+chunks leave through another.
 
-    {data, done: false} …   {data, done: true}            passed on with the request's id, the last one with what the whole took
+    {data, done: false} …   {data, done: true}            passed on with the request's id, the last
+                                                          one with what the whole took
     one whole answer                                      the only chunk
-    no piece in time, an error, garbage, no responders    a last chunk that says so: no stream ends without one
-    what came after the stream was cut                    counted and not passed on: its provider did the work
+    no piece in time, an error, garbage, no responders    a last chunk that says so: no stream ends
+                                                          without one
+    what came after the stream was cut                    counted and not passed on: its provider
+                                                          did the work
 
 The reader counts chunks, so the last one says how many there were.
 """
@@ -24,7 +28,12 @@ from router.core.clock import Clock, steady
 from router.core.errors import RouterError
 from router.extensions.model.failure import ExtensionFailure
 from router.extensions.model.ports import InvocationLedger
-from router.extensions.model.provider_failure import check_refused, chunk_metadata, failure_of, read_failure
+from router.extensions.model.provider_failure import (
+    check_refused,
+    chunk_metadata,
+    failure_of,
+    read_failure,
+)
 
 Send = Callable[[StreamChunk], None]
 
@@ -40,11 +49,15 @@ class ProviderMessage(Protocol):
 
 
 class StreamRelay:
-    """One stream on its way. `send` takes each chunk at once and never waits; for one that it cannot send it raises ExtensionFailure.
+    """One stream on its way. `send` takes each chunk at once and never waits; for one that it
+    cannot send it raises ExtensionFailure.
 
-    `ledger` hears what the provider sends, and ends a stream for which the budget has no more room."""
+    `ledger` hears what the provider sends, and ends a stream for which the budget has no more room.
+    """
 
-    def __init__(self, request: ProviderRequest, send: Send, ledger: InvocationLedger, now: Clock = steady) -> None:
+    def __init__(
+        self, request: ProviderRequest, send: Send, ledger: InvocationLedger, now: Clock = steady
+    ) -> None:
         self._request = request
         self._send = send
         self._ledger = ledger
@@ -54,7 +67,9 @@ class StreamRelay:
         self._is_over = False  # by its provider's own last word
 
     async def run(
-        self, pieces: AsyncIterable[ProviderMessage], on_first_piece: Callable[[], object] = lambda: None
+        self,
+        pieces: AsyncIterable[ProviderMessage],
+        on_first_piece: Callable[[], object] = lambda: None,
     ) -> ExtensionFailure | None:
         """Pass pieces on until the last one. Returns the failure, if there was one.
 
@@ -76,7 +91,9 @@ class StreamRelay:
         return None
 
     def count_unread(self, piece: ProviderMessage) -> None:
-        """Count a piece that came when no reader was left, or no time, or no budget. The last one may tell what all of it used."""
+        """Count a piece that came when no reader was left, or no time, or no budget. The last one
+        may tell what all of it used.
+        """
         if not self._is_over:
             with suppress(RouterError):
                 self._take(piece)
@@ -100,12 +117,20 @@ class StreamRelay:
 
     def _finish(self, chunk: StreamChunk) -> ExtensionFailure | None:
         failure = read_failure(chunk.metadata) if chunk.failed else None
-        told = {**chunk.metadata, **chunk_metadata(failure)} if failure is not None else {"status": SUCCESS, **chunk.metadata}
+        told = (
+            {**chunk.metadata, **chunk_metadata(failure)}
+            if failure is not None
+            else {"status": SUCCESS, **chunk.metadata}
+        )
         self._end(replace(chunk, metadata=told))
         return failure
 
     def _end(self, chunk: StreamChunk) -> None:
-        summary = {**chunk.metadata, "latency_ms": str(round(self.latency_ms)), "chunks": str(self._count + 1)}
+        summary = {
+            **chunk.metadata,
+            "latency_ms": str(round(self.latency_ms)),
+            "chunks": str(self._count + 1),
+        }
         self._pass_on(replace(chunk, metadata=summary))
 
     def _pass_on(self, chunk: StreamChunk) -> None:

@@ -9,7 +9,13 @@ from typing import TypeVar
 import orjson
 
 from router.core import ids
-from router.extensions.model.entry import DEFAULT_INSTANCE_WEIGHT, SUBJECT_PREFIXES, ExtensionInstance, ExtensionVersion, VersionRules
+from router.extensions.model.entry import (
+    DEFAULT_INSTANCE_WEIGHT,
+    SUBJECT_PREFIXES,
+    ExtensionInstance,
+    ExtensionVersion,
+    VersionRules,
+)
 from router.policies.model.fields import Fields, quote
 
 LARGEST_PART = 64 * 1024  # bytes of config, of metadata
@@ -34,7 +40,9 @@ def read_part(fields: Fields, key: str) -> Mapping[str, object]:
     return part
 
 
-def read_subject(fields: Fields, kind: str, extension_id: str, version: str | None = None) -> str | None:
+def read_subject(
+    fields: Fields, kind: str, extension_id: str, version: str | None = None
+) -> str | None:
     """A subject that matches the kind and the id beside it, and the version where there is one."""
     value = fields.take("subject")
     if value is None or not (kind and extension_id) or version == "":
@@ -49,10 +57,14 @@ def read_subject(fields: Fields, kind: str, extension_id: str, version: str | No
 
 def read_versions(fields: Fields, kind: str, extension_id: str) -> tuple[ExtensionVersion, ...]:
     """Each version once, at most one of them the default."""
-    versions = _read_unique(fields, "versions", "version", lambda one: _version(one, kind, extension_id))
+    versions = _read_unique(
+        fields, "versions", "version", lambda one: _version(one, kind, extension_id)
+    )
     defaults = [index for index, version in enumerate(versions) if version.is_default]
     for index in defaults[1:]:
-        fields.refuse(f"versions[{index}].default", f"versions[{defaults[0]}] is the default already")
+        fields.refuse(
+            f"versions[{index}].default", f"versions[{defaults[0]}] is the default already"
+        )
     return versions
 
 
@@ -75,7 +87,9 @@ def _version(fields: Fields, kind: str, extension_id: str) -> ExtensionVersion:
 def _rules(fields: Fields | None) -> VersionRules:
     if fields is None:
         return VersionRules()
-    rules = VersionRules(_names(fields, "tenant_id"), _names(fields, "environment"), _names(fields, "policy_id"))
+    rules = VersionRules(
+        _names(fields, "tenant_id"), _names(fields, "environment"), _names(fields, "policy_id")
+    )
     fields.close("a version's rules")
     return rules
 
@@ -102,14 +116,21 @@ def read_instances(fields: Fields, subject: str | None) -> tuple[ExtensionInstan
 def _instance(fields: Fields, subject: str | None) -> ExtensionInstance:
     fields.require("id")
     name = fields.text("id", TOKEN, "")
-    weight, enabled = fields.integer("weight", 1, 100, DEFAULT_INSTANCE_WEIGHT), fields.flag("enabled", True)
-    instance = ExtensionInstance(name, _read_instance_subject(fields, subject, name), weight, enabled)
+    weight, enabled = (
+        fields.integer("weight", 1, 100, DEFAULT_INSTANCE_WEIGHT),
+        fields.flag("enabled", True),
+    )
+    instance = ExtensionInstance(
+        name, _read_instance_subject(fields, subject, name), weight, enabled
+    )
     fields.close("an instance")
     return instance
 
 
 def _read_instance_subject(fields: Fields, subject: str | None, name: str) -> str:
-    """An instance's subject is below its version's: a client that may call the version may call each instance."""
+    """An instance's subject is below its version's: a client that may call the version may call
+    each instance.
+    """
     value = fields.take("subject")
     if value is None or subject is None:
         return f"{subject}.{name}"

@@ -1,13 +1,15 @@
-"""Limits of this process: pipelines that run at once, requests that wait for a slot, and each tenant's share of both.
+"""Limits of this process: pipelines that run at once, requests that wait for a slot, and each
+tenant's share of both.
 
     try_acquire ── a slot is free, and the tenant holds fewer than are free ──> the pipeline runs
     enqueue ── the tenant's share of the queue has room ──> it waits; freed slots go to the waiting tenants in turn
             ── another of its tenant gives way (`core.fair_queue`) ──> it waits instead of that one
     neither ──> `TOO_MANY_PIPELINES`: the request is answered `overloaded`
 
-A tenant may hold at most as many slots as are free, and the same holds for the queue, by requests and by bytes: a lone tenant gets
-half, two get a third each, and the next one always finds room. (Choudhury and Hahne's dynamic thresholds:
-https://doi.org/10.1109/90.664262) Slots that were borrowed come back only when their calls end, so a free part must remain.
+A tenant may hold at most as many slots as are free, and the same holds for the queue, by requests
+and by bytes: a lone tenant gets half, two get a third each, and the next one always finds room.
+(Choudhury and Hahne's dynamic thresholds: https://doi.org/10.1109/90.664262) Slots that were
+borrowed come back only when their calls end, so a free part must remain.
 """
 
 from __future__ import annotations
@@ -20,11 +22,14 @@ from router.core.fair_slots import FairSlots
 
 RETRY_AFTER_MS = 1_000
 TOO_MANY_PIPELINES = Refusal(
-    OVERLOADED, "Too many requests with extensions are under way here; try again", {"retry_after_ms": RETRY_AFTER_MS}
+    OVERLOADED,
+    "Too many requests with extensions are under way here; try again",
+    {"retry_after_ms": RETRY_AFTER_MS},
 )
 QUEUE_BYTES = 64 * 1024 * 1024
 
-SlotWaiter = asyncio.Future[bool]  # whether its tenant was given a slot; False: its place was given to another of its tenant
+# whether its tenant was given a slot; False: its place was given to another of its tenant
+SlotWaiter = asyncio.Future[bool]
 
 
 class PipelineSlots:
@@ -52,7 +57,9 @@ class PipelineSlots:
         return waiter
 
     async def wait(self, tenant: str, waiter: SlotWaiter) -> bool:
-        """Wait for a slot; False: another request has the place. Raises CancelledError: then the request holds none."""
+        """Wait for a slot; False: another request has the place. Raises CancelledError: then the
+        request holds none.
+        """
         try:
             return await waiter
         except asyncio.CancelledError:

@@ -1,11 +1,13 @@
-"""One run of a pipeline, stage by stage: extensions of one kind, one after the other, or in parallel when the policy says `parallel`.
+"""One run of a pipeline, stage by stage: extensions of one kind, one after the other, or in
+parallel when the policy says `parallel`.
 
     pre ── validators ── the decision, on the request as they left it ── post; the first refusal ends it
     condition does not hold -> skipped
     called -> its answer changes the request; its mode decides on a failure or a rejection (`modes`)
     the deadline is over -> deadline_exceeded, whatever the mode
 
-In parallel, all receive the request as it was at the start of the stage; their changes are applied in the document's order.
+In parallel, all receive the request as it was at the start of the stage; their changes are applied
+in the document's order.
 """
 
 from __future__ import annotations
@@ -60,7 +62,9 @@ class PipelineDependencies(Struct, frozen=True):
 
 
 class PipelineRun(Struct, frozen=True, gc=False):
-    """One run of a pipeline. `deadline` is on `dependencies.now`; `executed` grows with each extension."""
+    """One run of a pipeline. `deadline` is on `dependencies.now`; `executed` grows with each
+    extension.
+    """
 
     dependencies: PipelineDependencies
     policy: Policy
@@ -72,11 +76,16 @@ class PipelineRun(Struct, frozen=True, gc=False):
     async def answer(self, decide: Decide) -> Decision | Refusal:
         """`decide` is called once, when the validators are through. Raises BrokerUnavailable.
 
-        One coroutine for all stages: every coroutine between a call and its task would be resumed with every answer.
+        One coroutine for all stages: every coroutine between a call and its task would be resumed
+        with every answer.
         """
         pipeline = self.policy.pipeline
         decision: Decision | Refusal = PIPELINE_LATE
-        for kind, uses in ((PRE, pipeline.pre), (VALIDATOR, pipeline.validators), (POST, pipeline.post)):
+        for kind, uses in (
+            (PRE, pipeline.pre),
+            (VALIDATOR, pipeline.validators),
+            (POST, pipeline.post),
+        ):
             if kind == POST and isinstance(decision := self._decide(decide), Refusal):
                 return decision
             if pipeline.parallel and len(uses) > 1:
@@ -85,7 +94,9 @@ class PipelineRun(Struct, frozen=True, gc=False):
                 continue
             for use in uses:
                 asked = self.context.request
-                if (refusal := self._apply(kind, use, await self._call_extension(kind, use), asked)) is not None:
+                if (
+                    refusal := self._apply(kind, use, await self._call_extension(kind, use), asked)
+                ) is not None:
                     return refusal
         return decision
 
@@ -105,40 +116,80 @@ class PipelineRun(Struct, frozen=True, gc=False):
                 calls = [tasks.create_task(self._call_extension(kind, use)) for use in uses]
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
-        refusals = [self._apply(kind, use, call.result(), asked) for use, call in zip(uses, calls, strict=True)]
+        refusals = [
+            self._apply(kind, use, call.result(), asked)
+            for use, call in zip(uses, calls, strict=True)
+        ]
         return next((refusal for refusal in refusals if refusal is not None), None)
 
     async def _call_extension(self, kind: str, use: ExtensionUse) -> ExtensionResult | None:
-        """Call one extension, and record the outcome. None: its condition does not hold, so it is skipped."""
+        """Call one extension, and record the outcome. None: its condition does not hold, so it is
+        skipped.
+        """
         request, now = self.context.request, self.dependencies.now
-        if use.applies is not match_always and not use.applies(ConditionInput(request, request.context.get("status", NO_VALUE))):
+        if use.applies is not match_always and not use.applies(
+            ConditionInput(request, request.context.get("status", NO_VALUE))
+        ):
             self.executed.append(ExecutedExtension(kind, use.id, SKIPPED, 0.0))
             return None
         began = now()
         try:
-            read = read_processor_answer if kind == PRE else read_validator_answer if kind == VALIDATOR else self.context.read_additions
-            came: ExtensionResult = await self.dependencies.invoker.invoke(self._build_call(kind, use), read)
+            read = (
+                read_processor_answer
+                if kind == PRE
+                else read_validator_answer
+                if kind == VALIDATOR
+                else self.context.read_additions
+            )
+            came: ExtensionResult = await self.dependencies.invoker.invoke(
+                self._build_call(kind, use), read
+            )
         except ExtensionFailure as failure:
             came = failure
         except InvalidExtensionMessage as exc:
-            came = ExtensionFailure(EXTENSION_ERROR, f"it cannot be asked: {exc}", "refused", was_sent=False)
-        self.executed.append(ExecutedExtension(kind, use.id, status_of(use, came), (now() - began) * 1000))
+            came = ExtensionFailure(
+                EXTENSION_ERROR, f"it cannot be asked: {exc}", "refused", was_sent=False
+            )
+        self.executed.append(
+            ExecutedExtension(kind, use.id, status_of(use, came), (now() - began) * 1000)
+        )
         return came
 
     def _build_call(self, kind: str, use: ExtensionUse) -> ExtensionCall:
         means, matter = self.dependencies, self.context
         request, policy_id = matter.request, self.policy.policy_id
         route = means.registry.find(
-            use.id, kind=kind, tenant_id=request.tenant_id, policy_id=policy_id, environment=means.environment, key=request.request_key
+            use.id,
+            kind=kind,
+            tenant_id=request.tenant_id,
+            policy_id=policy_id,
+            environment=means.environment,
+            key=request.request_key,
         )
         if route is None:
-            raise ExtensionFailure(EXTENSION_NOT_FOUND, "it is not registered, or not for a request like this", "not_found", was_sent=False)
+            raise ExtensionFailure(
+                EXTENSION_NOT_FOUND,
+                "it is not registered, or not for a request like this",
+                "not_found",
+                was_sent=False,
+            )
         timeout_ms = route.timeout_ms if use.timeout_ms is None else use.timeout_ms
         retry = route.retry if use.retry is None else use.retry
-        config = {**route.config, **use.config} if route.config else use.config  # the registry's, and over it the policy's
-        return ExtensionCall(route, matter.build_request(config), self.head, timeout_ms / 1000, retry, self.deadline, request.tenant_id)
+        # the registry's, and over it the policy's
+        config = {**route.config, **use.config} if route.config else use.config
+        return ExtensionCall(
+            route,
+            matter.build_request(config),
+            self.head,
+            timeout_ms / 1000,
+            retry,
+            self.deadline,
+            request.tenant_id,
+        )
 
-    def _apply(self, kind: str, use: ExtensionUse, came: ExtensionResult | None, asked: RouteRequest) -> Refusal | None:
+    def _apply(
+        self, kind: str, use: ExtensionUse, came: ExtensionResult | None, asked: RouteRequest
+    ) -> Refusal | None:
         if type(came) is ProcessorAnswer:
             self.context.apply_answer(asked, came)
         elif type(came) is dict:
@@ -146,10 +197,16 @@ class PipelineRun(Struct, frozen=True, gc=False):
         elif type(came) is ValidatorAnswer:
             return None if came.is_ok else self._apply_mode(kind, use, came)
         elif isinstance(came, ExtensionFailure):
-            return PIPELINE_LATE if self.dependencies.now() >= self.deadline else self._apply_mode(kind, use, came)
+            return (
+                PIPELINE_LATE
+                if self.dependencies.now() >= self.deadline
+                else self._apply_mode(kind, use, came)
+            )
         return None
 
-    def _apply_mode(self, kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer) -> Refusal | None:
+    def _apply_mode(
+        self, kind: str, use: ExtensionUse, came: ExtensionFailure | ValidatorAnswer
+    ) -> Refusal | None:
         status = status_of(use, came)
         if status == ERROR:
             return refusal_of(kind, use, came)

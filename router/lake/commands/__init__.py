@@ -13,8 +13,27 @@ from router.lake.commands.report import export, report
 from router.lake.commands.retention import erase, retention, seal
 from router.lake.commands.tables import backfill, compact, schema, vacuum
 
-usage = typer.Typer(no_args_is_help=True, help="Usage: the stream into tables, reports from them, exact sums.", rich_markup_mode="rich")
+usage = typer.Typer(
+    no_args_is_help=True,
+    help="Usage: the stream into tables, reports from them, exact sums.",
+    rich_markup_mode="rich",
+)
 
 usage.add_typer(held, name="held")
-for command in (ingest, report, export, adjust, reconcile, audit, seal, backfill, compact, vacuum, erase, retention, schema, generate):
+for command in (
+    ingest,
+    report,
+    export,
+    adjust,
+    reconcile,
+    audit,
+    seal,
+    backfill,
+    compact,
+    vacuum,
+    erase,
+    retention,
+    schema,
+    generate,
+):
     usage.command()(command)

@@ -1,4 +1,5 @@
-"""The frame of the commands on a warehouse: their options, and one line instead of a traceback where the warehouse's place fails.
+"""The frame of the commands on a warehouse: their options, and one line instead of a traceback
+where the warehouse's place fails.
 
 Arrow, delta-rs and Spark raise errors of many kinds for a bucket that does not answer. Which one it
 was is not read from their text: the bucket is asked again, and its answer is the error of the
@@ -31,11 +32,15 @@ if TYPE_CHECKING:
 
 # -- The frame, with `--debug`.
 
-Debug = Annotated[bool, typer.Option("--debug", help="Print the traceback of an error, and Spark's own messages.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Print the traceback of an error, and Spark's own messages.")
+]
 DEBUG_PARAMETER = Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug)
 
 
-def warehouse_command(load: Callable[..., Settings] = load_settings) -> Callable[[Callable[..., Any]], Callable[..., None]]:
+def warehouse_command(
+    load: Callable[..., Settings] = load_settings,
+) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Return the decorator of a command that has the option `--warehouse`."""
 
     def decorate(work: Callable[..., Any]) -> Callable[..., None]:
@@ -54,7 +59,9 @@ def warehouse_command(load: Callable[..., Settings] = load_settings) -> Callable
 
 @contextmanager
 def explain_failures(warehouse: str, *, debug: bool) -> Iterator[None]:
-    """Raise a RouterError for whatever the warehouse's place does. With `debug` the traceback is printed first."""
+    """Raise a RouterError for whatever the warehouse's place does. With `debug` the traceback is
+    printed first.
+    """
     is_debugging.set(debug)
     try:
         yield
@@ -104,21 +111,37 @@ is_debugging = ContextVar("is_debugging", default=False)  # the command was give
 WAREHOUSE = ".router/warehouse"
 
 WarehouseAt = Annotated[
-    str, typer.Option("--warehouse", metavar="DIR", help="A directory, or a URI such as s3://bucket/usage.", envvar="USAGE_WAREHOUSE")
+    str,
+    typer.Option(
+        "--warehouse",
+        metavar="DIR",
+        help="A directory, or a URI such as s3://bucket/usage.",
+        envvar="USAGE_WAREHOUSE",
+    ),
 ]
-AsOfCut = Annotated[int | None, typer.Option("--as-of-cut", metavar="N", help="The tables as they were then. Default: now.", min=1)]
-Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="Spark's master. Default: local[*].")]
+AsOfCut = Annotated[
+    int | None,
+    typer.Option(
+        "--as-of-cut", metavar="N", help="The tables as they were then. Default: now.", min=1
+    ),
+]
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Spark's master. Default: local[*].")
+]
 
 
 @contextmanager
 def open_spark(master: str | None) -> Iterator[SparkSession]:
-    """Start Spark, and stop it and its Java process at the end. Raises Misconfigured without PySpark or Java."""
+    """Start Spark, and stop it and its Java process at the end. Raises Misconfigured without
+    PySpark or Java.
+    """
     from router.lake.session import create_session
 
     logging.getLogger().addFilter(_is_no_interrupt)
     spark = create_session(master)
     if not is_debugging.get():
-        spark.sparkContext.setLogLevel("OFF")  # a failure is pages of it; the command says it in a line
+        # a failure is pages of it; the command says it in a line
+        spark.sparkContext.setLogLevel("OFF")
     try:
         yield spark
     finally:
@@ -133,17 +156,23 @@ def _is_no_interrupt(record: logging.LogRecord) -> bool:
 def open_warehouse(location: str) -> Warehouse:
     """Open a warehouse that has commits.
 
-    Raises Misconfigured if it has none, or an older form, and WarehouseUnavailable if its bucket does not answer.
+    Raises Misconfigured if it has none, or an older form, and WarehouseUnavailable if its bucket
+    does not answer.
     """
     from router.core.errors import Misconfigured
 
     try:
         from router.lake.warehouse import Warehouse
     except ImportError as exc:
-        raise Misconfigured("pyarrow", "is not installed: pip install 'beamline-router[spark]'") from exc
+        raise Misconfigured(
+            "pyarrow", "is not installed: pip install 'beamline-router[spark]'"
+        ) from exc
     warehouse = Warehouse(location)
     warehouse.storage.check()
     warehouse.refuse_old_form()
     if not warehouse.head():
-        raise Misconfigured("--warehouse", f"{location} has no commits: fill it with `router usage ingest --warehouse {location}`")
+        raise Misconfigured(
+            "--warehouse",
+            f"{location} has no commits: fill it with `router usage ingest --warehouse {location}`",
+        )
     return warehouse

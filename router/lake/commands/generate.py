@@ -1,4 +1,6 @@
-"""`router usage generate`: publish a realistic load of usage events, and write its exact figures into a file."""
+"""`router usage generate`: publish a realistic load of usage events, and write its exact figures
+into a file.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,32 @@ if TYPE_CHECKING:
 
 Events = Annotated[int, typer.Option(metavar="N", help="Messages, whatever their kind.", min=1)]
 Share = Annotated[float, typer.Option(metavar="SHARE", help="From 0 to 1, of all messages; exact.")]
-Conflicts = Annotated[int, typer.Option(metavar="K", help="Messages of a known identity with other content.", min=0)]
+Conflicts = Annotated[
+    int, typer.Option(metavar="K", help="Messages of a known identity with other content.", min=0)
+]
 Tenants = Annotated[int, typer.Option(metavar="T", help="How many; a few of them use most.", min=1)]
-Days = Annotated[float, typer.Option(metavar="DAYS", help="The events' timestamps are spread over this long, up to --until.")]
-Seed = Annotated[int | None, typer.Option(metavar="S", help="The same seed and --until give the same bytes. Default: drawn.")]
-Until = Annotated[int | None, typer.Option(metavar="MS", help="The last event's time, milliseconds since the epoch. Default: now.")]
-TruthFile = Annotated[Path, typer.Option(metavar="FILE", help="Where the exact truth is written, as JSON.", dir_okay=False)]
+Days = Annotated[
+    float,
+    typer.Option(
+        metavar="DAYS", help="The events' timestamps are spread over this long, up to --until."
+    ),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="S", help="The same seed and --until give the same bytes. Default: drawn."
+    ),
+]
+Until = Annotated[
+    int | None,
+    typer.Option(
+        metavar="MS", help="The last event's time, milliseconds since the epoch. Default: now."
+    ),
+]
+TruthFile = Annotated[
+    Path,
+    typer.Option(metavar="FILE", help="Where the exact truth is written, as JSON.", dir_okay=False),
+]
 
 
 @command()
@@ -46,7 +68,8 @@ async def generate(
 ) -> None:
     """Fill the usage stream for a trial. Never on a stream that is billed from.
 
-    Among the messages are duplicates, conflicts, late and malformed events, adjustments, and events that are marked as uncorrelated.
+    Among the messages are duplicates, conflicts, late and malformed events, adjustments, and events
+    that are marked as uncorrelated.
 
     Exit status: 0 the stream holds all of it, 1 it does not.
 
@@ -70,13 +93,23 @@ async def generate(
         until_ms=now_ms() if until is None else until,
         seed=SystemRandom().randrange(1 << 32) if seed is None else seed,
     )
-    load, stream, jetstream = Load(plan), session.settings.streams.usage.name, await session.open_jetstream()
-    with replace_file(truth) as file:  # before anything is published: without its truth a load is of no use
+    load, stream, jetstream = (
+        Load(plan),
+        session.settings.streams.usage.name,
+        await session.open_jetstream(),
+    )
+    # before anything is published: without its truth a load is of no use
+    with replace_file(truth) as file:
         await _make_missing(jetstream, session.settings, stream)
         with show_progress("filling", is_quiet=session.as_json) as advance:
             filled = await fill(jetstream, load, stream, advance)
         figures = {**_write_figures(load, filled, file), "truth": str(truth)}
-    session.emit_one(figures, lambda: open_console().print(build_grid((name.replace("_", " "), one) for name, one in figures.items())))
+    session.emit_one(
+        figures,
+        lambda: open_console().print(
+            build_grid((name.replace("_", " "), one) for name, one in figures.items())
+        ),
+    )
 
 
 async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -> None:
@@ -96,5 +129,7 @@ def _write_figures(load: Load, filled: FillResult, file: BinaryIO) -> dict[str, 
     counted = load.truth.to_json()
     figures = {**to_builtins(filled), "plan": to_builtins(load.plan), **counted}
     file.write(orjson.dumps(figures, option=orjson.OPT_INDENT_2))
-    counts = {name: value for name, value in counted.items() if name not in ("rows", "conflict_ids")}
+    counts = {
+        name: value for name, value in counted.items() if name not in ("rows", "conflict_ids")
+    }
     return {**to_builtins(filled), **counts, "seed": load.plan.seed}

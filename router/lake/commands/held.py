@@ -1,4 +1,6 @@
-"""`router usage held`: costs that workers told far above what was expected, until an operator accepts or sets them."""
+"""`router usage held`: costs that workers told far above what was expected, until an operator
+accepts or sets them.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +20,54 @@ if TYPE_CHECKING:
     from router.budgets.usage_search import FoundAdjustment
     from router.contracts.usage import UsageEvent
 
-held = typer.Typer(no_args_is_help=True, help="Costs above their bound: listed, accepted, or set.", rich_markup_mode="rich")
+held = typer.Typer(
+    no_args_is_help=True,
+    help="Costs above their bound: listed, accepted, or set.",
+    rich_markup_mode="rich",
+)
 
-COLUMNS = ("event", "stored", "tenant", "provider", "assignment", "status", "booked", "told", "adjusts")
+COLUMNS = (
+    "event",
+    "stored",
+    "tenant",
+    "provider",
+    "assignment",
+    "status",
+    "booked",
+    "told",
+    "adjusts",
+)
 MAX_PLACES, MAX_AMOUNT = 9, Decimal("1e9")
 
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
-EventId = Annotated[str, typer.Argument(metavar="EVENT", help="The event's id in `router usage held list`.")]
+EventId = Annotated[
+    str, typer.Argument(metavar="EVENT", help="The event's id in `router usage held list`.")
+]
 Amount = Annotated[
     str | None,
     typer.Option(
         "--amount",
         metavar="AMOUNT",
-        help="What it costs after all; of a correction, the difference to its bill. Default: what the worker told.",
+        help=(
+            "What it costs after all; of a correction, the difference to its bill. Default: "
+            "what the worker told."
+        ),
     ),
 ]
-Reason = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the adjustment and in the audit event.")]
+Reason = Annotated[
+    str | None,
+    typer.Option(
+        "--reason", metavar="TEXT", help="Why; it stands in the adjustment and in the audit event."
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be booked.")]
 
 
 @held.command("list")
 @command()
 async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
-    """List the held costs, oldest first: what is booked, and what the worker told. Exit status 0, also when there are none.
+    """List the held costs, oldest first: what is booked, and what the worker told. Exit status 0,
+    also when there are none.
 
     Example:  router usage held list --tenant acme
     """
@@ -53,15 +80,26 @@ async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
 
 @held.command()
 @command()
-async def accept(session: CommandSession, event: EventId, *, amount: Amount = None, reason: Reason = None, dry_run: DryRun = False) -> int:
-    """Decide one held cost: an adjustment of its bill is stored, with an audit event, and it is held no more.
+async def accept(
+    session: CommandSession,
+    event: EventId,
+    *,
+    amount: Amount = None,
+    reason: Reason = None,
+    dry_run: DryRun = False,
+) -> int:
+    """Decide one held cost: an adjustment of its bill is stored, with an audit event, and it is
+    held no more.
 
-    The adjustment is what was told, or AMOUNT, less what is booked. The same command again books nothing twice.
+    The adjustment is what was told, or AMOUNT, less what is booked. The same command again books
+    nothing twice.
 
-    What is held may be a correction: the list names the bill that it adjusts. There `cost`, `told_cost` and AMOUNT are differences to that
-    bill. So AMOUNT may be below 0: 0.50 was billed, it was 0.10 after all: --amount -0.40. It takes off what was billed at most.
+    What is held may be a correction: the list names the bill that it adjusts. There `cost`,
+    `told_cost` and AMOUNT are differences to that bill. So AMOUNT may be below 0: 0.50 was billed,
+    it was 0.10 after all: --amount -0.40. It takes off what was billed at most.
 
-    Exit status: 0 it is booked, or stood already; 1 no such cost is held, or AMOUNT takes more off than was billed.
+    Exit status: 0 it is booked, or stood already; 1 no such cost is held, or AMOUNT takes more off
+    than was billed.
 
     Example:  router usage held accept usage:1f0c… --amount 0.25 --reason "told in cents"
     """
@@ -73,7 +111,9 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     cost, why = read_amount(amount), read_reason(reason)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
     found = await find_held(jetstream, stream, event)
-    standing = await find_adjustment(jetstream, session.settings.streams.usage.name, derive_held_identity(event))
+    standing = await find_adjustment(
+        jetstream, session.settings.streams.usage.name, derive_held_identity(event)
+    )
     if found is None:
         return _tell_decided(session, event, standing)
     if standing is not None:
@@ -85,8 +125,16 @@ async def accept(session: CommandSession, event: EventId, *, amount: Amount = No
     if not dry_run:
         is_new = await _book(session, found, adjustment, standing)
     verb = {None: "would be booked", True: "booked", False: "it stands already"}[is_new]
-    fields = {**_list_fields(found), "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new}
-    session.emit_one(fields, f"{event}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: {verb}")
+    fields = {
+        **_list_fields(found),
+        "adjustment": adjustment.event_id,
+        "amount": adjustment.cost,
+        "is_new": is_new,
+    }
+    session.emit_one(
+        fields,
+        f"{event}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: {verb}",
+    )
     return exit_codes.OK
 
 
@@ -95,13 +143,26 @@ def _tell_decided(session: CommandSession, event_id: str, standing: FoundAdjustm
     if standing is None:
         return exit_codes.refuse(f"no cost of {event_id} is held: `router usage held list`")
     adjustment = standing.event
-    fields = {"event_id": event_id, "adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": False}
-    session.emit_one(fields, f"{event_id}: an adjustment of {adjustment.cost} {session.settings.usage.currency}: it stands already")
+    fields = {
+        "event_id": event_id,
+        "adjustment": adjustment.event_id,
+        "amount": adjustment.cost,
+        "is_new": False,
+    }
+    session.emit_one(
+        fields,
+        (
+            f"{event_id}: an adjustment of {adjustment.cost} "
+            f"{session.settings.usage.currency}: it stands already"
+        ),
+    )
     return exit_codes.OK
 
 
 async def _check_amount(session: CommandSession, event: UsageEvent, amount: float | None) -> None:
-    """Raises BadParameter for a bill below 0, AdjustmentRefused for an amount that takes more off than was billed."""
+    """Raises BadParameter for a bill below 0, AdjustmentRefused for an amount that takes more off
+    than was billed.
+    """
     from router.budgets.adjustments import check_held_amount
     from router.budgets.usage_search import UsageReference, find_bills
     from router.contracts.usage import identity
@@ -109,15 +170,25 @@ async def _check_amount(session: CommandSession, event: UsageEvent, amount: floa
     if amount is None or amount >= event.cost:
         return
     if event.adjusts is None and amount < 0:
-        raise typer.BadParameter("--amount: a bill is not below 0; only a correction, which `adjusts` a bill, may be")
+        raise typer.BadParameter(
+            "--amount: a bill is not below 0; only a correction, which `adjusts` a bill, may be"
+        )
     bill = event.adjusts or identity(event)
-    jetstream, reference = await session.open_jetstream(), UsageReference(tenant_id=event.tenant_id, event_id=bill)
+    jetstream, reference = (
+        await session.open_jetstream(),
+        UsageReference(tenant_id=event.tenant_id, event_id=bill),
+    )
     with show_progress("search", is_quiet=session.as_json) as advance:
         found = await find_bills(jetstream, session.settings.streams.usage.name, reference, advance)
     check_held_amount(event, amount, found)
 
 
-async def _book(session: CommandSession, found: HeldCost, adjustment: UsageEvent, standing: FoundAdjustment | None) -> bool:
+async def _book(
+    session: CommandSession,
+    found: HeldCost,
+    adjustment: UsageEvent,
+    standing: FoundAdjustment | None,
+) -> bool:
     """The adjustment, the audit event, and only then the notice: a killed command is run again."""
     from router.budgets.held_costs import remove_held, settle_held
 
@@ -134,10 +205,17 @@ async def _is_audited(session: CommandSession, standing: FoundAdjustment) -> boo
     from router.shell.missed_events import is_audited
 
     event, since = standing.event, read_instant(standing.stored_at)
-    return await is_audited(session, since, event.tenant_id, lambda one: (one.after or {}).get("adjustment") == event.event_id)
+    return await is_audited(
+        session,
+        since,
+        event.tenant_id,
+        lambda one: (one.after or {}).get("adjustment") == event.event_id,
+    )
 
 
-async def _record(session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_new: bool) -> None:
+async def _record(
+    session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_new: bool
+) -> None:
     from router.operate.audit.audit_event import OperatorWrite
 
     event = found.event
@@ -164,7 +242,10 @@ def read_amount(text: str | None) -> float | None:
         raise typer.BadParameter(f"--amount {text[:40]!r} is no number")
     exponent = amount.as_tuple().exponent
     if not isinstance(exponent, int) or not abs(amount) <= MAX_AMOUNT or -exponent > MAX_PLACES:
-        raise typer.BadParameter(f"--amount {text[:40]!r}: {-MAX_AMOUNT:f} to {MAX_AMOUNT:f}, at most {MAX_PLACES} places")
+        raise typer.BadParameter(
+            f"--amount {text[:40]!r}: {-MAX_AMOUNT:f} to {MAX_AMOUNT:f}, at most "
+            f"{MAX_PLACES} places"
+        )
     return float(amount) + 0.0
 
 
@@ -179,12 +260,28 @@ def read_reason(text: str | None) -> str | None:
 
 def _build_row(one: HeldCost) -> Sequence[object]:
     event = one.event
-    ids = (one.event_id, format_time(one.stored_at), event.tenant_id, event.provider_id, event.assignment_id or event.request_id)
+    ids = (
+        one.event_id,
+        format_time(one.stored_at),
+        event.tenant_id,
+        event.provider_id,
+        event.assignment_id or event.request_id,
+    )
     return (*ids, event.status, event.cost, event.told_cost, event.adjusts or "–")
 
 
 def _list_fields(one: HeldCost) -> Mapping[str, object]:
     event = one.event
-    names = ("tenant_id", "provider_id", "assignment_id", "request_id", "status", "cost", "told_cost", "told_provider_id", "adjusts")
+    names = (
+        "tenant_id",
+        "provider_id",
+        "assignment_id",
+        "request_id",
+        "status",
+        "cost",
+        "told_cost",
+        "told_provider_id",
+        "adjusts",
+    )
     told = {name: value for name in names if (value := getattr(event, name)) is not None}
     return {"event_id": one.event_id, "seq": one.sequence, "stored": one.stored_at, **told}

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.lake.commands.command import WAREHOUSE, Master, WarehouseAt, open_spark, warehouse_command
+from router.lake.commands.command import (
+    WAREHOUSE,
+    Master,
+    WarehouseAt,
+    open_spark,
+    warehouse_command,
+)
 from router.shell.command_frame import CommandSession
 from router.shell.exit_codes import complain
 from router.shell.output import build_grid, open_console, print_json, print_json_lines
@@ -37,15 +43,43 @@ if TYPE_CHECKING:
 PROGRESS_EVERY_S = 1
 AWAY_S = 5.0  # how long the broker may be silent before the job starts
 
-Continuous = Annotated[bool, typer.Option("--continuous/--available-now", help="Run for ever, or end at the stream's present end.")]
-Rows = Annotated[int, typer.Option(metavar="N", help="Messages in a micro-batch, at most: what is held in memory at once.", min=1)]
+Continuous = Annotated[
+    bool,
+    typer.Option(
+        "--continuous/--available-now", help="Run for ever, or end at the stream's present end."
+    ),
+]
+Rows = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="Messages in a micro-batch, at most: what is held in memory at once.",
+        min=1,
+    ),
+]
 Partitions = Annotated[
-    int | None, typer.Option(metavar="N", help="Ranges that are read side by side. Default: what the cluster runs at once.", min=1)
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Ranges that are read side by side. Default: what the cluster runs at once.",
+        min=1,
+    ),
 ]
 Checkpoint = Annotated[
-    str | None, typer.Option("--checkpoint", metavar="DIR", help="Spark's own notes, which may be lost. Default: a temporary directory.")
+    str | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="DIR",
+        help="Spark's own notes, which may be lost. Default: a temporary directory.",
+    ),
 ]
-OnLoss = Annotated[bool, typer.Option("--fail-on-data-loss/--accept-data-loss", help="End if messages were lost, or go on without them.")]
+OnLoss = Annotated[
+    bool,
+    typer.Option(
+        "--fail-on-data-loss/--accept-data-loss",
+        help="End if messages were lost, or go on without them.",
+    ),
+]
 
 
 @warehouse_command()
@@ -60,12 +94,15 @@ def ingest(
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> None:
-    """Read the usage stream into the warehouse. Each micro-batch counts completely or not at all, once, whatever process dies.
+    """Read the usage stream into the warehouse. Each micro-batch counts completely or not at all,
+    once, whatever process dies.
 
-    With --continuous and --json, or if standard error is no terminal, each commit is a line of JSON. `events_behind` and `seconds_behind`
-    say how far the tables are behind the stream's end. With the setting `usage.trim_ingested` the stream loses what the tables hold.
+    With --continuous and --json, or if standard error is no terminal, each commit is a line of
+    JSON. `events_behind` and `seconds_behind` say how far the tables are behind the stream's end.
+    With the setting `usage.trim_ingested` the stream loses what the tables hold.
 
-    Ctrl-C ends it after the micro-batch that is being written; a second one at once. Neither loses anything.
+    Ctrl-C ends it after the micro-batch that is being written; a second one at once. Neither loses
+    anything.
 
     Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
     """
@@ -80,7 +117,10 @@ def ingest(
         with open_spark(master) as spark:
             from router.lake.jobs.ingest import IngestJob
 
-            source = {**make_source_options(settings.nats, stream), "failOnDataLoss": str(fail_on_data_loss).lower()}
+            source = {
+                **make_source_options(settings.nats, stream),
+                "failOnDataLoss": str(fail_on_data_loss).lower(),
+            }
             job = IngestJob(
                 warehouse=warehouse,
                 source=source,
@@ -93,7 +133,9 @@ def ingest(
             )
             _watch(spark, job, session.as_json)
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("what was committed counts, and the next run continues there") from None
+        raise KeyboardInterrupt(
+            "what was committed counts, and the next run continues there"
+        ) from None
 
 
 def _check_broker(settings: Settings, stream: str) -> None:
@@ -124,14 +166,17 @@ def _watch(spark: SparkSession, job: IngestJob, as_json: bool) -> None:
         shown.begin(running)
         while not running.wait(PROGRESS_EVERY_S):
             if asked and (shown.cuts > asked[0] or not running.is_busy):
-                spark.sparkContext.setLogLevel("OFF")  # of the next batch, which may have begun and is cut short
+                # of the next batch, which may have begun and is cut short
+                spark.sparkContext.setLogLevel("OFF")
                 running.stop()
     shown.end(as_json)
 
 
 @contextmanager
 def _count_interrupts(shown: IngestProgress) -> Iterator[list[int]]:
-    """Yield the number of commits at the first Ctrl-C. Spark's own handler would cancel the batch; this one lets it finish."""
+    """Yield the number of commits at the first Ctrl-C. Spark's own handler would cancel the batch;
+    this one lets it finish.
+    """
     asked: list[int] = []
 
     def on_interrupt(*_: object) -> None:
@@ -150,15 +195,28 @@ def _count_interrupts(shown: IngestProgress) -> Iterator[list[int]]:
 class IngestProgress:
     """Shows rows, rate and what is left, and at the end the totals.
 
-    `is_told_each`: print a line of JSON for each commit, for those who collect the logs of an endless query.
+    `is_told_each`: print a line of JSON for each commit, for those who collect the logs of an
+    endless query.
     """
 
-    def __init__(self, *, is_quiet: bool, is_told_each: bool = False, is_trimmed: bool = False) -> None:
+    def __init__(
+        self, *, is_quiet: bool, is_told_each: bool = False, is_trimmed: bool = False
+    ) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
-        columns = (SpinnerColumn(), TextColumn("ingesting"), BarColumn(), TextColumn("{task.fields[told]}"))
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=is_quiet or not sys.stderr.isatty())
+        columns = (
+            SpinnerColumn(),
+            TextColumn("ingesting"),
+            BarColumn(),
+            TextColumn("{task.fields[told]}"),
+        )
+        self.bar = Progress(
+            *columns,
+            console=Console(stderr=True),
+            transient=True,
+            disable=is_quiet or not sys.stderr.isatty(),
+        )
         self._task = self.bar.add_task("", total=None, told="waiting for the first micro-batch")
         self._counts: Counter[str] = Counter()
         self._began = self._last = perf_counter()
@@ -174,15 +232,23 @@ class IngestProgress:
 
     def on_cut(self, cut: Cut, report: StreamReport) -> None:
         self.cuts += 1
-        self._counts.update({**cut.counts, "trimmed": report.trimmed or 0} if self._is_trimmed else cut.counts)
+        self._counts.update(
+            {**cut.counts, "trimmed": report.trimmed or 0} if self._is_trimmed else cut.counts
+        )
         self._lag = {"events_behind": report.events_behind, "seconds_behind": report.seconds_behind}
         if self._is_trimmed and report.trimmed is None:
-            complain(f"cut {cut.number}: the broker did not delete what the tables hold; the next cut asks again")
+            complain(
+                f"cut {cut.number}: the broker did not delete what the tables hold; the "
+                "next cut asks again"
+            )
         if self._is_told_each:
             self._print_cut(cut)
         read = self._counts["read"]
         behind = "?" if report.events_behind is None else f"{report.events_behind:,}"
-        status = f"{read:,} messages  {self._rate:,.0f}/s  {behind} behind the stream's end  cut {cut.number}"
+        status = (
+            f"{read:,} messages  {self._rate:,.0f}/s  {behind} behind the stream's end  cut "
+            f"{cut.number}"
+        )
         self.bar.update(self._task, completed=read, told=status)
 
     def _print_cut(self, cut: Cut) -> None:
@@ -254,16 +320,25 @@ def make_source_options(config: NatsConfig, stream: str) -> dict[str, str]:
 
 
 def make_bounds(settings: Settings) -> EventBounds:
-    """Return the limits of a result, widened by how long results and dead letters are stored before their event is."""
+    """Return the limits of a result, widened by how long results and dead letters are stored before
+    their event is.
+    """
     from router.lake.tables.body import EventBounds
 
-    results, waits_ms = settings.results, settings.streams.results.max_age_ms + settings.streams.dlq.max_age_ms
+    results, waits_ms = (
+        settings.results,
+        settings.streams.results.max_age_ms + settings.streams.dlq.max_age_ms,
+    )
     return EventBounds(
-        max_cost=Decimal(results.max_cost), max_age_ms=results.max_timestamp_age_ms + waits_ms, max_ahead_ms=results.max_timestamp_ahead_ms
+        max_cost=Decimal(results.max_cost),
+        max_age_ms=results.max_timestamp_age_ms + waits_ms,
+        max_ahead_ms=results.max_timestamp_ahead_ms,
     )
 
 
-def read_source_options(config: NatsConfig, stream: str, *, has_headers: bool = False) -> SourceOptions:
+def read_source_options(
+    config: NatsConfig, stream: str, *, has_headers: bool = False
+) -> SourceOptions:
     """Return checked options, for a reader without Spark. Raises Misconfigured."""
     from router.lake.source.options import read_options
 

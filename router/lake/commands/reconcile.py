@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.lake.commands.command import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse, warehouse_command
+from router.lake.commands.command import (
+    WAREHOUSE,
+    Master,
+    WarehouseAt,
+    open_spark,
+    open_warehouse,
+    warehouse_command,
+)
 from router.lake.commands.ingest import read_source_options
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, skip_settings
@@ -31,7 +38,9 @@ if TYPE_CHECKING:
 # -- `router usage reconcile`.
 
 Offline = Annotated[bool, typer.Option("--offline", help="Only the tables: no broker is asked.")]
-NoResults = Annotated[bool, typer.Option("--no-results", help="Do not compare the workers' results.")]
+NoResults = Annotated[
+    bool, typer.Option("--no-results", help="Do not compare the workers' results.")
+]
 
 
 @warehouse_command()
@@ -43,21 +52,27 @@ def reconcile(
     no_results: NoResults = False,
     master: Master = None,
 ) -> int:
-    """Compare the stream, bronze, the tables made of it, gold, results, and what is settled of budgets, exactly, by Spark.
+    """Compare the stream, bronze, the tables made of it, gold, results, and what is settled of
+    budgets, exactly, by Spark.
 
-    Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something differs, 3 no broker answers.
+    Each difference is named: sequences, event ids, groups. Exit status: 0 all agree, 1 something
+    differs, 3 no broker answers.
 
     Example:  router usage reconcile --warehouse ./usage --json
     """
     found = open_warehouse(warehouse)
-    stream, streams = (None, None) if offline else _open_streams(session.settings, has_results=not no_results)
+    stream, streams = (
+        (None, None) if offline else _open_streams(session.settings, has_results=not no_results)
+    )
     settled = None if offline else _read_settled(session.settings)
     account = _compare(found, stream, streams, settled, master)
     session.emit_one(account.to_json(), lambda: _print_checks(account))
     return exit_codes.OK if account.is_right else exit_codes.NO
 
 
-def _open_streams(settings: Settings, *, has_results: bool) -> tuple[OpenStream, ResultStreams | None]:
+def _open_streams(
+    settings: Settings, *, has_results: bool
+) -> tuple[OpenStream, ResultStreams | None]:
     """Open the streams before Spark starts, so that a missing or wrong broker is reported at once."""
     from router.lake.reconcile.stream import open_stream
 
@@ -66,14 +81,25 @@ def _open_streams(settings: Settings, *, has_results: bool) -> tuple[OpenStream,
 
 
 def _compare(
-    found: Warehouse, stream: OpenStream | None, streams: ResultStreams | None, settled: Sequence[BudgetSum] | None, master: str | None
+    found: Warehouse,
+    stream: OpenStream | None,
+    streams: ResultStreams | None,
+    settled: Sequence[BudgetSum] | None,
+    master: str | None,
 ) -> Reconciliation:
     from rich.console import Console
 
     with open_spark(master) as spark, Console(stderr=True).status("") as status:
         from router.lake.reconcile import reconcile as compare
 
-        return compare(spark, found, stream, streams, settled=settled, on_check=lambda what: status.update(f"comparing {what}"))
+        return compare(
+            spark,
+            found,
+            stream,
+            streams,
+            settled=settled,
+            on_check=lambda what: status.update(f"comparing {what}"),
+        )
 
 
 def _open_result_streams(settings: Settings) -> ResultStreams | None:
@@ -97,7 +123,10 @@ def _read_settled(settings: Settings) -> Sequence[BudgetSum] | None:
     from router.core.errors import BrokerUnavailable
     from router.lake.reconcile.settled import read_sums
 
-    buckets, options = settings.buckets, read_source_options(settings.nats, settings.streams.usage.name)
+    buckets, options = (
+        settings.buckets,
+        read_source_options(settings.nats, settings.streams.usage.name),
+    )
     try:
         return read_sums(options, buckets.budgets.name, buckets.budgets_spent.name)
     except BrokerUnavailable:
@@ -106,7 +135,10 @@ def _read_settled(settings: Settings) -> Sequence[BudgetSum] | None:
 
 def _print_checks(account: Reconciliation) -> None:
     open_console().print(
-        build_table(("check", "verdict", "found"), ((check.name, _verdict(check), check.says) for check in account.checks))
+        build_table(
+            ("check", "verdict", "found"),
+            ((check.name, _verdict(check), check.says) for check in account.checks),
+        )
     )
     for check in account.checks:
         if check.ids:
@@ -117,15 +149,20 @@ def _print_checks(account: Reconciliation) -> None:
 def _verdict(check: ReconcileCheck) -> Text:
     from rich.text import Text
 
-    return Text(check.verdict, style={True: "green", False: "bold red", None: "dim"}[check.is_right])
+    return Text(
+        check.verdict, style={True: "green", False: "bold red", None: "dim"}[check.is_right]
+    )
 
 
 # -- `router usage audit`.
 
 
 @warehouse_command(skip_settings)
-def audit(session: CommandSession, *, master: Master = None, warehouse: WarehouseAt = WAREHOUSE) -> int:
-    """Find identities that count more than once: an ingest finds duplicates within the stream's retention, this job any.
+def audit(
+    session: CommandSession, *, master: Master = None, warehouse: WarehouseAt = WAREHOUSE
+) -> int:
+    """Find identities that count more than once: an ingest finds duplicates within the stream's
+    retention, this job any.
 
     Each one is named with its sequences and days. Exit status: 0 none counts twice, 1 some do.
 
@@ -142,7 +179,12 @@ def audit(session: CommandSession, *, master: Master = None, warehouse: Warehous
 
 def _print_found(found: AuditFound) -> None:
     figures = {name: value for name, value in found.to_json().items() if name != "first"}
-    open_console().print(build_grid((name.replace("_", " "), value) for name, value in figures.items()))
+    open_console().print(
+        build_grid((name.replace("_", " "), value) for name, value in figures.items())
+    )
     if found.first:
-        rows = ((one.event_id, ", ".join(map(str, one.sequences)), ", ".join(one.days)) for one in found.first)
+        rows = (
+            (one.event_id, ", ".join(map(str, one.sequences)), ", ".join(one.days))
+            for one in found.first
+        )
         open_console().print(build_table(("identity", "sequences", "days"), rows))

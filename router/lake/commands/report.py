@@ -1,4 +1,5 @@
-"""`router usage report` and `export`: gold as a table, as JSON or CSV, as a page with charts, and as a file for those who bill.
+"""`router usage report` and `export`: gold as a table, as JSON or CSV, as a page with charts, and
+as a file for those who bill.
 
 The print of a report stands first, then `export`, which writes the sums of a period for those who
 bill and for FinOps tools, then `report`.
@@ -16,10 +17,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from router.core.whole_files import replace_file
-from router.lake.commands.command import WAREHOUSE, AsOfCut, Master, WarehouseAt, open_spark, open_warehouse, warehouse_command
+from router.lake.commands.command import (
+    WAREHOUSE,
+    AsOfCut,
+    Master,
+    WarehouseAt,
+    open_spark,
+    open_warehouse,
+    warehouse_command,
+)
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession
-from router.shell.output import build_cell, build_table, format_json, open_console, print_json, show_progress
+from router.shell.output import (
+    build_cell,
+    build_table,
+    format_json,
+    open_console,
+    print_json,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     from router.lake.report import ReportLine, UsageQuery, UsageReport
@@ -41,18 +57,39 @@ class Engine(StrEnum):
 ByNames = Annotated[
     str | None,
     typer.Option(
-        "--by", metavar="NAMES", help=f"Of tenant, provider, type, status, model, day. Default: {DEFAULT_DIMENSIONS}; in JSON and CSV all."
+        "--by",
+        metavar="NAMES",
+        help=(
+            f"Of tenant, provider, type, status, model, day. Default: {DEFAULT_DIMENSIONS}; in "
+            "JSON and CSV all."
+        ),
     ),
 ]
 Days = Annotated[
     list[str] | None,
-    typer.Option("--day", metavar="YYYY-MM-DD", help="UTC, of the events' timestamps (of sealed days: of their coming); may be repeated."),
+    typer.Option(
+        "--day",
+        metavar="YYYY-MM-DD",
+        help="UTC, of the events' timestamps (of sealed days: of their coming); may be repeated.",
+    ),
 ]
-Tenants = Annotated[list[str] | None, typer.Option("--tenant", metavar="ID", help="May be repeated.")]
-Providers = Annotated[list[str] | None, typer.Option("--provider", metavar="ID", help="May be repeated.")]
-ReadBy = Annotated[Engine, typer.Option("--engine", help="spark: for a warehouse that only a cluster reaches.")]
+Tenants = Annotated[
+    list[str] | None, typer.Option("--tenant", metavar="ID", help="May be repeated.")
+]
+Providers = Annotated[
+    list[str] | None, typer.Option("--provider", metavar="ID", help="May be repeated.")
+]
+ReadBy = Annotated[
+    Engine, typer.Option("--engine", help="spark: for a warehouse that only a cluster reaches.")
+]
 Page = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write one page with charts; nothing in it is fetched.", dir_okay=False)
+    Path | None,
+    typer.Option(
+        "--html",
+        metavar="FILE",
+        help="Also write one page with charts; nothing in it is fetched.",
+        dir_okay=False,
+    ),
 ]
 AsCsv = Annotated[bool, typer.Option("--csv", help="CSV for spreadsheets.")]
 
@@ -72,7 +109,8 @@ def report(
     html: Page = None,
     as_csv: AsCsv = False,
 ) -> int:
-    """Report usage: counts, exact costs, percentiles (within 1 %), error rates. Only --engine spark starts a JVM.
+    """Report usage: counts, exact costs, percentiles (within 1 %), error rates. Only --engine spark
+    starts a JVM.
 
     Exit status: 0 there is usage, 1 there is none.
 
@@ -81,9 +119,14 @@ def report(
     found, is_for_programs = open_warehouse(warehouse), session.as_json or as_csv
     from router.lake.report import DIMENSIONS, UsageQuery, make_report, parse_days, parse_dimensions
 
-    wanted = parse_dimensions((by or (",".join(DIMENSIONS) if is_for_programs else DEFAULT_DIMENSIONS)).split(","))
+    wanted = parse_dimensions(
+        (by or (",".join(DIMENSIONS) if is_for_programs else DEFAULT_DIMENSIONS)).split(",")
+    )
     query = UsageQuery(
-        by=_choose_columns(wanted, html), days=parse_days(day or ()), tenants=tuple(tenant or ()), providers=tuple(provider or ())
+        by=_choose_columns(wanted, html),
+        days=parse_days(day or ()),
+        tenants=tuple(tenant or ()),
+        providers=tuple(provider or ()),
     )
     with replace_file(html) if html is not None else nullcontext() as page:
         parts = _read_parts(found, query, as_of_cut, engine, master, is_quiet=is_for_programs)
@@ -97,7 +140,9 @@ def report(
 
 
 def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ...]:
-    """Return the columns to read by: with a page also those that it needs, so that files are read once."""
+    """Return the columns to read by: with a page also those that it needs, so that files are read
+    once.
+    """
     if html is None:
         return wanted
     from router.lake.report.page import PAGE_COLUMNS as OF_THE_PAGE
@@ -106,7 +151,13 @@ def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ..
 
 
 def _read_parts(
-    found: Warehouse, query: UsageQuery, as_of_cut: int | None, engine: Engine, master: str | None, *, is_quiet: bool
+    found: Warehouse,
+    query: UsageQuery,
+    as_of_cut: int | None,
+    engine: Engine,
+    master: str | None,
+    *,
+    is_quiet: bool,
 ) -> Iterable[ReportPart]:
     if engine is Engine.SPARK:
         yield from _read_parts_by_spark(found, query, as_of_cut, master)
@@ -117,7 +168,9 @@ def _read_parts(
         yield from read_parts(found, query, as_of_cut, advance)
 
 
-def _read_parts_by_spark(found: Warehouse, query: UsageQuery, as_of_cut: int | None, master: str | None) -> list[ReportPart]:
+def _read_parts_by_spark(
+    found: Warehouse, query: UsageQuery, as_of_cut: int | None, master: str | None
+) -> list[ReportPart]:
     with open_spark(master) as spark:
         from router.lake.report.by_spark import read_parts_by_spark
 
@@ -129,7 +182,9 @@ def _render_page(parts: list[ReportPart], query: UsageQuery, cut: int, currency:
 
     filters = (("day", query.days), ("tenant", query.tenants), ("provider", query.providers))
     selection = "; ".join(f"{name} {', '.join(values)}" for name, values in filters if values)
-    return render_page(parts, f"{selection or 'All events'}. The warehouse as of cut {cut}. Costs in {currency}.")
+    return render_page(
+        parts, f"{selection or 'All events'}. The warehouse as of cut {cut}. Costs in {currency}."
+    )
 
 
 # -- A report on a screen: a table, CSV or JSON.
@@ -178,29 +233,59 @@ def _print_csv(made: UsageReport) -> None:
     from router.core.legible import escape_cell
     from router.lake.report.lines import REPORT_FIGURES
 
-    writer = csv.DictWriter(sys.stdout, [*made.by, *REPORT_FIGURES, "currency"], lineterminator="\n")
+    writer = csv.DictWriter(
+        sys.stdout, [*made.by, *REPORT_FIGURES, "currency"], lineterminator="\n"
+    )
     writer.writeheader()
     for line in made.iterate_lines():
-        writer.writerow({**line.to_json(), **{name: escape_cell(line.group[name]) for name in made.by}, "currency": made.currency})
+        writer.writerow(
+            {
+                **line.to_json(),
+                **{name: escape_cell(line.group[name]) for name in made.by},
+                "currency": made.currency,
+            }
+        )
 
 
 def _print_table(made: UsageReport, totals: ReportLine) -> None:
-    """Print values that all lines share once, above the table: a report of one day has no column of that day."""
+    """Print values that all lines share once, above the table: a report of one day has no column of
+    that day.
+    """
     shared = _find_shared(made)
     names = [name for name in made.by if name not in shared]
     extra = _choose_rare_figures(totals)
-    rows = [[*(line.group[name] for name in names), *_format_figures(line, extra)] for line in made.iterate_lines(MAX_SCREEN_ROWS)]
+    rows = [
+        [*(line.group[name] for name in names), *_format_figures(line, extra)]
+        for line in made.iterate_lines(MAX_SCREEN_ROWS)
+    ]
     cost = "cost" if made.currency is None else f"cost {made.currency}"
-    headings = [*map(_format_heading, names), "events", cost, *map(RARE_FIGURES.__getitem__, extra), "failed", "p50 ms", "p95 ms", "p99 ms"]
+    headings = [
+        *map(_format_heading, names),
+        "events",
+        cost,
+        *map(RARE_FIGURES.__getitem__, extra),
+        "failed",
+        "p50 ms",
+        "p95 ms",
+        "p99 ms",
+    ]
     shown = build_table(headings, rows)
     shown.padding = (0, 1, 0, 0)
     for column in shown.columns[len(names) :]:
         column.justify = "right"
         column.no_wrap = True
     shown.add_section()
-    shown.add_row(*["all", *[""] * (len(names) - 1)][: len(names)], *_format_figures(totals, extra), style="bold")
+    shown.add_row(
+        *["all", *[""] * (len(names) - 1)][: len(names)],
+        *_format_figures(totals, extra),
+        style="bold",
+    )
     if shared:
-        print(", ".join(f"{_format_heading(name)} {build_cell(value)}" for name, value in shared.items()))
+        print(
+            ", ".join(
+                f"{_format_heading(name)} {build_cell(value)}" for name, value in shared.items()
+            )
+        )
     open_console().print(shown)
     for name in extra:
         if name in EXPLAINED_FIGURES:
@@ -212,7 +297,11 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
 def _find_shared(made: UsageReport) -> dict[str, str]:
     """Return the names with one value in all lines, if there are several lines."""
     first = made.rows.slice(0, 1).to_pylist()[0]
-    return {name: first[name] for name in made.by if len(made.rows) > 1 and len(made.rows[name].unique()) == 1}
+    return {
+        name: first[name]
+        for name in made.by
+        if len(made.rows) > 1 and len(made.rows[name].unique()) == 1
+    }
 
 
 def _format_heading(name: str) -> str:
@@ -223,14 +312,18 @@ def _choose_rare_figures(totals: ReportLine) -> list[str]:
     """Return the figures that few reports have: those that are not 0 in all."""
     figures = {**totals.figures, **totals.corrections}
     is_there = {name: bool(figures[name]) for name in RARE_FIGURES} | {
-        f"{kind}_cost": bool(figures[f"{kind}_count"]) for kind in ("adjustment", "uncorrelated", "correction")
+        f"{kind}_cost": bool(figures[f"{kind}_count"])
+        for kind in ("adjustment", "uncorrelated", "correction")
     }
     return [name for name in RARE_FIGURES if is_there[name]]
 
 
 def _format_figures(line: ReportLine, extra: Sequence[str]) -> list[str]:
     figures = {**line.figures, **line.corrections}
-    shown = (f"{figures[name]:,.9f}" if name.endswith("_cost") else f"{figures[name]:,}" for name in extra)
+    shown = (
+        f"{figures[name]:,.9f}" if name.endswith("_cost") else f"{figures[name]:,}"
+        for name in extra
+    )
     percentiles = ("" if value is None else f"{value:,.0f}" for value in line.percentiles.values())
     return [f"{line.count:,}", f"{line.cost:,.9f}", *shown, f"{line.error_rate:.2%}", *percentiles]
 
@@ -246,9 +339,25 @@ class Form(StrEnum):
     CSV = "csv"
 
 
-PeriodText = Annotated[str, typer.Option("--period", metavar="PERIOD", help="2026-10, 2026-10-05 or 2026-10-01..2026-10-15; UTC.")]
-Output = Annotated[Path, typer.Option("--output", metavar="FILE", help="Replaced when the whole of it is written.", dir_okay=False)]
-FormOption = Annotated[Form, typer.Option("--format", help="focus: the columns of FOCUS 1.2, CSV, or Parquet if FILE ends in .parquet.")]
+PeriodText = Annotated[
+    str,
+    typer.Option(
+        "--period", metavar="PERIOD", help="2026-10, 2026-10-05 or 2026-10-01..2026-10-15; UTC."
+    ),
+]
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output", metavar="FILE", help="Replaced when the whole of it is written.", dir_okay=False
+    ),
+]
+FormOption = Annotated[
+    Form,
+    typer.Option(
+        "--format",
+        help="focus: the columns of FOCUS 1.2, CSV, or Parquet if FILE ends in .parquet.",
+    ),
+]
 
 
 @warehouse_command()
@@ -261,10 +370,12 @@ def export(
     as_of_cut: AsOfCut = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> int:
-    """Export the sums of each day, tenant, provider, type, status and model, as of one cut. Costs are in `usage.currency`.
+    """Export the sums of each day, tenant, provider, type, status and model, as of one cut. Costs
+    are in `usage.currency`.
 
-    An event of a sealed day is in the export of the day on which it came, and says which day it corrects. Adjustments are rows of
-    their own. What results of unknown assignments told is in no cost.
+    An event of a sealed day is in the export of the day on which it came, and says which day it
+    corrects. Adjustments are rows of their own. What results of unknown assignments told is in no
+    cost.
 
     Exit status: 0 there is usage, 1 there is none, and the file has no rows.
 
@@ -275,7 +386,18 @@ def export(
     from router.lake.report.export import parse_period
 
     currency = session.settings.usage.currency
-    done = write_period(at, parse_period(period), form.value, output, currency=currency, as_of_cut=as_of_cut)
-    fields = {"rows": done.rows, "days": done.days, "cut": done.cut, "currency": currency, "file": str(output)}
-    session.emit_one(fields, f"{done.rows} rows of {done.days} days as of cut {done.cut}, in {currency}: {output}")
+    done = write_period(
+        at, parse_period(period), form.value, output, currency=currency, as_of_cut=as_of_cut
+    )
+    fields = {
+        "rows": done.rows,
+        "days": done.days,
+        "cut": done.cut,
+        "currency": currency,
+        "file": str(output),
+    }
+    session.emit_one(
+        fields,
+        f"{done.rows} rows of {done.days} days as of cut {done.cut}, in {currency}: {output}",
+    )
     return exit_codes.OK if done.rows else exit_codes.NO

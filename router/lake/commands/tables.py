@@ -1,4 +1,5 @@
-"""`router usage backfill`, `schema`, `compact`, `vacuum`: what the tables are, and how they are kept.
+"""`router usage backfill`, `schema`, `compact`, `vacuum`: what the tables are, and how they are
+kept.
 
 backfill     make days again from bronze, after showing the difference
 schema       the tables' columns
@@ -16,7 +17,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import to_builtins
 
-from router.lake.commands.command import WAREHOUSE, Master, WarehouseAt, open_spark, open_warehouse, warehouse_command
+from router.lake.commands.command import (
+    WAREHOUSE,
+    Master,
+    WarehouseAt,
+    open_spark,
+    open_warehouse,
+    warehouse_command,
+)
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.option_values import confirm
@@ -34,7 +42,14 @@ MOST_HOURS = 876_000  # a hundred years
 
 Only = Annotated[str | None, typer.Argument(metavar="TABLE", help="One table. Default: all.")]
 Hours = Annotated[
-    int, typer.Option("--older-than", metavar="HOURS", help="Versions and files of the last hours stay.", min=1, max=MOST_HOURS)
+    int,
+    typer.Option(
+        "--older-than",
+        metavar="HOURS",
+        help="Versions and files of the last hours stay.",
+        min=1,
+        max=MOST_HOURS,
+    ),
 ]
 VacuumDryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
 
@@ -50,14 +65,19 @@ def schema(session: CommandSession, name: Only = None) -> None:
 
     if name is not None and name not in TABLE_DESCRIPTIONS:
         raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TABLE_DESCRIPTIONS)}")
-    columns = {one: list_columns(one) for one in ([name] if name is not None else TABLE_DESCRIPTIONS)}
-    fields = {one: {"about": TABLE_DESCRIPTIONS[one], "columns": dict(columns[one])} for one in columns}
+    columns = {
+        one: list_columns(one) for one in ([name] if name is not None else TABLE_DESCRIPTIONS)
+    }
+    fields = {
+        one: {"about": TABLE_DESCRIPTIONS[one], "columns": dict(columns[one])} for one in columns
+    }
     session.emit_one(fields, lambda: _print_columns(columns))
 
 
 @warehouse_command(skip_settings)
 def compact(session: CommandSession, warehouse: WarehouseAt = WAREHOUSE) -> None:
-    """Merge files: fewer files, the same rows; also beside a running ingest. Reads as of an earlier cut keep working until `vacuum`.
+    """Merge files: fewer files, the same rows; also beside a running ingest. Reads as of an earlier
+    cut keep working until `vacuum`.
 
     Example:  router usage compact
     """
@@ -70,8 +90,14 @@ def compact(session: CommandSession, warehouse: WarehouseAt = WAREHOUSE) -> None
 
 
 @warehouse_command(skip_settings)
-def vacuum(session: CommandSession, older_than: Hours = 168, dry_run: VacuumDryRun = False, warehouse: WarehouseAt = WAREHOUSE) -> None:
-    """Delete files that no recent version needs: of dead jobs, and those that a compaction or an erasure replaced.
+def vacuum(
+    session: CommandSession,
+    older_than: Hours = 168,
+    dry_run: VacuumDryRun = False,
+    warehouse: WarehouseAt = WAREHOUSE,
+) -> None:
+    """Delete files that no recent version needs: of dead jobs, and those that a compaction or an
+    erasure replaced.
 
     Sealed periods and the newest cut stay readable; other cuts older than --older-than do not.
 
@@ -89,15 +115,26 @@ def _print_columns(columns: Mapping[str, Sequence[tuple[str, str]]]) -> None:
     from router.lake.tables.schemas import TABLE_DESCRIPTIONS
 
     for name, pairs in columns.items():
-        open_console().print(build_heading(f"{name}: {TABLE_DESCRIPTIONS[name]}"), build_table(("column", "type"), pairs))
+        open_console().print(
+            build_heading(f"{name}: {TABLE_DESCRIPTIONS[name]}"),
+            build_table(("column", "type"), pairs),
+        )
 
 
 # -- `router usage backfill`.
 
 MAX_BACKFILL_DAYS = 3660
 
-FirstDay = Annotated[datetime, typer.Option("--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC.")]
-LastDay = Annotated[datetime | None, typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last. Default: the first.")]
+FirstDay = Annotated[
+    datetime,
+    typer.Option(
+        "--from", metavar="DAY", formats=["%Y-%m-%d"], help="The first day of events, UTC."
+    ),
+]
+LastDay = Annotated[
+    datetime | None,
+    typer.Option("--to", metavar="DAY", formats=["%Y-%m-%d"], help="The last. Default: the first."),
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Write without asking.")]
 BackfillDryRun = Annotated[bool, typer.Option("--dry-run", help="Only show the difference.")]
 
@@ -113,7 +150,8 @@ def backfill(
     master: Master = None,
     warehouse: WarehouseAt = WAREHOUSE,
 ) -> int:
-    """Make silver and gold of these days again from bronze. Without a difference nothing is written, but the cut of a backfill that died.
+    """Make silver and gold of these days again from bronze. Without a difference nothing is
+    written, but the cut of a backfill that died.
 
     Exit status: 0 no difference, or it was written; 1 there is one, and it was not written.
 
@@ -121,12 +159,20 @@ def backfill(
     """
     last = last or first
     if not 0 <= (last - first).days < MAX_BACKFILL_DAYS:
-        raise typer.BadParameter(f"at most {MAX_BACKFILL_DAYS} days, and --from is the first of them", param_hint="--to")
+        raise typer.BadParameter(
+            f"at most {MAX_BACKFILL_DAYS} days, and --from is the first of them", param_hint="--to"
+        )
     at = open_warehouse(warehouse)
     with _open_backfill(at, first.date(), last.date(), master) as (work, found):
-        fields = {**to_builtins(found), "cost_now": f"{found.cost_now:.9f}", "cost_then": f"{found.cost_then:.9f}"}
+        fields = {
+            **to_builtins(found),
+            "cost_now": f"{found.cost_now:.9f}",
+            "cost_then": f"{found.cost_then:.9f}",
+        }
         session.emit_one(fields, lambda: _print_difference(found, fields))
-        is_mended = found.is_none or (not dry_run and (yes or (not session.as_json and confirm("Write it?"))))
+        is_mended = found.is_none or (
+            not dry_run and (yes or (not session.as_json and confirm("Write it?")))
+        )
         if is_mended and not dry_run:
             with _show_status("writing"):
                 work.show() if found.is_none else work.apply()
@@ -134,7 +180,9 @@ def backfill(
 
 
 @contextmanager
-def _open_backfill(at: Warehouse, first: date, last: date, master: str | None) -> Iterator[tuple[Backfill, BackfillDifference]]:
+def _open_backfill(
+    at: Warehouse, first: date, last: date, master: str | None
+) -> Iterator[tuple[Backfill, BackfillDifference]]:
     with open_spark(master) as spark:
         from router.lake.jobs.backfill import Backfill
 
@@ -154,4 +202,6 @@ def _print_difference(found: BackfillDifference, fields: Mapping[str, object]) -
     if found.is_none:
         print("no difference: the tables are what bronze gives")
     else:
-        open_console().print(build_grid((name.replace("_", " "), value) for name, value in fields.items()))
+        open_console().print(
+            build_grid((name.replace("_", " "), value) for name, value in fields.items())
+        )

@@ -1,7 +1,8 @@
 """Publish a load into the stream, in order, as fast as the server stores it.
 
-JetStream silently drops messages when 10 000 wait for a stream. So the last message of each chunk asks for its PubAck, at most
-IN_FLIGHT chunks are unacknowledged, and the sequence in each PubAck must be the one that a complete load would have.
+JetStream silently drops messages when 10 000 wait for a stream. So the last message of each chunk
+asks for its PubAck, at most IN_FLIGHT chunks are unacknowledged, and the sequence in each PubAck
+must be the one that a complete load would have.
 """
 
 from __future__ import annotations
@@ -38,12 +39,24 @@ class FillResult(Struct, frozen=True):
     last_seq: int
 
 
-async def fill(jetstream: JetStream, load: Load, stream: str, on_progress: FillProgress = lambda _done, _total: None) -> FillResult:
-    """Publish a load; calls `on_progress` with (messages stored, messages in all). Raises FillFailed, BrokerUnavailable, Misconfigured."""
+async def fill(
+    jetstream: JetStream,
+    load: Load,
+    stream: str,
+    on_progress: FillProgress = lambda _done, _total: None,
+) -> FillResult:
+    """Publish a load; calls `on_progress` with (messages stored, messages in all). Raises
+    FillFailed, BrokerUnavailable, Misconfigured.
+    """
     info = await jetstream.stream(stream)
     if info is None:
-        raise Misconfigured("stream", f"there is no stream {stream}: start a router once, or `router topology apply`")
-    window = FillWindow(jetstream, info["state"]["last_seq"], lambda done: on_progress(done, load.plan.events))
+        raise Misconfigured(
+            "stream",
+            f"there is no stream {stream}: start a router once, or `router topology apply`",
+        )
+    window = FillWindow(
+        jetstream, info["state"]["last_seq"], lambda done: on_progress(done, load.plan.events)
+    )
     await window.open()
     try:
         for chunk in load.make_chunks():
@@ -57,13 +70,16 @@ async def fill(jetstream: JetStream, load: Load, stream: str, on_progress: FillP
 class FillWindow:
     """Publishes chunks, and waits while too many are unacknowledged."""
 
-    def __init__(self, jetstream: JetStream, last_seq: int, on_progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, jetstream: JetStream, last_seq: int, on_progress: Callable[[int], None]
+    ) -> None:
         self._connection = jetstream.connection
         self._inbox = self._connection.new_inbox()
         self._base = last_seq
         self.published = self._stored = last_seq  # sequences
         self._on_progress = on_progress
-        self._waiting: list[int] = []  # the last sequence of each unacknowledged chunk, oldest first
+        # the last sequence of each unacknowledged chunk, oldest first
+        self._waiting: list[int] = []
         self._acked = asyncio.Event()
         self._broken: RouterError | None = None
         self._sid = 0
@@ -96,7 +112,10 @@ class FillWindow:
                 async with asyncio.timeout(PUBLISH_SILENCE_S):
                     await self._acked.wait()
             except TimeoutError as exc:
-                raise BrokerUnavailable(f"no PubAck for {PUBLISH_SILENCE_S:g} s; {self._stored - self._base} messages are stored") from exc
+                raise BrokerUnavailable(
+                    f"no PubAck for {PUBLISH_SILENCE_S:g} s; {self._stored - self._base} "
+                    "messages are stored"
+                ) from exc
         if self._broken is not None:
             raise self._broken
 
@@ -116,7 +135,8 @@ def _find_fault(data: bytes, expected: int) -> RouterError | None:
         return FillFailed("these messages are in the stream already: take another --seed")
     if ack["seq"] != expected:
         return FillFailed(
-            f"sequence {ack['seq']} instead of {expected}: another program writes to the stream, or the server dropped messages"
+            f"sequence {ack['seq']} instead of {expected}: another program writes to the "
+            "stream, or the server dropped messages"
         )
     return None
 

@@ -54,21 +54,29 @@ class Load:
 
     def _make_chunk(self, positions: range) -> list[LoadMessage]:
         count, rng, population = len(positions), self._rng, self._population
-        profiles = rng.choices(population.profiles, cum_weights=population.cumulative_weights, k=count)
+        profiles = rng.choices(
+            population.profiles, cum_weights=population.cumulative_weights, k=count
+        )
         draws, digits = rng.randbytes(count * 6), rng.randbytes(count * 32).hex()
         kinds, event, made = self._kinds, self._make_event, []
         for place, position in enumerate(positions):
             kind = kinds.get(position)
             if kind is None or kind in _OUTCOMES:
                 draw = int.from_bytes(draws[place * 6 : place * 6 + 6])
-                made.append(event(position, profiles[place], draw, digits[place * 64 : place * 64 + 64], kind))
+                made.append(
+                    event(
+                        position, profiles[place], draw, digits[place * 64 : place * 64 + 64], kind
+                    )
+                )
             else:
                 made.append(self._make_irregular(kind, position))
         return made
 
-    # -- an event ----------------------------------------------------------------------------------------------
+    # -- an event ----------------------------------------------------------------------------------
 
-    def _make_event(self, position: int, profile: Profile, draw: int, digits: str, kind: Irregularity | None) -> LoadMessage:
+    def _make_event(
+        self, position: int, profile: Profile, draw: int, digits: str, kind: Irregularity | None
+    ) -> LoadMessage:
         factors = self._population.factors
         latency = int(profile.latency_ms * factors[draw % FACTORS]) + 1
         cost, nanos = self._make_cost(position, profile.nanos * factors[(draw >> 16) % FACTORS])
@@ -77,7 +85,11 @@ class Load:
         is_marked = kind is Irregularity.UNCORRELATED
         model = NO_MODEL if is_marked else _choose_model(position)
         is_known = position % 4 in _KNOWN and not is_marked
-        array = f'["{profile.tenant_id}",{reference}]' if is_known else f'["{profile.tenant_id}",{reference},"{profile.status}"]'
+        array = (
+            f'["{profile.tenant_id}",{reference}]'
+            if is_known
+            else f'["{profile.tenant_id}",{reference},"{profile.status}"]'
+        )
         event_id = "usage:" + sha256(array.encode()).hexdigest()[:32]
         cell = self.truth.cell(timestamp // DAY_MS, profile.index, model)
         if is_marked:
@@ -88,7 +100,10 @@ class Load:
             more = _tell_more(model, draw, nanos, cell)
             cell.add_outcome(nanos, latency)
         own = f',"event_id":"{event_id}"' if is_known else ""
-        made = event_id, f'{profile.head}{latency},"cost":{cost}{profile.foot}{timestamp}{ids}{own}{more}}}'.encode()
+        made = (
+            event_id,
+            f'{profile.head}{latency},"cost":{cost}{profile.foot}{timestamp}{ids}{own}{more}}}'.encode(),
+        )
         if len(self._past) < REMEMBERED:
             self._past.append(made)
         else:
@@ -100,7 +115,8 @@ class Load:
         nanos = int(about)
         if not nanos:
             return "0.0", 0
-        if position % ODD_COSTS == 0:  # as a summed float is written: 0.30000000000000004, or 1.5e-07
+        # as a summed float is written: 0.30000000000000004, or 1.5e-07
+        if position % ODD_COSTS == 0:
             text = decimal(about * 1e-9 if position % 2 else 1.5e-7)
             return text, int(Decimal(text).scaleb(9).to_integral_value(ROUND_HALF_UP))
         fraction = f"{nanos % 1_000_000_000:09d}".rstrip("0") or "0"
@@ -115,7 +131,7 @@ class Load:
             return at - self._rng.randint(*LATE_MS)
         return at
 
-    # -- an irregular message ----------------------------------------------------------------------------------
+    # -- an irregular message ----------------------------------------------------------------------
 
     def _make_irregular(self, kind: Irregularity, position: int) -> LoadMessage:
         self.truth.counts[kind] += 1
@@ -133,16 +149,30 @@ class Load:
     def _make_adjustment(self, position: int, corrected: str, event: dict[str, Any]) -> LoadMessage:
         """Adjust an earlier event: at its time, under its model, by an amount of either sign."""
         profile = self._population.adjustments[event["tenant_id"], event["provider_id"]]
-        nanos, timestamp, model = self._rng.randint(-MOST_ADJUSTED, MOST_ADJUSTED), event["timestamp"], event.get("model", NO_MODEL)
+        nanos, timestamp, model = (
+            self._rng.randint(-MOST_ADJUSTED, MOST_ADJUSTED),
+            event["timestamp"],
+            event.get("model", NO_MODEL),
+        )
         self.truth.cell(timestamp // DAY_MS, profile.index, model).add_adjustment(nanos)
-        event_id = derive_identity("adjustment", "bill", profile.tenant_id, f"load-{self.plan.seed}-{position}")
-        own = f',"event_id":"{event_id}","adjustment":"bill","adjusts":"{corrected}","reason":"of a load"'
+        event_id = derive_identity(
+            "adjustment", "bill", profile.tenant_id, f"load-{self.plan.seed}-{position}"
+        )
+        own = (
+            f',"event_id":"{event_id}","adjustment":"bill","adjusts":"{corrected}","reason":"of '
+            'a load"'
+        )
         own += f',"model":"{model}"' if model else ""
-        return event_id, f"{profile.head}{_write_nanos(nanos)}{profile.foot}{timestamp}{own}}}".encode()
+        return (
+            event_id,
+            f"{profile.head}{_write_nanos(nanos)}{profile.foot}{timestamp}{own}}}".encode(),
+        )
 
 
 def _choose_model(position: int) -> str:
-    """Return the model of one event in eight, in turn the one of told tokens and the one of estimated ones."""
+    """Return the model of one event in eight, in turn the one of told tokens and the one of
+    estimated ones.
+    """
     if position % 8 != _TELLS_TOKENS:
         return NO_MODEL
     return ESTIMATED_MODEL if position % 16 == _TELLS_TOKENS else TOLD_MODEL
@@ -164,14 +194,22 @@ def _tell_more(model: str, draw: int, nanos: int, cell: ProfileDay) -> str:
 
 def _write_nanos(nanos: int) -> str:
     """Return the amount as JSON, with a decimal point."""
-    return f"{'-' if nanos < 0 else ''}{abs(nanos) // 1_000_000_000}.{abs(nanos) % 1_000_000_000:09d}"
+    return (
+        f"{'-' if nanos < 0 else ''}{abs(nanos) // 1_000_000_000}.{abs(nanos) % 1_000_000_000:09d}"
+    )
 
 
 def _make_ids(position: int, digits: str) -> tuple[str, str]:
     """Return the last fields of the body, and the field that is part of the identity, as JSON."""
     trace = f',"trace_id":"{digits[:32]}"' if position % 16 else ""
-    assignment = f'"{digits[32:40]}-{digits[40:44]}-5{digits[45:48]}-a{digits[49:52]}-{digits[52:]}"'
-    request = f'"r-{digits[:20]}"' if position % ODD_IDS else orjson.dumps(f'r"{digits[:8]}\\/{digits[8:20]}').decode()
+    assignment = (
+        f'"{digits[32:40]}-{digits[40:44]}-5{digits[45:48]}-a{digits[49:52]}-{digits[52:]}"'
+    )
+    request = (
+        f'"r-{digits[:20]}"'
+        if position % ODD_IDS
+        else orjson.dumps(f'r"{digits[:8]}\\/{digits[8:20]}').decode()
+    )
     match position % 4:
         case 0:
             return f'{trace},"request_id":{request}', request
@@ -182,14 +220,18 @@ def _make_ids(position: int, digits: str) -> tuple[str, str]:
 
 
 def _repeat_later(body: bytes) -> bytes:
-    """Repeat an event as a worker does: later, and under another trace id. Its content is the same all the same."""
+    """Repeat an event as a worker does: later, and under another trace id. Its content is the same
+    all the same.
+    """
     event = orjson.loads(body)
     return orjson.dumps({**event, "timestamp": event["timestamp"] + 1_500, "trace_id": "f" * 32})
 
 
 def _contradict(body: bytes) -> bytes:
     event = orjson.loads(body)
-    return orjson.dumps({**event, "latency_ms": event["latency_ms"] + 1, "cost": event["cost"] + 1.0})
+    return orjson.dumps(
+        {**event, "latency_ms": event["latency_ms"] + 1, "cost": event["cost"] + 1.0}
+    )
 
 
 # -- Damage: bodies that are no usage events, each for another reason. The lake puts them into

@@ -11,13 +11,15 @@ from router.core.errors import Misconfigured
 
 DAY_MS = 86_400_000
 MAX_DAYS = 3660
-SHARES = ("duplicates", "malformed", "late", "adjustments", "uncorrelated")  # of a plan, each the value of an irregularity
+# of a plan, each the value of an irregularity
+SHARES = ("duplicates", "malformed", "late", "adjustments", "uncorrelated")
 
 
 class Irregularity(Enum):
     """How a message is irregular. Most are not."""
 
-    DUPLICATE = "duplicates"  # an event again, under another message id: as if the broker's duplicate window were over
+    # an event again, under another message id: as if the broker's duplicate window were over
+    DUPLICATE = "duplicates"
     CONFLICT = "conflicts"  # the identity of an event, with other content
     MALFORMED = "malformed"
     LATE = "late"  # a good event with a timestamp long before its neighbours'
@@ -26,7 +28,9 @@ class Irregularity(Enum):
 
 
 class LoadPlan(Struct, frozen=True, kw_only=True):
-    """`events` counts all messages; shares are of it, and exact. Times are milliseconds since the epoch."""
+    """`events` counts all messages; shares are of it, and exact. Times are milliseconds since the
+    epoch.
+    """
 
     events: int
     duplicates: float = 0.02
@@ -50,14 +54,25 @@ class LoadPlan(Struct, frozen=True, kw_only=True):
         if not 0 < self.days <= MAX_DAYS:
             raise Misconfigured("days", f"above 0, at most {MAX_DAYS}")
         if sum(count for _, count in self._count_irregular()) >= self.events:
-            raise Misconfigured(f"{', '.join(SHARES)}, conflicts", "leave no event that is as it should be")
+            raise Misconfigured(
+                f"{', '.join(SHARES)}, conflicts", "leave no event that is as it should be"
+            )
 
     def draw_irregular(self) -> dict[int, Irregularity]:
-        """Return the irregular positions. The first message is a good one, so that there is an event to repeat."""
+        """Return the irregular positions. The first message is a good one, so that there is an
+        event to repeat.
+        """
         counts = self._count_irregular()
-        drawn = iter(Random(f"kinds {self.seed}").sample(range(1, self.events), sum(count for _, count in counts)))  # noqa: S311
+        drawn = iter(
+            Random(f"kinds {self.seed}").sample(  # noqa: S311
+                range(1, self.events), sum(count for _, count in counts)
+            )
+        )
         return {next(drawn): kind for kind, count in counts for _ in range(count)}
 
     def _count_irregular(self) -> list[tuple[Irregularity, int]]:
         shares = ((Irregularity(name), getattr(self, name)) for name in SHARES)
-        return [*((kind, round(share * self.events)) for kind, share in shares), (Irregularity.CONFLICT, self.conflicts)]
+        return [
+            *((kind, round(share * self.events)) for kind, share in shares),
+            (Irregularity.CONFLICT, self.conflicts),
+        ]

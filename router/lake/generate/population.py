@@ -1,4 +1,5 @@
-"""Tenants by Zipf's law, a few providers and types for each, how long a call takes and what it costs.
+"""Tenants by Zipf's law, a few providers and types for each, how long a call takes and what it
+costs.
 
 Adjustments have profiles of their own, which no ordinary event is drawn from.
 """
@@ -13,14 +14,27 @@ from msgspec import Struct
 
 from router.contracts.usage import ADJUSTMENT_TYPE
 
-PROVIDER_SHARES = {"openai": (0.45, 1.0), "anthropic": (0.35, 1.25), "mistral": (0.15, 0.6), "local-llm": (0.05, 2.5)}  # share, slowness
-TYPES = {"chat": (0.6, 800, 4_000_000), "embedding": (0.3, 60, 20_000), "image": (0.1, 6_000, 40_000_000)}  # share, ms, cost in 1e-9
+# share, slowness
+PROVIDER_SHARES = {
+    "openai": (0.45, 1.0),
+    "anthropic": (0.35, 1.25),
+    "mistral": (0.15, 0.6),
+    "local-llm": (0.05, 2.5),
+}
+# share, ms, cost in 1e-9
+TYPES = {
+    "chat": (0.6, 800, 4_000_000),
+    "embedding": (0.3, 60, 20_000),
+    "image": (0.1, 6_000, 40_000_000),
+}
 STATUS_SHARES = {"success": 0.94, "error": 0.035, "timeout": 0.015, "cancelled": 0.01}
 FACTORS = 1 << 14  # drawn once: a log-normal number for each event would be a third of its cost
 
 
 class Profile(Struct, frozen=True, gc=False):
-    """One tenant, provider, type and status. `head` is the body of its events up to the latency; `foot` follows the cost."""
+    """One tenant, provider, type and status. `head` is the body of its events up to the latency;
+    `foot` follows the cost.
+    """
 
     index: int
     tenant_id: str
@@ -34,15 +48,21 @@ class Profile(Struct, frozen=True, gc=False):
 
 
 class Population:
-    """All profiles and their frequencies, and the factors that spread latencies and costs about their medians."""
+    """All profiles and their frequencies, and the factors that spread latencies and costs about
+    their medians.
+    """
 
     def __init__(self, tenants: int, rng: Random) -> None:
         weighted = list(_weigh_profiles(tenants))
         self.profiles = [_make_profile(index, *of) for index, (of, _) in enumerate(weighted)]
         self.cumulative_weights = list(accumulate(weight for _, weight in weighted))
         self.adjustments: dict[tuple[str, str], Profile] = {}
-        for tenant, provider in dict.fromkeys((one.tenant_id, one.provider_id) for one in self.profiles):
-            self.adjustments[tenant, provider] = _make_adjusting(len(weighted) + len(self.adjustments), tenant, provider)
+        for tenant, provider in dict.fromkeys(
+            (one.tenant_id, one.provider_id) for one in self.profiles
+        ):
+            self.adjustments[tenant, provider] = _make_adjusting(
+                len(weighted) + len(self.adjustments), tenant, provider
+            )
         self.factors = [rng.lognormvariate(0, 0.6) for _ in range(FACTORS)]
 
 
@@ -51,7 +71,10 @@ def _weigh_profiles(tenants: int) -> Iterator[tuple[tuple[str, str, str, str], f
         for provider, (of_provider, _) in PROVIDER_SHARES.items():
             for event_type, (of_type, _, _) in TYPES.items():
                 for status, of_status in STATUS_SHARES.items():
-                    yield (f"tenant-{rank:03d}", provider, event_type, status), of_provider * of_type * of_status / (rank + 1)
+                    yield (
+                        (f"tenant-{rank:03d}", provider, event_type, status),
+                        of_provider * of_type * of_status / (rank + 1),
+                    )
 
 
 def _make_adjusting(index: int, tenant: str, provider: str) -> Profile:

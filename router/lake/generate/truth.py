@@ -1,4 +1,5 @@
-"""The exact figures of a load, recorded while it is made: sums in whole 1e-9 of the currency, every latency, every count.
+"""The exact figures of a load, recorded while it is made: sums in whole 1e-9 of the currency, every
+latency, every count.
 
 Only accepted events are summed: the first of each identity, in the order of the stream.
 """
@@ -21,7 +22,9 @@ _EPOCH = date(1970, 1, 1)
 
 
 class ProfileDay(Struct, gc=False):
-    """The events of one profile and model on one day. `nanos`: outcomes and adjustments; `latencies`: one of each outcome."""
+    """The events of one profile and model on one day. `nanos`: outcomes and adjustments;
+    `latencies`: one of each outcome.
+    """
 
     nanos: int = 0
     latencies: array[int] = array("q")
@@ -84,10 +87,15 @@ class Truth:
         return sum(cell.nanos for *_, cell in self._iterate_cells())
 
     def make_rows(self) -> list[Row]:
-        """Return rows as `router usage report --json` has them; the percentiles are exact, by nearest rank."""
+        """Return rows as `router usage report --json` has them; the percentiles are exact, by
+        nearest rank.
+        """
         return sorted(
             (row for row, _ in self.iterate_rows()),
-            key=lambda row: [str(row[name]) for name in ("day", "tenant_id", "provider_id", "event_type", "status", "model")],
+            key=lambda row: [
+                str(row[name])
+                for name in ("day", "tenant_id", "provider_id", "event_type", "status", "model")
+            ],
         )
 
     def iterate_rows(self) -> Iterator[tuple[Row, array[int]]]:
@@ -128,7 +136,9 @@ def _make_row(day: int, profile: Profile, model: str, cell: ProfileDay) -> Row:
         "day": str(_EPOCH + timedelta(days=day)),
         "count": len(ordered),
         "cost": format_money(cell.nanos),
-        **{f"latency_p{percent}_ms": _find_percentile(ordered, percent) for percent in (50, 95, 99)},
+        **{
+            f"latency_p{percent}_ms": _find_percentile(ordered, percent) for percent in (50, 95, 99)
+        },
         "latency_sum_ms": sum(ordered),
         "latency_min_ms": min(ordered, default=None),
         "latency_max_ms": max(ordered, default=None),

@@ -1,10 +1,12 @@
-"""Write Arrow rows into a table's directory, one Parquet file for each day (of silver: for each day and bucket), and describe the files.
+"""Write Arrow rows into a table's directory, one Parquet file for each day (of silver: for each day
+and bucket), and describe the files.
 
     TABLE/day=2026-11-20/RUN-0.parquet
 
-RUN is a name of its own for each task, so the files of a dead task disturb nothing: no commit names them, and `vacuum` deletes them.
-At most OPEN_AT_ONCE files are open, whatever days the rows have: the writer closes the file that it used longest ago, and starts
-a further one if that day comes again.
+RUN is a name of its own for each task, so the files of a dead task disturb nothing: no commit names
+them, and `vacuum` deletes them. At most OPEN_AT_ONCE files are open, whatever days the rows have:
+the writer closes the file that it used longest ago, and starts a further one if that day comes
+again.
 """
 
 from __future__ import annotations
@@ -23,10 +25,22 @@ from router.lake.warehouse.storage import Storage
 
 COMPRESSION = "zstd"
 OPEN_AT_ONCE = 32  # files of a table, in a task
-_FEW_VALUES = ("stream", "subject", "tenant_id", "provider_id", "event_type", "status", "model", "reason", "headers.key_value.key")
+_FEW_VALUES = (
+    "stream",
+    "subject",
+    "tenant_id",
+    "provider_id",
+    "event_type",
+    "status",
+    "model",
+    "reason",
+    "headers.key_value.key",
+)
 
 
-def write_days(rows: pa.Table, storage: Storage, table: str, run: str, bucket: int | None = None) -> list[DataFile]:
+def write_days(
+    rows: pa.Table, storage: Storage, table: str, run: str, bucket: int | None = None
+) -> list[DataFile]:
     """Write all rows at once, and close the files."""
     days = DailyWriter(storage, table, run, bucket)
     days.add(rows)
@@ -50,7 +64,9 @@ class DailyWriter:
         rows = rows.select(ARROW[self._table].names).cast(ARROW[self._table])
         present = pc.unique(days).to_pylist()
         for day in sorted(present):
-            self._open_day(day).write(rows if len(present) == 1 else rows.filter(pc.equal(days, day)))
+            self._open_day(day).write(
+                rows if len(present) == 1 else rows.filter(pc.equal(days, day))
+            )
 
     def close(self) -> list[DataFile]:
         while self._open:
@@ -62,12 +78,19 @@ class DailyWriter:
         if file is None:
             if len(self._open) >= OPEN_AT_ONCE:
                 self._close_oldest()
-            file = DayFile(self._storage, self._name_directory(day), f"{self._run}-{len(self._closed) + len(self._open)}", self._table)
+            file = DayFile(
+                self._storage,
+                self._name_directory(day),
+                f"{self._run}-{len(self._closed) + len(self._open)}",
+                self._table,
+            )
         self._open[day] = file
         return file
 
     def _name_directory(self, day: date) -> str:
-        return f"{self._table}/day={day}" + ("" if self._bucket is None else f"/bucket={self._bucket}")
+        return f"{self._table}/day={day}" + (
+            "" if self._bucket is None else f"/bucket={self._bucket}"
+        )
 
     def _close_oldest(self) -> None:
         day = next(iter(self._open))
@@ -82,7 +105,10 @@ class DayFile:
         storage.make_directory(directory)
         self._stream = storage.filesystem.open_output_stream(storage.resolve(self._path))
         self._writer = pq.ParquetWriter(
-            self._stream, ARROW[table], compression=COMPRESSION, use_dictionary=_choose_dictionaries(ARROW[table])
+            self._stream,
+            ARROW[table],
+            compression=COMPRESSION,
+            use_dictionary=_choose_dictionaries(ARROW[table]),
         )
         self._rows = 0
         self._seqs: list[int] = []
@@ -99,9 +125,19 @@ class DayFile:
         size = self._stream.tell()
         self._stream.close()
         least, most = min(self._seqs, default=None), max(self._seqs, default=None)
-        return DataFile(path=self._path, rows=self._rows, bytes=size, min_seq=least, max_seq=most, day=str(day), bucket=bucket)
+        return DataFile(
+            path=self._path,
+            rows=self._rows,
+            bytes=size,
+            min_seq=least,
+            max_seq=most,
+            day=str(day),
+            bucket=bucket,
+        )
 
 
 def _choose_dictionaries(schema: pa.Schema) -> list[str]:
-    """Return the columns with few different values. A dictionary of ids or bodies would cost more than it saves."""
+    """Return the columns with few different values. A dictionary of ids or bodies would cost more
+    than it saves.
+    """
     return [name for name in _FEW_VALUES if name.partition(".")[0] in schema.names]

@@ -1,4 +1,5 @@
-"""The second step of a micro-batch: a task gets all events of some buckets, decides which count, and writes them.
+"""The second step of a micro-batch: a task gets all events of some buckets, decides which count,
+and writes them.
 
     events of a bucket, and silver's of that bucket ──> rejects: an identity that is known, or that comes twice ──> duplicates, conflicts
                                                └──────> the rest ──> silver ──> partial sums ──> gold
@@ -43,9 +44,12 @@ from router.lake.warehouse.storage import Storage
 # column of integers. Each worker process keeps the columns that it read last, up to
 # CACHED_BYTES: a continuous ingest asks the same files every few seconds.
 
-CONTENT = ("provider_id", "event_type", "latency_ms", "cost")  # two events of one identity conflict if these differ
+# two events of one identity conflict if these differ
+CONTENT = ("provider_id", "event_type", "latency_ms", "cost")
 ADJUSTMENT_CONTENT = ("adjustment", "adjusts", "budget")  # or these
-KNOWN_SCHEMA = pa.schema([EVENT.field(name) for name in (*KEY_COLUMNS, *CONTENT, *ADJUSTMENT_CONTENT)])
+KNOWN_SCHEMA = pa.schema(
+    [EVENT.field(name) for name in (*KEY_COLUMNS, *CONTENT, *ADJUSTMENT_CONTENT)]
+)
 CACHED_BYTES = 256 * 1024 * 1024
 
 Integers = npt.NDArray[np.int64]
@@ -76,7 +80,9 @@ _cache = ColumnCache(CACHED_BYTES)
 
 
 def find_known(storage: Storage, files: Iterable[DataFile], ids: pa.ChunkedArray) -> pa.Table:
-    """Return keys and content of the events in these files of silver whose `id_high` is among `ids`."""
+    """Return keys and content of the events in these files of silver whose `id_high` is among
+    `ids`.
+    """
     wanted = np.unique(ids.to_numpy())
     found = [KNOWN_SCHEMA.empty_table()]
     for file in files:
@@ -85,7 +91,9 @@ def find_known(storage: Storage, files: Iterable[DataFile], ids: pa.ChunkedArray
             rows = _read_columns(storage, file.path, KNOWN_SCHEMA.names)
             found.append(rows.filter(pc.is_in(rows["id_high"], pa.array(hits, pa.int64()))))
     return (
-        pa.concat_tables(found, promote_options="default").select(KNOWN_SCHEMA.names).cast(KNOWN_SCHEMA)
+        pa.concat_tables(found, promote_options="default")
+        .select(KNOWN_SCHEMA.names)
+        .cast(KNOWN_SCHEMA)
     )  # a file may be older than a column
 
 
@@ -114,7 +122,8 @@ class BatchPlan(Struct, frozen=True, kw_only=True):
     """What every task of a batch knows. Spark sends it to the executors."""
 
     warehouse: str
-    known: dict[int, list[DataFile]]  # files of silver by bucket, whose identities a new event may have
+    # files of silver by bucket, whose identities a new event may have
+    known: dict[int, list[DataFile]]
     sealed: frozenset[date]
     revision: int
 
@@ -127,7 +136,9 @@ class TaskResult(Struct, frozen=True, kw_only=True):
 
 
 class DecidedBucket(NamedTuple):
-    """The events of a bucket that count, silver's files of them, and rows of the tables of those that do not."""
+    """The events of a bucket that count, silver's files of them, and rows of the tables of those
+    that do not.
+    """
 
     counting: pa.Table
     silver: list[DataFile]
@@ -136,7 +147,9 @@ class DecidedBucket(NamedTuple):
 
 
 def finish_task(plan: BatchPlan, rows: Iterable[Any]) -> Iterator[bytes]:
-    """Write what the rows of one task hold, and yield TaskResult as JSON, for each range and for the events."""
+    """Write what the rows of one task hold, and yield TaskResult as JSON, for each range and for
+    the events.
+    """
     held: list[pa.Table] = []
     for row in rows:
         if row.kind == FILES:
@@ -149,33 +162,67 @@ def finish_task(plan: BatchPlan, rows: Iterable[Any]) -> Iterator[bytes]:
 
 def write_events(plan: BatchPlan, events: pa.Table) -> TaskResult:
     """Write events of any buckets into silver, gold, duplicates and conflicts."""
-    storage, run = Storage(plan.warehouse), f"batch-{uuid4().hex[:12]}"  # of this attempt of this task: it writes over no other's files
+    # of this attempt of this task: it writes over no other's files
+    storage, run = Storage(plan.warehouse), f"batch-{uuid4().hex[:12]}"
     buckets = find_identity_buckets(events)
     decided = [
-        _write_bucket(storage, run, events.filter(pc.equal(buckets, bucket)), plan.known.get(bucket, ()), bucket)
+        _write_bucket(
+            storage,
+            run,
+            events.filter(pc.equal(buckets, bucket)),
+            plan.known.get(bucket, ()),
+            bucket,
+        )
         for bucket in sorted(pc.unique(buckets).to_pylist())
     ]
     rejected = {
-        "duplicates": write_days(pa.concat_tables([one.duplicates for one in decided]), storage, "duplicates", run),
-        "conflicts": write_days(pa.concat_tables([one.conflicts for one in decided]), storage, "conflicts", run),
+        "duplicates": write_days(
+            pa.concat_tables([one.duplicates for one in decided]), storage, "duplicates", run
+        ),
+        "conflicts": write_days(
+            pa.concat_tables([one.conflicts for one in decided]), storage, "conflicts", run
+        ),
     }
-    sums = write_sums(storage, pa.concat_tables([one.counting for one in decided]), plan.sealed, plan.revision, run)
+    sums = write_sums(
+        storage,
+        pa.concat_tables([one.counting for one in decided]),
+        plan.sealed,
+        plan.revision,
+        run,
+    )
     added = merge_files([*({"silver": one.silver} for one in decided), rejected, sums])
-    return TaskResult(added=added, counts={**_count(decided), **count_late(compute_lateness(events))})
+    return TaskResult(
+        added=added, counts={**_count(decided), **count_late(compute_lateness(events))}
+    )
 
 
-def write_sums(storage: Storage, events: pa.Table, sealed: frozenset[date], revision: int, run: str) -> FilesByTable:
+def write_sums(
+    storage: Storage, events: pa.Table, sealed: frozenset[date], revision: int, run: str
+) -> FilesByTable:
     """Write the events' partial sums into gold."""
-    return {table: write_table_sums(storage, table, sums, revision, run) for table, sums in sum_by_table(events, sealed).items()}
+    return {
+        table: write_table_sums(storage, table, sums, revision, run)
+        for table, sums in sum_by_table(events, sealed).items()
+    }
 
 
-def write_table_sums(storage: Storage, table: str, sums: pa.Table, revision: int, run: str) -> list[DataFile]:
+def write_table_sums(
+    storage: Storage, table: str, sums: pa.Table, revision: int, run: str
+) -> list[DataFile]:
     """Write sums into one table of gold."""
-    return write_days(sums.append_column("revision", pa.repeat(pa.scalar(revision, pa.int64()), len(sums))), storage, table, run)
+    return write_days(
+        sums.append_column("revision", pa.repeat(pa.scalar(revision, pa.int64()), len(sums))),
+        storage,
+        table,
+        run,
+    )
 
 
 def sum_by_table(events: pa.Table, sealed: frozenset[date]) -> dict[str, pa.Table]:
-    return {name: sum_events(assign_windows(events, sealed, table.grain), table.keys) for name, table in GOLD_TABLES.items()}
+    return {
+        name: sum_events(assign_windows(events, sealed, table.grain), table.keys)
+        for name, table in GOLD_TABLES.items()
+    }
 
 
 def merge_files(parts: Iterable[FilesByTable]) -> FilesByTable:
@@ -197,12 +244,17 @@ def sum_counts(parts: Iterable[dict[str, int]]) -> dict[str, int]:
 def _tell_range(staged: StagedRange) -> TaskResult:
     quarantined = sum(file.rows for file in staged.quarantine)
     return TaskResult(
-        added={"bronze": staged.bronze, "quarantine": staged.quarantine}, counts={"read": staged.messages, "quarantined": quarantined}
+        added={"bronze": staged.bronze, "quarantine": staged.quarantine},
+        counts={"read": staged.messages, "quarantined": quarantined},
     )
 
 
-def _write_bucket(storage: Storage, run: str, events: pa.Table, files: Iterable[DataFile], bucket: int) -> DecidedBucket:
-    """Decide about the events of a bucket, and write those that count. `files`: of silver, of this bucket."""
+def _write_bucket(
+    storage: Storage, run: str, events: pa.Table, files: Iterable[DataFile], bucket: int
+) -> DecidedBucket:
+    """Decide about the events of a bucket, and write those that count. `files`: of silver, of this
+    bucket.
+    """
     known = find_known(storage, files, events["id_high"])
     rejects = find_rejects(events, known)
     is_rejected = pc.is_in(events["seq"], rejects["seq"].combine_chunks())
@@ -210,35 +262,54 @@ def _write_bucket(storage: Storage, run: str, events: pa.Table, files: Iterable[
     firsts = pa.concat_tables([events.select(["seq", *COMPARED]), known.select(["seq", *COMPARED])])
     rows = rejected.join(rejects, "seq").sort_by("seq")
     silver = write_days(counting.sort_by("id_high"), storage, "silver", run, bucket)
-    return DecidedBucket(counting, silver, rows.filter(pc.invert(rows["is_conflict"])), _make_conflicts(rows, firsts))
+    return DecidedBucket(
+        counting, silver, rows.filter(pc.invert(rows["is_conflict"])), _make_conflicts(rows, firsts)
+    )
 
 
 def _make_conflicts(rows: pa.Table, firsts: pa.Table) -> pa.Table:
     """Return rows of `conflicts`, with the content of both events."""
     conflicts = rows.filter(rows["is_conflict"])
-    contents = _read_contents(firsts.filter(pc.is_in(firsts["seq"], conflicts["first_seq"].combine_chunks())))
+    contents = _read_contents(
+        firsts.filter(pc.is_in(firsts["seq"], conflicts["first_seq"].combine_chunks()))
+    )
     both = {
         **{name: conflicts[name] for name in REJECT_COLUMNS},
         "content": pa.array(_read_contents(conflicts).values(), pa.string()),
-        "first_content": pa.array([contents[seq] for seq in conflicts["first_seq"].to_pylist()], pa.string()),
+        "first_content": pa.array(
+            [contents[seq] for seq in conflicts["first_seq"].to_pylist()], pa.string()
+        ),
     }
     return pa.table(both)
 
 
 def _count(decided: Iterable[DecidedBucket]) -> dict[str, int]:
     return sum_counts(
-        {"accepted": len(one.counting), "duplicates": len(one.duplicates), "conflicts": len(one.conflicts)} for one in decided
+        {
+            "accepted": len(one.counting),
+            "duplicates": len(one.duplicates),
+            "conflicts": len(one.conflicts),
+        }
+        for one in decided
     )
 
 
 def _read_contents(events: pa.Table) -> dict[int, str]:
     """Return each event's content as JSON, by sequence; a cost has the form in which it was summed."""
-    return {row["seq"]: _encode_content(row) for row in events.select(["seq", *COMPARED]).to_pylist()}
+    return {
+        row["seq"]: _encode_content(row) for row in events.select(["seq", *COMPARED]).to_pylist()
+    }
 
 
 def _encode_content(row: dict[str, Any]) -> str:
     corrected = {name: row[name] for name in ADJUSTMENT_CONTENT if row[name] is not None}
-    return orjson.dumps({**{name: row[name] for name in CONTENT}, "cost": orjson.Fragment(f"{row['cost']:f}"), **corrected}).decode()
+    return orjson.dumps(
+        {
+            **{name: row[name] for name in CONTENT},
+            "cost": orjson.Fragment(f"{row['cost']:f}"),
+            **corrected,
+        }
+    ).decode()
 
 
 def make_task(plan: BatchPlan) -> partial[Iterator[bytes]]:

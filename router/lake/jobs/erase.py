@@ -4,8 +4,9 @@
         ──> quarantine, duplicates, conflicts, gold, silver, bronze: last what the others are found by
         ──> a cut of what is left ──> seals are read as of that cut ──> vacuum
 
-An erasure covers what the tables held when it began: up to a sequence of the stream, at which gold had the same events as silver. What
-a batch adds meanwhile is new, and stays. Whatever dies, the same command again completes it.
+An erasure covers what the tables held when it began: up to a sequence of the stream, at which gold
+had the same events as silver. What a batch adds meanwhile is new, and stays. Whatever dies, the
+same command again completes it.
 """
 
 from __future__ import annotations
@@ -25,10 +26,24 @@ from msgspec.structs import replace
 from router.core.errors import Conflict, Misconfigured
 from router.lake.jobs.commits import GOLD, catch_up, find_whole
 from router.lake.jobs.daily_writer import write_days
-from router.lake.jobs.erase_scope import WITHOUT_TENANT, EraseScope, count_rows, find_rows, list_days_of, sum_others
+from router.lake.jobs.erase_scope import (
+    WITHOUT_TENANT,
+    EraseScope,
+    count_rows,
+    find_rows,
+    list_days_of,
+    sum_others,
+)
 from router.lake.jobs.maintenance import vacuum
 from router.lake.jobs.rewrite import rewrite_file
-from router.lake.jobs.seal import ChooseRows, SealContent, hash_lines, is_unchanged, read_canonical, read_content
+from router.lake.jobs.seal import (
+    ChooseRows,
+    SealContent,
+    hash_lines,
+    is_unchanged,
+    read_canonical,
+    read_content,
+)
 from router.lake.warehouse import Cut, DataFile, Progress, Removal, Seal, Warehouse
 from router.lake.warehouse.removals import hash_tenant, make_salt
 
@@ -51,7 +66,8 @@ class EraseResult(Struct, frozen=True, kw_only=True):
     left: Mapping[str, int]
     resealed: int = 0  # sealed periods that are read as of a later cut now
     deleted: int = 0  # files
-    gone_after: datetime | None = None  # from then on `vacuum` deletes the files that held the rows; None: none did
+    # from then on `vacuum` deletes the files that held the rows; None: none did
+    gone_after: datetime | None = None
 
 
 class _GoldChanged(Exception):
@@ -59,7 +75,12 @@ class _GoldChanged(Exception):
 
 
 def erase(
-    warehouse: Warehouse, tenant: str, *, before: date | None = None, dry_run: bool = False, on_table: OnTable = lambda _: None
+    warehouse: Warehouse,
+    tenant: str,
+    *,
+    before: date | None = None,
+    dry_run: bool = False,
+    on_table: OnTable = lambda _: None,
 ) -> EraseResult:
     """Erase the tenant's rows, of days before `before` or of all.
 
@@ -67,7 +88,9 @@ def erase(
     if not 0 < len(tenant) <= MAX_TENANT:
         raise Misconfigured("--tenant", f"from 1 to {MAX_TENANT} characters")
     for _ in range(TRIES):
-        scope = find_rows(warehouse, _find_moment(warehouse, tenant, before, is_caught_up=not dry_run))
+        scope = find_rows(
+            warehouse, _find_moment(warehouse, tenant, before, is_caught_up=not dry_run)
+        )
         rows = count_rows(warehouse, scope)
         if dry_run:
             return EraseResult(sequence=scope.progress.last, rows=rows, left=_drop_mixed(rows))
@@ -76,28 +99,51 @@ def erase(
     raise Conflict(f"gold: other jobs replaced files during each of {TRIES} tries")
 
 
-def _find_moment(warehouse: Warehouse, tenant: str, before: date | None, *, is_caught_up: bool) -> EraseScope:
+def _find_moment(
+    warehouse: Warehouse, tenant: str, before: date | None, *, is_caught_up: bool
+) -> EraseScope:
     """Wait until gold has exactly silver's events: between two batches."""
     read = warehouse.last_progress()
     if read is None:
         raise Misconfigured("--warehouse", f"{warehouse.location} has no batch of an ingest")
     for _ in range(round(PATIENCE_S * 10)):
-        progress = Progress(stream=read.stream, created=read.created, first=1, last=warehouse.last_sequence(read.stream, read.created))
+        progress = Progress(
+            stream=read.stream,
+            created=read.created,
+            first=1,
+            last=warehouse.last_sequence(read.stream, read.created),
+        )
         if is_caught_up:
             catch_up(warehouse, progress)
         states = {table: warehouse.tables[table].load_state() for table in GOLD}
-        if all(state is not None and state[0].transaction_version(progress.application) == progress.last for state in states.values()):
-            base = {table: frozenset(file.path for file in state[1]) for table, state in states.items() if state is not None}
+        if all(
+            state is not None
+            and state[0].transaction_version(progress.application) == progress.last
+            for state in states.values()
+        ):
+            base = {
+                table: frozenset(file.path for file in state[1])
+                for table, state in states.items()
+                if state is not None
+            }
             return EraseScope(tenant=tenant, before=before, progress=progress, base=base)
         time.sleep(0.1)
-    raise Conflict("gold is behind silver: run `router usage ingest`, which completes the batch, and this again")
+    raise Conflict(
+        "gold is behind silver: run `router usage ingest`, which completes the batch, and "
+        "this again"
+    )
 
 
-def _erase(warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_table: OnTable) -> EraseResult:
+def _erase(
+    warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_table: OnTable
+) -> EraseResult:
     if broken := [one for one in warehouse.seals() if not is_unchanged(warehouse, one)]:
         raise Misconfigured(
             "--warehouse",
-            f"the seal of {broken[0].first_day} to {broken[0].last_day} differs already (`router usage seal --verify`): find out why first",
+            (
+                f"the seal of {broken[0].first_day} to {broken[0].last_day} differs already "
+                "(`router usage seal --verify`): find out why first"
+            ),
         )
     if has_rows := any(rows.values()):
         _record(warehouse, scope)
@@ -111,8 +157,17 @@ def _erase(warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_
     deleted = len(vacuum(warehouse, older_than=SPARED))
     everything = replace(scope, progress=replace(scope.progress, last=NO_END), base={})
     left = _drop_mixed(count_rows(warehouse, find_rows(warehouse, everything)))
-    gone_after = datetime.now(UTC) + SPARED if has_rows else _find_end_of_last(warehouse, scope.tenant)
-    return EraseResult(sequence=scope.progress.last, rows=rows, left=left, resealed=resealed, deleted=deleted, gone_after=gone_after)
+    gone_after = (
+        datetime.now(UTC) + SPARED if has_rows else _find_end_of_last(warehouse, scope.tenant)
+    )
+    return EraseResult(
+        sequence=scope.progress.last,
+        rows=rows,
+        left=left,
+        resealed=resealed,
+        deleted=deleted,
+        gone_after=gone_after,
+    )
 
 
 def _drop_mixed(rows: Mapping[str, int]) -> dict[str, int]:
@@ -135,25 +190,39 @@ def _record(warehouse: Warehouse, scope: EraseScope) -> None:
 
 
 def _find_end_of_last(warehouse: Warehouse, tenant: str) -> datetime | None:
-    """Return when the files of the tenant's last erasure may be deleted; None: there was none, or that is past."""
+    """Return when the files of the tenant's last erasure may be deleted; None: there was none, or
+    that is past.
+    """
     ends = [one.at + SPARED for one in warehouse.removals.list_all() if one.is_of(tenant)]
     return max((end for end in ends if end > datetime.now(UTC)), default=None)
 
 
-# -- one table -------------------------------------------------------------------------------------------------------
+# -- one table -------------------------------------------------------------------------------------
 
 
-def _make_change(warehouse: Warehouse, scope: EraseScope, table: str) -> Callable[[DeltaTable, Sequence[DataFile]], tuple[Files, Files]]:
+def _make_change(
+    warehouse: Warehouse, scope: EraseScope, table: str
+) -> Callable[[DeltaTable, Sequence[DataFile]], tuple[Files, Files]]:
     """`rewrite` calls it again when another writer was first: each file is written again once."""
     run, done = f"erase-{uuid4().hex[:12]}", dict[str, Files | None]()
-    added = _write_sums_of_others(warehouse, scope, table, f"{run}-again") if table in WITHOUT_TENANT else []
+    added = (
+        _write_sums_of_others(warehouse, scope, table, f"{run}-again")
+        if table in WITHOUT_TENANT
+        else []
+    )
 
     def change(_: DeltaTable, files: Sequence[DataFile]) -> tuple[Files, Files]:
         if table in GOLD and not scope.base[table] <= {file.path for file in files}:
             raise _GoldChanged
         for file in files:
             if file.path not in done and scope.may_hold(table, file):
-                done[file.path] = rewrite_file(warehouse.storage, table, file, f"{run}-{len(done)}", lambda rows: scope.mark(table, rows))
+                done[file.path] = rewrite_file(
+                    warehouse.storage,
+                    table,
+                    file,
+                    f"{run}-{len(done)}",
+                    lambda rows: scope.mark(table, rows),
+                )
         old = [file for file in files if done.get(file.path) is not None]
         return old, [*(new for file in old for new in done[file.path] or ()), *added]
 
@@ -166,29 +235,47 @@ def _write_sums_of_others(warehouse: Warehouse, scope: EraseScope, table: str, r
     return [
         file
         for place, sums in enumerate(made)
-        for file in write_days(sums.append_column("revision", pa.repeat(number, len(sums))), warehouse.storage, table, f"{run}-{place}")
+        for file in write_days(
+            sums.append_column("revision", pa.repeat(number, len(sums))),
+            warehouse.storage,
+            table,
+            f"{run}-{place}",
+        )
     ]
 
 
 def append_whole_cut(warehouse: Warehouse) -> Cut:
-    """Return a cut of what is left: our own, or one that has all our changes. Ours names the progress of a batch that lacks its cut."""
-    wanted = {name: table.version() for name, one in warehouse.tables.items() if (table := one.load()) is not None}
+    """Return a cut of what is left: our own, or one that has all our changes. Ours names the
+    progress of a batch that lacks its cut.
+    """
+    wanted = {
+        name: table.version()
+        for name, one in warehouse.tables.items()
+        if (table := one.load()) is not None
+    }
     for _ in range(round(PATIENCE_S * 10)):
         cut = warehouse.cut()
-        if cut is not None and all(cut.versions.get(name, -1) >= version for name, version in wanted.items()):
+        if cut is not None and all(
+            cut.versions.get(name, -1) >= version for name, version in wanted.items()
+        ):
             return cut
         whole = find_whole(warehouse)
         if whole is not None and (made := warehouse.append_cut("erase", *whole)) is not None:
             return made
         time.sleep(0.1)
-    raise Conflict("the tables have a batch without its cut: run `router usage ingest`, which completes it, and this again")
+    raise Conflict(
+        "the tables have a batch without its cut: run `router usage ingest`, which "
+        "completes it, and this again"
+    )
 
 
-# -- sealed periods --------------------------------------------------------------------------------------------------
+# -- sealed periods --------------------------------------------------------------------------------
 
 
 def move_seals(warehouse: Warehouse, cut: Cut, keep: ChooseRows | None = None) -> int:
-    """Let every seal be read as of the new cut, because the old versions hold what must go. `keep`: gold's rows that stayed; None: all."""
+    """Let every seal be read as of the new cut, because the old versions hold what must go. `keep`:
+    gold's rows that stayed; None: all.
+    """
     earlier = [one for one in warehouse.seals() if one.cut < cut.number]
     for one in earlier:
         warehouse.write_seal(_move_seal(warehouse, one, cut, keep))
@@ -201,7 +288,10 @@ def _move_seal(warehouse: Warehouse, one: Seal, cut: Cut, keep: ChooseRows | Non
     expected = read_canonical(warehouse, first, last, one.cut, one.columns, keep)
     content = read_content(warehouse, first, last, cut.number, one.columns)
     if content != hash_lines(expected):
-        raise Conflict(f"the sealed days {first} to {last} differ by more than what was removed; no file was deleted")
+        raise Conflict(
+            f"the sealed days {first} to {last} differ by more than what was removed; no "
+            "file was deleted"
+        )
     is_same = content == SealContent(one.rows, one.hash)
     hashes = one.earlier_hashes if is_same else (*one.earlier_hashes, one.hash)
     return replace(one, cut=cut.number, rows=content.rows, hash=content.hash, earlier_hashes=hashes)

@@ -1,9 +1,12 @@
-"""What an erasure covers: which rows of which tables, found from the tenant, the day and a sequence.
+"""What an erasure covers: which rows of which tables, found from the tenant, the day and a
+sequence.
 
-    messages     by the tenant that they name (`tables.tenants`), by their header beside another one's body only if they are no event;
+    messages     by the tenant that they name (`tables.tenants`), by their header beside another
+                 one's body only if they are no event;
                  what repeats or contradicts such an event goes with it
     silver       by the sequences of those messages
-    gold         by the tenant; a table without tenants by the windows that hold its events, which are summed again from silver
+    gold         by the tenant; a table without tenants by the windows that hold its events, which
+                 are summed again from silver
 
 Reads only: `erase` writes.
 """
@@ -29,13 +32,17 @@ from router.lake.tables.tenants import find_messages_of
 from router.lake.warehouse import DataFile, Progress, Seal, SequenceSpans, Warehouse
 
 MESSAGE_COLUMNS = ("seq", "time", "headers", "data")
-WITHOUT_TENANT = tuple(name for name, table in GOLD_TABLES.items() if "tenant_id" not in table.dimensions)
+WITHOUT_TENANT = tuple(
+    name for name, table in GOLD_TABLES.items() if "tenant_id" not in table.dimensions
+)
 OF_EVENTS = ("silver", "duplicates", "conflicts")
 NO_WINDOWS = pa.array([], INSTANT)
 
 
 class EraseScope(Struct, frozen=True, kw_only=True):
-    """`base`: the paths of gold's files that hold exactly the events up to `progress.last`; none: all files are meant."""
+    """`base`: the paths of gold's files that hold exactly the events up to `progress.last`; none:
+    all files are meant.
+    """
 
     tenant: str
     before: date | None
@@ -46,7 +53,11 @@ class EraseScope(Struct, frozen=True, kw_only=True):
 
     @property
     def before_ms(self) -> int | None:
-        return None if self.before is None else int(datetime.combine(self.before, time.min, UTC).timestamp() * 1000)
+        return (
+            None
+            if self.before is None
+            else int(datetime.combine(self.before, time.min, UTC).timestamp() * 1000)
+        )
 
     def may_hold(self, table: str, file: DataFile) -> bool:
         """Whether rows of this file can be meant."""
@@ -62,25 +73,48 @@ class EraseScope(Struct, frozen=True, kw_only=True):
         if table in WITHOUT_TENANT:
             return pc.is_in(own, self.windows[table])
         is_tenants = pc.equal(rows["tenant_id"], self.tenant)
-        return is_tenants if self.before is None else pc.and_(is_tenants, pc.less(floor_to_days(own), pa.scalar(self.before)))
+        return (
+            is_tenants
+            if self.before is None
+            else pc.and_(is_tenants, pc.less(floor_to_days(own), pa.scalar(self.before)))
+        )
 
 
 def find_rows(warehouse: Warehouse, scope: EraseScope) -> EraseScope:
     """Return the scope with its sequences, and the windows of its events."""
-    files = [file for file in warehouse.tables["bronze"].list_files() if (file.min_seq or 0) <= scope.progress.last]
+    files = [
+        file
+        for file in warehouse.tables["bronze"].list_files()
+        if (file.min_seq or 0) <= scope.progress.last
+    ]
     batches = (batch for file in files for batch in _read_batches(warehouse, file))
     found = [find_messages_of(batch, scope.tenant, scope.before_ms) for batch in batches]
     by_header = pa.chunked_array([one.by_header for one in found], pa.int64())
-    own = pa.chunked_array([*(one.own for one in found), *_drop_events(warehouse, by_header).chunks], pa.int64())
+    own = pa.chunked_array(
+        [*(one.own for one in found), *_drop_events(warehouse, by_header).chunks], pa.int64()
+    )
     spans = SequenceSpans.from_sequences(own.filter(pc.less_equal(own, scope.progress.last)))
-    repeats = [rows for table in ("duplicates", "conflicts") for rows in _find_repeats(warehouse, table, spans)]
+    repeats = [
+        rows
+        for table in ("duplicates", "conflicts")
+        for rows in _find_repeats(warehouse, table, spans)
+    ]
     spans = SequenceSpans.from_sequences(pa.chunked_array([spans.list_sequences(), *repeats]))
     windows = _find_windows(warehouse, spans) if WITHOUT_TENANT else {}
-    return EraseScope(tenant=scope.tenant, before=scope.before, progress=scope.progress, base=scope.base, spans=spans, windows=windows)
+    return EraseScope(
+        tenant=scope.tenant,
+        before=scope.before,
+        progress=scope.progress,
+        base=scope.base,
+        spans=spans,
+        windows=windows,
+    )
 
 
 def _drop_events(warehouse: Warehouse, sequences: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return those sequences that are no event, nor one again: bronze's messages that no table of events has."""
+    """Return those sequences that are no event, nor one again: bronze's messages that no table of
+    events has.
+    """
     spans, events = SequenceSpans.from_sequences(sequences), [pa.array([], pa.int64())]
     for table in OF_EVENTS:
         for file in warehouse.tables[table].list_files():
@@ -95,13 +129,39 @@ def count_rows(warehouse: Warehouse, scope: EraseScope) -> dict[str, int]:
 
 
 def sum_others(warehouse: Warehouse, scope: EraseScope, table: str, day: date) -> pa.Table:
-    """Sum what stays of the day in the windows that go: gold's rows of other tenants, placed as when they were committed."""
-    files = [one for one in warehouse.tables["silver"].list_files() if one.day == str(day) and (one.min_seq or 0) <= scope.progress.last]
-    events = pa.concat_tables([EVENT.empty_table(), *(read_rows(warehouse.storage, "silver", file, EVENT.names) for file in files)])
-    events = events.filter(pc.and_(pc.less_equal(events["seq"], scope.progress.last), pc.invert(scope.spans.contain(events["seq"]))))
-    events = events.filter(pc.is_in(floor_instants(events["timestamp"], GOLD_TABLES[table].grain), scope.windows[table]))
-    parts = [sum_by_table(part, sealed)[table] for part, sealed in _split_by_seals(events, warehouse.seals()) if len(part)]
-    return pa.concat_tables(parts) if parts else ARROW[table].empty_table().drop_columns(["revision"])
+    """Sum what stays of the day in the windows that go: gold's rows of other tenants, placed as
+    when they were committed.
+    """
+    files = [
+        one
+        for one in warehouse.tables["silver"].list_files()
+        if one.day == str(day) and (one.min_seq or 0) <= scope.progress.last
+    ]
+    events = pa.concat_tables(
+        [
+            EVENT.empty_table(),
+            *(read_rows(warehouse.storage, "silver", file, EVENT.names) for file in files),
+        ]
+    )
+    events = events.filter(
+        pc.and_(
+            pc.less_equal(events["seq"], scope.progress.last),
+            pc.invert(scope.spans.contain(events["seq"])),
+        )
+    )
+    events = events.filter(
+        pc.is_in(
+            floor_instants(events["timestamp"], GOLD_TABLES[table].grain), scope.windows[table]
+        )
+    )
+    parts = [
+        sum_by_table(part, sealed)[table]
+        for part, sealed in _split_by_seals(events, warehouse.seals())
+        if len(part)
+    ]
+    return (
+        pa.concat_tables(parts) if parts else ARROW[table].empty_table().drop_columns(["revision"])
+    )
 
 
 def list_days_of(scope: EraseScope, table: str) -> list[date]:
@@ -116,14 +176,21 @@ def _find_windows(warehouse: Warehouse, spans: SequenceSpans) -> dict[str, pa.Ar
             rows = read_rows(warehouse.storage, "silver", file, ["seq", "timestamp"])
             times += rows["timestamp"].filter(spans.contain(rows["seq"])).chunks
     found = pa.chunked_array(times, INSTANT)
-    return {table: pc.unique(floor_instants(found, GOLD_TABLES[table].grain)) for table in WITHOUT_TENANT}
+    return {
+        table: pc.unique(floor_instants(found, GOLD_TABLES[table].grain))
+        for table in WITHOUT_TENANT
+    }
 
 
-def _split_by_seals(events: pa.Table, seals: Sequence[Seal]) -> Iterable[tuple[pa.Table, frozenset[date]]]:
+def _split_by_seals(
+    events: pa.Table, seals: Sequence[Seal]
+) -> Iterable[tuple[pa.Table, frozenset[date]]]:
     """Yield events with the days that were sealed when their batch was committed."""
     ends = sorted({seal.sequence for seal in seals})
     for after, last in zip([-1, *ends], [*ends, 2**63 - 1], strict=True):
-        part = events.filter(pc.and_(pc.greater(events["seq"], after), pc.less_equal(events["seq"], last)))
+        part = events.filter(
+            pc.and_(pc.greater(events["seq"], after), pc.less_equal(events["seq"], last))
+        )
         yield part, list_sealed_days(seal for seal in seals if seal.sequence <= after)
 
 
@@ -134,12 +201,22 @@ def _find_repeats(warehouse: Warehouse, table: str, own: SequenceSpans) -> Itera
 
 
 def _read_batches(warehouse: Warehouse, file: DataFile) -> Iterable[pa.RecordBatch]:
-    with warehouse.storage.filesystem.open_input_file(warehouse.storage.resolve(file.path)) as source:
+    with warehouse.storage.filesystem.open_input_file(
+        warehouse.storage.resolve(file.path)
+    ) as source:
         yield from pq.ParquetFile(source).iter_batches(columns=list(MESSAGE_COLUMNS))
 
 
 def _count_table(warehouse: Warehouse, scope: EraseScope, table: str) -> int:
-    names = [name for name in ("tenant_id", "window_start", "corrects_window") if name in ARROW[table].names] if table in GOLD else ["seq"]
+    names = (
+        [
+            name
+            for name in ("tenant_id", "window_start", "corrects_window")
+            if name in ARROW[table].names
+        ]
+        if table in GOLD
+        else ["seq"]
+    )
     return sum(
         pc.sum(scope.mark(table, read_rows(warehouse.storage, table, file, names))).as_py() or 0
         for file in warehouse.tables[table].list_files()

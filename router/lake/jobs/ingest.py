@@ -1,7 +1,7 @@
 """The streaming query: it writes each micro-batch of the stream into all tables, exactly once.
 
-`commits` makes that exactly once. The query starts after silver's last sequence, not where Spark's checkpoint says: a checkpoint is
-disposable, and by default a directory of this run.
+`commits` makes that exactly once. The query starts after silver's last sequence, not where Spark's
+checkpoint says: a checkpoint is disposable, and by default a directory of this run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ from router.lake.warehouse import Cut, Progress, Warehouse
 from router.lake.warehouse.commit import name_application
 
 MAX_ROWS = 500_000  # of a micro-batch: a task holds its events
-MOST_STARTS = 3  # of a query that Spark ends before its first micro-batch: Spark gives the Python of a source ten seconds to start
+# of a query that Spark ends before its first micro-batch: Spark gives the Python of a source ten
+# seconds to start
+MOST_STARTS = 3
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +56,8 @@ class IngestJob(Struct, frozen=True, kw_only=True):
     continuous: bool = False
     max_rows: int = MAX_ROWS
     interval: str = "2 seconds"  # of a continuous query
-    partitions: int | None = None  # ranges that are read side by side; None: as many as the cluster runs at once
+    # ranges that are read side by side; None: as many as the cluster runs at once
+    partitions: int | None = None
     bounds: EventBounds = BOUNDS
     checkpoint: str | None = None  # a directory for Spark; None: a temporary one
     is_trimmed: bool = False  # whether the stream's messages are deleted when the tables hold them
@@ -64,7 +67,11 @@ class RunningIngest:
     """A query, which starts with this object."""
 
     def __init__(
-        self, start: Callable[[], StreamingQuery], writing: MicroBatchSink, waiting: int, checkpoint: TemporaryDirectory[str] | None
+        self,
+        start: Callable[[], StreamingQuery],
+        writing: MicroBatchSink,
+        waiting: int,
+        checkpoint: TemporaryDirectory[str] | None,
     ) -> None:
         self._start = start
         self._query, self._starts = start(), 1
@@ -80,7 +87,9 @@ class RunningIngest:
         self._query.stop()
 
     def wait(self, seconds: int) -> bool:
-        """Wait, and return whether the query is over. Raises its error: ours if it was one of ours, else IngestFailed."""
+        """Wait, and return whether the query is over. Raises its error: ours if it was one of ours,
+        else IngestFailed.
+        """
         try:
             return bool(self._query.awaitTermination(seconds))
         except PySparkException as exc:
@@ -89,80 +98,133 @@ class RunningIngest:
             own = self._writing.error
             if isinstance(own, RouterError):
                 raise own from None
-            raise IngestFailed(_take_first_line(exc) if own is None else f"{type(own).__name__}: {own}") from exc
+            raise IngestFailed(
+                _take_first_line(exc) if own is None else f"{type(own).__name__}: {own}"
+            ) from exc
 
     def _start_again(self) -> bool:
-        """Start the query again if it ended before a micro-batch came to us: nothing of ours has failed then, and nothing is committed."""
+        """Start the query again if it ended before a micro-batch came to us: nothing of ours has
+        failed then, and nothing is committed.
+        """
         if self._writing.is_called or self._starts == MOST_STARTS:
             return False
         self._starts += 1
-        logger.warning("Spark ended the query before its first micro-batch; start %d of at most %d follows", self._starts, MOST_STARTS)
+        logger.warning(
+            "Spark ended the query before its first micro-batch; start %d of at most %d follows",
+            self._starts,
+            MOST_STARTS,
+        )
         self._query = self._start()
         return True
 
 
-def start_ingest(spark: SparkSession, job: IngestJob, on_cut: IngestCallback = lambda _, __: None) -> RunningIngest:
-    """Start the query; it calls `on_cut` after every batch. Raises DataLoss, Misconfigured, BrokerUnavailable."""
+def start_ingest(
+    spark: SparkSession, job: IngestJob, on_cut: IngestCallback = lambda _, __: None
+) -> RunningIngest:
+    """Start the query; it calls `on_cut` after every batch. Raises DataLoss, Misconfigured,
+    BrokerUnavailable.
+    """
     warehouse = Warehouse(job.warehouse)
     warehouse.refuse_old_form()
     parallelism = spark.sparkContext.defaultParallelism
     options = _make_options(job, parallelism)
     facts = read_facts(read_options(options))
     _check_trimming(job, facts)
-    following = _find_start(warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true")
+    following = _find_start(
+        warehouse, facts, fails_on_loss=options.get("failOnDataLoss", "true") == "true"
+    )
     _complete_last_batch(warehouse, facts)
     end = StreamEnd(read_options(options), is_trimmed=job.is_trimmed)
     if job.is_trimmed and (done := warehouse.last_progress()) is not None:
         end.follow(done)  # the last ingest may have died after its cut
     tasks = min(BUCKETS, job.partitions or parallelism)
     first_end = find_end(warehouse, name_application(facts.stream, facts.created))
-    staging = StagingOptions(warehouse=warehouse.location, tasks=tasks, bounds=job.bounds, first_end=first_end)
-    source = {**options, "startingOffsets": str(following), "staging": msgspec.json.encode(staging).decode()}
+    staging = StagingOptions(
+        warehouse=warehouse.location, tasks=tasks, bounds=job.bounds, first_end=first_end
+    )
+    source = {
+        **options,
+        "startingOffsets": str(following),
+        "staging": msgspec.json.encode(staging).decode(),
+    }
     staging_source.register(spark)
     frame = spark.readStream.format(staging_source.FORMAT).options(**source).load()
     writing = MicroBatchSink(warehouse, facts, tasks, partial(_follow_cut, end, on_cut))
-    checkpoint = TemporaryDirectory(prefix="router-ingest-", ignore_cleanup_errors=True) if job.checkpoint is None else None
+    checkpoint = (
+        TemporaryDirectory(prefix="router-ingest-", ignore_cleanup_errors=True)
+        if job.checkpoint is None
+        else None
+    )
     place = job.checkpoint if checkpoint is None else f"file://{checkpoint.name}"
     query = frame.writeStream.foreachBatch(writing.write_batch).option("checkpointLocation", place)
-    query = query.trigger(processingTime=job.interval) if job.continuous else query.trigger(availableNow=True)
+    query = (
+        query.trigger(processingTime=job.interval)
+        if job.continuous
+        else query.trigger(availableNow=True)
+    )
     return RunningIngest(query.start, writing, facts.head - following, checkpoint)
 
 
 def _follow_cut(end: StreamEnd, on_cut: IngestCallback, cut: Cut) -> StreamState | None:
-    """Ask the stream after a cut, tell the caller, and return the stream's state; None: the broker did not say."""
+    """Ask the stream after a cut, tell the caller, and return the stream's state; None: the broker
+    did not say.
+    """
     report = StreamReport() if cut.progress is None else end.follow(cut.progress)
     on_cut(cut, report)
     return report.facts
 
 
 def _check_trimming(job: IngestJob, facts: StreamState) -> None:
-    """Without an age, nothing would say how long an identity may come again in a stream that is trimmed."""
+    """Without an age, nothing would say how long an identity may come again in a stream that is
+    trimmed.
+    """
     if job.is_trimmed and not facts.max_age_s:
-        raise Misconfigured("usage.trim_ingested", f"{facts.stream} has no max_age, which bounds deduplication; give it one")
+        raise Misconfigured(
+            "usage.trim_ingested",
+            f"{facts.stream} has no max_age, which bounds deduplication; give it one",
+        )
 
 
 def _make_options(job: IngestJob, parallelism: int) -> dict[str, str]:
-    """Return the source's options. A source cannot ask Spark how many tasks run at once, so the job says it."""
-    return {"maxOffsetsPerTrigger": str(job.max_rows), "minPartitions": str(job.partitions or parallelism), **job.source}
+    """Return the source's options. A source cannot ask Spark how many tasks run at once, so the job
+    says it.
+    """
+    return {
+        "maxOffsetsPerTrigger": str(job.max_rows),
+        "minPartitions": str(job.partitions or parallelism),
+        **job.source,
+    }
 
 
 def _find_start(warehouse: Warehouse, facts: StreamState, *, fails_on_loss: bool) -> int:
-    """Return the sequence after the last one in silver. Raises Misconfigured for another stream's tables; DataLoss."""
+    """Return the sequence after the last one in silver. Raises Misconfigured for another stream's
+    tables; DataLoss.
+    """
     _refuse_another_stream(warehouse, facts)
     last = warehouse.last_sequence(facts.stream, facts.created)
     if 0 < last < facts.first - 1 and fails_on_loss:
-        raise DataLoss(f"{facts.stream} begins at {facts.first} now: sequences from {last + 1} on are gone")
+        raise DataLoss(
+            f"{facts.stream} begins at {facts.first} now: sequences from {last + 1} on are gone"
+        )
     return max(last + 1, facts.first)
 
 
 def _refuse_another_stream(warehouse: Warehouse, facts: StreamState) -> None:
-    """Raises Misconfigured if a cut names another stream, or if a batch that has no cut yet is of another one."""
+    """Raises Misconfigured if a cut names another stream, or if a batch that has no cut yet is of
+    another one.
+    """
     read, own = warehouse.last_progress(), f"this is {facts.stream}, made {facts.created}"
     if read is not None and (read.stream, read.created) != (facts.stream, facts.created):
         raise Misconfigured("warehouse", f"it holds {read.stream}, made {read.created}; {own}")
     bronze = warehouse.tables["bronze"]
-    if read is None and bronze.list_files() and bronze.progress_of(name_application(facts.stream, facts.created)) is None:
-        raise Misconfigured("warehouse", f"it holds messages of another stream, or of one made before; {own}")
+    if (
+        read is None
+        and bronze.list_files()
+        and bronze.progress_of(name_application(facts.stream, facts.created)) is None
+    ):
+        raise Misconfigured(
+            "warehouse", f"it holds messages of another stream, or of one made before; {own}"
+        )
 
 
 def _complete_last_batch(warehouse: Warehouse, facts: StreamState) -> None:

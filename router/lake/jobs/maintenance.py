@@ -1,7 +1,8 @@
-"""Merge small files, and delete what no reader needs. delta-rs does both: no row changes, so Spark is not needed.
+"""Merge small files, and delete what no reader needs. delta-rs does both: no row changes, so Spark
+is not needed.
 
-A compaction is a commit of each table, beside running ingests: the library makes it again if another commit came first. It is seen with the
-next cut; if no batch is being written, at once.
+A compaction is a commit of each table, beside running ingests: the library makes it again if
+another commit came first. It is seen with the next cut; if no batch is being written, at once.
 """
 
 from __future__ import annotations
@@ -45,19 +46,33 @@ def compact(warehouse: Warehouse, on_table: TableCallback = lambda _: None) -> C
 
 
 def vacuum(
-    warehouse: Warehouse, *, older_than: timedelta = KEPT, dry_run: bool = False, on_table: TableCallback = lambda _: None
+    warehouse: Warehouse,
+    *,
+    older_than: timedelta = KEPT,
+    dry_run: bool = False,
+    on_table: TableCallback = lambda _: None,
 ) -> list[str]:
-    """Delete files that no version of the last days has, and no seal's; return their paths. Earlier cuts cannot be read afterwards."""
+    """Delete files that no version of the last days has, and no seal's; return their paths. Earlier
+    cuts cannot be read afterwards.
+    """
     pinned = [cut for seal in warehouse.seals() if (cut := warehouse.cut(seal.cut)) is not None]
     newest = warehouse.cut()
     kept = [*pinned, *([] if newest is None else [newest])]
     removed: list[str] = []
     for lake_table in (*warehouse.tables.values(), warehouse.cut_table):
         on_table(name := lake_table.name)
-        if (table := lake_table.load() if dry_run else lake_table.load_for_maintenance()) is not None:
+        if (
+            table := lake_table.load() if dry_run else lake_table.load_for_maintenance()
+        ) is not None:
             versions = sorted({cut.versions[name] for cut in kept if name in cut.versions})
             hours = int(older_than.total_seconds() // 3600)
-            found = table.vacuum(hours, dry_run=dry_run, enforce_retention_duration=False, full=True, keep_versions=versions)
+            found = table.vacuum(
+                hours,
+                dry_run=dry_run,
+                enforce_retention_duration=False,
+                full=True,
+                keep_versions=versions,
+            )
             removed += (f"{name}/{path}" for path in found)
     return removed
 
@@ -80,5 +95,8 @@ def _optimize(table: DeltaTable) -> Compaction:
 def _append_cut(warehouse: Warehouse) -> None:
     """Show the compaction at once, if no batch is half written."""
     progress = warehouse.last_progress()
-    if progress is not None and (versions := find_versions(warehouse, progress.application, progress.last)) is not None:
+    if (
+        progress is not None
+        and (versions := find_versions(warehouse, progress.application, progress.last)) is not None
+    ):
         warehouse.append_cut("compact", versions)

@@ -1,6 +1,8 @@
-"""Write each micro-batch into the tables once, wherever a process dies, also beside other writers (`commits` says why).
+"""Write each micro-batch into the tables once, wherever a process dies, also beside other writers
+(`commits` says why).
 
-Progress is silver's: Spark's checkpoint and its number of a batch prove nothing. Files that no commit names are part of no table.
+Progress is silver's: Spark's checkpoint and its number of a batch prove nothing. Files that no
+commit names are part of no table.
 """
 
 from __future__ import annotations
@@ -27,10 +29,13 @@ CutCallback = Callable[[Cut], StreamState | None]
 class MicroBatchSink:
     """The function that Spark calls with each micro-batch.
 
-    `facts`: the stream at the start. `tasks`: of the second step. `on_cut` returns the stream as it is after a cut; None: it is not known.
+    `facts`: the stream at the start. `tasks`: of the second step. `on_cut` returns the stream as it
+    is after a cut; None: it is not known.
     """
 
-    def __init__(self, warehouse: Warehouse, facts: StreamState, tasks: int, on_cut: CutCallback) -> None:
+    def __init__(
+        self, warehouse: Warehouse, facts: StreamState, tasks: int, on_cut: CutCallback
+    ) -> None:
         self._warehouse = warehouse
         self._facts = facts
         self._history = StreamHistory(facts, wall())
@@ -49,13 +54,17 @@ class MicroBatchSink:
 
     def _write(self, frame: DataFrame) -> None:
         plan = self._plan()
-        parted = frame.repartitionById(self._tasks, frame["task"]).rdd.mapPartitions(make_task(plan))
+        parted = frame.repartitionById(self._tasks, frame["task"]).rdd.mapPartitions(
+            make_task(plan)
+        )
         results = [msgspec.json.decode(one, type=TaskResult) for one in parted.collect()]
         crashpoint("lake_after_write")
         added = merge_files(one.added for one in results)
         if (progress := self._find_progress(added.get("bronze", []))) is None:
             return
-        cut = commit_batch(self._warehouse, progress, added, plan.sealed, sum_counts(one.counts for one in results))
+        cut = commit_batch(
+            self._warehouse, progress, added, plan.sealed, sum_counts(one.counts for one in results)
+        )
         crashpoint("lake_after_commit")
         if cut is not None:
             self._follow(cut)
@@ -75,7 +84,8 @@ class MicroBatchSink:
         )
 
     def _list_known(self) -> dict[int, list[DataFile]]:
-        """Silver's files, by bucket, of what the stream held when the batch came, or would have held if nothing had trimmed it.
+        """Silver's files, by bucket, of what the stream held when the batch came, or would have
+        held if nothing had trimmed it.
 
         The batch begins after silver's last sequence; one that does not is not committed.
         """
@@ -83,9 +93,16 @@ class MicroBatchSink:
         if (state := silver.load_state()) is None:
             return {}
         table, files = state
-        last = table.transaction_version(name_application(self._facts.stream, self._facts.created)) or 0
+        last = (
+            table.transaction_version(name_application(self._facts.stream, self._facts.created))
+            or 0
+        )
         reading = self._history.find_before(last + 1)
-        recent = set() if reading.oldest_s is None else silver.list_recent(round(reading.oldest_s * 1000))
+        recent = (
+            set()
+            if reading.oldest_s is None
+            else silver.list_recent(round(reading.oldest_s * 1000))
+        )
         known: defaultdict[int, list[DataFile]] = defaultdict(list)
         for file in files:
             if (file.max_seq or 0) >= reading.facts.first or file.path in recent:
@@ -96,5 +113,10 @@ class MicroBatchSink:
         """The sequences of the batch; None if there was no message."""
         if not bronze:
             return None
-        first, last = min(file.min_seq or 0 for file in bronze), max(file.max_seq or 0 for file in bronze)
-        return Progress(stream=self._facts.stream, created=self._facts.created, first=first, last=last)
+        first, last = (
+            min(file.min_seq or 0 for file in bronze),
+            max(file.max_seq or 0 for file in bronze),
+        )
+        return Progress(
+            stream=self._facts.stream, created=self._facts.created, first=first, last=last
+        )

@@ -21,11 +21,19 @@ def read_rows(storage: Storage, table: str, file: DataFile, names: Sequence[str]
     """Read columns of one file; null where the file is older than a column."""
     with storage.filesystem.open_input_file(storage.resolve(file.path)) as source:
         parquet = pq.ParquetFile(source)
-        return _complete(parquet.read([name for name in names if name in parquet.schema_arrow.names]), table, names)
+        return _complete(
+            parquet.read([name for name in names if name in parquet.schema_arrow.names]),
+            table,
+            names,
+        )
 
 
-def rewrite_file(storage: Storage, table: str, file: DataFile, run: str, find: FindRows) -> list[DataFile] | None:
-    """Return the files in its place: none if every row goes. None: no row goes, and nothing was written."""
+def rewrite_file(
+    storage: Storage, table: str, file: DataFile, run: str, find: FindRows
+) -> list[DataFile] | None:
+    """Return the files in its place: none if every row goes. None: no row goes, and nothing was
+    written.
+    """
     written, removed = DailyWriter(storage, table, run, file.bucket), 0
     with storage.filesystem.open_input_file(storage.resolve(file.path)) as source:
         parquet = pq.ParquetFile(source)

@@ -1,8 +1,9 @@
 """Close a period: its bill no longer changes, and every later report gives the same bytes.
 
-A seal names the last stream sequence that counts, the cut to read the tables as of, the columns, and a hash over the period's gold
-rows in one canonical form, which proves later that nothing changed. It counts from a mark in the table of days (`warehouse/seals`). A
-later event of a sealed day becomes a correction in the day on which it arrives (`tables.late`).
+A seal names the last stream sequence that counts, the cut to read the tables as of, the columns,
+and a hash over the period's gold rows in one canonical form, which proves later that nothing
+changed. It counts from a mark in the table of days (`warehouse/seals`). A later event of a sealed
+day becomes a correction in the day on which it arrives (`tables.late`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class SealContent(Struct, frozen=True):
 
 
 def seal(warehouse: Warehouse, first: date, last: date) -> Seal:
-    """Close these days, both inclusive, UTC, also beside ingests. Raises Misconfigured; Conflict beside a half-written batch."""
+    """Close these days, both inclusive, UTC, also beside ingests. Raises Misconfigured; Conflict
+    beside a half-written batch.
+    """
     for _ in range(TRIES):
         _check(warehouse, first, last)
         cut = _find_whole_cut(warehouse)
@@ -64,15 +67,21 @@ def _find_whole_cut(warehouse: Warehouse) -> Cut:
             return msgspec.structs.replace(cut, versions={**cut.versions, DAYS: days.version()})
         time.sleep(0.1)
     raise Conflict(
-        f"{DAYS} has a batch or a backfill without its cut: run `router usage ingest`, or that backfill again, which completes it"
+        f"{DAYS} has a batch or a backfill without its cut: run `router usage ingest`, or "
+        "that backfill again, which completes it"
     )
 
 
 def _has_same_sums(warehouse: Warehouse, version: int) -> bool:
-    """Whether the table of days holds what it held at this version: marks and compactions change nothing of it."""
+    """Whether the table of days holds what it held at this version: marks and compactions change
+    nothing of it.
+    """
     table = warehouse.tables[DAYS]
     then, now = ({file.path: file for file in table.list_files(one)} for one in (version, None))
-    gone, come = ([files[path] for path in files if path not in others] for files, others in ((then, now), (now, then)))
+    gone, come = (
+        [files[path] for path in files if path not in others]
+        for files, others in ((then, now), (now, then))
+    )
     if sum(file.rows for file in gone) != sum(file.rows for file in come):
         return False
     return bool(_sum_files(warehouse, gone).equals(_sum_files(warehouse, come)))
@@ -80,12 +89,18 @@ def _has_same_sums(warehouse: Warehouse, version: int) -> bool:
 
 def _sum_files(warehouse: Warehouse, files: Sequence[DataFile]) -> pa.Table:
     """Sum all rows of these files, in order of their keys."""
-    return merge_sums(read_columns(warehouse, DAYS, files, (*GOLD_KEYS, *FIGURES)), GOLD_KEYS, "day")
+    return merge_sums(
+        read_columns(warehouse, DAYS, files, (*GOLD_KEYS, *FIGURES)), GOLD_KEYS, "day"
+    )
 
 
 def _mark(warehouse: Warehouse, made: Seal, version: int) -> int | None:
-    """Commit the mark after this version. None: something was committed since, so the seal must be made again."""
-    return warehouse.tables[DAYS].commit([], lambda days: [Transaction(name_mark(made), 1)] if days.version() == version else None)
+    """Commit the mark after this version. None: something was committed since, so the seal must be
+    made again.
+    """
+    return warehouse.tables[DAYS].commit(
+        [], lambda days: [Transaction(name_mark(made), 1)] if days.version() == version else None
+    )
 
 
 def _read_seal(warehouse: Warehouse, first: date, last: date, cut: Cut) -> Seal:
@@ -110,10 +125,14 @@ def _find_last(warehouse: Warehouse) -> int:
 def is_unchanged(warehouse: Warehouse, sealed: Seal) -> bool:
     """Return whether the period still reads as it was sealed."""
     first, last = date.fromisoformat(sealed.first_day), date.fromisoformat(sealed.last_day)
-    return read_content(warehouse, first, last, sealed.cut, sealed.columns) == SealContent(sealed.rows, sealed.hash)
+    return read_content(warehouse, first, last, sealed.cut, sealed.columns) == SealContent(
+        sealed.rows, sealed.hash
+    )
 
 
-def read_content(warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str]) -> SealContent:
+def read_content(
+    warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str]
+) -> SealContent:
     return hash_lines(read_canonical(warehouse, first, last, as_of_cut, columns))
 
 
@@ -126,16 +145,26 @@ def hash_lines(lines: Iterable[bytes]) -> SealContent:
 
 
 def read_canonical(  # noqa: PLR0917
-    warehouse: Warehouse, first: date, last: date, as_of_cut: int, columns: Sequence[str], keep: ChooseRows | None = None
+    warehouse: Warehouse,
+    first: date,
+    last: date,
+    as_of_cut: int,
+    columns: Sequence[str],
+    keep: ChooseRows | None = None,
 ) -> Iterator[bytes]:
-    """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON, sorted keys, nine decimals.
+    """Yield the period's rows in canonical form: one for each day and group, sorted, compact JSON,
+    sorted keys, nine decimals.
 
-    `columns`: the figures of the seal, so that a later column changes no hash. `keep`: the rows that count; None: all."""
+    `columns`: the figures of the seal, so that a later column changes no hash. `keep`: the rows
+    that count; None: all.
+    """
     days = {str(day) for day in list_days(first, last)}
     files = [file for file in warehouse.files("gold_day", as_of_cut) if file.day in days]
     if files:
         rows = read_columns(warehouse, "gold_day", files, (*SEAL_COLUMNS, *columns))
-        yield from _format_rows(merge_sums(rows if keep is None else rows.filter(keep(rows)), SEAL_COLUMNS, "day"))
+        yield from _format_rows(
+            merge_sums(rows if keep is None else rows.filter(keep(rows)), SEAL_COLUMNS, "day")
+        )
 
 
 def _format_rows(rows: pa.Table) -> Iterator[bytes]:
@@ -156,4 +185,6 @@ def _check(warehouse: Warehouse, first: date, last: date) -> None:
     if last >= datetime.now(UTC).date():
         raise Misconfigured("--to", f"{last} is not over yet (UTC)")
     if closed := sorted(list_sealed_days(warehouse.seals()).intersection(list_days(first, last))):
-        raise Misconfigured("--from, --to", f"{closed[0]} is sealed already: `router usage seal` lists what is")
+        raise Misconfigured(
+            "--from, --to", f"{closed[0]} is sealed already: `router usage seal` lists what is"
+        )

@@ -74,26 +74,41 @@ class EventParcel:
         self._events, self._bytes = [], 0
 
 
-def stage_range(messages: Iterable[pa.RecordBatch], storage: Storage, tasks: int, bounds: EventBounds = BOUNDS) -> Iterator[StagedRow]:
-    """Write one range of messages into bronze and quarantine, and yield its events for the `tasks` of the second step, and its files."""
+def stage_range(
+    messages: Iterable[pa.RecordBatch], storage: Storage, tasks: int, bounds: EventBounds = BOUNDS
+) -> Iterator[StagedRow]:
+    """Write one range of messages into bronze and quarantine, and yield its events for the `tasks`
+    of the second step, and its files.
+    """
     run = f"ingest-{uuid4().hex[:12]}"
-    bronze, quarantine = DailyWriter(storage, "bronze", run), DailyWriter(storage, "quarantine", run)
+    bronze, quarantine = (
+        DailyWriter(storage, "bronze", run),
+        DailyWriter(storage, "quarantine", run),
+    )
     parcels = [EventParcel(task) for task in range(tasks)]
     for group in _group_batches(messages):
         parsed = [parse_messages(batch, bounds) for batch in group]
         whole = pa.Table.from_batches(group)
-        bronze.add(whole, _find_days(whole, pa.Table.from_batches([events for events, _ in parsed])))
+        bronze.add(
+            whole, _find_days(whole, pa.Table.from_batches([events for events, _ in parsed]))
+        )
         for events, refused in parsed:
             quarantine.add(pa.Table.from_batches([refused]))
             yield from _deal_out(events, parcels)
     for parcel in parcels:
         yield from parcel.close()
-    yield 0, FILES, msgspec.json.encode(StagedRange(bronze=bronze.close(), quarantine=quarantine.close()))
+    yield (
+        0,
+        FILES,
+        msgspec.json.encode(StagedRange(bronze=bronze.close(), quarantine=quarantine.close())),
+    )
 
 
 def encode_events(events: list[pa.RecordBatch]) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, EVENT, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(
+        sink, EVENT, options=pa.ipc.IpcWriteOptions(compression="lz4")
+    ) as writer:
         for batch in events:
             writer.write(batch)
     return bytes(sink.getvalue())
@@ -111,7 +126,10 @@ def _deal_out(events: pa.RecordBatch, parcels: list[EventParcel]) -> Iterator[St
     if len(parcels) == 1:
         yield from parcels[0].add(events)
         return
-    tasks = pc.subtract((buckets := find_identity_buckets(events)), pc.multiply(pc.divide(buckets, len(parcels)), len(parcels)))
+    tasks = pc.subtract(
+        (buckets := find_identity_buckets(events)),
+        pc.multiply(pc.divide(buckets, len(parcels)), len(parcels)),
+    )
     for number, parcel in enumerate(parcels):
         if len(part := events.filter(pc.equal(tasks, number))):
             yield from parcel.add(part)
@@ -120,7 +138,9 @@ def _deal_out(events: pa.RecordBatch, parcels: list[EventParcel]) -> Iterator[St
 def _find_days(messages: pa.Table, events: pa.Table) -> pa.ChunkedArray:
     """Return the day of each message's event; of its storing, if it is none."""
     places = pc.index_in(messages["seq"], events["seq"].combine_chunks())
-    return pc.coalesce(floor_to_days(events["timestamp"]).take(places), floor_to_days(messages["time"]))
+    return pc.coalesce(
+        floor_to_days(events["timestamp"]).take(places), floor_to_days(messages["time"])
+    )
 
 
 def _group_batches(messages: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -1,7 +1,8 @@
-"""`jetstream_staging`: the `jetstream` source with the same offsets, limits and ranges, but its rows are what a range becomes (`staging`).
+"""`jetstream_staging`: the `jetstream` source with the same offsets, limits and ranges, but its
+rows are what a range becomes (`staging`).
 
-So no single message crosses into the JVM, which would decode and encode it for nothing. When Spark wrote bronze and read it back, a
-message cost 36 µs of processor time until its event was typed.
+So no single message crosses into the JVM, which would decode and encode it for nothing. When Spark
+wrote bronze and read it back, a message cost 36 µs of processor time until its event was typed.
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ STAGED_ROW = StructType(
 
 
 class StagingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`tasks`: of the second step. `first_end`: where the first batch ends, because tables end there that are ahead of silver."""
+    """`tasks`: of the second step. `first_end`: where the first batch ends, because tables end
+    there that are ahead of silver.
+    """
 
     warehouse: str
     tasks: int
@@ -73,7 +76,11 @@ class StagingReader(JetStreamStreamReader):
         end = super().latestOffset(start, limit)
         _refuse_another(start, end)
         first_end = self._staging.first_end
-        return {**end, "next": first_end + 1} if first_end is not None and start["next"] <= first_end else end
+        return (
+            {**end, "next": first_end + 1}
+            if first_end is not None and start["next"] <= first_end
+            else end
+        )
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         _refuse_another(start, end)
@@ -82,14 +89,25 @@ class StagingReader(JetStreamStreamReader):
             return []  # the tables are ahead of the checkpoint
         return super().partitions({**start, "next": following}, end)
 
-    def read(self, partition: InputPartition) -> Iterator[StagedRow]:  # its rows differ from the source's
-        return stage_range(super().read(partition), Storage(self._staging.warehouse), self._staging.tasks, self._staging.bounds)
+    # its rows differ from the source's
+    def read(self, partition: InputPartition) -> Iterator[StagedRow]:
+        return stage_range(
+            super().read(partition),
+            Storage(self._staging.warehouse),
+            self._staging.tasks,
+            self._staging.bounds,
+        )
 
 
 def _refuse_another(start: Json, end: Json) -> None:
-    """Raises DataLoss, also where losses are accepted: a warehouse is of one stream, and another one counts from 1 again."""
+    """Raises DataLoss, also where losses are accepted: a warehouse is of one stream, and another
+    one counts from 1 again.
+    """
     if start["created"] != end["created"]:
-        raise DataLoss(f"{end['stream']} was made anew at {end['created']}: its messages need a warehouse of their own")
+        raise DataLoss(
+            f"{end['stream']} was made anew at {end['created']}: its messages need a "
+            "warehouse of their own"
+        )
 
 
 def register(spark: SparkSession) -> None:

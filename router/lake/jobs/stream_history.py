@@ -1,10 +1,11 @@
-"""What an ingest has read of its stream's state, each time with a wall clock: it bounds the search for what came before.
+"""What an ingest has read of its stream's state, each time with a wall clock: it bounds the search
+for what came before.
 
     a batch begins at sequence N ──> the newest state whose last sequence is before N: all of the batch came after it
 
-After that state the stream only lost old messages and got new ones: whatever it held when a message of the batch came has a sequence from
-that state's first on. A newer state is too narrow for a batch that waited: the stream may have lost an identity's first message since the
-second one came.
+After that state the stream only lost old messages and got new ones: whatever it held when a message
+of the batch came has a sequence from that state's first on. A newer state is too narrow for a batch
+that waited: the stream may have lost an identity's first message since the second one came.
 """
 
 from __future__ import annotations
@@ -17,14 +18,18 @@ from router.lake.source.offset import StreamState
 
 
 class StreamReading(Struct, frozen=True):
-    """The stream's state as it was read, and a time before it was asked for (seconds since the epoch)."""
+    """The stream's state as it was read, and a time before it was asked for (seconds since the
+    epoch).
+    """
 
     facts: StreamState
     at: float
 
     @property
     def oldest_s(self) -> float | None:
-        """The time since which the stream would hold its messages if nothing trimmed it; None: no age ends them."""
+        """The time since which the stream would hold its messages if nothing trimmed it; None: no
+        age ends them.
+        """
         return self.at - self.facts.max_age_s if self.facts.max_age_s else None
 
 

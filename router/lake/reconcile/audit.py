@@ -1,8 +1,10 @@
-"""Look at all of silver for identities that count more than once, on whatever days and however far apart they came.
+"""Look at all of silver for identities that count more than once, on whatever days and however far
+apart they came.
 
     a file of silver ── identity, sequence, content, cost, day ──> Spark shuffles by identity ──> a task counts its own
 
-The ingest decides within the stream's retention. What comes again later counts again, and this job finds it.
+The ingest decides within the stream's retention. What comes again later counts again, and this job
+finds it.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from router.lake.warehouse.storage import Storage
 
 ROWS_PER_TASK = 500_000
 _ROWS = pa.schema(
-    [(name, pa.int64()) for name in ("seq", "id_high", "id_low", "content")] + [("cost", pa.decimal128(38, 9)), ("day", pa.string())]
+    [(name, pa.int64()) for name in ("seq", "id_high", "id_low", "content")]
+    + [("cost", pa.decimal128(38, 9)), ("day", pa.string())]
 )
 _ID = ["id_high", "id_low"]
 
@@ -63,7 +66,12 @@ class AuditFound(Struct, frozen=True, kw_only=True):
             "conflicts": self.conflicts,
             "cost_too_much": format_money(self.cost_too_much),
             "first": [
-                {"event_id": one.event_id, "sequences": list(one.sequences), "days": list(one.days), "is_conflict": one.is_conflict}
+                {
+                    "event_id": one.event_id,
+                    "sequences": list(one.sequences),
+                    "days": list(one.days),
+                    "is_conflict": one.is_conflict,
+                }
                 for one in self.first
             ],
         }
@@ -72,15 +80,24 @@ class AuditFound(Struct, frozen=True, kw_only=True):
 def audit(spark: SparkSession, warehouse: Warehouse) -> AuditFound:
     """Run over silver as of the newest cut."""
     files = warehouse.files("silver")
-    tasks = max(spark.sparkContext.defaultParallelism, ceil(sum(file.rows for file in files) / ROWS_PER_TASK))
-    found = run_comparison(spark, files, partial(read_identities, warehouse.location, tasks), tasks, count_repeated)
+    tasks = max(
+        spark.sparkContext.defaultParallelism,
+        ceil(sum(file.rows for file in files) / ROWS_PER_TASK),
+    )
+    found = run_comparison(
+        spark, files, partial(read_identities, warehouse.location, tasks), tasks, count_repeated
+    )
     return AuditFound(
         events=sum(one.events for one in found),
         identities=sum(one.identities for one in found),
         repeated=sum(one.repeated for one in found),
         conflicts=sum(one.conflicts for one in found),
         cost_too_much=sum(one.cost_too_much for one in found),
-        first=tuple(sorted((one for part in found for one in part.first), key=lambda one: one.sequences)[:NAMED]),
+        first=tuple(
+            sorted((one for part in found for one in part.first), key=lambda one: one.sequences)[
+                :NAMED
+            ]
+        ),
     )
 
 
@@ -90,7 +107,9 @@ def read_identities(warehouse: str, tasks: int, file: DataFile) -> Iterator[Sent
     names = ["seq", "id_high", "id_low", "content", "cost"]
     rows = pq.read_table(storage.resolve(file.path), columns=names, filesystem=storage.filesystem)
     rows = rows.append_column("day", pa.repeat(file.day or "", len(rows))).cast(_ROWS)
-    yield from split_rows("silver", rows, rows["id_low"].to_numpy().view(np.uint64) % np.uint64(tasks))
+    yield from split_rows(
+        "silver", rows, rows["id_low"].to_numpy().view(np.uint64) % np.uint64(tasks)
+    )
 
 
 def count_repeated(_: int, sent: dict[str, list[pa.Table]]) -> AuditFound:
@@ -98,7 +117,9 @@ def count_repeated(_: int, sent: dict[str, list[pa.Table]]) -> AuditFound:
     rows = pa.concat_tables([_ROWS.empty_table(), *sent.get("silver", [])])
     counted = rows.group_by(_ID).aggregate([([], "count_all"), ("seq", "min")])
     many = counted.filter(pc.greater(counted["count_all"], 1)).select([*_ID, "seq_min"])
-    again = rows.join(many, _ID, join_type="inner").sort_by([(name, "ascending") for name in (*_ID, "seq")])
+    again = rows.join(many, _ID, join_type="inner").sort_by(
+        [(name, "ascending") for name in (*_ID, "seq")]
+    )
     contents = again.group_by(_ID).aggregate([("content", "count_distinct")])
     return AuditFound(
         events=len(rows),
@@ -120,7 +141,11 @@ def _follow_same(rows: pa.Table) -> pa.Array:
 def _list_first(again: pa.Table) -> Iterator[RepeatedIdentity]:
     """Yield those that came first."""
     firsts = pc.unique(again["seq_min"]).sort()[:NAMED]
-    rows = again.filter(pc.is_in(again["seq_min"], firsts)).sort_by([("seq_min", "ascending"), ("seq", "ascending")]).to_pylist()
+    rows = (
+        again.filter(pc.is_in(again["seq_min"], firsts))
+        .sort_by([("seq_min", "ascending"), ("seq", "ascending")])
+        .to_pylist()
+    )
     for first in firsts.to_pylist():
         same = [row for row in rows if row["seq_min"] == first][:NAMED]
         yield RepeatedIdentity(

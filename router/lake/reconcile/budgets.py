@@ -1,9 +1,12 @@
-"""Compare what is settled of budgets with silver: the same events, and the same cost to the last decimal.
+"""Compare what is settled of budgets with silver: the same events, and the same cost to the last
+decimal.
 
-A window is by the time at which the usage stream stored an event, as the settlement counts it. What is marked, because its assignment
-is not known, counts in none; an adjustment that names a budget counts in that one alone. By which policy was decided stands in the
-header of the event, so a budget of a policy looks into bronze as well. Not compared: a window that is ahead of the tables, that began
-before them, from which something was removed on purpose, or into which events of another usage stream than the tables' are counted.
+A window is by the time at which the usage stream stored an event, as the settlement counts it. What
+is marked, because its assignment is not known, counts in none; an adjustment that names a budget
+counts in that one alone. By which policy was decided stands in the header of the event, so a budget
+of a policy looks into bronze as well. Not compared: a window that is ahead of the tables, that
+began before them, from which something was removed on purpose, or into which events of another
+usage stream than the tables' are counted.
 """
 
 from __future__ import annotations
@@ -37,19 +40,33 @@ _COLUMNS = ("seq", "tenant_id", "provider_id", "cost", "time", "correlated", "bu
 Found = dict[int, tuple[int, int]]  # nanos and events, by the place of the sum
 
 
-def check_budgets(spark: SparkSession, tables: WarehouseSnapshot, settled: Sequence[BudgetSum]) -> ReconcileCheck:
+def check_budgets(
+    spark: SparkSession, tables: WarehouseSnapshot, settled: Sequence[BudgetSum]
+) -> ReconcileCheck:
     """Check every window whose events all are in the tables."""
     ingested = tables.warehouse.last_progress()
     last, created = (ingested.last, ingested.created) if ingested is not None else (0, "")
     comparable = [one for one in settled if one.created == created and not one.is_mixed]
-    sums = [replace(one, complete=min(one.complete, last)) for one in comparable if one.through <= last and _is_whole(tables, one)]
+    sums = [
+        replace(one, complete=min(one.complete, last))
+        for one in comparable
+        if one.through <= last and _is_whole(tables, one)
+    ]
     if not sums:
-        return ReconcileCheck(BUDGETS_CHECK, None, f"there are no budgets to be compared, of {len(settled)}")
+        return ReconcileCheck(
+            BUDGETS_CHECK, None, f"there are no budgets to be compared, of {len(settled)}"
+        )
     sources = [("silver", file) for file in tables.list_files("silver")]
     if any(one.policy_id is not None for one in sums):
         sources += [("bronze", file) for file in tables.list_files("bronze")]
     tasks = max(1, spark.sparkContext.defaultParallelism)
-    found = run_comparison(spark, sources, partial(_read, tables.warehouse.location, sums, tasks), tasks, partial(_sum_task, sums))
+    found = run_comparison(
+        spark,
+        sources,
+        partial(_read, tables.warehouse.location, sums, tasks),
+        tasks,
+        partial(_sum_task, sums),
+    )
     return _tell(sums, _add(found), len(settled) - len(sums))
 
 
@@ -61,7 +78,10 @@ def _is_whole(tables: WarehouseSnapshot, one: BudgetSum) -> bool:
 
 
 def _find_first_sequence(tables: WarehouseSnapshot) -> int:
-    return min((file.min_seq for file in tables.list_files("bronze") if file.min_seq is not None), default=0)
+    return min(
+        (file.min_seq for file in tables.list_files("bronze") if file.min_seq is not None),
+        default=0,
+    )
 
 
 def _find_first(tables: WarehouseSnapshot) -> int:
@@ -70,16 +90,28 @@ def _find_first(tables: WarehouseSnapshot) -> int:
     if not files:
         return 0
     first = min(files, key=lambda file: file.min_seq or 0)
-    return int(pc.min(_read_columns(tables.warehouse.location, first, ["time"])["time"].cast(pa.int64())).as_py())
+    return int(
+        pc.min(
+            _read_columns(tables.warehouse.location, first, ["time"])["time"].cast(pa.int64())
+        ).as_py()
+    )
 
 
-def _read(warehouse: str, sums: Sequence[BudgetSum], tasks: int, source: tuple[str, DataFile]) -> Iterator[Sent]:
+def _read(
+    warehouse: str, sums: Sequence[BudgetSum], tasks: int, source: tuple[str, DataFile]
+) -> Iterator[Sent]:
     name, file = source
     if name == "silver":
         rows = read_files(Storage(warehouse), "silver", [file], _COLUMNS)
-        rows = rows.filter(pc.is_in(rows["tenant_id"], pa.array(sorted({one.tenant_id for one in sums}))))
+        rows = rows.filter(
+            pc.is_in(rows["tenant_id"], pa.array(sorted({one.tenant_id for one in sums})))
+        )
         rows = rows.filter(pc.fill_null(rows["correlated"], True))
-        rows = rows.set_column(rows.schema.get_field_index("time"), "time", rows["time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()))
+        rows = rows.set_column(
+            rows.schema.get_field_index("time"),
+            "time",
+            rows["time"].cast(pa.timestamp("us", "UTC")).cast(pa.int64()),
+        )
     else:
         rows = _read_policies(warehouse, file)
     yield from split_rows(name, rows, rows["seq"].to_numpy() % tasks)
@@ -88,9 +120,17 @@ def _read(warehouse: str, sums: Sequence[BudgetSum], tasks: int, source: tuple[s
 def _read_policies(warehouse: str, file: DataFile) -> pa.Table:
     """By which policy was decided, for the events that say it."""
     rows = _read_columns(warehouse, file, ["seq", "headers"])
-    said = ((seq, _read_policy(headers)) for seq, headers in zip(rows["seq"].to_pylist(), rows["headers"].to_pylist(), strict=True))
+    said = (
+        (seq, _read_policy(headers))
+        for seq, headers in zip(rows["seq"].to_pylist(), rows["headers"].to_pylist(), strict=True)
+    )
     kept = [(seq, policy) for seq, policy in said if policy is not None]
-    return pa.table({"seq": pa.array([seq for seq, _ in kept], pa.int64()), "policy_id": pa.array([one for _, one in kept], pa.string())})
+    return pa.table(
+        {
+            "seq": pa.array([seq for seq, _ in kept], pa.int64()),
+            "policy_id": pa.array([one for _, one in kept], pa.string()),
+        }
+    )
 
 
 def _read_policy(headers: Sequence[tuple[str, str]] | None) -> str | None:
@@ -118,7 +158,11 @@ def _sum_task(sums: Sequence[BudgetSum], _: int, sent: dict[str, list[pa.Table]]
 
 def _sum_one(one: BudgetSum, rows: pa.Table, by_policy: np.ndarray) -> tuple[int, int]:
     time = rows["time"].to_numpy()
-    mine = (time >= one.starts_s * MICROS) & (time < one.ends_s * MICROS) & (rows["seq"].to_numpy() <= one.complete)
+    mine = (
+        (time >= one.starts_s * MICROS)
+        & (time < one.ends_s * MICROS)
+        & (rows["seq"].to_numpy() <= one.complete)
+    )
     mine &= rows["tenant_id"].to_numpy(zero_copy_only=False) == one.tenant_id
     named = rows["budget"].to_numpy(zero_copy_only=False)
     counted = rows["budget"].is_null().to_numpy()
@@ -126,7 +170,8 @@ def _sum_one(one: BudgetSum, rows: pa.Table, by_policy: np.ndarray) -> tuple[int
         counted &= rows["provider_id"].to_numpy(zero_copy_only=False) == one.provider_id
     if one.policy_id is not None:
         counted &= by_policy == one.policy_id
-    mine &= counted | np.equal(named, one.budget_id)  # the budget that it names, whatever its provider and policy
+    # the budget that it names, whatever its provider and policy
+    mine &= counted | np.equal(named, one.budget_id)
     return sum_exactly(rows["cost"].filter(pa.array(mine))), int(mine.sum())
 
 
@@ -142,12 +187,18 @@ def _add(found: Sequence[Found]) -> Found:
 
 def _tell(sums: Sequence[BudgetSum], found: Found, left_out: int) -> ReconcileCheck:
     wrong = [
-        f"{one.name}: {format_nanos(one.settled)} of {one.events} events, silver {format_nanos(cost)} of {count}"
+        (
+            f"{one.name}: {format_nanos(one.settled)} of {one.events} events, silver "
+            f"{format_nanos(cost)} of {count}"
+        )
         for place, one in enumerate(sums)
         for cost, count in [found.get(place, (0, 0))]
         if (cost, count) != (one.settled, one.events)
     ]
     cost, events = sum(one.settled for one in sums), sum(one.events for one in sums)
     figures = {"budgets": len(sums), "left_out": left_out, "differ": len(wrong)}
-    says = f"{len(sums)} windows of budgets, {format_nanos(cost)} of {events} events; {left_out} not compared"
+    says = (
+        f"{len(sums)} windows of budgets, {format_nanos(cost)} of {events} events; {left_out} "
+        "not compared"
+    )
     return ReconcileCheck(BUDGETS_CHECK, not wrong, says, figures, name_first(sorted(wrong)))

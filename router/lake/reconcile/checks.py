@@ -1,4 +1,6 @@
-"""The result of a reconciliation: a check for each equation, its figures, and the names of what breaks it. Values only."""
+"""The result of a reconciliation: a check for each equation, its figures, and the names of what
+breaks it. Values only.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,13 @@ class Reconciliation(Struct, frozen=True):
 
     def to_json(self) -> dict[str, object]:
         checks = [
-            {"name": check.name, "verdict": check.verdict, "says": check.says, **check.figures, "ids": list(check.ids)}
+            {
+                "name": check.name,
+                "verdict": check.verdict,
+                "says": check.says,
+                **check.figures,
+                "ids": list(check.ids),
+            }
             for check in self.checks
         ]
         return {"agrees": self.is_right, "checks": checks}

@@ -1,7 +1,9 @@
-"""Compare by sequence, a range of sequences a task: the stream with bronze, bronze with its parts, and each cost with silver's.
+"""Compare by sequence, a range of sequences a task: the stream with bronze, bronze with its parts,
+and each cost with silver's.
 
     stream            the digest of each message
-    bronze            the digest of each message, and the cost in its text, read by another parser than the one that filled silver
+    bronze            the digest of each message, and the cost in its text, read by another parser
+                      than the one that filled silver
     silver            the cost
     the other parts   the sequence alone
 
@@ -46,11 +48,14 @@ _ROWS = {
     **dict.fromkeys(PARTS[1:], pa.schema([("seq", pa.int64())])),
 }
 
-Source = tuple[str, DataFile | Ends]  # a table and its file; or the stream, and both ends of a part of it
+# a table and its file; or the stream, and both ends of a part of it
+Source = tuple[str, DataFile | Ends]
 
 
 class MessagePlan(Struct, frozen=True, kw_only=True):
-    """What every task knows. Ends are sequences, both inclusive; None: bronze is empty, or the stream was not asked."""
+    """What every task knows. Ends are sequences, both inclusive; None: bronze is empty, or the
+    stream was not asked.
+    """
 
     warehouse: str
     begin: int  # where the first task's range begins
@@ -67,13 +72,19 @@ class RangeFound(Struct, frozen=True):
     sequences: dict[str, Sequences]
 
 
-def check_messages(spark: SparkSession, tables: WarehouseSnapshot, stream: OpenStream | None) -> Iterator[ReconcileCheck]:
+def check_messages(
+    spark: SparkSession, tables: WarehouseSnapshot, stream: OpenStream | None
+) -> Iterator[ReconcileCheck]:
     """Yield the checks of the stream, of bronze's sequences, of its parts, and of the costs."""
     files = [(name, file) for name in ("bronze", *PARTS) for file in tables.list_files(name)]
     ends = _find_ends([file for _, file in files])
     bronze = _find_ends([file for name, file in files if name == "bronze"])
     first, last = ends or (0, 0)
-    compared = None if stream is None or bronze is None else (max(bronze[0], stream.facts.first), bronze[1])
+    compared = (
+        None
+        if stream is None or bronze is None
+        else (max(bronze[0], stream.facts.first), bronze[1])
+    )
     plan = MessagePlan(
         warehouse=tables.warehouse.location,
         begin=first // RANGE * RANGE,
@@ -84,7 +95,9 @@ def check_messages(spark: SparkSession, tables: WarehouseSnapshot, stream: OpenS
     )
     tasks = (last - plan.begin) // RANGE + 1
     sources: list[Source] = [*files, *(("stream", one) for one in split_ends(compared))]
-    found = run_comparison(spark, sources, partial(read_source, plan), tasks, partial(compare_range, plan))
+    found = run_comparison(
+        spark, sources, partial(read_source, plan), tasks, partial(compare_range, plan)
+    )
     whole = _join(found)
     yield _tell_stream(plan, whole)
     yield _tell_sequences(plan, whole)
@@ -102,12 +115,22 @@ def read_source(plan: MessagePlan, source: Source) -> Iterator[Sent]:
 
 def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]]) -> RangeFound:
     """Compare what all sources have of one range."""
-    held = {name: pa.concat_tables([schema.empty_table(), *rows.get(name, [])]) for name, schema in _ROWS.items()}
+    held = {
+        name: pa.concat_tables([schema.empty_table(), *rows.get(name, [])])
+        for name, schema in _ROWS.items()
+    }
     first = plan.begin + task * RANGE
-    bronze, parts = np.sort(_take_sequences(held["bronze"])), np.sort(np.concatenate([_take_sequences(held[name]) for name in PARTS]))
+    bronze, parts = (
+        np.sort(_take_sequences(held["bronze"])),
+        np.sort(np.concatenate([_take_sequences(held[name]) for name in PARTS])),
+    )
     absent = np.setdiff1d(_list_expected(plan.bronze, first), bronze)
     was_removed = plan.removed.contain(pa.array(absent)).to_numpy(zero_copy_only=False)
-    deleted = np.fromiter(plan.stream.deleted, np.int64) if plan.stream is not None else np.zeros(0, np.int64)
+    deleted = (
+        np.fromiter(plan.stream.deleted, np.int64)
+        if plan.stream is not None
+        else np.zeros(0, np.int64)
+    )
     found = {
         "missing": absent[~np.isin(absent, deleted) & ~was_removed],
         "twice": _find_repeated(bronze),
@@ -116,11 +139,21 @@ def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]])
         "foreign": np.setdiff1d(parts, bronze),
         "differ": _find_differing(plan, held),
     }
-    read = held["bronze"]["cost"].take(pc.index_in(held["silver"]["seq"], held["bronze"]["seq"].combine_chunks()))
+    read = held["bronze"]["cost"].take(
+        pc.index_in(held["silver"]["seq"], held["bronze"]["seq"].combine_chunks())
+    )
     is_wrong = pc.fill_null(pc.not_equal(read, held["silver"]["cost"]), True)
     found["wrong"] = np.sort(_take_sequences(held["silver"].filter(is_wrong)))
-    amounts = {"in_bronze": sum_exactly(read.drop_null()), "in_silver": sum_exactly(held["silver"]["cost"])}
-    counts = {**{name: len(table) for name, table in held.items()}, **amounts, "absent": len(absent), "removed": int(was_removed.sum())}
+    amounts = {
+        "in_bronze": sum_exactly(read.drop_null()),
+        "in_silver": sum_exactly(held["silver"]["cost"]),
+    }
+    counts = {
+        **{name: len(table) for name, table in held.items()},
+        **amounts,
+        "absent": len(absent),
+        "removed": int(was_removed.sum()),
+    }
     return RangeFound(counts, {name: list_sequences(numbers) for name, numbers in found.items()})
 
 
@@ -140,7 +173,9 @@ def _read_file(plan: MessagePlan, name: str, file: DataFile) -> Iterator[pa.Tabl
 def _read_stream(plan: MessagePlan, ends: Ends) -> Iterator[pa.Table]:
     if plan.stream is not None:
         for batch in plan.stream.messages(*ends):
-            rows = pa.Table.from_batches([batch.filter(pc.invert(plan.removed.contain(batch["seq"])))])
+            rows = pa.Table.from_batches(
+                [batch.filter(pc.invert(plan.removed.contain(batch["seq"])))]
+            )
             yield pa.Table.from_arrays([rows["seq"], _digest(rows["data"])], schema=_ROWS["stream"])
 
 
@@ -150,12 +185,16 @@ def _digest(bodies: pa.ChunkedArray) -> pa.Array:
 
 
 def _find_differing(plan: MessagePlan, held: dict[str, pa.Table]) -> Integers:
-    """Return the sequences that stream and bronze have differently, as far as the stream still has them."""
+    """Return the sequences that stream and bronze have differently, as far as the stream still has
+    them.
+    """
     if plan.compared is None:
         return np.zeros(0, np.int64)
     first, last = plan.compared
     sent, kept = held["stream"], held["bronze"]
-    kept = kept.filter(pc.and_(pc.greater_equal(kept["seq"], first), pc.less_equal(kept["seq"], last)))
+    kept = kept.filter(
+        pc.and_(pc.greater_equal(kept["seq"], first), pc.less_equal(kept["seq"], last))
+    )
     digest = kept["digest"].take(pc.index_in(sent["seq"], kept["seq"].combine_chunks()))
     other = sent.filter(pc.fill_null(pc.not_equal(sent["digest"], digest), True))
     alone = np.setdiff1d(_take_sequences(kept), _take_sequences(sent))
@@ -184,7 +223,10 @@ def _find_ends(files: Sequence[DataFile]) -> Ends | None:
 
 def _join(found: Sequence[RangeFound]) -> RangeFound:
     counts = {name: sum(one.counts[name] for one in found) for name in found[0].counts}
-    return RangeFound(counts, {name: join_sequences(one.sequences[name] for one in found) for name in found[0].sequences})
+    return RangeFound(
+        counts,
+        {name: join_sequences(one.sequences[name] for one in found) for name in found[0].sequences},
+    )
 
 
 def _tell_stream(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
@@ -192,15 +234,29 @@ def _tell_stream(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
         return ReconcileCheck(BRONZE_CHECK, None, "the stream was not asked")
     if plan.compared is None:
         return ReconcileCheck(BRONZE_CHECK, True, "bronze is empty")
-    (first, last), wrong, messages = plan.compared, found.sequences["differ"], found.counts["stream"]
+    (first, last), wrong, messages = (
+        plan.compared,
+        found.sequences["differ"],
+        found.counts["stream"],
+    )
     figures = {"from": first, "to": last, "messages": messages, "differ": wrong.count}
-    return ReconcileCheck(BRONZE_CHECK, not wrong.count, f"{messages} messages, {first} to {last}, byte for byte", figures, wrong.format())
+    return ReconcileCheck(
+        BRONZE_CHECK,
+        not wrong.count,
+        f"{messages} messages, {first} to {last}, byte for byte",
+        figures,
+        wrong.format(),
+    )
 
 
 def _tell_sequences(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
     if plan.bronze is None:
         return ReconcileCheck("sequences", True, "bronze is empty")
-    missing, twice, messages = found.sequences["missing"], found.sequences["twice"], found.counts["bronze"]
+    missing, twice, messages = (
+        found.sequences["missing"],
+        found.sequences["twice"],
+        found.counts["bronze"],
+    )
     figures = {
         "first": plan.bronze[0],
         "last": plan.bronze[1],
@@ -210,15 +266,25 @@ def _tell_sequences(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
         "removed": found.counts["removed"],
     }
     if not missing.count and not twice.count:
-        return ReconcileCheck("sequences", True, f"{messages} messages" + _describe_absent(found.counts), figures)
-    hint = "; the stream was not asked whether they were deleted" if plan.stream is None and missing.count else ""
+        return ReconcileCheck(
+            "sequences", True, f"{messages} messages" + _describe_absent(found.counts), figures
+        )
+    hint = (
+        "; the stream was not asked whether they were deleted"
+        if plan.stream is None and missing.count
+        else ""
+    )
     names = name_first([*missing.format(), *twice.format()])
-    return ReconcileCheck("sequences", False, f"{missing.count} missing, {twice.count} twice{hint}", figures, names)
+    return ReconcileCheck(
+        "sequences", False, f"{missing.count} missing, {twice.count} twice{hint}", figures, names
+    )
 
 
 def _describe_absent(counts: dict[str, int]) -> str:
     deleted, removed = counts["absent"] - counts["removed"], counts["removed"]
-    parts = [f"{deleted} were deleted in the stream"] * (deleted > 0) + [f"{removed} were removed on purpose"] * (removed > 0)
+    parts = [f"{deleted} were deleted in the stream"] * (deleted > 0) + [
+        f"{removed} were removed on purpose"
+    ] * (removed > 0)
     return "".join(f", {part}" for part in parts)
 
 
@@ -229,7 +295,9 @@ def _tell_parts(found: RangeFound) -> ReconcileCheck:
     if not lost.count and not several.count and not foreign.count:
         says = f"{messages} = " + " + ".join(f"{count} {name}" for name, count in parts.items())
         return ReconcileCheck("bronze = its parts", True, says, figures)
-    says = f"{lost.count} in no part, {several.count} in more than one, {foreign.count} not in bronze"
+    says = (
+        f"{lost.count} in no part, {several.count} in more than one, {foreign.count} not in bronze"
+    )
     names = name_first([*lost.format(), *several.format(), *foreign.format()])
     return ReconcileCheck("bronze = its parts", False, says, figures, names)
 
@@ -240,7 +308,9 @@ def _tell_costs(found: RangeFound) -> ReconcileCheck:
         return ReconcileCheck(COST_CHECK, True, "silver is empty")
     bronze, silver = (format_money(found.counts[name]) for name in ("in_bronze", "in_silver"))
     figures = {"events": events, "bronze": bronze, "silver": silver, "differ": wrong.count}
-    return ReconcileCheck(COST_CHECK, not wrong.count, f"{silver} over {events} events", figures, wrong.format())
+    return ReconcileCheck(
+        COST_CHECK, not wrong.count, f"{silver} over {events} events", figures, wrong.format()
+    )
 
 
 # -- Sequences that a check names: how many, and the first of them as spans. The tasks find
@@ -265,8 +335,13 @@ def list_sequences(rising: Integers) -> Sequences:
     if not len(rising):
         return Sequences()
     ends = np.flatnonzero(np.diff(rising) > 1)
-    firsts, lasts = np.concatenate([rising[:1], rising[ends + 1]]), np.concatenate([rising[ends], rising[-1:]])
-    return Sequences(len(rising), tuple(zip(firsts[:NAMED].tolist(), lasts[:NAMED].tolist(), strict=True)))
+    firsts, lasts = (
+        np.concatenate([rising[:1], rising[ends + 1]]),
+        np.concatenate([rising[ends], rising[-1:]]),
+    )
+    return Sequences(
+        len(rising), tuple(zip(firsts[:NAMED].tolist(), lasts[:NAMED].tolist(), strict=True))
+    )
 
 
 def join_sequences(parts: Iterable[Sequences]) -> Sequences:
@@ -287,8 +362,11 @@ def join_sequences(parts: Iterable[Sequences]) -> Sequences:
 
 MONEY_TYPE = pa.decimal128(38, 9)
 _EXACT_TYPE = pa.decimal256(76, 40)
-# At most as many digits and as great an exponent as `_EXACT_TYPE` holds; Decimal reads any other number.
-_COST_PATTERN = r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
+# At most as many digits and as great an exponent as `_EXACT_TYPE` holds; Decimal reads any other
+# number.
+_COST_PATTERN = (
+    r'"cost"\s*:\s*(?P<cost>-?[0-9]{1,17}(?:\.[0-9]{1,20})?(?:[eE][-+]?1?[0-9])?)\s*[,}]'
+)
 _NINE_PLACES = Decimal("0.000000001")
 _WIDE_CONTEXT = Context(prec=100)
 _TOO_LARGE_COST = Decimal("1e29")
@@ -297,13 +375,23 @@ _TOO_LARGE_COST = Decimal("1e29")
 def read_costs(bodies: pa.ChunkedArray) -> pa.Array:
     """Return the cost of each body, decimal(38,9), null if it has none.
 
-    A body is parsed as JSON if its text alone does not say it: a second "cost" may be another field's, and a backslash may hide one.
+    A body is parsed as JSON if its text alone does not say it: a second "cost" may be another
+    field's, and a backslash may hide one.
     """
     text = bodies.combine_chunks()
-    found = pc.struct_field(pc.extract_regex(text, _COST_PATTERN), "cost").cast(pa.string()).cast(_EXACT_TYPE)
+    found = (
+        pc.struct_field(pc.extract_regex(text, _COST_PATTERN), "cost")
+        .cast(pa.string())
+        .cast(_EXACT_TYPE)
+    )
     rounded = pc.round(found, 9, "half_towards_infinity")
-    is_plain = pc.and_(pc.equal(pc.count_substring(text, '"cost"'), 1), pc.invert(pc.match_substring(text, "\\")))
-    is_plain = pc.and_(is_plain, pc.fill_null(pc.less(pc.abs(rounded), pa.scalar(_TOO_LARGE_COST, _EXACT_TYPE)), False))
+    is_plain = pc.and_(
+        pc.equal(pc.count_substring(text, '"cost"'), 1), pc.invert(pc.match_substring(text, "\\"))
+    )
+    is_plain = pc.and_(
+        is_plain,
+        pc.fill_null(pc.less(pc.abs(rounded), pa.scalar(_TOO_LARGE_COST, _EXACT_TYPE)), False),
+    )
     costs = pc.if_else(is_plain, rounded, pa.scalar(None, _EXACT_TYPE)).cast(MONEY_TYPE)
     if pc.all(is_plain).as_py():
         return costs
@@ -316,7 +404,11 @@ def _parse_cost(body: bytes) -> Decimal | None:
     try:
         found = json.loads(body, parse_float=Decimal, parse_int=Decimal)
         cost = found.get("cost") if isinstance(found, dict) else None
-        cost = cost.quantize(_NINE_PLACES, ROUND_HALF_UP, _WIDE_CONTEXT) if isinstance(cost, Decimal) else None
+        cost = (
+            cost.quantize(_NINE_PLACES, ROUND_HALF_UP, _WIDE_CONTEXT)
+            if isinstance(cost, Decimal)
+            else None
+        )
     except (ValueError, RecursionError, InvalidOperation):
         return None
     return cost if cost is not None and abs(cost) < _TOO_LARGE_COST else None

@@ -44,13 +44,15 @@ def reconcile(
     settled: Sequence[BudgetSum] | None = None,
     on_check: Callable[[str], None] = lambda _: None,
 ) -> Reconciliation:
-    """`stream`: usage in the broker, None if it cannot be reached; `settled`: what is settled of budgets, likewise. `on_check` gets the
-    name of the next check.
+    """`stream`: usage in the broker, None if it cannot be reached; `settled`: what is settled of
+    budgets, likewise. `on_check` gets the name of the next check.
     """
     tables = WarehouseSnapshot(warehouse, warehouse.head())
     if stream is not None:
         refuse_other_stream(tables, stream)
-    return Reconciliation(list(_run_checks(spark, tables, stream, streams, settled=settled, on_check=on_check)))
+    return Reconciliation(
+        list(_run_checks(spark, tables, stream, streams, settled=settled, on_check=on_check))
+    )
 
 
 def _run_checks(
@@ -88,7 +90,9 @@ IDENTITY_CHECK = "identities in silver"
 
 
 class IdentitiesFound(Struct, frozen=True):
-    """Of one (day, bucket). `doubled`: events beyond the first of their identity; `misplaced`: with other numbers, or in another bucket."""
+    """Of one (day, bucket). `doubled`: events beyond the first of their identity; `misplaced`: with
+    other numbers, or in another bucket.
+    """
 
     events: int
     doubled: int
@@ -102,11 +106,20 @@ def check_identities(spark: SparkSession, tables: WarehouseSnapshot) -> Reconcil
         places[file.day, file.bucket].append(file)
     context = spark.sparkContext
     slices = max(1, min(len(places), SLICES_PER_TASK * context.defaultParallelism))
-    found = context.parallelize(list(places.values()), slices).map(partial(count_identities, tables.warehouse.location)).collect()
-    events, doubled, misplaced = (sum(getattr(one, name) for one in found) for name in ("events", "doubled", "misplaced"))
+    found = (
+        context.parallelize(list(places.values()), slices)
+        .map(partial(count_identities, tables.warehouse.location))
+        .collect()
+    )
+    events, doubled, misplaced = (
+        sum(getattr(one, name) for one in found) for name in ("events", "doubled", "misplaced")
+    )
     names = sorted(one for part in found for one in part.names)[:NAMED]
     figures = {"events": events, "doubled": doubled, "misplaced": misplaced}
-    says = f"{events} events, {doubled} doubled on their day, {misplaced} under another identity's numbers"
+    says = (
+        f"{events} events, {doubled} doubled on their day, {misplaced} under another "
+        "identity's numbers"
+    )
     return ReconcileCheck(IDENTITY_CHECK, not doubled and not misplaced, says, figures, names)
 
 
@@ -114,7 +127,10 @@ def count_identities(warehouse: str, files: list[DataFile]) -> IdentitiesFound:
     """Read one (day, bucket)."""
     storage = Storage(warehouse)
     names = ["event_id", "id_high", "id_low"]
-    rows = pa.concat_tables(pq.read_table(storage.resolve(file.path), columns=names, filesystem=storage.filesystem) for file in files)
+    rows = pa.concat_tables(
+        pq.read_table(storage.resolve(file.path), columns=names, filesystem=storage.filesystem)
+        for file in files
+    )
     counted = rows.group_by("event_id").aggregate([([], "count_all")])
     repeated = counted.filter(pc.greater(counted["count_all"], 1))
     misplaced = rows.filter(pc.invert(_have_own_numbers(rows)))
@@ -126,7 +142,10 @@ def _have_own_numbers(rows: pa.Table) -> pa.Array:
     """Whether `id_high` and `id_low` are the digits of the identity's text."""
     ids = rows["event_id"].to_pylist()
     high, low = (
-        pa.array([int.from_bytes(bytes.fromhex(one[part]), "little", signed=True) for one in ids], pa.int64())
+        pa.array(
+            [int.from_bytes(bytes.fromhex(one[part]), "little", signed=True) for one in ids],
+            pa.int64(),
+        )
         for part in (slice(6, 22), slice(22, None))
     )
     return pc.and_(pc.equal(rows["id_high"], high), pc.equal(rows["id_low"], low))

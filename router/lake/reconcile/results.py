@@ -1,13 +1,16 @@
 """Compare the acked results with the usage that was metered for them, both ways.
 
-    the bill of a known assignment   meters each of its results, whatever their statuses; a result may name its assignment or its request
-    any other event of a result      meters the result of the same assignment or request, and of the same status
+    the bill of a known assignment   meters each of its results, whatever their statuses; a result
+                                     may name its assignment or its request
+    any other event of a result      meters the result of the same assignment or request, and of the
+                                     same status
     a further invocation             meters no result, and waits for none; nor does an adjustment
 
     results, usage ── by reference ──> which results are metered; which usage has been heard of ── by sequence ──> the same, of each event
 
-A result that became a dead letter was not metered; an unreadable result became a dead letter. Usage that is in the stream and
-not yet in the tables counts as metered. Usage that is older than the oldest stored result cannot be compared.
+A result that became a dead letter was not metered; an unreadable result became a dead letter. Usage
+that is in the stream and not yet in the tables counts as metered. Usage that is older than the
+oldest stored result cannot be compared.
 """
 
 from __future__ import annotations
@@ -31,7 +34,15 @@ from router.core.message import Message
 from router.delivery.wire.api import nanos
 from router.lake.files import read_files
 from router.lake.reconcile.checks import ReconcileCheck, name_first
-from router.lake.reconcile.shuffle import Sent, compare_rows, encode_table, hash_groups, send_again, send_rows, split_rows
+from router.lake.reconcile.shuffle import (
+    Sent,
+    compare_rows,
+    encode_table,
+    hash_groups,
+    send_again,
+    send_rows,
+    split_rows,
+)
 from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.reconcile.stream import Ends, OpenStream, open_stream, split_ends
 from router.lake.source.broker import Broker
@@ -44,10 +55,20 @@ ANY = WorkerMessageLimits(
     max_cost=inf, max_timestamp_age_ms=MAX_INT64, max_timestamp_ahead_ms=MAX_INT64
 )  # what was above the limits became a dead letter
 INVOCATIONS = frozenset({INVOKED_TYPE, STREAMED_TYPE})  # their bill waits for no result
-_USED = ("seq", "tenant_id", "event_type", "assignment_id", "request_id", "status", "event_id", "adjustment")
+_USED = (
+    "seq",
+    "tenant_id",
+    "event_type",
+    "assignment_id",
+    "request_id",
+    "status",
+    "event_id",
+    "adjustment",
+)
 
 _KEY = ("reference", "status")  # the assignment or request
-_METERED = ("seq", "reference", "status", "is_owed", "label")  # status None: of whatever status; is_owed: a result
+# status None: of whatever status; is_owed: a result
+_METERED = ("seq", "reference", "status", "is_owed", "label")
 _TYPES = {
     **dict.fromkeys(("seq",), pa.int64()),
     **dict.fromkeys(("reference", "status", "label"), pa.string()),
@@ -60,7 +81,9 @@ Source = tuple[str, DataFile | Ends]
 
 
 class ResultStreams(Struct, frozen=True):
-    """The streams to compare with the tables. Results are acked up to and including sequence `acked`."""
+    """The streams to compare with the tables. Results are acked up to and including sequence
+    `acked`.
+    """
 
     results: OpenStream
     acked: int
@@ -69,7 +92,9 @@ class ResultStreams(Struct, frozen=True):
 
 
 class ResultPlan(Struct, frozen=True, kw_only=True):
-    """What every task knows. `ingested`: the last sequence of usage in the tables. `removed`: what was taken out of them on purpose."""
+    """What every task knows. `ingested`: the last sequence of usage in the tables. `removed`: what
+    was taken out of them on purpose.
+    """
 
     warehouse: str
     streams: ResultStreams
@@ -85,7 +110,9 @@ class ResultPlan(Struct, frozen=True, kw_only=True):
 
 
 class KeysFound(Struct, frozen=True, kw_only=True):
-    """What one task found. `results`: acked outcomes; `usage`: events that wait for a result. `names`: of those that lack the other."""
+    """What one task found. `results`: acked outcomes; `usage`: events that wait for a result.
+    `names`: of those that lack the other.
+    """
 
     results: int
     usage: int
@@ -94,8 +121,11 @@ class KeysFound(Struct, frozen=True, kw_only=True):
     names: tuple[tuple[str, ...], tuple[str, ...]]
 
 
-def open_result_streams(results: SourceOptions, usage: SourceOptions, letters: SourceOptions, durable: str) -> ResultStreams:
-    """Open the streams in this order: usage and dead letters are stored before a result is acked, so the later ones have them.
+def open_result_streams(
+    results: SourceOptions, usage: SourceOptions, letters: SourceOptions, durable: str
+) -> ResultStreams:
+    """Open the streams in this order: usage and dead letters are stored before a result is acked,
+    so the later ones have them.
 
     Raises BrokerUnavailable, and Misconfigured if a stream does not exist.
     """
@@ -104,21 +134,33 @@ def open_result_streams(results: SourceOptions, usage: SourceOptions, letters: S
     return ResultStreams(sent, acked, open_stream(usage), open_stream(letters))
 
 
-def check_results(spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams) -> ReconcileCheck:
+def check_results(
+    spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams
+) -> ReconcileCheck:
     """Check both ways: results without usage, and usage without a result."""
     oldest_ns = _find_oldest(streams.results)
     if oldest_ns is None:
         return ReconcileCheck(RESULTS_CHECK, None, "there are no results in the stream")
     plan = _make_plan(spark, tables, streams, oldest_ns)
-    sent = send_rows(spark, [*_split("results", streams.results), *_split("dead_letters", streams.dead_letters)], partial(_read_part, plan))
+    sent = send_rows(
+        spark,
+        [*_split("results", streams.results), *_split("dead_letters", streams.dead_letters)],
+        partial(_read_part, plan),
+    )
     outcomes = send_again(sent, plan.tasks, partial(_drop_dead_lettered, plan))
     usage: list[Source] = [("silver", file) for file in tables.list_files("silver")]
-    metered = send_rows(spark, [*usage, *_split("usage", streams.usage, plan.first_pending)], partial(_read_part, plan))
+    metered = send_rows(
+        spark,
+        [*usage, *_split("usage", streams.usage, plan.first_pending)],
+        partial(_read_part, plan),
+    )
     found = send_again(outcomes.union(metered), plan.tasks, partial(_match_references, plan))
     return _tell(compare_rows(found, plan.tasks, _compare))
 
 
-def _make_plan(spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: int) -> ResultPlan:
+def _make_plan(
+    spark: SparkSession, tables: WarehouseSnapshot, streams: ResultStreams, oldest_ns: int
+) -> ResultPlan:
     ingested = tables.warehouse.last_progress()
     rows = sum(file.rows for file in tables.list_files("silver")) + streams.results.facts.messages
     return ResultPlan(
@@ -149,15 +191,24 @@ def _read_outcomes(plan: ResultPlan, ends: Ends) -> pa.Table:
         result = read_result(message, ANY).found
         if isinstance(result, ExecResult):
             reference = result.assignment_id or result.request_id or ""
-            rows.append((message.sequence, reference, result.status, message.sequence <= plan.streams.acked))
+            rows.append(
+                (message.sequence, reference, result.status, message.sequence <= plan.streams.acked)
+            )
     return _make_table(rows, ("seq", *_KEY, "is_acked"))
 
 
 def _read_dead_lettered(plan: ResultPlan, ends: Ends) -> pa.Table:
     """Return the sequences of results that became dead letters."""
-    sources = (_read_object(message.data).get("source") for message in _read_messages(plan.streams.dead_letters, ends))
+    sources = (
+        _read_object(message.data).get("source")
+        for message in _read_messages(plan.streams.dead_letters, ends)
+    )
     name = plan.streams.results.facts.stream
-    found = [(source["sequence"],) for source in sources if isinstance(source, dict) and source.get("stream") == name]
+    found = [
+        (source["sequence"],)
+        for source in sources
+        if isinstance(source, dict) and source.get("stream") == name
+    ]
     return _make_table(found, ("seq",))
 
 
@@ -165,27 +216,50 @@ def _drop_dead_lettered(plan: ResultPlan, _: int, sent: dict[str, list[pa.Table]
     """Send the other results to the task of their key."""
     letters = pa.concat_tables([_make_table([], ("seq",)), *sent.get("dead_letters", [])])["seq"]
     rows = pa.concat_tables([_make_table([], ("seq", *_KEY, "is_acked")), *sent.get("results", [])])
-    return list(_send_keys("results", rows.filter(pc.invert(pc.is_in(rows["seq"], letters.combine_chunks()))), plan.tasks))
+    return list(
+        _send_keys(
+            "results",
+            rows.filter(pc.invert(pc.is_in(rows["seq"], letters.combine_chunks()))),
+            plan.tasks,
+        )
+    )
 
 
 def _read_metered(plan: ResultPlan, file: DataFile) -> pa.Table:
-    """Return what the events of a file meter. A result is owed to those that were metered since the oldest one."""
+    """Return what the events of a file meter. A result is owed to those that were metered since the
+    oldest one.
+    """
     rows = read_files(Storage(plan.warehouse), "silver", [file], (*_USED, "time"))
     stored = rows["time"].cast(pa.timestamp("us", rows["time"].type.tz)).cast(pa.int64())
     recent = pc.greater_equal(stored, -(-plan.oldest_ns // 1000)).to_pylist()
-    found = (one for row, is_recent in zip(rows.to_pylist(), recent, strict=True) for one in _list_metered(row, is_recent=is_recent))
+    found = (
+        one
+        for row, is_recent in zip(rows.to_pylist(), recent, strict=True)
+        for one in _list_metered(row, is_recent=is_recent)
+    )
     return _make_table(list(found), _METERED)
 
 
 def _read_pending(plan: ResultPlan, ends: Ends) -> pa.Table:
-    """Return what the events meter that are in the stream and not in the tables: not yet, or removed on purpose."""
-    messages = (one for one in _read_messages(plan.streams.usage, ends) if _is_pending(plan, one.sequence))
-    bodies = ({**dict.fromkeys(_USED), **_read_object(message.data), "seq": message.sequence} for message in messages)
-    return _make_table([one for body in bodies for one in _list_metered(body, is_recent=False)], _METERED)
+    """Return what the events meter that are in the stream and not in the tables: not yet, or
+    removed on purpose.
+    """
+    messages = (
+        one for one in _read_messages(plan.streams.usage, ends) if _is_pending(plan, one.sequence)
+    )
+    bodies = (
+        {**dict.fromkeys(_USED), **_read_object(message.data), "seq": message.sequence}
+        for message in messages
+    )
+    return _make_table(
+        [one for body in bodies for one in _list_metered(body, is_recent=False)], _METERED
+    )
 
 
 def _list_metered(event: Mapping[str, Any], *, is_recent: bool) -> Iterator[tuple[object, ...]]:
-    """Yield a row for each reference by which a result of this event may be known; none for what meters no result."""
+    """Yield a row for each reference by which a result of this event may be known; none for what
+    meters no result.
+    """
     tenant, assignment, status = event["tenant_id"], event["assignment_id"], event["status"]
     reference = assignment or event["request_id"]
     if event["adjustment"] is not None or not isinstance(reference, str):
@@ -205,18 +279,33 @@ def _is_pending(plan: ResultPlan, sequence: int) -> bool:
 
 
 def _send_keys(name: str, rows: pa.Table, tasks: int) -> Iterator[Sent]:
-    """Send the rows to the task of their reference: what meters any status is where each of them is."""
+    """Send the rows to the task of their reference: what meters any status is where each of them
+    is.
+    """
     yield from split_rows(name, rows, hash_groups([rows["reference"].to_pylist()], tasks))
 
 
 def _match_references(plan: ResultPlan, task: int, sent: dict[str, list[pa.Table]]) -> list[Sent]:
-    """Tell which results of these references are metered, and send on which events have been heard of."""
+    """Tell which results of these references are metered, and send on which events have been heard
+    of.
+    """
     results = _fold_results(sent.get("results", []))
     heard = {*results, *((reference, None) for reference, _ in results)}
-    usage = [row for table in sent.get("silver", []) for row in zip(*(table[name].to_pylist() for name in _METERED), strict=True)]
+    usage = [
+        row
+        for table in sent.get("silver", [])
+        for row in zip(*(table[name].to_pylist() for name in _METERED), strict=True)
+    ]
     metered = {(reference, status) for _, reference, status, _, _ in usage}
-    told = [(" ".join(key), key in metered or (key[0], None) in metered) for key, is_acked in results.items() if is_acked]
-    events = [(seq, is_owed, (reference, status) in heard, label) for seq, reference, status, is_owed, label in usage]
+    told = [
+        (" ".join(key), key in metered or (key[0], None) in metered)
+        for key, is_acked in results.items()
+        if is_acked
+    ]
+    events = [
+        (seq, is_owed, (reference, status) in heard, label)
+        for seq, reference, status, is_owed, label in usage
+    ]
     rows = _make_table(events, ("seq", "is_owed", "is_heard", "label"))
     return [
         (task, "results", encode_table(_make_table(told, ("label", "is_metered")))),
@@ -228,13 +317,17 @@ def _fold_results(tables: Sequence[pa.Table]) -> dict[Key, bool]:
     """Return each outcome, and whether any of its results was acked."""
     found: dict[Key, bool] = {}
     for rows in tables:
-        for reference, status, is_acked in zip(*(rows[column].to_pylist() for column in (*_KEY, "is_acked")), strict=True):
+        for reference, status, is_acked in zip(
+            *(rows[column].to_pylist() for column in (*_KEY, "is_acked")), strict=True
+        ):
             found[reference, status] = found.get((reference, status), False) or is_acked
     return found
 
 
 def _compare(_: int, sent: dict[str, list[pa.Table]]) -> KeysFound:
-    """Count the outcomes of one task, and its events: one that several references name is heard of by any of them."""
+    """Count the outcomes of one task, and its events: one that several references name is heard of
+    by any of them.
+    """
     results = [row for table in sent.get("results", []) for row in table.to_pylist()]
     unmetered = sorted(row["label"] for row in results if not row["is_metered"])
     waiting: dict[int, str] = {}
@@ -256,20 +349,35 @@ def _compare(_: int, sent: dict[str, list[pa.Table]]) -> KeysFound:
 def _tell(found: list[KeysFound]) -> ReconcileCheck:
     counts = ("results", "usage", "without_usage", "without_result")
     figures = {name: sum(getattr(one, name) for one in found) for name in counts}
-    says = f"{figures['without_usage']} results without usage, {figures['without_result']} events without a result"
-    unmetered, unheard = (sorted(name for one in found for name in one.names[side]) for side in (0, 1))
-    names = [*(f"{name}: no usage" for name in unmetered), *(f"{name}: no result" for name in unheard)]
+    says = (
+        f"{figures['without_usage']} results without usage, {figures['without_result']} events "
+        "without a result"
+    )
+    unmetered, unheard = (
+        sorted(name for one in found for name in one.names[side]) for side in (0, 1)
+    )
+    names = [
+        *(f"{name}: no usage" for name in unmetered),
+        *(f"{name}: no result" for name in unheard),
+    ]
     return ReconcileCheck(RESULTS_CHECK, not names, says, figures, name_first(names))
 
 
 def _make_table(rows: Sequence[tuple[object, ...]], names: Sequence[str]) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else ([] for _ in names)
-    return pa.table({name: pa.array(list(column), _TYPES[name]) for name, column in zip(names, columns, strict=True)})
+    return pa.table(
+        {
+            name: pa.array(list(column), _TYPES[name])
+            for name, column in zip(names, columns, strict=True)
+        }
+    )
 
 
 def _split(name: str, stream: OpenStream, first: int = 0) -> list[Source]:
     """Return the parts of a stream that a task each reads."""
-    return [(name, ends) for ends in split_ends((max(first, stream.facts.first), stream.facts.last))]
+    return [
+        (name, ends) for ends in split_ends((max(first, stream.facts.first), stream.facts.last))
+    ]
 
 
 def _find_oldest(stream: OpenStream) -> int | None:
@@ -290,7 +398,17 @@ def _read_messages(stream: OpenStream, ends: Ends) -> Iterator[Message]:
     for batch in stream.messages(*ends):
         for row in batch.to_pylist():
             stored_ns = int(row["time"].timestamp() * 1e6) * 1000
-            yield Message(row["subject"], row["data"], dict(row["headers"] or ()), row["stream"], "", row["seq"], stored_ns, 1, "")
+            yield Message(
+                row["subject"],
+                row["data"],
+                dict(row["headers"] or ()),
+                row["stream"],
+                "",
+                row["seq"],
+                stored_ns,
+                1,
+                "",
+            )
 
 
 def _read_object(data: bytes) -> dict[str, object]:

@@ -1,8 +1,10 @@
-"""Run a comparison as a Spark job: each source is read by a task, its rows go to the task of their key, which compares both sides.
+"""Run a comparison as a Spark job: each source is read by a task, its rows go to the task of their
+key, which compares both sides.
 
     sources ── read ──> (task, name, rows) ── Spark shuffles ──> one task for each key range ── compare ──> what was found, small
 
-So no task holds more than a file and a key range, and the driver holds nothing that grows with the events.
+So no task holds more than a file and a key range, and the driver holds nothing that grows with the
+events.
 """
 
 from __future__ import annotations
@@ -20,16 +22,25 @@ from pyspark.sql import SparkSession
 
 Found = TypeVar("Found")
 Source = TypeVar("Source")
-Sent = tuple[int, str, bytes]  # the task that gets them, what the rows are, the rows as Arrow's bytes
+# the task that gets them, what the rows are, the rows as Arrow's bytes
+Sent = tuple[int, str, bytes]
 Keyed = tuple[int, tuple[str, bytes]]  # the same as Spark wants it
 Read = Callable[[Source], Iterator[Sent]]
 Compare = Callable[[int, dict[str, list[pa.Table]]], Found]
 Integers = npt.NDArray[np.int64]
 
-SLICES_PER_TASK = 8  # tasks of the first step for each one that runs at once: a slice reads its sources one after the other
+# tasks of the first step for each one that runs at once: a slice reads its sources one after the
+# other
+SLICES_PER_TASK = 8
 
 
-def run_comparison(spark: SparkSession, sources: Sequence[Source], read: Read[Source], tasks: int, compare: Compare[Found]) -> list[Found]:
+def run_comparison(
+    spark: SparkSession,
+    sources: Sequence[Source],
+    read: Read[Source],
+    tasks: int,
+    compare: Compare[Found],
+) -> list[Found]:
     """Return what each of the `tasks` of the second step found; a task without rows compares, too."""
     return compare_rows(send_rows(spark, sources, read), tasks, compare)
 
@@ -47,7 +58,11 @@ def send_again(sent: Any, tasks: int, change: Compare[list[Sent]]) -> Any:
 
 
 def compare_rows(sent: Any, tasks: int, compare: Compare[Found]) -> list[Found]:
-    found: list[Found] = sent.partitionBy(tasks, _identity).mapPartitionsWithIndex(partial(_compare, compare)).collect()
+    found: list[Found] = (
+        sent.partitionBy(tasks, _identity)
+        .mapPartitionsWithIndex(partial(_compare, compare))
+        .collect()
+    )
     return found
 
 
@@ -65,7 +80,9 @@ def hash_groups(columns: Iterable[Sequence[object]], tasks: int) -> Integers:
 
 def encode_table(rows: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(
+        sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
+    ) as writer:
         writer.write_table(rows)
     return bytes(sink.getvalue())
 

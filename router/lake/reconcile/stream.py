@@ -41,15 +41,21 @@ class OpenStream(Struct, frozen=True):
     def messages(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """Yield the messages that exist between these sequences, both inclusive, in order."""
         first, last = max(first, self.facts.first), min(last, self.facts.last)
-        return read_record_batches(self.options, SequenceRange(first, last + 1, self.facts.created), _SCHEMA)
+        return read_record_batches(
+            self.options, SequenceRange(first, last + 1, self.facts.created), _SCHEMA
+        )
 
 
 def open_stream(options: SourceOptions) -> OpenStream:
-    """Read the state of a stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream."""
+    """Read the state of a stream. Raises BrokerUnavailable, and Misconfigured if there is no such
+    stream.
+    """
     options = replace(options, fails_on_loss=False)
     facts = read_facts(options)
     with Broker(options) as broker:
-        info = broker.run(broker.jetstream.ask(f"STREAM.INFO.{options.stream}", {"deleted_details": True}))
+        info = broker.run(
+            broker.jetstream.ask(f"STREAM.INFO.{options.stream}", {"deleted_details": True})
+        )
     return OpenStream(options, facts, frozenset(info["state"].get("deleted") or ()))
 
 
@@ -64,5 +70,9 @@ def refuse_other_stream(tables: WarehouseSnapshot, stream: OpenStream) -> None:
     ingested = tables.warehouse.last_progress()
     if ingested is not None and ingested.created != stream.facts.created:
         raise Misconfigured(
-            "--nats-url", f"this {stream.facts.stream} was made at {stream.facts.created}, the warehouse's at {ingested.created}"
+            "--nats-url",
+            (
+                f"this {stream.facts.stream} was made at {stream.facts.created}, the "
+                f"warehouse's at {ingested.created}"
+            ),
         )

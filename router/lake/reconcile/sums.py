@@ -1,8 +1,10 @@
-"""Sum silver and compare it with the sums in gold, for each day, tenant, provider, type, status and model (minutes: no tenant, no model).
+"""Sum silver and compare it with the sums in gold, for each day, tenant, provider, type, status and
+model (minutes: no tenant, no model).
 
-This module shares only the list of columns with the one that made gold: figures are added as Python integers, buckets are found
-among whole numbers. A row of gold that corrects a sealed window is of that window's day, as its events are. A column is compared
-in the groups whose rows of gold all have it: a backfill gives it to older files.
+This module shares only the list of columns with the one that made gold: figures are added as Python
+integers, buckets are found among whole numbers. A row of gold that corrects a sealed window is of
+that window's day, as its events are. A column is compared in the groups whose rows of gold all have
+it: a backfill gives it to older files.
 """
 
 from __future__ import annotations
@@ -29,12 +31,17 @@ from router.lake.warehouse.storage import Storage
 
 _OF_ALL = ("provider_id", "event_type", "status")
 DIMENSIONS = ("tenant_id", *_OF_ALL, "model")
-GROUPS = {"gold_minute": ("day", *_OF_ALL), "gold_hour": ("day", *DIMENSIONS), "gold_day": ("day", *DIMENSIONS)}
+GROUPS = {
+    "gold_minute": ("day", *_OF_ALL),
+    "gold_hour": ("day", *DIMENSIONS),
+    "gold_day": ("day", *DIMENSIONS),
+}
 ROWS_PER_TASK = 100_000  # of gold's days
 HISTOGRAM_BUCKETS = "buckets"
 _NAMES = tuple(one.name for one in SUMMED)
 _LATER = tuple(name for name in _NAMES if name not in FIRST_FIGURES)
-_LACKING = {name: f"lacks_{name}" for name in _LATER}  # how many rows of a group have not this column
+# how many rows of a group have not this column
+_LACKING = {name: f"lacks_{name}" for name in _LATER}
 _FIGURES = (*_NAMES, HISTOGRAM_BUCKETS, *_LACKING.values())
 _OF_KIND = ("correlated", "adjustment", "estimated")
 _DAY = pa.timestamp("us")
@@ -55,31 +62,57 @@ class TableSums(Struct, frozen=True):
 def check_sums(spark: SparkSession, tables: WarehouseSnapshot) -> Iterator[ReconcileCheck]:
     """Check minutes, hours and days."""
     sources = [(name, file) for name in ("silver", *GROUPS) for file in tables.list_files(name)]
-    tasks = max(spark.sparkContext.defaultParallelism, ceil(sum(file.rows for file in tables.list_files("gold_day")) / ROWS_PER_TASK))
-    read = partial(read_sums, tables.warehouse.location, tasks, tables.warehouse.removals.list_days())
+    tasks = max(
+        spark.sparkContext.defaultParallelism,
+        ceil(sum(file.rows for file in tables.list_files("gold_day")) / ROWS_PER_TASK),
+    )
+    read = partial(
+        read_sums, tables.warehouse.location, tasks, tables.warehouse.removals.list_days()
+    )
     found = run_comparison(spark, sources, read, tasks, compare_sums)
     for name in GROUPS:
         yield _tell(name, [one[name] for one in found])
 
 
-def read_sums(warehouse: str, tasks: int, dropped: list[str], source: tuple[str, DataFile]) -> Iterator[Sent]:
-    """Sum one file. Silver is summed twice: by tenant, and of all tenants. `dropped`: the days of which only gold is left."""
+def read_sums(
+    warehouse: str, tasks: int, dropped: list[str], source: tuple[str, DataFile]
+) -> Iterator[Sent]:
+    """Sum one file. Silver is summed twice: by tenant, and of all tenants. `dropped`: the days of
+    which only gold is left.
+    """
     (name, file), storage = source, Storage(warehouse)
     with storage.filesystem.open_input_file(storage.resolve(file.path)) as opened:
         parquet = pq.ParquetFile(opened)
         rows = _select_silver(parquet) if name == "silver" else _select_gold(parquet, name)
-    rows = rows.filter(pc.invert(pc.is_in(rows["day"], pa.array(dropped, pa.string())))) if dropped else rows
-    groups = {f"silver of {one}": GROUPS[one] for one in ("gold_minute", "gold_day")} if name == "silver" else {name: GROUPS[name]}
+    rows = (
+        rows.filter(pc.invert(pc.is_in(rows["day"], pa.array(dropped, pa.string()))))
+        if dropped
+        else rows
+    )
+    groups = (
+        {f"silver of {one}": GROUPS[one] for one in ("gold_minute", "gold_day")}
+        if name == "silver"
+        else {name: GROUPS[name]}
+    )
     for kind, group in groups.items():
         sums = sum_limbs(rows, group, _FIGURES)
-        yield from split_rows(kind, sums, hash_groups([sums[one].to_pylist() for one in group], tasks))
+        yield from split_rows(
+            kind, sums, hash_groups([sums[one].to_pylist() for one in group], tasks)
+        )
 
 
 def compare_sums(_: int, rows: dict[str, list[pa.Table]]) -> dict[str, TableSums]:
     """Compare the groups of one task."""
-    added = {kind: _add(rows.get(kind, []), group) for kind, group in {**GROUPS, **_list_silver()}.items()}
+    added = {
+        kind: _add(rows.get(kind, []), group)
+        for kind, group in {**GROUPS, **_list_silver()}.items()
+    }
     return {
-        name: _compare(added["silver of gold_minute" if name == "gold_minute" else "silver of gold_day"], added[name]) for name in GROUPS
+        name: _compare(
+            added["silver of gold_minute" if name == "gold_minute" else "silver of gold_day"],
+            added[name],
+        )
+        for name in GROUPS
     }
 
 
@@ -90,13 +123,27 @@ def _list_silver() -> dict[str, tuple[str, ...]]:
 def _select_silver(parquet: pq.ParquetFile) -> pa.Table:
     """Return the events that gold sums, and what each adds to its figures."""
     sources = {one.source for one in SUMMED if one.source is not None}
-    rows = _read_present(parquet, [*DIMENSIONS, *sorted(sources | {"latency_ms", "timestamp"}), *_OF_KIND])
+    rows = _read_present(
+        parquet, [*DIMENSIONS, *sorted(sources | {"latency_ms", "timestamp"}), *_OF_KIND]
+    )
     rows = rows.filter(pc.fill_null(pc.not_equal(rows["adjustment"], "budget"), True))
     kinds = _find_kinds(rows)
     ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(rows)) for number in (1, 0))
-    figures = {one.name: _keep(ones if one.source is None else rows[one.source], kinds[one.of]) for one in SUMMED}
-    figures |= {HISTOGRAM_BUCKETS: _keep(find_buckets(rows["latency_ms"]), kinds["outcomes"]), **dict.fromkeys(_LACKING.values(), none)}
-    return pa.table({"day": _name_days(rows["timestamp"]), **{name: pc.fill_null(rows[name], "") for name in DIMENSIONS}, **figures})
+    figures = {
+        one.name: _keep(ones if one.source is None else rows[one.source], kinds[one.of])
+        for one in SUMMED
+    }
+    figures |= {
+        HISTOGRAM_BUCKETS: _keep(find_buckets(rows["latency_ms"]), kinds["outcomes"]),
+        **dict.fromkeys(_LACKING.values(), none),
+    }
+    return pa.table(
+        {
+            "day": _name_days(rows["timestamp"]),
+            **{name: pc.fill_null(rows[name], "") for name in DIMENSIONS},
+            **figures,
+        }
+    )
 
 
 def _read_present(parquet: pq.ParquetFile, names: list[str]) -> pa.Table:
@@ -108,9 +155,12 @@ def _read_present(parquet: pq.ParquetFile, names: list[str]) -> pa.Table:
 
 
 def _find_kinds(rows: pa.Table) -> dict[EventKind, pa.Array]:
-    """Return which events are of which kind, by other means than those of the ingest: by whole columns of numbers."""
+    """Return which events are of which kind, by other means than those of the ingest: by whole
+    columns of numbers.
+    """
     marked, estimated = (
-        np.equal(rows[name].to_numpy(zero_copy_only=False), said) for name, said in (("correlated", False), ("estimated", True))
+        np.equal(rows[name].to_numpy(zero_copy_only=False), said)
+        for name, said in (("correlated", False), ("estimated", True))
     )
     adjusts = rows["adjustment"].is_valid().to_numpy()
     return {
@@ -123,19 +173,39 @@ def _find_kinds(rows: pa.Table) -> dict[EventKind, pa.Array]:
 
 
 def _keep(values: pa.ChunkedArray | pa.Array, mask: pa.Array) -> pa.ChunkedArray | pa.Array:
-    """Return the values of a kind; 0 for all others, because limbs are read from the bytes below a null."""
+    """Return the values of a kind; 0 for all others, because limbs are read from the bytes below a
+    null.
+    """
     return pc.if_else(mask, pc.fill_null(values, 0), pa.scalar(0, values.type))
 
 
 def _select_gold(parquet: pq.ParquetFile, name: str) -> pa.Table:
     group, there = GROUPS[name][1:], set(parquet.schema_arrow.names)
-    rows = parquet.read([*group, "window_start", "corrects_window", *(one for one in _NAMES if one in there), HISTOGRAM])
+    rows = parquet.read(
+        [
+            *group,
+            "window_start",
+            "corrects_window",
+            *(one for one in _NAMES if one in there),
+            HISTOGRAM,
+        ]
+    )
     none = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
     figures = {one: pc.fill_null(rows[one], 0) if one in there else none for one in _NAMES}
     # A compaction writes rows from before a column into one file with others: there it is null.
-    figures |= {lacking: rows[one].is_null().cast(pa.int64()) if one in there else pc.add(none, 1) for one, lacking in _LACKING.items()}
+    figures |= {
+        lacking: rows[one].is_null().cast(pa.int64()) if one in there else pc.add(none, 1)
+        for one, lacking in _LACKING.items()
+    }
     days = _name_days(pc.coalesce(rows["corrects_window"], rows["window_start"]))
-    return pa.table({"day": days, **{one: rows[one] for one in group}, **figures, HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM])})
+    return pa.table(
+        {
+            "day": days,
+            **{one: rows[one] for one in group},
+            **figures,
+            HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM]),
+        }
+    )
 
 
 def _name_days(instants: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -158,21 +228,42 @@ def _add(parts: list[pa.Table], group: tuple[str, ...]) -> ByGroup:
 
 
 def _compare(silver: ByGroup, gold: ByGroup) -> TableSums:
-    wrong = sorted(group for group in silver.keys() | gold.keys() if _is_different(silver.get(group), gold.get(group)))
+    wrong = sorted(
+        group
+        for group in silver.keys() | gold.keys()
+        if _is_different(silver.get(group), gold.get(group))
+    )
     count, cost = (sum(figures[place] for figures in gold.values()) for place in (0, 1))
-    return TableSums(len(gold), count, cost, len(wrong), name_first("/".join(name for name in group if name) for group in wrong))
+    return TableSums(
+        len(gold),
+        count,
+        cost,
+        len(wrong),
+        name_first("/".join(name for name in group if name) for group in wrong),
+    )
 
 
 def _is_different(silver: tuple[int, ...] | None, gold: tuple[int, ...] | None) -> bool:
     if silver is None or gold is None:
         return True
     lacks = dict(zip(_LATER, gold[len(_NAMES) + 1 :], strict=True))
-    return any(one != other and not lacks.get(name) for name, one, other in zip((*_NAMES, HISTOGRAM_BUCKETS), silver, gold, strict=False))
+    return any(
+        one != other and not lacks.get(name)
+        for name, one, other in zip((*_NAMES, HISTOGRAM_BUCKETS), silver, gold, strict=False)
+    )
 
 
 def _tell(name: str, found: list[TableSums]) -> ReconcileCheck:
-    events, groups, differ = (sum(getattr(one, figure) for one in found) for figure in ("events", "groups", "differ"))
+    events, groups, differ = (
+        sum(getattr(one, figure) for one in found) for figure in ("events", "groups", "differ")
+    )
     cost = format_money(sum(one.cost for one in found))
     figures = {"groups": groups, "events": events, "cost": cost, "differ": differ}
     names = sorted(one for part in found for one in part.names)[:NAMED]
-    return ReconcileCheck(f"silver = {name}", not differ, f"{events} events, {cost}, in {groups} groups", figures, names)
+    return ReconcileCheck(
+        f"silver = {name}",
+        not differ,
+        f"{events} events, {cost}, in {groups} groups",
+        figures,
+        names,
+    )

@@ -1,4 +1,6 @@
-"""Charts as inline SVG: stacked bars, spans on a logarithmic scale, horizontal bars. The page has the colours (`page.css`)."""
+"""Charts as inline SVG: stacked bars, spans on a logarithmic scale, horizontal bars. The page has
+the colours (`page.css`).
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,20 @@ from router.core.legible import shorten
 
 WIDE, HALF, HIGH = 1036, 480, 290  # as wide as the page shows them, so that text keeps its size
 LEFT, RIGHT, TOP, BOTTOM = 64, 8, 10, 26
-NAMES, ROW, LETTERS = 130, 30, 18  # of horizontal bars: room for names, the height of a row, characters of a name
+# of horizontal bars: room for names, the height of a row, characters of a name
+NAMES, ROW, LETTERS = 130, 30, 18
 X_LABELS = 16
 MAX_BAR = 96  # of a bar, if there are few
 
 
 def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
-    """Draw the cost by day and tenant: a stack for each label, a colour for each series in their order. A tooltip shows the figures."""
-    tops = [sum(max(value, 0.0) for value in values) for values in zip(*series.values(), strict=True)]  # what is below 0 has no bar
+    """Draw the cost by day and tenant: a stack for each label, a colour for each series in their
+    order. A tooltip shows the figures.
+    """
+    # what is below 0 has no bar
+    tops = [
+        sum(max(value, 0.0) for value in values) for values in zip(*series.values(), strict=True)
+    ]
     ticks = choose_ticks(max(tops, default=0.0))
     high = HIGH - TOP - BOTTOM
     step = (WIDE - LEFT - RIGHT) / max(1, len(labels))
@@ -29,26 +37,44 @@ def draw_stacked_bars(labels: Sequence[str], series: Mapping[str, Sequence[float
             if (size := values[place] / ticks[-1] * high) > 0:
                 floor_ -= size
                 tip = f"{label}, {shorten(name)}: {format_number(values[place])}"
-                parts.append(_draw_rect((middle - wide / 2, floor_), wide, max(size - 0.75, 0.4), f"c{colour}", tip))
+                parts.append(
+                    _draw_rect(
+                        (middle - wide / 2, floor_), wide, max(size - 0.75, 0.4), f"c{colour}", tip
+                    )
+                )
         if place % ceil(len(labels) / X_LABELS) == 0:
             parts.append(_draw_text(middle, HIGH - 8, label[5:] or label, "middle"))
     return _draw_svg(WIDE, HIGH, "cost by day and tenant", parts)
 
 
 def draw_spans(rows: Sequence[tuple[str, Sequence[float]]]) -> str:
-    """Draw the latency by provider: p50, p95 and p99 of each name, milliseconds, as three dots on a line; the scale is logarithmic."""
+    """Draw the latency by provider: p50, p95 and p99 of each name, milliseconds, as three dots on a
+    line; the scale is logarithmic.
+    """
     values = [max(value, 1.0) for _, three in rows for value in three] or [1.0]
-    low, top = floor(log10(min(values))), max(ceil(log10(max(values))), floor(log10(min(values))) + 1)
+    low, top = (
+        floor(log10(min(values))),
+        max(ceil(log10(max(values))), floor(log10(min(values))) + 1),
+    )
     wide, high = WIDE - NAMES - 24, len(rows) * ROW
 
     def scale(value: float) -> float:
         return NAMES + (log10(max(value, 1.0)) - low) / (top - low) * wide
 
-    parts = [_draw_line(scale(10.0**power), 4, scale(10.0**power), high + 4, "grid") for power in range(low, top + 1)]
-    parts += [_draw_text(scale(10.0**power), high + 20, format_ms(10.0**power), "middle") for power in range(low, top + 1)]
+    parts = [
+        _draw_line(scale(10.0**power), 4, scale(10.0**power), high + 4, "grid")
+        for power in range(low, top + 1)
+    ]
+    parts += [
+        _draw_text(scale(10.0**power), high + 20, format_ms(10.0**power), "middle")
+        for power in range(low, top + 1)
+    ]
     for place, (name, three) in enumerate(rows):
         y = place * ROW + ROW / 2 + 4
-        parts += [_draw_name(y + 4, name), _draw_line(scale(three[0]), y, scale(three[-1]), y, "span")]
+        parts += [
+            _draw_name(y + 4, name),
+            _draw_line(scale(three[0]), y, scale(three[-1]), y, "span"),
+        ]
         parts += [
             _draw_dot(scale(value), y, f"d{dot}", f"{shorten(name)} {title}: {format_ms(value)}")
             for dot, (value, title) in enumerate(_pair_titles(three))
@@ -62,7 +88,10 @@ def draw_horizontal_bars(rows: Sequence[tuple[str, float, str]], what: str, colo
     parts = []
     for place, (name, value, label) in enumerate(rows):
         y, size = place * ROW + 6, value / most * (HALF - NAMES - 70)
-        parts += [_draw_name(y + 14, name), _draw_rect((NAMES, y), max(size, 1.5), ROW - 12, colour, f"{shorten(name)}: {label}")]
+        parts += [
+            _draw_name(y + 14, name),
+            _draw_rect((NAMES, y), max(size, 1.5), ROW - 12, colour, f"{shorten(name)}: {label}"),
+        ]
         parts.append(_draw_text(NAMES + size + 8, y + 14, label, "start"))
     return _draw_svg(HALF, len(rows) * ROW + 4, what, parts)
 
@@ -99,7 +128,9 @@ def _pair_titles(three: Sequence[float]) -> Iterator[tuple[float, str]]:
 def _draw_grid(ticks: Sequence[float], high: float) -> str:
     places = [(tick, TOP + high - tick / ticks[-1] * high) for tick in ticks]
     return "".join(
-        _draw_line(LEFT, y, WIDE - RIGHT, y, "grid") + _draw_text(LEFT - 8, y + 4, format_number(tick), "end") for tick, y in places
+        _draw_line(LEFT, y, WIDE - RIGHT, y, "grid")
+        + _draw_text(LEFT - 8, y + 4, format_number(tick), "end")
+        for tick, y in places
     )
 
 
@@ -108,7 +139,10 @@ def _draw_name(y: float, name: str) -> str:
 
 
 def _draw_svg(wide: float, high: float, what: str, parts: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {wide:g} {high:g}" role="img" aria-label="{escape(what)}">{"".join(parts)}</svg>'
+    return (
+        f'<svg viewBox="0 0 {wide:g} {high:g}" role="img" '
+        f'aria-label="{escape(what)}">{"".join(parts)}</svg>'
+    )
 
 
 def _draw_rect(place: tuple[float, float], wide: float, high: float, colour: str, tip: str) -> str:
@@ -117,7 +151,10 @@ def _draw_rect(place: tuple[float, float], wide: float, high: float, colour: str
 
 
 def _draw_dot(x: float, y: float, kind: str, tip: str) -> str:
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" class="{kind}"><title>{escape(tip)}</title></circle>'
+    return (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" '
+        f'class="{kind}"><title>{escape(tip)}</title></circle>'
+    )
 
 
 def _draw_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
@@ -125,4 +162,6 @@ def _draw_line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
 
 
 def _draw_text(x: float, y: float, text: str, anchor: str, kind: str = "tick") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(text)}</text>'
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="{kind}">{escape(text)}</text>'
+    )

@@ -1,6 +1,7 @@
 """Write the sums of a period into a file, one day at a time, as of one cut.
 
-    2026-10      2026-10-05      2026-10-01..2026-10-15      a period: a month, a day, days (both inclusive); UTC
+    2026-10      2026-10-05      2026-10-01..2026-10-15      a period: a month, a day, days (both
+                                 inclusive); UTC
 
 Amounts keep nine decimals. In CSV, no cell is a formula for a spreadsheet (`names`).
 """
@@ -72,31 +73,53 @@ def parse_period(text: str) -> Period:
         if found is None:
             raise ValueError
         month, first, last = found.groups()
-        period = _read_month(month) if month else Period(date.fromisoformat(first), date.fromisoformat(last or first))
+        period = (
+            _read_month(month)
+            if month
+            else Period(date.fromisoformat(first), date.fromisoformat(last or first))
+        )
     except ValueError as exc:
-        raise Misconfigured("--period", f"{text!r}: a month as 2026-10, a day as 2026-10-05, or days as 2026-10-01..2026-10-15") from exc
+        raise Misconfigured(
+            "--period",
+            f"{text!r}: a month as 2026-10, a day as 2026-10-05, or days as 2026-10-01..2026-10-15",
+        ) from exc
     if not 0 <= (period.last - period.first).days < MAX_DAYS:
         raise Misconfigured("--period", f"{text}: from 1 to {MAX_DAYS} days, the first one first")
     return period
 
 
 def export(
-    warehouse: Warehouse, period: Period, form: ExportFormat, output: Path, *, currency: str, as_of_cut: int | None = None
+    warehouse: Warehouse,
+    period: Period,
+    form: ExportFormat,
+    output: Path,
+    *,
+    currency: str,
+    as_of_cut: int | None = None,
 ) -> Export:
-    """Write the file, which appears when it is whole. `focus` is CSV, or Parquet if the file's name ends so.
+    """Write the file, which appears when it is whole. `focus` is CSV, or Parquet if the file's name
+    ends so.
 
     Raises Misconfigured, FileNotWritten.
     """
     cut = warehouse.cut(as_of_cut)
     if cut is None:
-        raise Misconfigured("--as-of-cut", f"there is no cut {as_of_cut}: the newest is {warehouse.head()}")
+        raise Misconfigured(
+            "--as-of-cut", f"there is no cut {as_of_cut}: the newest is {warehouse.head()}"
+        )
     files = [file for file in warehouse.files(TABLE, cut.number) if period.has(file.day)]
     days, rows = sorted({file.day or "" for file in files}), 0
     schema = FOCUS if form == "focus" else PLAIN
-    with _open_output(output, schema, is_parquet=form == "parquet" or (form == "focus" and output.suffix == ".parquet")) as write:
+    with _open_output(
+        output,
+        schema,
+        is_parquet=form == "parquet" or (form == "focus" and output.suffix == ".parquet"),
+    ) as write:
         for day in days:
             sums = _sum_day(warehouse, [file for file in files if file.day == day])
-            made = make_charges(sums, currency) if form == "focus" else _add_currency(sums, currency)
+            made = (
+                make_charges(sums, currency) if form == "focus" else _add_currency(sums, currency)
+            )
             write(made)
             rows += len(made)
     return Export(rows=rows, cut=cut.number, days=len(days))
@@ -119,14 +142,20 @@ def _add_currency(sums: pa.Table, currency: str) -> pa.Table:
 
 
 @contextmanager
-def _open_output(output: Path, schema: pa.Schema, *, is_parquet: bool) -> Iterator[Callable[[pa.Table], None]]:
-    """Yield the function that writes rows. The file takes its place when all of them are written. Raises FileNotWritten."""
+def _open_output(
+    output: Path, schema: pa.Schema, *, is_parquet: bool
+) -> Iterator[Callable[[pa.Table], None]]:
+    """Yield the function that writes rows. The file takes its place when all of them are written.
+    Raises FileNotWritten.
+    """
     with replace_file(output) as file:
         if is_parquet:
             with pq.ParquetWriter(file, schema, compression="zstd") as parquet:
                 yield parquet.write_table
         else:
-            text = pa.schema([pa.field(field.name, _choose_text(field.type), field.nullable) for field in schema])
+            text = pa.schema(
+                [pa.field(field.name, _choose_text(field.type), field.nullable) for field in schema]
+            )
             with pa.csv.CSVWriter(file, text) as lines:
                 yield lambda rows: lines.write_table(_format_rows(rows, text))
 
@@ -142,8 +171,13 @@ def _format_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _format_column(column: pa.ChunkedArray) -> Any:
     """Return instants as ISO 8601, and texts that no spreadsheet takes for a formula."""
     if column.type == INSTANT:
-        return pc.strftime(pc.floor_temporal(column, unit="second").cast(pa.timestamp("s", "UTC")), format="%Y-%m-%dT%H:%M:%SZ")
+        return pc.strftime(
+            pc.floor_temporal(column, unit="second").cast(pa.timestamp("s", "UTC")),
+            format="%Y-%m-%dT%H:%M:%SZ",
+        )
     if not pa.types.is_string(column.type):
         return column
     encoded = column.combine_chunks().dictionary_encode()
-    return pa.array([escape_cell(text) for text in encoded.dictionary.to_pylist()], pa.string()).take(encoded.indices)
+    return pa.array(
+        [escape_cell(text) for text in encoded.dictionary.to_pylist()], pa.string()
+    ).take(encoded.indices)

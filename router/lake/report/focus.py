@@ -1,15 +1,19 @@
-"""Gold's sums as charges of the FinOps Open Cost and Usage Specification (FOCUS, https://focus.finops.org), version 1.2.
+"""Gold's sums as charges of the FinOps Open Cost and Usage Specification (FOCUS,
+https://focus.finops.org), version 1.2.
 
     a tenant's sum of a day  ->  a charge of category Usage; the tenant is the billing account
-    adjustments of a day     ->  a charge of category Adjustment, once, of either sign, and of no quantity
-    events of a sealed day   ->  charges of that day, in the billing period in which they came; Corrections if that is a later one
+    adjustments of a day     ->  a charge of category Adjustment, once, of either sign, and of no
+                                 quantity
+    events of a sealed day   ->  charges of that day, in the billing period in which they came;
+                                 Corrections if that is a later one
     uncorrelated events      ->  no charge: they are in no cost
 
 An adjustment is no Credit, which a provider grants; what it corrects is no promotion.
 
-Router knows no discounts: all four costs are the cost. It knows one provider of a charge, who provides, publishes and invoices.
-Columns of ours have the prefix that the specification asks for, `x_`. The model is one of them and no SkuId: that names an entry of
-a list that the provider publishes, and may not be null in a charge of usage.
+Router knows no discounts: all four costs are the cost. It knows one provider of a charge, who
+provides, publishes and invoices. Columns of ours have the prefix that the specification asks for,
+`x_`. The model is one of them and no SkuId: that names an entry of a list that the provider
+publishes, and may not be null in a charge of usage.
 """
 
 from __future__ import annotations
@@ -71,7 +75,9 @@ _OUR_FIGURES = {
 
 
 def make_charges(sums: pa.Table, currency: str) -> pa.Table:
-    """Return a charge for each sum of a day (window_start, the dimensions, corrects_window, figures) that has money or a request."""
+    """Return a charge for each sum of a day (window_start, the dimensions, corrects_window,
+    figures) that has money or a request.
+    """
     sums = sums.filter(_is_charged(sums))
     is_adjustment = pc.equal(sums["event_type"], ADJUSTMENT_TYPE)
     day = pc.coalesce(sums["corrects_window"], sums["window_start"])
@@ -84,7 +90,10 @@ def make_charges(sums: pa.Table, currency: str) -> pa.Table:
         **{name: pa.repeat(pa.scalar(value), len(sums)) for name, value in constants.items()},
         **dict.fromkeys(_COSTS, sums["cost"]),
         **dict.fromkeys(_PROVIDERS, sums["provider_id"]),
-        **dict.fromkeys(_QUANTITIES, pc.if_else(is_adjustment, pa.scalar(None, MONEY_TYPE), sums["count"].cast(MONEY_TYPE))),
+        **dict.fromkeys(
+            _QUANTITIES,
+            pc.if_else(is_adjustment, pa.scalar(None, MONEY_TYPE), sums["count"].cast(MONEY_TYPE)),
+        ),
         **dict.fromkeys(_UNITS, pc.if_else(is_adjustment, pa.scalar(None, pa.string()), UNIT)),
         **{name: sums[figure] for name, figure in _OUR_FIGURES.items()},
         "ChargeCategory": pc.if_else(is_adjustment, "Adjustment", "Usage"),
@@ -93,12 +102,18 @@ def make_charges(sums: pa.Table, currency: str) -> pa.Table:
         "BillingAccountName": pa.nulls(len(sums), pa.string()),
         "BillingPeriodStart": billed,
         "BillingPeriodEnd": _add_month(billed),
-        "ChargeClass": pc.if_else(pc.not_equal(billed, charged), "Correction", pa.scalar(None, pa.string())),
-        "ChargeDescription": pc.binary_join_element_wise(sums["event_type"], sums["provider_id"], sums["status"], ", "),
+        "ChargeClass": pc.if_else(
+            pc.not_equal(billed, charged), "Correction", pa.scalar(None, pa.string())
+        ),
+        "ChargeDescription": pc.binary_join_element_wise(
+            sums["event_type"], sums["provider_id"], sums["status"], ", "
+        ),
         "ChargePeriodStart": day,
         "ChargePeriodEnd": pc.add(day, pa.scalar(86_400_000_000, pa.duration("us"))),
         "ServiceName": sums["event_type"],
-        "x_Model": pc.if_else(pc.equal(sums["model"], NO_MODEL), pa.scalar(None, pa.string()), sums["model"]),
+        "x_Model": pc.if_else(
+            pc.equal(sums["model"], NO_MODEL), pa.scalar(None, pa.string()), sums["model"]
+        ),
         "x_Status": sums["status"],
     }
     return pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)
@@ -106,7 +121,9 @@ def make_charges(sums: pa.Table, currency: str) -> pa.Table:
 
 def _is_charged(sums: pa.Table) -> pa.ChunkedArray:
     """Whether a sum has an outcome or an adjustment; one of uncorrelated events alone has neither."""
-    return pc.or_(pc.greater(sums["count"], 0), pc.greater(pc.fill_null(sums["adjustment_count"], 0), 0))
+    return pc.or_(
+        pc.greater(sums["count"], 0), pc.greater(pc.fill_null(sums["adjustment_count"], 0), 0)
+    )
 
 
 def _floor(instants: pa.ChunkedArray, unit: str) -> pa.ChunkedArray:

@@ -1,10 +1,11 @@
 """The content of a report: a line for each group, and the totals. Pure.
 
-An outcome has failed if it is an error or a timeout. A cancelled one has not: its caller gave up. A line of adjustments alone, or of
-uncorrelated events, has no outcome, so it has no latency.
+An outcome has failed if it is an error or a timeout. A cancelled one has not: its caller gave up. A
+line of adjustments alone, or of uncorrelated events, has no outcome, so it has no latency.
 
-The lines are an Arrow table until they are shown, one after the other. A correction is an event of a sealed day, counted in the
-day on which it came: `correction_count` and `correction_cost` say how much of a line that is.
+The lines are an Arrow table until they are shown, one after the other. A correction is an event of
+a sealed day, counted in the day on which it came: `correction_count` and `correction_cost` say how
+much of a line that is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from router.lake.tables.gold_columns import GOLD_COLUMNS, MONEY, GoldColumn
 DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "model", "day")
 FAILED_STATUSES = ("error", "timeout")
 PERCENTILES = {"latency_p50_ms": 0.50, "latency_p95_ms": 0.95, "latency_p99_ms": 0.99}
-CORRECTIONS = {"correction_count": "count", "correction_cost": "cost"}  # how much of these is of sealed days
+# how much of these is of sealed days
+CORRECTIONS = {"correction_count": "count", "correction_cost": "cost"}
 _LABELS = tuple(column.label for column in GOLD_COLUMNS)
 REPORT_FIGURES = (*_LABELS[:2], *PERCENTILES, *_LABELS[2:], *CORRECTIONS)  # columns after the group
 LINES_AT_ONCE = 1024
@@ -37,7 +39,8 @@ class UsageQuery(Struct, frozen=True, kw_only=True):
     """Which events, and the columns to group them by. An empty filter passes all events."""
 
     by: tuple[str, ...] = DIMENSIONS
-    days: tuple[str, ...] = ()  # YYYY-MM-DD, UTC, of the events' timestamps; of a correction, the day on which it came
+    # YYYY-MM-DD, UTC, of the events' timestamps; of a correction, the day on which it came
+    days: tuple[str, ...] = ()
     tenants: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
 
@@ -66,7 +69,10 @@ class ReportLine(Struct, frozen=True):
     def to_json(self) -> dict[str, object]:
         """Return the row of `--json`; an amount is text with nine decimals."""
         amounts = {**self.figures, **self.corrections}
-        figures = {name: f"{value:.9f}" if isinstance(value, Decimal) else value for name, value in amounts.items()}
+        figures = {
+            name: f"{value:.9f}" if isinstance(value, Decimal) else value
+            for name, value in amounts.items()
+        }
         values = {**figures, **self.percentiles}
         return {**self.group, **{name: values[name] for name in REPORT_FIGURES}}
 
@@ -74,7 +80,8 @@ class ReportLine(Struct, frozen=True):
 class UsageReport(Struct, frozen=True):
     """The lines, sorted by their groups, and the totals of all of them.
 
-    `rows`: the columns of `by`, `failed`, and the figures by their names in gold; percentiles by label.
+    `rows`: the columns of `by`, `failed`, and the figures by their names in gold; percentiles by
+    label.
     """
 
     by: tuple[str, ...]
@@ -94,11 +101,22 @@ class UsageReport(Struct, frozen=True):
                 yield make_line(row, self.by)
 
     def describe_totals(self) -> dict[str, object]:
-        totals = {} if self.totals is None else {**self.totals.to_json(), "error_rate": self.totals.error_rate}
-        return {**totals, "currency": self.currency} if totals and self.currency is not None else totals
+        totals = (
+            {}
+            if self.totals is None
+            else {**self.totals.to_json(), "error_rate": self.totals.error_rate}
+        )
+        return (
+            {**totals, "currency": self.currency}
+            if totals and self.currency is not None
+            else totals
+        )
 
     def to_json(self) -> dict[str, object]:
-        return {"rows": [line.to_json() for line in self.iterate_lines()], "totals": self.describe_totals()}
+        return {
+            "rows": [line.to_json() for line in self.iterate_lines()],
+            "totals": self.describe_totals(),
+        }
 
 
 def make_line(row: Mapping[str, Any], by: Sequence[str]) -> ReportLine:
@@ -112,11 +130,15 @@ def make_line(row: Mapping[str, Any], by: Sequence[str]) -> ReportLine:
     )
 
 
-CORRECTED_COLUMNS = {name: next(one for one in GOLD_COLUMNS if one.name == of) for name, of in CORRECTIONS.items()}
+CORRECTED_COLUMNS = {
+    name: next(one for one in GOLD_COLUMNS if one.name == of) for name, of in CORRECTIONS.items()
+}
 
 
 def _read_figure(value: Any, column: GoldColumn) -> Figure:
-    """Return 0 for a sum that is null: no file of the group has the column. A least or greatest value of nothing stays None."""
+    """Return 0 for a sum that is null: no file of the group has the column. A least or greatest
+    value of nothing stays None.
+    """
     if value is None and column.fold != "sum":
         return None
     number = Decimal(value or 0)
@@ -127,7 +149,9 @@ def parse_dimensions(names: Iterable[str]) -> tuple[str, ...]:
     """Read `tenant,day` and the like as columns. Raises Misconfigured."""
     columns = tuple(dict.fromkeys(_SHORT.get(name.strip(), name.strip()) for name in names))
     if unknown := [name for name in columns if name not in DIMENSIONS]:
-        raise Misconfigured("--by", f"{unknown[0]!r}: choose from tenant, provider, type, status, model, day")
+        raise Misconfigured(
+            "--by", f"{unknown[0]!r}: choose from tenant, provider, type, status, model, day"
+        )
     return columns
 
 

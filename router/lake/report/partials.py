@@ -1,9 +1,11 @@
-"""Sum gold files by pyarrow, without a JVM: one day at a time, so memory follows a day's groups and not the events.
+"""Sum gold files by pyarrow, without a JVM: one day at a time, so memory follows a day's groups and
+not the events.
 
     a day's files ──> filter ──> a code for each row's group ──> sums by code, histogram by (code, bucket)     a ReportPart
     Parts of all days, one below the other ──> the same sums once more
 
-Strings are read as dictionaries and a group's code is made of their indices, so no text is compared for each row.
+Strings are read as dictionaries and a group's code is made of their indices, so no text is compared
+for each row.
 """
 
 from __future__ import annotations
@@ -40,21 +42,51 @@ class ReportPart(Struct, frozen=True):
 def sum_day(rows: pa.Table, query: UsageQuery, day: str) -> ReportPart:
     """Sum one day's rows by group."""
     rows = _filter_rows(rows.unify_dictionaries().combine_chunks(), query)
-    rows = rows.append_column("failed", pc.if_else(pc.is_in(_cast_to_text(rows["status"]), pa.array(FAILED_STATUSES)), rows["count"], 0))
+    rows = rows.append_column(
+        "failed",
+        pc.if_else(
+            pc.is_in(_cast_to_text(rows["status"]), pa.array(FAILED_STATUSES)), rows["count"], 0
+        ),
+    )
     is_correction = pc.is_valid(rows["corrects_window"])
     for name, of in CORRECTIONS.items():
-        rows = rows.append_column(name, pc.if_else(is_correction, rows[of], pa.scalar(0, rows[of].type)))
-    columns = [_encode_dictionary(rows[name]) if name != "day" else _repeat_text(day, len(rows)) for name in query.by]
+        rows = rows.append_column(
+            name, pc.if_else(is_correction, rows[of], pa.scalar(0, rows[of].type))
+        )
+    columns = [
+        _encode_dictionary(rows[name]) if name != "day" else _repeat_text(day, len(rows))
+        for name in query.by
+    ]
     code = _encode_groups(columns, len(rows))
-    summed = widen(rows.select(list(SUMS))).append_column("code", code).group_by("code").aggregate(list(SUMS.items()))
-    buckets = _unfold_buckets(rows["histogram"], code).group_by(["code", "bucket"]).aggregate([("n", "sum")])
-    return ReportPart(_decode_groups(_drop_suffixes(summed), columns, query), _decode_groups(_drop_suffixes(buckets), columns, query))
+    summed = (
+        widen(rows.select(list(SUMS)))
+        .append_column("code", code)
+        .group_by("code")
+        .aggregate(list(SUMS.items()))
+    )
+    buckets = (
+        _unfold_buckets(rows["histogram"], code)
+        .group_by(["code", "bucket"])
+        .aggregate([("n", "sum")])
+    )
+    return ReportPart(
+        _decode_groups(_drop_suffixes(summed), columns, query),
+        _decode_groups(_drop_suffixes(buckets), columns, query),
+    )
 
 
 def merge_parts(parts: Sequence[ReportPart], by: Sequence[str]) -> ReportPart:
     """Merge the parts of many days, grouped by the same columns or fewer."""
-    sums = pa.concat_tables([widen(part.sums) for part in parts]).group_by(list(by)).aggregate(list(SUMS.items()))
-    buckets = pa.concat_tables([part.buckets for part in parts]).group_by([*by, "bucket"]).aggregate([("n", "sum")])
+    sums = (
+        pa.concat_tables([widen(part.sums) for part in parts])
+        .group_by(list(by))
+        .aggregate(list(SUMS.items()))
+    )
+    buckets = (
+        pa.concat_tables([part.buckets for part in parts])
+        .group_by([*by, "bucket"])
+        .aggregate([("n", "sum")])
+    )
     return ReportPart(_drop_suffixes(sums), _drop_suffixes(buckets))
 
 
@@ -66,17 +98,24 @@ def _filter_rows(rows: pa.Table, query: UsageQuery) -> pa.Table:
 
 
 def _encode_groups(columns: Sequence[pa.DictionaryArray], count: int) -> pa.Array:
-    """Return one number for each row: its group, in mixed radix over the columns' dictionaries. Raises Misconfigured."""
+    """Return one number for each row: its group, in mixed radix over the columns' dictionaries.
+    Raises Misconfigured.
+    """
     if prod(len(column.dictionary) for column in columns) > MAX_CODES:
         # Arrow's integers wrap without an error, and one tenant's sums would be added to another's.
-        raise Misconfigured("--by", "a day has more names than a report can group by all of these columns: choose fewer")
+        raise Misconfigured(
+            "--by",
+            "a day has more names than a report can group by all of these columns: choose fewer",
+        )
     code = pa.repeat(pa.scalar(0, pa.int64()), count)
     for column in columns:
         code = pc.add(pc.multiply(code, len(column.dictionary)), column.indices.cast(pa.int64()))
     return code
 
 
-def _decode_groups(table: pa.Table, columns: Sequence[pa.DictionaryArray], query: UsageQuery) -> pa.Table:
+def _decode_groups(
+    table: pa.Table, columns: Sequence[pa.DictionaryArray], query: UsageQuery
+) -> pa.Table:
     """Split the code into the columns' values again, last column first."""
     code = table["code"].combine_chunks()
     table = table.drop_columns("code")
@@ -90,8 +129,14 @@ def _decode_groups(table: pa.Table, columns: Sequence[pa.DictionaryArray], query
 def _unfold_buckets(histograms: pa.ChunkedArray, code: pa.Array) -> pa.Table:
     """Return every entry of every row's map, with the code of its row."""
     maps = histograms.combine_chunks()
-    keys, counts = (pa.ListArray.from_arrays(maps.offsets, values) for values in (maps.keys, maps.items))
-    names = {"code": code.take(pc.list_parent_indices(keys)), "bucket": pc.list_flatten(keys), "n": pc.list_flatten(counts)}
+    keys, counts = (
+        pa.ListArray.from_arrays(maps.offsets, values) for values in (maps.keys, maps.items)
+    )
+    names = {
+        "code": code.take(pc.list_parent_indices(keys)),
+        "bucket": pc.list_flatten(keys),
+        "n": pc.list_flatten(counts),
+    }
     return pa.table(names)
 
 
@@ -105,7 +150,9 @@ def _cast_to_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _repeat_text(text: str, count: int) -> pa.DictionaryArray:
-    return pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([text]))
+    return pa.DictionaryArray.from_arrays(
+        pa.repeat(pa.scalar(0, pa.int32()), count), pa.array([text])
+    )
 
 
 def _drop_suffixes(table: pa.Table) -> pa.Table:

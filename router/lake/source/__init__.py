@@ -1,11 +1,12 @@
 """`spark.readStream.format("jetstream")`: a JetStream stream as a Spark table, streaming and batch.
 
-    register(spark)
-    spark.readStream.format("jetstream").option("url", "nats://127.0.0.1:4222").option("stream", "ROUTER_USAGE").load()
+    register(spark) spark.readStream.format("jetstream").option("url",
+    "nats://127.0.0.1:4222").option("stream", "ROUTER_USAGE").load()
 
-Rows: stream, seq, subject, time, headers, data; exactly one for each message. An offset is a stream sequence together with the
-stream's creation time, a partition is a range of sequences. There is no durable and no ack: any process can read any range again
-and gets the same rows. Option names follow Spark's Kafka source (`options`).
+Rows: stream, seq, subject, time, headers, data; exactly one for each message. An offset is a stream
+sequence together with the stream's creation time, a partition is a range of sequences. There is no
+durable and no ack: any process can read any range again and gets the same rows. Option names follow
+Spark's Kafka source (`options`).
 
     datasource ── reader ── offset           what Spark calls; which ranges there are, and what counts as lost
                      └── fetch ── consumer   one range, whatever fails meanwhile; one ephemeral consumer

@@ -1,6 +1,8 @@
-"""Connect Spark's synchronous calls to the broker: a connection and an event loop of its own, inside a `with`.
+"""Connect Spark's synchronous calls to the broker: a connection and an event loop of its own,
+inside a `with`.
 
-Spark calls readers from processes without a loop, one call after the other; nothing here outlives its `with`.
+Spark calls readers from processes without a loop, one call after the other; nothing here outlives
+its `with`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ T = TypeVar("T")
 ANSWER_S = 5.0  # timeout of one request
 ELECTION_RETRY_S = 0.2  # a server without a leader answers at once, or not at all
 
-_NATS_NAMES = {"credsfile": "user_credentials", "nkeyfile": "nkeys_seed", "tlshostname": "tls_hostname", "inboxprefix": "inbox_prefix"}
+_NATS_NAMES = {
+    "credsfile": "user_credentials",
+    "nkeyfile": "nkeys_seed",
+    "tlshostname": "tls_hostname",
+    "inboxprefix": "inbox_prefix",
+}
 
 
 class Broker:
@@ -41,7 +48,9 @@ class Broker:
             raise
         return self
 
-    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
         try:
             self.run(self.jetstream.connection.close())
             self.run(self._loop.shutdown_asyncgens())
@@ -53,7 +62,8 @@ class Broker:
 
 
 def read_facts(options: SourceOptions) -> StreamState:
-    """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if there is no such stream.
+    """Connect, and read the state of the stream. Raises BrokerUnavailable, and Misconfigured if
+    there is no such stream.
 
     An election of a leader is waited for, as long as `timeoutMs` lets the broker be silent.
     """
@@ -73,7 +83,9 @@ async def _await_facts(jetstream: JetStream, options: SourceOptions) -> StreamSt
 
 
 async def fetch_facts(jetstream: JetStream, stream: str) -> StreamState:
-    """Read the state of the stream; raises as `read_facts` does, and NoLeader where only a copy answers, which may lag."""
+    """Read the state of the stream; raises as `read_facts` does, and NoLeader where only a copy
+    answers, which may lag.
+    """
     info = await jetstream.stream(stream)
     if info is None:
         raise Misconfigured("stream", f"there is no stream {stream} where `url` points to")
@@ -82,10 +94,16 @@ async def fetch_facts(jetstream: JetStream, stream: str) -> StreamState:
 
 
 async def _connect(options: SourceOptions) -> JetStream:
-    login: dict[str, Any] = {_NATS_NAMES.get(name, name): value for name, value in options.login.items() if name not in _TLS_FILES}
+    login: dict[str, Any] = {
+        _NATS_NAMES.get(name, name): value
+        for name, value in options.login.items()
+        if name not in _TLS_FILES
+    }
     if context := _make_tls(options):
         login["tls"] = context
-    connection = await connect({"servers": options.url.split(","), **login}, timeout_s=options.timeout_s)
+    connection = await connect(
+        {"servers": options.url.split(","), **login}, timeout_s=options.timeout_s
+    )
     return JetStream(connection, options.domain, min(ANSWER_S, options.timeout_s))
 
 

@@ -1,13 +1,16 @@
-"""An ephemeral pull consumer without acks: it reads until its range is delivered or it can no longer be trusted.
+"""An ephemeral pull consumer without acks: it reads until its range is delivered or it can no
+longer be trusted.
 
     pull ──> deliveries into plain lists ──> `take_batch`: a batch of them, without a gap
 
-It ends, and the caller continues with another one, when the server sends anything that is no message, when the server is silent,
-and when a delivery is missing (the connection was cut for a moment). A delivery costs a counter and four appends; the
-reply subjects of a whole batch are parsed together.
+It ends, and the caller continues with another one, when the server sends anything that is no
+message, when the server is silent, and when a delivery is missing (the connection was cut for a
+moment). A delivery costs a counter and four appends; the reply subjects of a whole batch are parsed
+together.
 
-Measured side by side on two cores, messages only counted: 130–170 thousand/s so, 43–56 thousand/s by batched direct gets. With
-Arrow: 217 thousand/s in one process (320 without headers), 115 thousand/s through Spark, `local[2]`, the broker on the same cores.
+Measured side by side on two cores, messages only counted: 130–170 thousand/s so, 43–56 thousand/s
+by batched direct gets. With Arrow: 217 thousand/s in one process (320 without headers), 115
+thousand/s through Spark, `local[2]`, the broker on the same cores.
 """
 
 from __future__ import annotations
@@ -26,18 +29,27 @@ from router.lake.source.rows import DeliveryBuffer
 
 ROWS_A_BATCH = 16_384
 BYTES_A_BATCH = 32 * 1024 * 1024
-MESSAGES_IN_FLIGHT = 16_384  # requested at once: what the server may push while the caller does not read,
+# requested at once: what the server may push while the caller does not read,
+MESSAGES_IN_FLIGHT = 16_384
 BYTES_IN_FLIGHT = 16 * 1024 * 1024  # well below the 64 MiB at which the server closes a connection
 READ_SILENCE_S = 1.0
 PULL_S = 45.0  # the server answers a request that waits longer with 408, which ends this consumer
-IDLE_S = 60.0  # the server deletes a consumer without pulls after this time, if this process dies before it does
+# the server deletes a consumer without pulls after this time, if this process dies before it does
+IDLE_S = 60.0
 _NS = 1_000_000_000
 
 
 class EphemeralConsumer:
     """`open`, `take_batch` until `is_over`, `close`."""
 
-    def __init__(self, jetstream: JetStream, stream: str, *, average_bytes: float, silence_s: float = READ_SILENCE_S) -> None:
+    def __init__(
+        self,
+        jetstream: JetStream,
+        stream: str,
+        *,
+        average_bytes: float,
+        silence_s: float = READ_SILENCE_S,
+    ) -> None:
         self._jetstream = jetstream
         self._connection = jetstream.connection
         self._stream = stream
@@ -58,7 +70,10 @@ class EphemeralConsumer:
 
     def _begin_batch(self) -> None:
         self._buffer = DeliveryBuffer()
-        self._add_reply, self._add_subject = self._buffer.replies.append, self._buffer.subjects.append
+        self._add_reply, self._add_subject = (
+            self._buffer.replies.append,
+            self._buffer.subjects.append,
+        )
         self._add_head, self._add_data = self._buffer.heads.append, self._buffer.data.append
         self._counted = 0
         self._room = BYTES_A_BATCH
@@ -75,13 +90,17 @@ class EphemeralConsumer:
         self._last = end - 1
         self._sid = await self._connection.subscribe_raw(self._inbox, self._on_delivery)
         config = _make_config(start, subject)
-        made = await self._jetstream.ask(f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config})
+        made = await self._jetstream.ask(
+            f"CONSUMER.CREATE.{self._stream}", {"stream_name": self._stream, "config": config}
+        )
         self._name = made["name"]
         self._remaining = min(made["num_pending"], end - start)
         self._is_delivered = not self._remaining
 
     async def take_batch(self) -> tuple[DeliveryBuffer, DeliveryPositions]:
-        """Return the next messages in order; some may be beyond the range. Raises Interrupted, and then this consumer has ended."""
+        """Return the next messages in order; some may be beyond the range. Raises Interrupted, and
+        then this consumer has ended.
+        """
         self._catch_up()
         self._pull()
         while not (self._is_full or self._is_cut or self._is_delivered):
@@ -120,7 +139,7 @@ class EphemeralConsumer:
             raise Interrupted(f"{self._stream}: deliveries were lost on the way")
         return positions.take_first(whole)
 
-    # -- every few thousand messages -------------------------------------------------------------------------------------
+    # -- every few thousand messages ---------------------------------------------------------------
 
     def _pull(self) -> None:
         """Request more when half of the window has come, and set when to look again."""
@@ -132,10 +151,17 @@ class EphemeralConsumer:
             request = {"batch": wanted - self._outstanding, "expires": int(PULL_S * _NS)}
             self._outstanding = wanted
             self._connection.publish_nowait(
-                f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}", orjson.dumps(request), self._inbox
+                f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{self._stream}.{self._name}",
+                orjson.dumps(request),
+                self._inbox,
             )
-        # `_remaining` is too high if messages were deleted since, so the last ones are checked more and more often.
-        ahead = self._outstanding - wanted // 2 if self._remaining > self._outstanding else self._remaining // 2
+        # `_remaining` is too high if messages were deleted since, so the last ones are checked more
+        # and more often.
+        ahead = (
+            self._outstanding - wanted // 2
+            if self._remaining > self._outstanding
+            else self._remaining // 2
+        )
         self._until_look = max(1, min(ahead, ROWS_A_BATCH - len(self._buffer)))
 
     def _count_new(self) -> None:
@@ -148,7 +174,8 @@ class EphemeralConsumer:
         self._is_delivered = self._remaining <= 0
         self._is_full = self._is_full or len(self._buffer) >= ROWS_A_BATCH or self._room <= 0
         if self._is_delivered or self._is_full:
-            self._until_look, self._room = ROWS_A_BATCH, BYTES_A_BATCH  # deliveries that are still in the buffer are kept
+            # deliveries that are still in the buffer are kept
+            self._until_look, self._room = ROWS_A_BATCH, BYTES_A_BATCH
             self._has_news.set()
         else:
             self._pull()
@@ -163,7 +190,7 @@ class EphemeralConsumer:
         if len(self._buffer) > self._counted:
             self._count_new()
 
-    # -- once a message --------------------------------------------------------------------------------------------------
+    # -- once a message ----------------------------------------------------------------------------
 
     def _on_delivery(self, subject: bytes, reply: bytes, data: bytes, head: bytes | None) -> None:
         if not reply:

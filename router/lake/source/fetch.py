@@ -3,9 +3,9 @@
     a consumer at the first sequence of the range ──> rows; on silence, a lost connection, a deleted consumer
     ──> another consumer at the sequence after the last row
 
-Sequences only rise, so each message is a row once. A deleted message has no row; before the fetch passes over a gap, it asks
-whether the stream lost those sequences (`offset.refuse_loss`). Nothing is read before Spark wants it: the loop runs only while
-Spark waits for the next record batch.
+Sequences only rise, so each message is a row once. A deleted message has no row; before the fetch
+passes over a gap, it asks whether the stream lost those sequences (`offset.refuse_loss`). Nothing
+is read before Spark wants it: the loop runs only while Spark waits for the next record batch.
 """
 
 from __future__ import annotations
@@ -28,15 +28,21 @@ from router.lake.source.rows import DeliveryBuffer, make_record_batch
 CONSUMER_RETRY_S = 0.1  # before another consumer is tried
 
 
-def read_record_batches(options: SourceOptions, wanted: SequenceRange, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the messages of a range, in order. Raises DataLoss, and BrokerUnavailable after `timeoutMs` without a message."""
+def read_record_batches(
+    options: SourceOptions, wanted: SequenceRange, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a range, in order. Raises DataLoss, and BrokerUnavailable after
+    `timeoutMs` without a message.
+    """
     if not len(wanted):
         return
     with Broker(options) as broker:
         fetch = RangeFetch(broker.jetstream, options, wanted)
         try:
             while (found := broker.run(fetch.read_next())) is not None:
-                yield make_record_batch(options.stream, *found, schema, has_headers=options.has_headers)
+                yield make_record_batch(
+                    options.stream, *found, schema, has_headers=options.has_headers
+                )
         finally:
             broker.run(fetch.close())
 
@@ -59,7 +65,9 @@ class RangeFetch:
                 return await self._read()
             except (BrokerUnavailable, BrokerRefused, Interrupted) as exc:
                 if asyncio.get_running_loop().time() > until:
-                    raise BrokerUnavailable(f"{self._options.stream}: sequence {self._next} cannot be read: {exc}") from exc
+                    raise BrokerUnavailable(
+                        f"{self._options.stream}: sequence {self._next} cannot be read: {exc}"
+                    ) from exc
                 await self.close()
                 await asyncio.sleep(CONSUMER_RETRY_S)
                 self._silence_s *= 2  # a slow server gets longer
@@ -90,9 +98,13 @@ class RangeFetch:
     async def _open_consumer(self) -> EphemeralConsumer:
         facts = await self._refuse_loss(self._next, self._next)
         consumer = EphemeralConsumer(
-            self._jetstream, self._options.stream, average_bytes=max(self._average_bytes, facts.average_bytes), silence_s=self._silence_s
+            self._jetstream,
+            self._options.stream,
+            average_bytes=max(self._average_bytes, facts.average_bytes),
+            silence_s=self._silence_s,
         )
-        if facts.created == self._wanted.created:  # otherwise the stream was recreated, and that loss is allowed
+        # otherwise the stream was recreated, and that loss is allowed
+        if facts.created == self._wanted.created:
             await consumer.open(self._next, self._wanted.end, self._options.subject)
         return consumer
 
@@ -102,5 +114,9 @@ class RangeFetch:
 
     async def _refuse_loss(self, start: int, end: int) -> StreamState:
         facts = await fetch_facts(self._jetstream, self._options.stream)
-        refuse_loss(SequenceRange(start, end, self._wanted.created), facts, fails_on_loss=self._options.fails_on_loss)
+        refuse_loss(
+            SequenceRange(start, end, self._wanted.created),
+            facts,
+            fails_on_loss=self._options.fails_on_loss,
+        )
         return facts

@@ -1,9 +1,11 @@
-"""Offsets of a query, the size of a micro-batch, how a range is split, and what counts as lost. Pure.
+"""Offsets of a query, the size of a micro-batch, how a range is split, and what counts as lost.
+Pure.
 
     {"stream": name, "next": the sequence to read next, "created": the stream's creation time}
 
-A recreated stream counts from 1 again: its creation time shows that. A message that was deleted from the middle is no loss,
-it only has no row. Messages that the stream's limits, a purge or a recreation removed are a loss.
+A recreated stream counts from 1 again: its creation time shows that. A message that was deleted
+from the middle is no loss, it only has no row. Messages that the stream's limits, a purge or a
+recreation removed are a loss.
 """
 
 from __future__ import annotations
@@ -74,41 +76,64 @@ def make_offset(facts: StreamState, following: int) -> Json:
 
 
 def resolve_start(wanted: int | None, facts: StreamState) -> int:
-    """Return the first sequence to read: the wanted one, the earliest there is (0), or the head (None)."""
+    """Return the first sequence to read: the wanted one, the earliest there is (0), or the head
+    (None).
+    """
     if wanted is None:
         return facts.head
     return wanted or facts.first
 
 
 def resolve_offset(offset: Json, facts: StreamState, *, fails_on_loss: bool) -> int:
-    """Return the next sequence to read in the stream as it is now. Loss raises DataLoss, or is passed over."""
+    """Return the next sequence to read in the stream as it is now. Loss raises DataLoss, or is
+    passed over.
+    """
     if offset["stream"] != facts.stream:
-        raise Misconfigured("stream", f"the checkpoint is of {offset['stream']}, this is {facts.stream}: use another checkpoint")
+        raise Misconfigured(
+            "stream",
+            (
+                f"the checkpoint is of {offset['stream']}, this is {facts.stream}: use another "
+                "checkpoint"
+            ),
+        )
     following: int = offset["next"]
-    refuse_loss(SequenceRange(following, following, offset["created"]), facts, fails_on_loss=fails_on_loss)
+    refuse_loss(
+        SequenceRange(following, following, offset["created"]), facts, fails_on_loss=fails_on_loss
+    )
     if offset["created"] != facts.created:
         return facts.first
     return min(max(following, facts.first), facts.head)
 
 
 def refuse_loss(missing: SequenceRange, facts: StreamState, *, fails_on_loss: bool) -> None:
-    """Raise DataLoss if these sequences, which gave no rows, were removed by more than single deletions."""
+    """Raise DataLoss if these sequences, which gave no rows, were removed by more than single
+    deletions.
+    """
     if fails_on_loss and (loss := _find_loss(missing, facts)) is not None:
         raise DataLoss(f"{facts.stream} {loss}. failOnDataLoss=false goes on without them")
 
 
 def _find_loss(missing: SequenceRange, facts: StreamState) -> str | None:
     if missing.created != facts.created:
-        return f"was made anew at {facts.created}: sequences from {missing.start} on of the one before cannot be read"
+        return (
+            f"was made anew at {facts.created}: sequences from {missing.start} on of the one "
+            "before cannot be read"
+        )
     if missing.start < facts.first:
-        return f"begins at {facts.first} now: sequences {missing.start} to {facts.first - 1} are gone"
+        return (
+            f"begins at {facts.first} now: sequences {missing.start} to {facts.first - 1} are gone"
+        )
     if missing.end > facts.head:
         return f"ends at {facts.last} now: sequences {facts.head} to {missing.end - 1} are gone"
     return None
 
 
-def limit_batch(start: int, facts: StreamState, *, max_rows: int | None = None, max_bytes: int | None = None) -> int:
-    """Return the end of a micro-batch from `start`: never beyond the head, never back, and at least one sequence on if there is one."""
+def limit_batch(
+    start: int, facts: StreamState, *, max_rows: int | None = None, max_bytes: int | None = None
+) -> int:
+    """Return the end of a micro-batch from `start`: never beyond the head, never back, and at least
+    one sequence on if there is one.
+    """
     end = max(start, facts.head)
     if max_bytes is not None:
         max_rows = max(1, int(max_bytes / facts.average_bytes))
@@ -116,7 +141,9 @@ def limit_batch(start: int, facts: StreamState, *, max_rows: int | None = None, 
 
 
 def split(whole: SequenceRange, parts: int, smallest: int) -> list[SequenceRange]:
-    """Split a range into neighbouring ones of even size: at most `parts`, none below `smallest` unless there is only one."""
+    """Split a range into neighbouring ones of even size: at most `parts`, none below `smallest`
+    unless there is only one.
+    """
     if not len(whole):
         return []
     count = max(1, min(parts, len(whole) // smallest))

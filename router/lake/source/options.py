@@ -1,4 +1,5 @@
-"""Read and check the source's options. Names are those of Spark's Kafka source where it has the same option; case does not matter.
+"""Read and check the source's options. Names are those of Spark's Kafka source where it has the
+same option; case does not matter.
 
     url                   nats://…, comma-separated                  required
     stream                name of the stream                         required
@@ -8,7 +9,8 @@
     failOnDataLoss        true | false                               true
     maxOffsetsPerTrigger  messages in a micro-batch, at most         no limit
     maxBytesPerTrigger    bytes in one, at most, by average size     no limit
-    minPartitions         ranges read side by side                   2: the source cannot ask for Spark's parallelism
+    minPartitions         ranges read side by side                   2: the source cannot ask for
+                          Spark's parallelism
     rowsPerPartition      the smallest size of such a range          20 000
     includeHeaders        false: `headers` is null, and cheaper      true
     timeoutMs             how long the broker may be silent            60 000
@@ -31,7 +33,18 @@ from msgspec import Struct
 from router.core.errors import Misconfigured
 
 _NAME = re.compile(r"[^\s.*>/\\\x00-\x1f]{1,255}")
-_LOGIN = {"user", "password", "token", "credsfile", "nkeyfile", "tlsca", "tlscert", "tlskey", "tlshostname", "inboxprefix"}
+_LOGIN = {
+    "user",
+    "password",
+    "token",
+    "credsfile",
+    "nkeyfile",
+    "tlsca",
+    "tlscert",
+    "tlskey",
+    "tlshostname",
+    "inboxprefix",
+}
 _KNOWN = _LOGIN | {
     "url", "stream", "subject", "startingoffsets", "endingoffsets", "failondataloss", "maxoffsetspertrigger", "maxbytespertrigger",
     "minpartitions", "rowsperpartition", "includeheaders", "timeoutms", "domain", "name", "path",
@@ -39,12 +52,15 @@ _KNOWN = _LOGIN | {
 
 
 class SourceOptions(Struct, frozen=True, kw_only=True):
-    """Checked options. They travel to executors with their logins, as the options of Spark's own sources do."""
+    """Checked options. They travel to executors with their logins, as the options of Spark's own
+    sources do.
+    """
 
     url: str
     stream: str
     subject: str | None = None
-    start: int | None = 0  # a sequence; 0: the earliest there is; None: the head when the query starts
+    # a sequence; 0: the earliest there is; None: the head when the query starts
+    start: int | None = 0
     end: int | None = None  # the last sequence to read; None: the head
     fails_on_loss: bool = True
     max_rows: int | None = None
@@ -94,7 +110,9 @@ def _read_required(options: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _read_offset(options: Mapping[str, str], name: str, words: Mapping[str, int | None], default: str) -> int | None:
+def _read_offset(
+    options: Mapping[str, str], name: str, words: Mapping[str, int | None], default: str
+) -> int | None:
     value = options.get(name.lower(), default)
     if value in words:
         return words[value]

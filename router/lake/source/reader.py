@@ -1,7 +1,7 @@
 """What Spark calls: where a query starts, where a micro-batch ends, its partitions and their rows.
 
-The planner (driver) and the readers (executors) are different processes: what travels between them are options, offsets
-and ranges, all plain values.
+The planner (driver) and the readers (executors) are different processes: what travels between them
+are options, offsets and ranges, all plain values.
 """
 
 from __future__ import annotations
@@ -11,13 +11,28 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from pyspark.sql.types import StructType
 
 from router.core.errors import Misconfigured
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
-from router.lake.source.offset import Json, SequenceRange, StreamState, limit_batch, make_offset, resolve_offset, resolve_start, split
+from router.lake.source.offset import (
+    Json,
+    SequenceRange,
+    StreamState,
+    limit_batch,
+    make_offset,
+    resolve_offset,
+    resolve_start,
+    split,
+)
 from router.lake.source.options import SourceOptions
 
 
@@ -36,13 +51,20 @@ class _RangeReader:
         self._schema = schema
 
     def _split(self, whole: SequenceRange) -> list[InputPartition]:
-        return [RangePartition(one) for one in split(whole, self._options.partitions, self._options.rows_per_partition)]
+        return [
+            RangePartition(one)
+            for one in split(whole, self._options.partitions, self._options.rows_per_partition)
+        ]
 
     def _resolve(self, offset: Json, facts: StreamState) -> int:
         return resolve_offset(offset, facts, fails_on_loss=self._options.fails_on_loss)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_record_batches(self._options, SequenceRange(*partition.value), to_arrow_schema(self._schema, timezone="UTC"))
+        return read_record_batches(
+            self._options,
+            SequenceRange(*partition.value),
+            to_arrow_schema(self._schema, timezone="UTC"),
+        )
 
 
 class JetStreamReader(_RangeReader, DataSourceReader):
@@ -53,8 +75,11 @@ class JetStreamReader(_RangeReader, DataSourceReader):
         start = resolve_start(self._options.start, facts)
         end = facts.head if self._options.end is None else min(self._options.end + 1, facts.head)
         if start >= end:
-            return [RangePartition(SequenceRange(start, start, facts.created))]  # Spark wants at least one
-        return self._split(SequenceRange(self._resolve(make_offset(facts, start), facts), end, facts.created))
+            # Spark wants at least one
+            return [RangePartition(SequenceRange(start, start, facts.created))]
+        return self._split(
+            SequenceRange(self._resolve(make_offset(facts, start), facts), end, facts.created)
+        )
 
 
 class JetStreamStreamReader(_RangeReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -74,7 +99,11 @@ class JetStreamStreamReader(_RangeReader, DataSourceStreamReader, SupportsTrigge
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         if self._options.max_rows is not None:
             return ReadMaxRows(self._options.max_rows)
-        return ReadMaxBytes(self._options.max_bytes) if self._options.max_bytes is not None else ReadAllAvailable()
+        return (
+            ReadMaxBytes(self._options.max_bytes)
+            if self._options.max_bytes is not None
+            else ReadAllAvailable()
+        )
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
         """Return where the next micro-batch ends. The trigger decides whether a limit applies."""
@@ -96,7 +125,8 @@ class JetStreamStreamReader(_RangeReader, DataSourceStreamReader, SupportsTrigge
         facts = read_facts(self._options)
         at = self._resolve(start, facts)
         if end["created"] != facts.created:
-            return []  # the stream was recreated since, and that loss is allowed: its messages cannot be read
+            # the stream was recreated since, and that loss is allowed: its messages cannot be read
+            return []
         return self._split(SequenceRange(at, end["next"], facts.created))
 
     def commit(self, end: Json) -> None:

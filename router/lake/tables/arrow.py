@@ -20,6 +20,9 @@ _KINDS = {
     MONEY: COST,
 }
 
-ARROW = {table: pa.schema([(name, _KINDS[kind]) for name, kind in list_columns(table)]) for table in SCHEMAS}
+ARROW = {
+    table: pa.schema([(name, _KINDS[kind]) for name, kind in list_columns(table)])
+    for table in SCHEMAS
+}
 EVENT = ARROW["silver"]
 MESSAGE = ARROW["bronze"]

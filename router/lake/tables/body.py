@@ -3,9 +3,9 @@
     an outcome      has an assignment or a request, and costs 0 or more
     an adjustment   has `adjustment`, an identity and a type of its own; its cost may be below 0
 
-Every text has a greatest length, and every number a least and a greatest value: what counts can be summed, written and shown,
-so no event blocks the ones after it. A cost is a JSON number, read as a decimal from its text (half up beyond nine places), and
-never as a float.
+Every text has a greatest length, and every number a least and a greatest value: what counts can be
+summed, written and shown, so no event blocks the ones after it. A cost is a JSON number, read as a
+decimal from its text (half up beyond nine places), and never as a float.
 """
 
 from __future__ import annotations
@@ -19,11 +19,26 @@ from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 
 from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
-from router.contracts.usage import ADJUSTMENT_TYPE, ADJUSTMENTS, IDENTITY_FORM, MAX_MODEL, MAX_REASON, MAX_TOKENS
+from router.contracts.usage import (
+    ADJUSTMENT_TYPE,
+    ADJUSTMENTS,
+    IDENTITY_FORM,
+    MAX_MODEL,
+    MAX_REASON,
+    MAX_TOKENS,
+)
 from router.contracts.worker import DAY_MS, MAX_COST, MAX_TIMESTAMP_AGE_MS, MAX_TIMESTAMP_AHEAD_MS
 from router.core.ids import MAX_NAME, MAX_TYPE
 
-REQUIRED_FIELDS = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "cost", "timestamp")
+REQUIRED_FIELDS = (
+    "tenant_id",
+    "provider_id",
+    "event_type",
+    "status",
+    "latency_ms",
+    "cost",
+    "timestamp",
+)
 LAST_TIMESTAMP_MS = 253_402_300_799_999  # the year 9999
 _NANO = Decimal("1e-9")
 _MONEY = Context(prec=38, rounding=ROUND_HALF_UP)
@@ -38,12 +53,15 @@ OptionalTokens = Annotated[int, Meta(ge=0, le=MAX_TOKENS)] | None
 
 
 class EventBounds(Struct, frozen=True, kw_only=True):
-    """The greatest cost of an event, and how far its timestamp may be from the time at which its stream stored it.
+    """The greatest cost of an event, and how far its timestamp may be from the time at which its
+    stream stored it.
 
-    An event is stored later than its result: the result may have waited in its own stream, and before that as a dead letter.
+    An event is stored later than its result: the result may have waited in its own stream, and
+    before that as a dead letter.
     """
 
-    max_cost: Decimal = Decimal(MAX_COST)  # compared with each cost: a float would cost more than to round it
+    # compared with each cost: a float would cost more than to round it
+    max_cost: Decimal = Decimal(MAX_COST)
     max_age_ms: int = MAX_TIMESTAMP_AGE_MS + 37 * DAY_MS
     max_ahead_ms: int = MAX_TIMESTAMP_AHEAD_MS
 
@@ -126,7 +144,8 @@ def _is_no_count(tokens: int | None) -> bool:
     return tokens is not None and not 0 <= tokens <= MAX_TOKENS
 
 
-# Whether a present value is wrong, in the order in which reasons are given. Cost and timestamp have checks of their own.
+# Whether a present value is wrong, in the order in which reasons are given. Cost and timestamp have
+# checks of their own.
 _IS_WRONG: dict[str, Callable[[Any], bool]] = {
     "version": lambda version: version != "1",
     "tenant_id": _is_longer(MAX_NAME),
@@ -155,18 +174,32 @@ _decode_loosely = Decoder(LooseBody, float_hook=Decimal).decode
 
 
 def read_event(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> UsageBody | None:
-    """Return the event in the body of a message that its stream stored at `stored_ms`; None if it is no event."""
+    """Return the event in the body of a message that its stream stored at `stored_ms`; None if it
+    is no event.
+    """
     try:
-        body = _decode(str(data, "utf-8"))  # the whole body must be text, also the fields that nothing reads
+        # the whole body must be text, also the fields that nothing reads
+        body = _decode(str(data, "utf-8"))
         body.cost = _round_money(body.cost)
         if body.told_cost is not None:
             body.told_cost = _round_money(body.told_cost)
     except (DecodeError, UnicodeDecodeError, RecursionError, InvalidOperation):
         return None
-    if not _is_near(body.timestamp, stored_ms, bounds) or not -bounds.max_cost <= body.cost <= bounds.max_cost:
+    if (
+        not _is_near(body.timestamp, stored_ms, bounds)
+        or not -bounds.max_cost <= body.cost <= bounds.max_cost
+    ):
         return None
-    is_plain = body.adjustment is None and body.cost >= 0 and (body.assignment_id or body.request_id)
-    if is_plain and body.event_type != ADJUSTMENT_TYPE and body.budget is None and body.told_cost is None:  # nearly every event
+    is_plain = (
+        body.adjustment is None and body.cost >= 0 and (body.assignment_id or body.request_id)
+    )
+    # nearly every event
+    if (
+        is_plain
+        and body.event_type != ADJUSTMENT_TYPE
+        and body.budget is None
+        and body.told_cost is None
+    ):
         return body
     return body if _find_contradiction(body, bounds) is None else None
 
@@ -187,18 +220,26 @@ def find_reason(data: bytes, stored_ms: int, bounds: EventBounds = BOUNDS) -> st
         return f"invalid:{wrong[0]}"
     if contradiction := _find_contradiction(body, bounds):
         return contradiction
-    return "invalid:cost" if body.timestamp is not None and _is_near(body.timestamp, stored_ms, bounds) else "invalid:timestamp"
+    return (
+        "invalid:cost"
+        if body.timestamp is not None and _is_near(body.timestamp, stored_ms, bounds)
+        else "invalid:timestamp"
+    )
 
 
 def _find_contradiction(body: UsageBody | LooseBody, bounds: EventBounds) -> str | None:
-    """Return what an event of its kind lacks, or must not have. Each of its fields is right by itself."""
+    """Return what an event of its kind lacks, or must not have. Each of its fields is right by
+    itself.
+    """
     if not _is_amount(body.told_cost, bounds):
         return "invalid:told_cost"
     if (body.adjustment is None) != (body.event_type != ADJUSTMENT_TYPE):
         return "invalid:adjustment"
     if (body.budget is None) != (body.adjustment != "budget") or body.budget == "":
         return "invalid:budget"
-    return _find_fault_of_outcome(body) if body.adjustment is None else _find_fault_of_adjustment(body)
+    return (
+        _find_fault_of_outcome(body) if body.adjustment is None else _find_fault_of_adjustment(body)
+    )
 
 
 def _find_fault_of_outcome(body: UsageBody | LooseBody) -> str | None:
@@ -210,7 +251,8 @@ def _find_fault_of_outcome(body: UsageBody | LooseBody) -> str | None:
 def _find_fault_of_adjustment(body: UsageBody | LooseBody) -> str | None:
     if body.event_id is None:
         return "missing:event_id"
-    return None if body.correlated else "invalid:correlated"  # it would count in the bill, and not in the budgets
+    # it would count in the bill, and not in the budgets
+    return None if body.correlated else "invalid:correlated"
 
 
 def _is_amount(told: Any, bounds: EventBounds) -> bool:
@@ -222,7 +264,9 @@ def _is_amount(told: Any, bounds: EventBounds) -> bool:
 
 
 def _round_money(number: Any) -> Decimal:
-    """Round to nine places. Raises InvalidOperation if it is no number, or has more than 29 digits before the point."""
+    """Round to nine places. Raises InvalidOperation if it is no number, or has more than 29 digits
+    before the point.
+    """
     if type(number) not in (int, Decimal):
         raise InvalidOperation
     return _MONEY.quantize(number, _NANO)
@@ -230,4 +274,7 @@ def _round_money(number: Any) -> Decimal:
 
 def _is_near(timestamp: int, stored_ms: int, bounds: EventBounds) -> bool:
     is_of_calendar = 0 <= timestamp <= LAST_TIMESTAMP_MS
-    return is_of_calendar and stored_ms - bounds.max_age_ms <= timestamp <= stored_ms + bounds.max_ahead_ms
+    return (
+        is_of_calendar
+        and stored_ms - bounds.max_age_ms <= timestamp <= stored_ms + bounds.max_ahead_ms
+    )

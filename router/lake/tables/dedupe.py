@@ -1,10 +1,12 @@
-"""Decide which events of a micro-batch count. Pure: two Arrow tables in, one out; a few integers a row, whatever the event's size.
+"""Decide which events of a micro-batch count. Pure: two Arrow tables in, one out; a few integers a
+row, whatever the event's size.
 
     fresh    seq, id_high, id_low, content     the valid events of the batch
     known    the same, of events that count already and whose identity is in the batch
     rejects  seq, first_seq, is_conflict       all that are not the first of their identity
 
-The first is the lowest sequence, for ever: batches follow the stream's order, so a known event is always earlier.
+The first is the lowest sequence, for ever: batches follow the stream's order, so a known event is
+always earlier.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ def find_rejects(fresh: pa.Table, known: pa.Table) -> pa.Table:
     both = repeated.join(firsts, ID_COLUMNS, right_suffix="_first")
     both = both.filter(pc.not_equal(both["seq"], both["first_seq"]))
     is_conflict = pc.not_equal(both["content"], both["first_content"])
-    return pa.table({"seq": both["seq"], "first_seq": both["first_seq"], "is_conflict": is_conflict})
+    return pa.table(
+        {"seq": both["seq"], "first_seq": both["first_seq"], "is_conflict": is_conflict}
+    )
 
 
 def _find_repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
@@ -37,6 +41,10 @@ def _find_repeated(fresh: pa.Table, known: pa.Table) -> pa.Table:
 
 
 def _find_firsts(rows: pa.Table) -> pa.Table:
-    least = rows.group_by(ID_COLUMNS).aggregate([("seq", "min")]).rename_columns([*ID_COLUMNS, "first_seq"])
+    least = (
+        rows.group_by(ID_COLUMNS)
+        .aggregate([("seq", "min")])
+        .rename_columns([*ID_COLUMNS, "first_seq"])
+    )
     first = least.join(rows.select(["seq", "content"]), "first_seq", "seq")
     return first.rename_columns([*ID_COLUMNS, "first_seq", "first_content"])

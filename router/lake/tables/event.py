@@ -1,11 +1,13 @@
-"""Parse messages into typed events, one Arrow batch at a time; every message that is no usage event gets a reason.
+"""Parse messages into typed events, one Arrow batch at a time; every message that is no usage event
+gets a reason.
 
     data ──> UsageBody, checked while it is decoded (`body`) ──> silver's columns
          └─> all others: decoded once more, for the reason ───> quarantine's
 
 The router's own function computes the event's identity from the body.
 
-Why a loop in Python: it takes 6 µs of processor time an event, where Spark's expressions over the same JSON took 22.
+Why a loop in Python: it takes 6 µs of processor time an event, where Spark's expressions over the
+same JSON took 22.
 """
 
 from __future__ import annotations
@@ -23,7 +25,17 @@ from router.lake.tables.arrow import EVENT, MESSAGE
 from router.lake.tables.body import BOUNDS, EventBounds, UsageBody, find_reason, read_event
 
 REFUSED = MESSAGE.append(pa.field("reason", pa.string()))
-_COPIED = ("tenant_id", "provider_id", "event_type", "status", "latency_ms", "trace_id", "assignment_id", "request_id", "cost")
+_COPIED = (
+    "tenant_id",
+    "provider_id",
+    "event_type",
+    "status",
+    "latency_ms",
+    "trace_id",
+    "assignment_id",
+    "request_id",
+    "cost",
+)
 _LATER = (  # nearly every event has none of them, or all of its batch have the same
     "model", "input_tokens", "cached_tokens", "output_tokens", "price", "estimated", "correlated", "adjustment", "adjusts", "budget",
     "told_cost",
@@ -32,12 +44,19 @@ _NONE = (None, None, None, None, None, False, True, None, None, None, None)
 _read_later = attrgetter(*_LATER)
 
 
-def parse_messages(messages: pa.RecordBatch, bounds: EventBounds = BOUNDS) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+def parse_messages(
+    messages: pa.RecordBatch, bounds: EventBounds = BOUNDS
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
     """Return the events, in silver's columns, and the messages that are none, in quarantine's."""
     data = messages["data"].to_pylist()
-    stored = messages["time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
+    stored = (
+        messages["time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
+    )
     bodies = [read_event(one, ms, bounds) for one, ms in zip(data, stored, strict=True)]
-    why = (find_reason(one, ms, bounds) if body is None else None for one, ms, body in zip(data, stored, bodies, strict=True))
+    why = (
+        find_reason(one, ms, bounds) if body is None else None
+        for one, ms, body in zip(data, stored, bodies, strict=True)
+    )
     reasons = pa.array(list(why), pa.string())
     is_event = pc.is_null(reasons)
     refused = messages.append_column("reason", reasons).filter(pc.invert(is_event)).cast(REFUSED)
@@ -48,11 +67,16 @@ def parse_messages(messages: pa.RecordBatch, bounds: EventBounds = BOUNDS) -> tu
 def _make_batch(bodies: Sequence[UsageBody], positions: pa.RecordBatch) -> pa.RecordBatch:
     ids = [identity(body) for body in bodies]  # type: ignore[arg-type]  # it has the fields that identity reads
     columns = {
-        **{name: _make_column(map(attrgetter(name), bodies), EVENT.field(name).type) for name in _COPIED},
+        **{
+            name: _make_column(map(attrgetter(name), bodies), EVENT.field(name).type)
+            for name in _COPIED
+        },
         **_make_later_columns(bodies),
         "seq": positions["seq"],
         "time": positions["time"],
-        "timestamp": _make_column(map(attrgetter("timestamp"), bodies), pa.timestamp("ms", "UTC")).cast(EVENT.field("timestamp").type),
+        "timestamp": _make_column(
+            map(attrgetter("timestamp"), bodies), pa.timestamp("ms", "UTC")
+        ).cast(EVENT.field("timestamp").type),
         "event_id": pa.array(ids, pa.string()),
         "id_high": _read_integers(bytes.fromhex("".join([one[6:22] for one in ids]))),
         "id_low": _read_integers(bytes.fromhex("".join([one[22:] for one in ids]))),
@@ -64,8 +88,14 @@ def _make_batch(bodies: Sequence[UsageBody], positions: pa.RecordBatch) -> pa.Re
 def _make_later_columns(bodies: Sequence[UsageBody]) -> dict[str, pa.Array]:
     rows = list(map(_read_later, bodies))
     if rows.count(_NONE) == len(rows):
-        return {name: pa.repeat(pa.scalar(one, EVENT.field(name).type), len(rows)) for name, one in zip(_LATER, _NONE, strict=True)}
-    return {name: _make_column(column, EVENT.field(name).type) for name, column in zip(_LATER, zip(*rows, strict=True), strict=True)}
+        return {
+            name: pa.repeat(pa.scalar(one, EVENT.field(name).type), len(rows))
+            for name, one in zip(_LATER, _NONE, strict=True)
+        }
+    return {
+        name: _make_column(column, EVENT.field(name).type)
+        for name, column in zip(_LATER, zip(*rows, strict=True), strict=True)
+    }
 
 
 def _make_column(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
@@ -73,9 +103,11 @@ def _make_column(values: Iterable[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _hash_content(body: UsageBody) -> bytes:
-    """Hash provider, type, latency and cost into eight bytes: two events of one identity conflict if these differ.
+    """Hash provider, type, latency and cost into eight bytes: two events of one identity conflict
+    if these differ.
 
-    Of an adjustment also what it corrects, and where it counts."""
+    Of an adjustment also what it corrects, and where it counts.
+    """
     content = f"{body.provider_id}\0{body.event_type}\0{body.latency_ms}\0{body.cost}"
     if body.adjustment is not None:
         content += f"\0{body.adjustment}\0{body.adjusts}\0{body.budget}"

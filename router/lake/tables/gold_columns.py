@@ -1,6 +1,8 @@
-"""The figures of gold, one entry each. Schema, sums, reports, seals, reconciliation and `router usage schema` follow from them.
+"""The figures of gold, one entry each. Schema, sums, reports, seals, reconciliation and `router
+usage schema` follow from them.
 
-    a new column = one entry at the end of `GOLD_COLUMNS`, and its exact value in `generate.truth`, under the entry's `label`
+    a new column = one entry at the end of `GOLD_COLUMNS`, and its exact value in `generate.truth`,
+    under the entry's `label`
 
 A sum is of events of some kind (`tables.gold`):
 
@@ -11,8 +13,8 @@ A sum is of events of some kind (`tables.gold`):
     uncorrelated   of no known assignment: no money of the bill
     (adjustments of one budget are in silver alone)
 
-Additive: no entry is removed or changes. A file that is older than an entry has null there, and a seal names the columns that
-it was made of, so a new entry changes neither.
+Additive: no entry is removed or changes. A file that is older than an entry has null there, and a
+seal names the columns that it was made of, so a new entry changes neither.
 """
 
 from __future__ import annotations
@@ -41,21 +43,77 @@ class GoldColumn(Struct, frozen=True, kw_only=True):
 GOLD_COLUMNS = (
     GoldColumn(name="count", kind="bigint", fold="sum", source=None, label="count"),
     GoldColumn(name="cost", kind=MONEY, fold="sum", source="cost", label="cost", of="money"),
-    GoldColumn(name="latency_sum", kind="bigint", fold="sum", source="latency_ms", label="latency_sum_ms"),
-    GoldColumn(name="latency_min", kind="bigint", fold="min", source="latency_ms", label="latency_min_ms"),
-    GoldColumn(name="latency_max", kind="bigint", fold="max", source="latency_ms", label="latency_max_ms"),
-    GoldColumn(name="adjustment_count", kind="bigint", fold="sum", source=None, label="adjustment_count", of="adjustments"),
-    GoldColumn(name="adjustment_cost", kind=MONEY, fold="sum", source="cost", label="adjustment_cost", of="adjustments"),
-    GoldColumn(name="uncorrelated_count", kind="bigint", fold="sum", source=None, label="uncorrelated_count", of="uncorrelated"),
-    GoldColumn(name="uncorrelated_cost", kind=MONEY, fold="sum", source="cost", label="uncorrelated_cost", of="uncorrelated"),
-    GoldColumn(name="input_tokens", kind="bigint", fold="sum", source="input_tokens", label="input_tokens"),
-    GoldColumn(name="cached_tokens", kind="bigint", fold="sum", source="cached_tokens", label="cached_tokens"),
-    GoldColumn(name="output_tokens", kind="bigint", fold="sum", source="output_tokens", label="output_tokens"),
-    GoldColumn(name="estimated_cost", kind=MONEY, fold="sum", source="cost", label="estimated_cost", of="estimated"),
+    GoldColumn(
+        name="latency_sum", kind="bigint", fold="sum", source="latency_ms", label="latency_sum_ms"
+    ),
+    GoldColumn(
+        name="latency_min", kind="bigint", fold="min", source="latency_ms", label="latency_min_ms"
+    ),
+    GoldColumn(
+        name="latency_max", kind="bigint", fold="max", source="latency_ms", label="latency_max_ms"
+    ),
+    GoldColumn(
+        name="adjustment_count",
+        kind="bigint",
+        fold="sum",
+        source=None,
+        label="adjustment_count",
+        of="adjustments",
+    ),
+    GoldColumn(
+        name="adjustment_cost",
+        kind=MONEY,
+        fold="sum",
+        source="cost",
+        label="adjustment_cost",
+        of="adjustments",
+    ),
+    GoldColumn(
+        name="uncorrelated_count",
+        kind="bigint",
+        fold="sum",
+        source=None,
+        label="uncorrelated_count",
+        of="uncorrelated",
+    ),
+    GoldColumn(
+        name="uncorrelated_cost",
+        kind=MONEY,
+        fold="sum",
+        source="cost",
+        label="uncorrelated_cost",
+        of="uncorrelated",
+    ),
+    GoldColumn(
+        name="input_tokens", kind="bigint", fold="sum", source="input_tokens", label="input_tokens"
+    ),
+    GoldColumn(
+        name="cached_tokens",
+        kind="bigint",
+        fold="sum",
+        source="cached_tokens",
+        label="cached_tokens",
+    ),
+    GoldColumn(
+        name="output_tokens",
+        kind="bigint",
+        fold="sum",
+        source="output_tokens",
+        label="output_tokens",
+    ),
+    GoldColumn(
+        name="estimated_cost",
+        kind=MONEY,
+        fold="sum",
+        source="cost",
+        label="estimated_cost",
+        of="estimated",
+    ),
 )
 HISTOGRAM = "histogram"  # of latencies; merged by adding its buckets, and no figure by itself
 
-FIRST_FIGURES = ("count", "cost", "latency_sum", "latency_min", "latency_max", HISTOGRAM)  # of gold's first version, for ever
+# of gold's first version, for ever
+FIRST_FIGURES = ("count", "cost", "latency_sum", "latency_min", "latency_max", HISTOGRAM)
 
 FOLDS = {column.name: column.fold for column in GOLD_COLUMNS}
 FIGURES = (*FOLDS, HISTOGRAM)

@@ -1,7 +1,8 @@
 """The tables of gold: how long their windows are, and what their sums are grouped by.
 
-Minutes are for graphs of the whole, so they have no tenant: with one, gold had as many rows as there were events. They have no
-model either: a model's name comes from a tenant's own providers, and rows of all tenants together must not grow by it.
+Minutes are for graphs of the whole, so they have no tenant: with one, gold had as many rows as
+there were events. They have no model either: a model's name comes from a tenant's own providers,
+and rows of all tenants together must not grow by it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Literal
 from msgspec import Struct
 
 GOLD_DIMENSIONS = ("tenant_id", "provider_id", "event_type", "status", "model")
-NO_MODEL = ""  # the model of an event that names none: a group of its own, so a column of groups is never null
+# the model of an event that names none: a group of its own, so a column of groups is never null
+NO_MODEL = ""
 WITHOUT_TENANT = ("provider_id", "event_type", "status")
 
 

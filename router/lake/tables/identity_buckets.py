@@ -1,4 +1,6 @@
-"""Events by buckets of their identities: silver lies in buckets, and a bucket is deduplicated by itself."""
+"""Events by buckets of their identities: silver lies in buckets, and a bucket is deduplicated by
+itself.
+"""
 
 from __future__ import annotations
 

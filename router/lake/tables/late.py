@@ -1,11 +1,13 @@
-"""Late events, and sealed days. Every late event is marked, and none changes a bill that was written.
+"""Late events, and sealed days. Every late event is marked, and none changes a bill that was
+written.
 
     open      a window of the last minutes
     watermark a later event is late: its sum is a further revision of its window, marked `late`
-    sealed    the window's day is closed: the sum is a row of the day on which the event arrived, with `corrects_window`
+    sealed    the window's day is closed: the sum is a row of the day on which the event arrived,
+              with `corrects_window`
 
-An event is as late as its message: stream time minus its timestamp. So the same stream gives the same marks, however it was cut
-into micro-batches, and again in a backfill.
+An event is as late as its message: stream time minus its timestamp. So the same stream gives the
+same marks, however it was cut into micro-batches, and again in a backfill.
 """
 
 from __future__ import annotations
@@ -20,11 +22,20 @@ from router.lake.tables.gold import INSTANT, floor_instants
 from router.lake.warehouse.commit import Seal
 
 WATERMARK_S = 600
-LATENESS_BUCKETS = (("within_1h", 3600), ("within_1d", 86_400), ("within_7d", 7 * 86_400), ("older", None))
+LATENESS_BUCKETS = (
+    ("within_1h", 3600),
+    ("within_1d", 86_400),
+    ("within_7d", 7 * 86_400),
+    ("older", None),
+)
 
 
 def list_sealed_days(seals: Iterable[Seal]) -> frozenset[date]:
-    return frozenset(day for seal in seals for day in list_days(date.fromisoformat(seal.first_day), date.fromisoformat(seal.last_day)))
+    return frozenset(
+        day
+        for seal in seals
+        for day in list_days(date.fromisoformat(seal.first_day), date.fromisoformat(seal.last_day))
+    )
 
 
 def list_days(first: date, last: date) -> list[date]:
@@ -38,7 +49,9 @@ def compute_lateness(events: pa.Table) -> pa.ChunkedArray:
 
 
 def count_late(seconds: pa.ChunkedArray) -> dict[str, int]:
-    """Count late events by how late they are: `late_within_1h` and so on; a class without events is left out."""
+    """Count late events by how late they are: `late_within_1h` and so on; a class without events is
+    left out.
+    """
     late = seconds.filter(pc.greater(seconds, WATERMARK_S))
     counts, before = {}, 0
     for name, most in LATENESS_BUCKETS:
@@ -49,7 +62,9 @@ def count_late(seconds: pa.ChunkedArray) -> dict[str, int]:
 
 
 def assign_windows(events: pa.Table, sealed: Collection[date], grain: str) -> pa.Table:
-    """Add the window in which each event is summed, whether it is late, and which sealed window it corrects."""
+    """Add the window in which each event is summed, whether it is late, and which sealed window it
+    corrects.
+    """
     own = floor_instants(events["timestamp"], grain)
     is_sealed = pc.is_in(floor_to_days(events["timestamp"]), pa.array(sorted(sealed), pa.date32()))
     late = pc.greater(compute_lateness(events), WATERMARK_S)
@@ -63,7 +78,9 @@ def assign_windows(events: pa.Table, sealed: Collection[date], grain: str) -> pa
 
 
 def _find_arrivals(stored: pa.ChunkedArray, sealed: Collection[date]) -> pa.ChunkedArray:
-    """Return when the stream stored each message; if that day is sealed too, the start of the first open day after it."""
+    """Return when the stream stored each message; if that day is sealed too, the start of the first
+    open day after it.
+    """
     for day in sorted(sealed):
         opens = pa.scalar(datetime.combine(_find_open_day(day, sealed), time.min, UTC), INSTANT)
         stored = pc.if_else(pc.equal(floor_to_days(stored), pa.scalar(day)), opens, stored)
@@ -82,4 +99,8 @@ def floor_to_days(instants: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _floor_to_seconds(instants: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.floor_temporal(instants.cast(pa.timestamp("us")), unit="second").cast(pa.timestamp("s")).cast(pa.int64())
+    return (
+        pc.floor_temporal(instants.cast(pa.timestamp("us")), unit="second")
+        .cast(pa.timestamp("s"))
+        .cast(pa.int64())
+    )

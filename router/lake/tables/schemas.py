@@ -1,7 +1,9 @@
-"""The columns of every table. Additive: a new column is added at the end of a table; none is removed or changes its type.
+"""The columns of every table. Additive: a new column is added at the end of a table; none is
+removed or changes its type.
 
-`day` (YYYY-MM-DD, UTC) is the directory of a file, and a function of one column: of `time` in tables of messages, of
-`timestamp` in silver, of `window_start` in gold. A file that is older than a column gives null there.
+`day` (YYYY-MM-DD, UTC) is the directory of a file, and a function of one column: of `time` in
+tables of messages, of `timestamp` in silver, of `window_start` in gold. A file that is older than a
+column gives null there.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import re
 from router.lake.tables.gold_columns import FIRST_FIGURES, GOLD_COLUMNS, HISTOGRAM, MONEY, declare
 from router.lake.tables.gold_tables import GOLD_TABLES
 
-_MESSAGE = "stream string, seq bigint, subject string, time timestamp, headers map<string,string>, data binary"
+_MESSAGE = (
+    "stream string, seq bigint, subject string, time timestamp, headers map<string,string>, "
+    "data binary"
+)
 
 _EVENT = f"""seq bigint, event_id string, tenant_id string, provider_id string, event_type string, status string,
 latency_ms bigint, cost {MONEY}, timestamp timestamp, trace_id string, assignment_id string, request_id string,
@@ -20,7 +25,8 @@ model string, input_tokens bigint, cached_tokens bigint, output_tokens bigint, p
 adjustment string, adjusts string, budget string, told_cost {MONEY}"""
 
 _FIRST = tuple(column for column in GOLD_COLUMNS if column.name in FIRST_FIGURES)
-_LATER = tuple(column for column in GOLD_COLUMNS if column.name not in FIRST_FIGURES)  # at the end of the table, as every new column
+# at the end of the table, as every new column
+_LATER = tuple(column for column in GOLD_COLUMNS if column.name not in FIRST_FIGURES)
 
 _SUMS = f"""late boolean, corrects_window timestamp,
 {declare(_FIRST)}, {HISTOGRAM} map<int,bigint>, revision bigint{", " if _LATER else ""}{declare(_LATER)}"""
@@ -35,7 +41,10 @@ SCHEMAS = {
     "quarantine": f"{_MESSAGE}, reason string",
     "silver": _EVENT,
     "duplicates": "seq bigint, event_id string, first_seq bigint, time timestamp",
-    "conflicts": "seq bigint, event_id string, first_seq bigint, time timestamp, content string, first_content string",
+    "conflicts": (
+        "seq bigint, event_id string, first_seq bigint, time timestamp, content string, "
+        "first_content string"
+    ),
     **{name: _declare_sums(table.dimensions) for name, table in GOLD_TABLES.items()},
 }
 
@@ -55,8 +64,14 @@ TABLE_DESCRIPTIONS = {
     "quarantine": "messages that are no usage event, and the reason",
     "silver": "the events that count: each identity once, the lowest sequence",
     "duplicates": "an identity again with the same content, and the sequence that counts",
-    "conflicts": "an identity again with other content (provider, type, latency, cost; of an adjustment what it corrects), and both",
-    "gold_minute": "partial sums a minute (UTC) of all tenants together, mergeable: add them up over what you group by",
+    "conflicts": (
+        "an identity again with other content (provider, type, latency, cost; of an adjustment "
+        "what it corrects), and both"
+    ),
+    "gold_minute": (
+        "partial sums a minute (UTC) of all tenants together, mergeable: add them up over what "
+        "you group by"
+    ),
     "gold_hour": "partial sums an hour, by tenant",
     "gold_day": "the same a day: what reports read",
 }

@@ -3,8 +3,9 @@
     a body that can be decoded     its `tenant_id`
     any other                      every `"tenant_id": "…"` in its text, or the header
 
-An erasure must find more than what was metered. Where a body names one tenant and the header another, the message is the body's if it is an
-event, because it is in that tenant's bill; the header's as well if it is none, which only the tables know.
+An erasure must find more than what was metered. Where a body names one tenant and the header
+another, the message is the body's if it is an event, because it is in that tenant's bill; the
+header's as well if it is none, which only the tables know.
 """
 
 from __future__ import annotations
@@ -40,10 +41,15 @@ class NamingMessages(msgspec.Struct, frozen=True):
     by_header: pa.Array  # whose header alone does, beside a body that names another
 
 
-def find_messages_of(messages: pa.RecordBatch, tenant: str, before_ms: int | None) -> NamingMessages:
-    """Find the messages (seq, time, headers, data) that name the tenant, and are of before that time.
+def find_messages_of(
+    messages: pa.RecordBatch, tenant: str, before_ms: int | None
+) -> NamingMessages:
+    """Find the messages (seq, time, headers, data) that name the tenant, and are of before that
+    time.
 
-    A message is of its own timestamp, or of the time of its storing if it has none. Milliseconds since the epoch; None: of any time."""
+    A message is of its own timestamp, or of the time of its storing if it has none. Milliseconds
+    since the epoch; None: of any time.
+    """
     rows = zip(
         messages["seq"].to_pylist(),
         messages["time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist(),
@@ -53,13 +59,19 @@ def find_messages_of(messages: pa.RecordBatch, tenant: str, before_ms: int | Non
     )
     found: dict[str, list[int]] = {"own": [], "by_header": []}
     for seq, stored, header, data in rows:
-        if (naming := _find_naming(data, header, tenant)) is not None and _is_before(data, stored, before_ms):
+        if (naming := _find_naming(data, header, tenant)) is not None and _is_before(
+            data, stored, before_ms
+        ):
             found[naming].append(seq)
-    return NamingMessages(pa.array(found["own"], pa.int64()), pa.array(found["by_header"], pa.int64()))
+    return NamingMessages(
+        pa.array(found["own"], pa.int64()), pa.array(found["by_header"], pa.int64())
+    )
 
 
 def _find_naming(data: bytes, header: str | None, tenant: str) -> str | None:
-    """Return the field of NamingMessages that the message belongs to; None: it does not name the tenant."""
+    """Return the field of NamingMessages that the message belongs to; None: it does not name the
+    tenant.
+    """
     told = _read_body(data).tenant_id
     if isinstance(told, str) and told != tenant:
         return "by_header" if header == tenant else None

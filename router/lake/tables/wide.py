@@ -1,6 +1,8 @@
-"""Sums that do not overflow: added in numbers so wide that nothing fills them, and written back only if they fit.
+"""Sums that do not overflow: added in numbers so wide that nothing fills them, and written back
+only if they fit.
 
-Arrow wraps decimal128 and int64 beyond their range without an error: three costs of 9.99e28 gave a negative sum.
+Arrow wraps decimal128 and int64 beyond their range without an error: three costs of 9.99e28 gave a
+negative sum.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ WIDE_TYPES = {
     "correction_cost": _WIDE_MONEY,
     **{column.name: _WIDE_MONEY if column.name in AMOUNTS else _WIDE_COUNT for column in SUMMED},
 }
-_TOO_LARGE = {_WIDE_MONEY: pa.scalar(10**29, _WIDE_MONEY), _WIDE_COUNT: pa.scalar(2**63, _WIDE_COUNT)}
+_TOO_LARGE = {
+    _WIDE_MONEY: pa.scalar(10**29, _WIDE_MONEY),
+    _WIDE_COUNT: pa.scalar(2**63, _WIDE_COUNT),
+}
 
 
 class SumOverflow(RouterError):
@@ -39,11 +44,15 @@ def widen(rows: pa.Table) -> pa.Table:
 
 
 def narrow(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Cast the figures back to their columns' types. Raises SumOverflow, which names the first group of `keys` that does not fit."""
+    """Cast the figures back to their columns' types. Raises SumOverflow, which names the first
+    group of `keys` that does not fit.
+    """
     for place, name in enumerate(sums.column_names):
         if name in WIDE_TYPES:
             _check(sums, name, keys)
-            sums = sums.set_column(place, name, sums[name].cast(MONEY_TYPE if name in AMOUNTS else pa.int64()))
+            sums = sums.set_column(
+                place, name, sums[name].cast(MONEY_TYPE if name in AMOUNTS else pa.int64())
+            )
     return sums
 
 
@@ -52,4 +61,6 @@ def _check(sums: pa.Table, name: str, keys: Sequence[str]) -> None:
     if pc.any(is_too_large).as_py():
         (row,) = sums.filter(is_too_large).slice(0, 1).select([*keys, name]).to_pylist()
         group = "/".join(str(row[key]) for key in keys if row[key] not in {None, ""})
-        raise SumOverflow(f"{name} of {group} comes to {row[name]:f}, which is more than its column holds")
+        raise SumOverflow(
+            f"{name} of {group} comes to {row[name]:f}, which is more than its column holds"
+        )

@@ -1,4 +1,6 @@
-"""What the warehouse says of itself: its files, which versions of its tables belong together, which periods it closed. Values only."""
+"""What the warehouse says of itself: its files, which versions of its tables belong together, which
+periods it closed. Values only.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ CutKind = Literal["ingest", "compact", "seal", "backfill", "erase"]
 
 
 class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """One Parquet file of a table. `path` is relative to the warehouse; `day` (UTC) is the day of all its rows."""
+    """One Parquet file of a table. `path` is relative to the warehouse; `day` (UTC) is the day of
+    all its rows.
+    """
 
     path: str
     rows: int
@@ -24,11 +28,15 @@ class DataFile(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def shares_sequences(self, other: DataFile) -> bool:
         """Whether both may hold the same sequence."""
-        return (self.min_seq or 0) <= (other.max_seq or 0) and (other.min_seq or 0) <= (self.max_seq or 0)
+        return (self.min_seq or 0) <= (other.max_seq or 0) and (other.min_seq or 0) <= (
+            self.max_seq or 0
+        )
 
 
 class Seal(Struct, frozen=True, kw_only=True):
-    """A closed period: later events of these days become corrections in the day on which they arrive."""
+    """A closed period: later events of these days become corrections in the day on which they
+    arrive.
+    """
 
     id: str
     first_day: str  # YYYY-MM-DD, UTC
@@ -38,11 +46,14 @@ class Seal(Struct, frozen=True, kw_only=True):
     rows: int
     hash: str  # sha256 of the period's canonical gold rows, hex
     columns: tuple[str, ...] = FIRST_FIGURES  # the figures in those rows
-    earlier_hashes: tuple[str, ...] = ()  # from before each erasure that took rows of the period, oldest first
+    # from before each erasure that took rows of the period, oldest first
+    earlier_hashes: tuple[str, ...] = ()
 
 
 class Progress(Struct, frozen=True, kw_only=True):
-    """The part of a stream that a batch holds, both sequences inclusive. The stream's creation time tells a recreated one."""
+    """The part of a stream that a batch holds, both sequences inclusive. The stream's creation time
+    tells a recreated one.
+    """
 
     stream: str
     created: str
@@ -56,7 +67,11 @@ class Progress(Struct, frozen=True, kw_only=True):
 
     def find_rest(self, last: int) -> Progress | None:
         """Return the part of the stream after this one, up to a sequence; None: there is none."""
-        return Progress(stream=self.stream, created=self.created, first=self.last + 1, last=last) if last > self.last else None
+        return (
+            Progress(stream=self.stream, created=self.created, first=self.last + 1, last=last)
+            if last > self.last
+            else None
+        )
 
     def is_after(self, other: Progress | None) -> bool:
         """Whether it holds more than a part that is known. None: none is."""

@@ -1,6 +1,8 @@
-"""The table `cuts`: one row names the versions of all tables that belong together. A reader of "now" takes the newest row.
+"""The table `cuts`: one row names the versions of all tables that belong together. A reader of
+"now" takes the newest row.
 
-A batch is several commits, one in each table. Its cut comes after the last of them, so no reader sees half a batch.
+A batch is several commits, one in each table. Its cut comes after the last of them, so no reader
+sees half a batch.
 """
 
 from __future__ import annotations
@@ -43,7 +45,8 @@ class Cuts:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self.table = LakeTable(storage, CUTS, SCHEMA, partitions=(), ordered_by="cut")
-        self._read: LRUCache[int, Cut] = LRUCache(MAX_READ)  # a cut never changes; an ingest that runs for ever makes ever more
+        # a cut never changes; an ingest that runs for ever makes ever more
+        self._read: LRUCache[int, Cut] = LRUCache(MAX_READ)
 
     def head(self) -> int:
         """The newest cut's number; 0 before the first."""
@@ -63,25 +66,51 @@ class Cuts:
         return None if cut is None else cut.progress
 
     def _find(self, number: int) -> Cut | None:
-        holding = [file for file in self.table.list_files() if (file.min_seq or 0) <= number <= (file.max_seq or 0)]
+        holding = [
+            file
+            for file in self.table.list_files()
+            if (file.min_seq or 0) <= number <= (file.max_seq or 0)
+        ]
         rows = [row for file in holding for row in self._read_file(file, number)]
         return _make_cut(rows[0]) if rows else None
 
     def append(
-        self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
+        self,
+        kind: CutKind,
+        versions: dict[str, int],
+        progress: Progress | None = None,
+        counts: dict[str, int] | None = None,
     ) -> Cut | None:
         """Write the next cut. None: it would say nothing new, because another writer was faster.
 
-        No table goes back: a writer that stood still between its commits and its cut would else hide what came after them.
+        No table goes back: a writer that stood still between its commits and its cut would else
+        hide what came after them.
         """
         while True:
             newest = self.read(number := self.head())
             both = _take_later(versions, newest)
-            if newest is not None and both == newest.versions and (progress is None or not progress.is_after(self.last_progress())):
+            if (
+                newest is not None
+                and both == newest.versions
+                and (progress is None or not progress.is_after(self.last_progress()))
+            ):
                 return None
             number += 1
-            cut = Cut(number=number, kind=kind, at=datetime.now(UTC).isoformat(), versions=both, progress=progress, counts=counts or {})
-            if self.table.commit([self._write(cut)], lambda table, number=number: _follow(table, number)) is not None:  # type: ignore[misc]
+            cut = Cut(
+                number=number,
+                kind=kind,
+                at=datetime.now(UTC).isoformat(),
+                versions=both,
+                progress=progress,
+                counts=counts or {},
+            )
+            if (
+                self.table.commit(
+                    [self._write(cut)],
+                    lambda table, number=number: _follow(table, number),  # type: ignore[misc]
+                )
+                is not None
+            ):
                 self._read[number] = cut
                 return cut
 
@@ -94,7 +123,9 @@ class Cuts:
         return DataFile(path=path, rows=1, bytes=size, min_seq=cut.number, max_seq=cut.number)
 
     def _read_file(self, file: DataFile, number: int) -> list[dict[str, Any]]:
-        """Return the file's row of this cut. A compaction makes one file of all cuts, so only that row becomes Python's."""
+        """Return the file's row of this cut. A compaction makes one file of all cuts, so only that
+        row becomes Python's.
+        """
         with self._storage.filesystem.open_input_file(self._storage.resolve(file.path)) as source:
             rows = pq.read_table(source)
         found: list[dict[str, Any]] = rows.filter(pc.equal(rows["cut"], number)).to_pylist()
@@ -104,12 +135,19 @@ class Cuts:
 def _take_later(versions: dict[str, int], newest: Cut | None) -> dict[str, int]:
     """Both belong together, and versions only rise with the batches: so do the later ones of both."""
     before = {} if newest is None else newest.versions
-    return {name: max(versions.get(name, 0), before.get(name, 0)) for name in (*before, *(one for one in versions if one not in before))}
+    return {
+        name: max(versions.get(name, 0), before.get(name, 0))
+        for name in (*before, *(one for one in versions if one not in before))
+    }
 
 
 def _follow(table: DeltaTable, number: int) -> list[Transaction] | None:
     """None: another cut has this number by now."""
-    return [Transaction(APPLICATION, number)] if (table.transaction_version(APPLICATION) or 0) < number else None
+    return (
+        [Transaction(APPLICATION, number)]
+        if (table.transaction_version(APPLICATION) or 0) < number
+        else None
+    )
 
 
 def _make_row(cut: Cut) -> dict[str, Any]:

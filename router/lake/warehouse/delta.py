@@ -1,4 +1,5 @@
-"""One table of the warehouse as a Delta table: its files at a version, and commits that count once. Its log is never cut.
+"""One table of the warehouse as a Delta table: its files at a version, and commits that count once.
+Its log is never cut.
 
     look at a fresh snapshot ── has it this batch already? ──> nothing to do
                              └── no ──> commit exactly the next version ── another writer was first ──> look again
@@ -32,15 +33,24 @@ CHECKPOINT_INTERVAL = "20"  # commits
 NO_REBASE = 0  # retries of the library
 COMMIT_ID = "router.commit"  # in a commit's information
 
-Decide = Callable[[DeltaTable], Sequence[Transaction] | None]  # of a fresh snapshot: what the commit carries; None: no commit
-Change = Callable[[DeltaTable, Sequence[DataFile]], tuple[Sequence[DataFile], Sequence[DataFile]]]  # its files: those to remove, and to add
+# of a fresh snapshot: what the commit carries; None: no commit
+Decide = Callable[[DeltaTable], Sequence[Transaction] | None]
+# its files: those to remove, and to add
+Change = Callable[[DeltaTable, Sequence[DataFile]], tuple[Sequence[DataFile], Sequence[DataFile]]]
 
 
 class LakeTable:
-    """One table. `schema`: with the columns of `partitions`. `ordered_by`: the column whose ends each file's entry tells."""
+    """One table. `schema`: with the columns of `partitions`. `ordered_by`: the column whose ends
+    each file's entry tells.
+    """
 
     def __init__(
-        self, storage: Storage, name: str, schema: pa.Schema, partitions: Sequence[str] = ("day",), ordered_by: str = "seq"
+        self,
+        storage: Storage,
+        name: str,
+        schema: pa.Schema,
+        partitions: Sequence[str] = ("day",),
+        ordered_by: str = "seq",
     ) -> None:
         self._storage = storage
         self.name = name
@@ -63,7 +73,9 @@ class LakeTable:
         return self._table
 
     def load_for_maintenance(self) -> DeltaTable | None:
-        """Return a snapshot of now whose log the library does not cut. None: nothing was ever committed."""
+        """Return a snapshot of now whose log the library does not cut. None: nothing was ever
+        committed.
+        """
         table = self.load()
         if table is not None:
             keep_log(table)
@@ -80,16 +92,24 @@ class LakeTable:
         return None if table is None else (table, self._read_files(table))
 
     def list_recent(self, since_ms: int) -> set[str]:
-        """Return the paths of the files that were committed, or made by a compaction, at this time or later (ms since the epoch)."""
+        """Return the paths of the files that were committed, or made by a compaction, at this time
+        or later (ms since the epoch).
+        """
         table = self.load()
         if table is None:
             return set()
         found = pa.table(table.get_add_actions(flatten=True))
         times = found["modification_time"].cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
-        return {f"{self.name}/{path}" for path, at in zip(found["path"].to_pylist(), times, strict=True) if at >= since_ms}
+        return {
+            f"{self.name}/{path}"
+            for path, at in zip(found["path"].to_pylist(), times, strict=True)
+            if at >= since_ms
+        }
 
     def list_columns(self) -> set[str]:
-        """Return the names of the columns that the table has now; none if nothing was ever committed."""
+        """Return the names of the columns that the table has now; none if nothing was ever
+        committed.
+        """
         table = self.load()
         return set() if table is None else {field.name for field in table.schema().fields}
 
@@ -98,7 +118,9 @@ class LakeTable:
         return None if table is None else table.transaction_version(application)
 
     def commit(self, files: Iterable[DataFile], decide: Decide) -> int | None:
-        """Add files, and return the version that has them; None if `decide` found that nothing is to be added."""
+        """Add files, and return the version that has them; None if `decide` found that nothing is
+        to be added.
+        """
         actions: list[AddAction | RemoveAction] = [self._describe(file) for file in files]
         while True:
             table = self._load_for_commit()
@@ -110,15 +132,21 @@ class LakeTable:
                 return following
 
     def replace(self, old: Iterable[DataFile], new: Iterable[DataFile], *, after: int) -> None:
-        """Put files in place of others, as the commit after version `after`. Raises Conflict if there is a later version."""
+        """Put files in place of others, as the commit after version `after`. Raises Conflict if
+        there is a later version.
+        """
         table = self._load_for_commit()
-        if table.version() != after or not self._try_commit(table, [*map(self._describe, new), *map(self._remove, old)], []):
+        if table.version() != after or not self._try_commit(
+            table, [*map(self._describe, new), *map(self._remove, old)], []
+        ):
             raise Conflict(f"{self.name}: another job committed after version {after}; start again")
 
     def rewrite(self, change: Change) -> int | None:
-        """Put files in place of others, chosen on a fresh snapshot, as exactly the next commit; return its version.
+        """Put files in place of others, chosen on a fresh snapshot, as exactly the next commit;
+        return its version.
 
-        None: there was nothing to change. If another writer was first, `change` is asked again."""
+        None: there was nothing to change. If another writer was first, `change` is asked again.
+        """
         while True:
             table = self._load_for_commit()
             old, new = change(table, self._read_files(table))
@@ -129,12 +157,20 @@ class LakeTable:
                 return following
 
     def _remove(self, file: DataFile) -> RemoveAction:
-        return RemoveAction(self._name(file), True, int(time.time() * 1000), file.bytes, self._find_values(file))
+        return RemoveAction(
+            self._name(file), True, int(time.time() * 1000), file.bytes, self._find_values(file)
+        )
 
-    def _try_commit(self, table: DeltaTable, actions: list[AddAction | RemoveAction], carried: Sequence[Transaction]) -> bool:
+    def _try_commit(
+        self,
+        table: DeltaTable,
+        actions: list[AddAction | RemoveAction],
+        carried: Sequence[Transaction],
+    ) -> bool:
         """False: another writer committed that version.
 
-        A bucket that stored the commit and answered with an error refuses the library's second put: so each commit carries an id.
+        A bucket that stored the commit and answered with an error refuses the library's second put:
+        so each commit carries an id.
         """
         before, commit_id = table.version(), uuid4().hex
         self._require_written(action for action in actions if isinstance(action, AddAction))
@@ -145,7 +181,9 @@ class LakeTable:
                 self._schema,
                 self._partitions,
                 commit_properties=CommitProperties(
-                    custom_metadata={COMMIT_ID: commit_id}, max_commit_retries=NO_REBASE, app_transactions=list(carried)
+                    custom_metadata={COMMIT_ID: commit_id},
+                    max_commit_retries=NO_REBASE,
+                    app_transactions=list(carried),
                 ),
                 post_commithook_properties=AFTER_COMMIT,
             )
@@ -157,17 +195,27 @@ class LakeTable:
         return True
 
     def _require_written(self, added: Iterable[AddAction]) -> None:
-        """Raises Conflict. A vacuum deletes what is in no commit and looks old: of a job that took hours, or stood still."""
+        """Raises Conflict. A vacuum deletes what is in no commit and looks old: of a job that took
+        hours, or stood still.
+        """
         if gone := self._storage.find_missing([f"{self.name}/{action.path}" for action in added]):
             raise Conflict(
-                f"{gone[0]} and {len(gone) - 1} more files were deleted before this job committed them, by a vacuum beside it: run it again"
+                f"{gone[0]} and {len(gone) - 1} more files were deleted before this job "
+                "committed them, by a vacuum beside it: run it again"
             )
 
     def _load_for_commit(self) -> DeltaTable:
         table = self.load() or self._create()
-        missing = [field for field in self._schema if field.name not in {one.name for one in table.schema().fields}]
+        missing = [
+            field
+            for field in self._schema
+            if field.name not in {one.name for one in table.schema().fields}
+        ]
         if missing:
-            table.alter.add_columns([Field.from_arrow(field) for field in missing], post_commithook_properties=AFTER_COMMIT)
+            table.alter.add_columns(
+                [Field.from_arrow(field) for field in missing],
+                post_commithook_properties=AFTER_COMMIT,
+            )
             table.update_incremental()
         return table
 
@@ -178,19 +226,31 @@ class LakeTable:
             self._schema,
             mode="ignore",
             partition_by=self._partitions,
-            configuration={"delta.checkpointInterval": CHECKPOINT_INTERVAL, **KEPT_LOG, **self._make_index_options()},
+            configuration={
+                "delta.checkpointInterval": CHECKPOINT_INTERVAL,
+                **KEPT_LOG,
+                **self._make_index_options(),
+            },
         )
         return self._table
 
     def _make_index_options(self) -> dict[str, str]:
         """A compaction tells the ends of this column, too."""
-        return {"delta.dataSkippingStatsColumns": self._ordered_by} if self._ordered_by in self._schema.names else {}
+        return (
+            {"delta.dataSkippingStatsColumns": self._ordered_by}
+            if self._ordered_by in self._schema.names
+            else {}
+        )
 
     def _describe(self, file: DataFile) -> AddAction:
         stats: dict[str, object] = {"numRecords": file.rows}
         if file.min_seq is not None:
             name = self._ordered_by
-            stats |= {"minValues": {name: file.min_seq}, "maxValues": {name: file.max_seq}, "nullCount": {name: 0}}
+            stats |= {
+                "minValues": {name: file.min_seq},
+                "maxValues": {name: file.max_seq},
+                "nullCount": {name: 0},
+            }
         return AddAction(
             path=self._name(file),
             size=file.bytes,
@@ -210,12 +270,32 @@ class LakeTable:
     def _read_files(self, table: DeltaTable) -> list[DataFile]:
         found = pa.table(table.get_add_actions(flatten=True))
         ends = (f"min.{self._ordered_by}", f"max.{self._ordered_by}")
-        names = ("modification_time", "path", "num_records", "size_bytes", *ends, "partition.day", "partition.bucket")
+        names = (
+            "modification_time",
+            "path",
+            "num_records",
+            "size_bytes",
+            *ends,
+            "partition.day",
+            "partition.bucket",
+        )
         nothing = [None] * len(found)
-        columns = (found[name].to_pylist() if name in found.column_names else nothing for name in names)
+        columns = (
+            found[name].to_pylist() if name in found.column_names else nothing for name in names
+        )
         return [
-            DataFile(path=f"{self.name}/{path}", rows=rows or 0, bytes=size, min_seq=low, max_seq=high, day=day, bucket=bucket)
-            for _, path, rows, size, low, high, day, bucket in sorted(zip(*columns, strict=True), key=lambda row: row[:2])
+            DataFile(
+                path=f"{self.name}/{path}",
+                rows=rows or 0,
+                bytes=size,
+                min_seq=low,
+                max_seq=high,
+                day=day,
+                bucket=bucket,
+            )
+            for _, path, rows, size, low, high, day, bucket in sorted(
+                zip(*columns, strict=True), key=lambda row: row[:2]
+            )
         ]
 
 
@@ -237,11 +317,15 @@ AFTER_COMMIT = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_
 
 
 def keep_log(table: DeltaTable) -> None:
-    """Say in the table that its log is kept, if it does not say so yet. Raises CommitFailedError if that is refused."""
+    """Say in the table that its log is kept, if it does not say so yet. Raises CommitFailedError if
+    that is refused.
+    """
     while table.metadata().configuration.get(_LOG_CLEANUP) != KEPT_LOG[_LOG_CLEANUP]:
         before = table.version()
         try:
-            table.alter.set_table_properties(dict(KEPT_LOG), post_commithook_properties=AFTER_COMMIT)
+            table.alter.set_table_properties(
+                dict(KEPT_LOG), post_commithook_properties=AFTER_COMMIT
+            )
         except CommitFailedError:
             table.update_incremental()
             if table.version() == before:

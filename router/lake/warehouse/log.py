@@ -22,29 +22,49 @@ _ANEW = "`router usage ingest` into a new directory makes it anew"
 
 
 class Warehouse:
-    """One warehouse, at a directory or a URI. Only the driver opens its tables: delta-rs does not survive a fork."""
+    """One warehouse, at a directory or a URI. Only the driver opens its tables: delta-rs does not
+    survive a fork.
+    """
 
     def __init__(self, location: str) -> None:
         self.storage = Storage(location)
         self.location = self.storage.location  # absolute: an executor has another working directory
-        self.tables = {name: LakeTable(self.storage, name, _make_schema(name), PARTITIONS[name]) for name in ARROW}
+        self.tables = {
+            name: LakeTable(self.storage, name, _make_schema(name), PARTITIONS[name])
+            for name in ARROW
+        }
         self._cuts = Cuts(self.storage)
         self._seals = Seals(self.storage)
         self.removals = Removals(self.storage)
 
     def refuse_old_form(self) -> None:
-        """Raises Misconfigured for a warehouse with the log of an earlier form, or with sums that are grouped by other columns."""
+        """Raises Misconfigured for a warehouse with the log of an earlier form, or with sums that
+        are grouped by other columns.
+        """
         if self.storage.has(OLD_LOG):
-            raise Misconfigured("--warehouse", f"{self.location} has a log of an older form ({OLD_LOG}): {_ANEW}")
+            raise Misconfigured(
+                "--warehouse", f"{self.location} has a log of an older form ({OLD_LOG}): {_ANEW}"
+            )
         for name, table in GOLD_TABLES.items():
             found = self.tables[name].list_columns() & set(GOLD_DIMENSIONS)
             if found and found != set(table.dimensions):
-                has, wanted = (", ".join(one for one in GOLD_DIMENSIONS if one in columns) for columns in (found, table.dimensions))
-                raise Misconfigured("--warehouse", f"{self.location}: {name} has an older form, sums by {has}, not {wanted}: {_ANEW}")
+                has, wanted = (
+                    ", ".join(one for one in GOLD_DIMENSIONS if one in columns)
+                    for columns in (found, table.dimensions)
+                )
+                raise Misconfigured(
+                    "--warehouse",
+                    (
+                        f"{self.location}: {name} has an older form, sums by {has}, not "
+                        f"{wanted}: {_ANEW}"
+                    ),
+                )
 
     @property
     def cut_table(self) -> LakeTable:
-        """The table of the cuts itself, which grows with each micro-batch and is compacted and vacuumed like the others."""
+        """The table of the cuts itself, which grows with each micro-batch and is compacted and
+        vacuumed like the others.
+        """
         return self._cuts.table
 
     def head(self) -> int:
@@ -73,17 +93,27 @@ class Warehouse:
         return self._seals.read(days)
 
     def last_progress(self) -> Progress | None:
-        """Return the part of the stream that the last named batch holds. Progress itself is silver's: `last_sequence`."""
+        """Return the part of the stream that the last named batch holds. Progress itself is
+        silver's: `last_sequence`.
+        """
         return self._cuts.last_progress()
 
     def last_sequence(self, stream: str, created: str) -> int:
-        """Return the last sequence of the stream in silver, which is the truth of progress; 0: none."""
+        """Return the last sequence of the stream in silver, which is the truth of progress; 0:
+        none.
+        """
         return self.tables["silver"].progress_of(name_application(stream, created)) or 0
 
     def append_cut(
-        self, kind: CutKind, versions: dict[str, int], progress: Progress | None = None, counts: dict[str, int] | None = None
+        self,
+        kind: CutKind,
+        versions: dict[str, int],
+        progress: Progress | None = None,
+        counts: dict[str, int] | None = None,
     ) -> Cut | None:
-        """Write the next cut. None: the newest one is of later versions already, and the progress is named."""
+        """Write the next cut. None: the newest one is of later versions already, and the progress
+        is named.
+        """
         return self._cuts.append(kind, versions, progress, counts)
 
     def write_seal(self, seal: Seal) -> None:

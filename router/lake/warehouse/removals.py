@@ -1,8 +1,10 @@
-"""The table `removals`: what was taken out of the tables on purpose, by an erasure or by the retention. Values only.
+"""The table `removals`: what was taken out of the tables on purpose, by an erasure or by the
+retention. Values only.
 
-A tenant stands in it as a salted hash: with the name at hand it can be checked that, and when, it was erased, and the names
-cannot be read off the table. (Names can be guessed, so this is a pseudonym and no more.) The sequences of what was removed are numbers
-of the stream; they say that a gap is no loss.
+A tenant stands in it as a salted hash: with the name at hand it can be checked that, and when, it
+was erased, and the names cannot be read off the table. (Names can be guessed, so this is a
+pseudonym and no more.) The sequences of what was removed are numbers of the stream; they say that a
+gap is no loss.
 """
 
 from __future__ import annotations
@@ -62,12 +64,18 @@ class Removal(Struct, frozen=True, kw_only=True):
 class SequenceSpans:
     """A set of sequences as spans, which do not touch, in order."""
 
-    def __init__(self, firsts: Sequence[int] | Integers = (), lasts: Sequence[int] | Integers = ()) -> None:
+    def __init__(
+        self, firsts: Sequence[int] | Integers = (), lasts: Sequence[int] | Integers = ()
+    ) -> None:
         self.firsts, self.lasts = _merge(np.asarray(firsts, np.int64), np.asarray(lasts, np.int64))
 
     @classmethod
     def from_sequences(cls, sequences: pa.Array | pa.ChunkedArray) -> SequenceSpans:
-        numbers = sequences.to_numpy() if isinstance(sequences, pa.ChunkedArray) else sequences.to_numpy(zero_copy_only=False)
+        numbers = (
+            sequences.to_numpy()
+            if isinstance(sequences, pa.ChunkedArray)
+            else sequences.to_numpy(zero_copy_only=False)
+        )
         return cls(numbers, numbers)
 
     def __len__(self) -> int:
@@ -75,7 +83,11 @@ class SequenceSpans:
 
     def contain(self, sequences: pa.Array | pa.ChunkedArray) -> pa.Array:
         """Return for each sequence whether it is in the set."""
-        numbers = sequences.to_numpy() if isinstance(sequences, pa.ChunkedArray) else sequences.to_numpy(zero_copy_only=False)
+        numbers = (
+            sequences.to_numpy()
+            if isinstance(sequences, pa.ChunkedArray)
+            else sequences.to_numpy(zero_copy_only=False)
+        )
         if not len(self.firsts):
             return pa.array(np.zeros(len(numbers), bool))
         places = np.searchsorted(self.firsts, numbers, side="right") - 1
@@ -100,8 +112,12 @@ class Removals:
         self._storage = storage
         self._table = LakeTable(storage, REMOVALS, SCHEMA, partitions=(), ordered_by="sequence")
 
-    def append(self, removal: Removal, spans: Mapping[str, SequenceSpans] | Mapping[None, SequenceSpans]) -> None:
-        """Record what is removed next. `spans`: the sequences, of each event day (retention) or of all together (None)."""
+    def append(
+        self, removal: Removal, spans: Mapping[str, SequenceSpans] | Mapping[None, SequenceSpans]
+    ) -> None:
+        """Record what is removed next. `spans`: the sequences, of each event day (retention) or of
+        all together (None).
+        """
         rows = pa.concat_tables([_make_rows(removal, day, one) for day, one in spans.items()])
         path = f"{REMOVALS}/part-{uuid4().hex}.parquet"
         self._storage.make_directory(REMOVALS)
@@ -109,12 +125,27 @@ class Removals:
             pq.write_table(rows, stream, compression="zstd")
             size = stream.tell()
         self._table.commit(
-            [DataFile(path=path, rows=len(rows), bytes=size, min_seq=removal.sequence, max_seq=removal.sequence)], lambda _: []
+            [
+                DataFile(
+                    path=path,
+                    rows=len(rows),
+                    bytes=size,
+                    min_seq=removal.sequence,
+                    max_seq=removal.sequence,
+                )
+            ],
+            lambda _: [],
         )
 
     def list_all(self) -> list[Removal]:
         """Return every removal, oldest first."""
-        rows = self._read().select(list(Removal.__struct_fields__)).group_by(list(Removal.__struct_fields__)).aggregate([]).to_pylist()
+        rows = (
+            self._read()
+            .select(list(Removal.__struct_fields__))
+            .group_by(list(Removal.__struct_fields__))
+            .aggregate([])
+            .to_pylist()
+        )
         return sorted((Removal(**row) for row in rows), key=lambda one: one.at)
 
     def read_spans(self, kind: RemovalKind | None = None) -> SequenceSpans:
@@ -131,7 +162,9 @@ class Removals:
     def _read(self) -> pa.Table:
         parts = [SCHEMA.empty_table()]
         for file in self._table.list_files():
-            with self._storage.filesystem.open_input_file(self._storage.resolve(file.path)) as source:
+            with self._storage.filesystem.open_input_file(
+                self._storage.resolve(file.path)
+            ) as source:
                 parts.append(pq.read_table(source, schema=SCHEMA))
         return pa.concat_tables(parts)
 
@@ -147,9 +180,18 @@ def make_salt() -> str:
 def _make_rows(removal: Removal, day: str | None, spans: SequenceSpans) -> pa.Table:
     count = max(1, len(spans.firsts))
     facts: dict[str, Any] = {name: getattr(removal, name) for name in Removal.__struct_fields__}
-    columns = {name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), count) for name, value in {**facts, "day": day}.items()}
-    ends: dict[str, Iterable[int] | Integers | list[None]] = {"first": spans.firsts, "last": spans.lasts}
-    columns |= {name: pa.array(values if len(spans.firsts) else [None], pa.int64()) for name, values in ends.items()}
+    columns = {
+        name: pa.repeat(pa.scalar(value, SCHEMA.field(name).type), count)
+        for name, value in {**facts, "day": day}.items()
+    }
+    ends: dict[str, Iterable[int] | Integers | list[None]] = {
+        "first": spans.firsts,
+        "last": spans.lasts,
+    }
+    columns |= {
+        name: pa.array(values if len(spans.firsts) else [None], pa.int64())
+        for name, values in ends.items()
+    }
     return pa.table({name: columns[name] for name in SCHEMA.names}, schema=SCHEMA)
 
 

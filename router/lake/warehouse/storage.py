@@ -1,7 +1,8 @@
 """Where a warehouse's files are: a directory, or a bucket (`s3://`, `gs://`, `abfss://`).
 
-pyarrow reads and writes the files, in tasks too; delta-rs commits, on the driver. Both take the usual variables of the environment
-(`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP` …; https://delta-io.github.io/delta-rs/usage/loading-table/).
+pyarrow reads and writes the files, in tasks too; delta-rs commits, on the driver. Both take the
+usual variables of the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL`,
+`AWS_ALLOW_HTTP` …; https://delta-io.github.io/delta-rs/usage/loading-table/).
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class Storage:
         try:
             self.filesystem, self._root = _open_filesystem(whole)
         except (ArrowInvalid, NotImplementedError) as exc:
-            raise Misconfigured("warehouse", f"{location}: a directory, or a URI such as s3://bucket/path ({exc})") from exc
+            raise Misconfigured(
+                "warehouse", f"{location}: a directory, or a URI such as s3://bucket/path ({exc})"
+            ) from exc
         except OSError as exc:
             raise WarehouseUnavailable(f"{location}: {exc}") from exc
         self.location = whole.removeprefix("file://").rstrip("/")
@@ -38,7 +41,9 @@ class Storage:
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def check(self) -> None:
-        """Ask the bucket. Raises Misconfigured if there is none, WarehouseUnavailable if it does not answer, or not to this key."""
+        """Ask the bucket. Raises Misconfigured if there is none, WarehouseUnavailable if it does
+        not answer, or not to this key.
+        """
         if self.is_local:
             return
         bucket = self._root.partition("/")[0]
@@ -47,7 +52,13 @@ class Storage:
         except OSError as exc:
             raise WarehouseUnavailable(f"{self.location}: {exc}") from exc
         if found.type is fs.FileType.NotFound:
-            raise Misconfigured("--warehouse", f"{self.location}: there is no bucket {bucket} at {_find_endpoint() or 'this provider'}")
+            raise Misconfigured(
+                "--warehouse",
+                (
+                    f"{self.location}: there is no bucket {bucket} at "
+                    f"{_find_endpoint() or 'this provider'}"
+                ),
+            )
 
     def uri(self, name: str) -> str:
         """Return the path for Spark and other programs: with the scheme, if there is one."""
@@ -58,12 +69,18 @@ class Storage:
         return f"{self._root}/{name}"
 
     def has(self, name: str) -> bool:
-        return bool(self.filesystem.get_file_info(self.resolve(name)).type is not fs.FileType.NotFound)
+        return bool(
+            self.filesystem.get_file_info(self.resolve(name)).type is not fs.FileType.NotFound
+        )
 
     def find_missing(self, names: Sequence[str]) -> list[str]:
         """Return those of the files that are not there."""
         found = self.filesystem.get_file_info([self.resolve(name) for name in names])
-        return [name for name, info in zip(names, found, strict=True) if info.type is fs.FileType.NotFound]
+        return [
+            name
+            for name, info in zip(names, found, strict=True)
+            if info.type is fs.FileType.NotFound
+        ]
 
     def make_directory(self, name: str) -> None:
         """A directory for files that are written next. A bucket has none."""
@@ -78,7 +95,9 @@ def _open_filesystem(whole: str) -> tuple[fs.FileSystem, str]:
         return found
     at, place = urlsplit(endpoint), urlsplit(whole)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-    return fs.S3FileSystem(endpoint_override=at.netloc, scheme=at.scheme, region=region), f"{place.netloc}{place.path}".rstrip("/")
+    return fs.S3FileSystem(
+        endpoint_override=at.netloc, scheme=at.scheme, region=region
+    ), f"{place.netloc}{place.path}".rstrip("/")
 
 
 def _find_endpoint() -> str | None:

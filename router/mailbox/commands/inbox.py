@@ -16,13 +16,23 @@ from router.shell.output import announce_event
 if TYPE_CHECKING:
     from router.config import Settings
 
-Url = Annotated[str | None, typer.Option(help="Call a service instead: POST here. Default: inbox.handler.url.")]
+Url = Annotated[
+    str | None, typer.Option(help="Call a service instead: POST here. Default: inbox.handler.url.")
+]
 
-inbox = typer.Typer(no_args_is_help=True, help="Events of another context, handled once (SDS-047).", rich_markup_mode="rich")
+inbox = typer.Typer(
+    no_args_is_help=True,
+    help="Events of another context, handled once (SDS-047).",
+    rich_markup_mode="rich",
+)
 
 
-def load_inbox_settings(url: Url = None, dsn: Dsn = None, nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
-    return load_with_extra(config, {"nats.url": nats_url, "mailbox.dsn": dsn, "inbox.handler.url": url})
+def load_inbox_settings(
+    url: Url = None, dsn: Dsn = None, nats_url: NatsUrl = None, config: ConfigFile = None
+) -> Settings:
+    return load_with_extra(
+        config, {"nats.url": nats_url, "mailbox.dsn": dsn, "inbox.handler.url": url}
+    )
 
 
 @inbox.command()
@@ -32,13 +42,18 @@ def consume(
     *,
     target: Annotated[
         str | None,
-        typer.Argument(metavar="[MODULE:FUNCTION]", help="async handle(connection, event), in the row's own transaction."),
+        typer.Argument(
+            metavar="[MODULE:FUNCTION]",
+            help="async handle(connection, event), in the row's own transaction.",
+        ),
     ] = None,
     url: Url = None,
 ) -> Coroutine[Any, Any, int]:
-    """Consume until SIGTERM or Ctrl-C; then finish the messages in flight and end with 0. A second signal ends at once: 130.
+    """Consume until SIGTERM or Ctrl-C; then finish the messages in flight and end with 0. A second
+    signal ends at once: 130.
 
-    Prints one JSON line, inbox.ready, once its durable is there: what is published from then on is handled. Logs go to standard error.
+    Prints one JSON line, inbox.ready, once its durable is there: what is published from then on is
+    handled. Logs go to standard error.
 
     Example:  router inbox consume --url http://127.0.0.1:8000/handle    router inbox consume my_package.events:handle
     """
@@ -47,15 +62,21 @@ def consume(
     settings = session.settings
     from router.mailbox.inbox_process import InboxService  # only after the extra was checked
 
-    service = InboxService(settings, import_function(target, "my_package.events:handle") if target is not None else None)
+    service = InboxService(
+        settings,
+        import_function(target, "my_package.events:handle") if target is not None else None,
+    )
     facts = {"stream": service.rules.stream, "durable": service.rules.durable}
-    return session.serve(service.run(lambda http: announce_event("inbox.ready", http=http, **facts)))
+    return session.serve(
+        service.run(lambda http: announce_event("inbox.ready", http=http, **facts))
+    )
 
 
 @inbox.command()
 @command(load_context_settings)
 async def backlog(session: CommandSession) -> None:
-    """Count the received events that are not processed, and show when the oldest of them arrived (QRY-051).
+    """Count the received events that are not processed, and show when the oldest of them arrived
+    (QRY-051).
 
     Example:  router inbox backlog --context dock --json
     """

@@ -17,11 +17,17 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.mailbox.entities import Backlog
 
-mailbox = typer.Typer(no_args_is_help=True, help="The tables of outbox and inbox: created, checked.", rich_markup_mode="rich")
+mailbox = typer.Typer(
+    no_args_is_help=True,
+    help="The tables of outbox and inbox: created, checked.",
+    rich_markup_mode="rich",
+)
 
 
 def load_with_extra(config: Path | None, given: Mapping[str, object]) -> Settings:
-    """Load the settings of a command for one context's database. Raises Misconfigured, also without the extra `postgres`."""
+    """Load the settings of a command for one context's database. Raises Misconfigured, also without
+    the extra `postgres`.
+    """
     from router.core.errors import Misconfigured
     from router.shell.load_settings import load_settings_of_command
 
@@ -35,12 +41,21 @@ def load_database_settings(dsn: Dsn = None, config: ConfigFile = None) -> Settin
     return load_with_extra(config, {"mailbox.dsn": dsn})
 
 
-def load_context_settings(context: ContextName = None, dsn: Dsn = None, config: ConfigFile = None) -> Settings:
+def load_context_settings(
+    context: ContextName = None, dsn: Dsn = None, config: ConfigFile = None
+) -> Settings:
     return load_with_extra(config, {"mailbox.dsn": dsn, "mailbox.context": context})
 
 
-def load_relay_settings(context: ContextName = None, dsn: Dsn = None, nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
-    return load_with_extra(config, {"nats.url": nats_url, "mailbox.dsn": dsn, "mailbox.context": context})
+def load_relay_settings(
+    context: ContextName = None,
+    dsn: Dsn = None,
+    nats_url: NatsUrl = None,
+    config: ConfigFile = None,
+) -> Settings:
+    return load_with_extra(
+        config, {"nats.url": nats_url, "mailbox.dsn": dsn, "mailbox.context": context}
+    )
 
 
 @mailbox.command()
@@ -72,14 +87,23 @@ async def check(session: CommandSession) -> int:
 
     async with database_of(settings) as database:
         missing = [one.name for one in await schema.check(database)]
-    session.emit_one({"missing": missing}, _format_names("missing", missing) or "all migrations are applied")
+    session.emit_one(
+        {"missing": missing}, _format_names("missing", missing) or "all migrations are applied"
+    )
     return exit_codes.NO if missing else exit_codes.OK
 
 
 def emit_backlog(session: CommandSession, found: Backlog, what: str) -> None:
     context = session.settings.mailbox.context
-    oldest = f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC" if found.oldest_at is not None else ""
-    session.emit_one({"context": context, "count": found.count, "oldest_at": found.oldest_at}, f"{context}: {found.count} {what}{oldest}")
+    oldest = (
+        f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC"
+        if found.oldest_at is not None
+        else ""
+    )
+    session.emit_one(
+        {"context": context, "count": found.count, "oldest_at": found.oldest_at},
+        f"{context}: {found.count} {what}{oldest}",
+    )
 
 
 def _format_names(what: str, names: Sequence[str]) -> str:

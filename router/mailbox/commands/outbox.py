@@ -1,4 +1,6 @@
-"""`router outbox`: publish what a service committed; list what is left and what cannot be published."""
+"""`router outbox`: publish what a service committed; list what is left and what cannot be
+published.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,12 @@ from uuid import UUID
 
 import typer
 
-from router.mailbox.commands.mailbox import emit_backlog, load_context_settings, load_database_settings, load_relay_settings
+from router.mailbox.commands.mailbox import (
+    emit_backlog,
+    load_context_settings,
+    load_database_settings,
+    load_relay_settings,
+)
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import announce_event
@@ -18,16 +25,22 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "aggregate", "event", "occurred", "failures", "behind", "state", "error")
 
 
-outbox = typer.Typer(no_args_is_help=True, help="The outbox: publish it, inspect it, repair it.", rich_markup_mode="rich")
+outbox = typer.Typer(
+    no_args_is_help=True,
+    help="The outbox: publish it, inspect it, repair it.",
+    rich_markup_mode="rich",
+)
 
 
 @outbox.command()
 @command(load_relay_settings, has_json=False)
 async def relay(session: CommandSession) -> int:
-    """Publish until SIGTERM or Ctrl-C; then finish the current transaction and end with 0. A second signal ends at once: 130.
+    """Publish until SIGTERM or Ctrl-C; then finish the current transaction and end with 0. A second
+    signal ends at once: 130.
 
-    Several may run: one works and the others wait, or they share the work (mailbox.relay.partitions). Prints one JSON line,
-    outbox.ready, when it works; logs go to standard error.
+    Several may run: one works and the others wait, or they share the work
+    (mailbox.relay.partitions). Prints one JSON line, outbox.ready, when it works; logs go to
+    standard error.
 
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router outbox relay --context sea
     """
@@ -35,7 +48,9 @@ async def relay(session: CommandSession) -> int:
     from router.mailbox.relay_process import RelayService, relay_config
 
     facts = {"context": settings.mailbox.context, "stream": relay_config(settings).stream}
-    return await session.serve(RelayService(settings).run(lambda http: announce_event("outbox.ready", http=http, **facts)))
+    return await session.serve(
+        RelayService(settings).run(lambda http: announce_event("outbox.ready", http=http, **facts))
+    )
 
 
 @outbox.command()
@@ -55,8 +70,13 @@ async def backlog(session: CommandSession) -> None:
 
 @outbox.command()
 @command(load_relay_settings)
-async def publish(session: CommandSession, *, event: Annotated[UUID, typer.Argument(metavar="ID", help="Of the row.")]) -> int:
-    """Publish one event now, without a relay, also if it is parked (CMD-050). It keeps the order of its aggregate.
+async def publish(
+    session: CommandSession,
+    *,
+    event: Annotated[UUID, typer.Argument(metavar="ID", help="Of the row.")],
+) -> int:
+    """Publish one event now, without a relay, also if it is parked (CMD-050). It keeps the order of
+    its aggregate.
 
     Exit status: 0 it is in the stream, 1 it is not, and why.
 
@@ -77,10 +97,13 @@ async def publish(session: CommandSession, *, event: Annotated[UUID, typer.Argum
 async def list_parked(
     session: CommandSession,
     *,
-    waiting: Annotated[bool, typer.Option("--waiting", help="Also those that are tried again automatically.")] = False,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Also those that are tried again automatically.")
+    ] = False,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 100,
 ) -> int:
-    """List the events that cannot be published, why, and how many of their aggregate wait behind them.
+    """List the events that cannot be published, why, and how many of their aggregate wait behind
+    them.
 
     Exit status: 0 there are none, 1 there are some.
 
@@ -100,11 +123,15 @@ async def list_parked(
 @command(load_database_settings)
 async def requeue(
     session: CommandSession,
-    events: Annotated[list[UUID] | None, typer.Argument(metavar="[ID]…", help="Their ids in `router outbox parked`.")] = None,
+    events: Annotated[
+        list[UUID] | None,
+        typer.Argument(metavar="[ID]…", help="Their ids in `router outbox parked`."),
+    ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Every parked event.")] = False,
 ) -> int:
-    """Publish parked events again, once the cause of their failure is fixed. Exit status: 0 done, 1 there were none.
+    """Publish parked events again, once the cause of their failure is fixed. Exit status: 0 done, 1
+    there were none.
 
     Example:  router outbox requeue --all
     """
@@ -116,11 +143,22 @@ async def requeue(
 
     async with tables_of(settings) as tables:
         count = await put_back(tables, events)
-    session.emit_one({"requeued": count}, f"{count} requeued" if count else "none of them is parked")
+    session.emit_one(
+        {"requeued": count}, f"{count} requeued" if count else "none of them is parked"
+    )
     return exit_codes.OK if count else exit_codes.NO
 
 
 def _build_row(one: FailedRow) -> tuple[object, ...]:
     state = "parked" if one.parked_at is not None else f"again at {one.next_attempt_at:%H:%M:%S}"
     aggregate = f"{one.aggregate_type} {one.aggregate_id}"
-    return (one.id, aggregate, one.event_type, f"{one.occurred_at:%Y-%m-%d %H:%M:%S}", one.failures, one.behind, state, one.publish_error)
+    return (
+        one.id,
+        aggregate,
+        one.event_type,
+        f"{one.occurred_at:%Y-%m-%d %H:%M:%S}",
+        one.failures,
+        one.behind,
+        state,
+        one.publish_error,
+    )

@@ -1,11 +1,16 @@
-"""The inbox's rows: `InboxRepository` on PostgreSQL, one row at a time as specified, and many at once as the consumer needs it.
+"""The inbox's rows: `InboxRepository` on PostgreSQL, one row at a time as specified, and many at
+once as the consumer needs it.
 
-    receive   insert a row, or add an attempt; a processed message is not in the answer (docs/explanation/durability.md#inbox)
-    lock      mark rows as processed and hold them until the transaction ends: two processes never apply one message. It makes a row that
-              is missing, as after a failover to an asynchronous standby: only a row that is there says "processed"
+    receive   insert a row, or add an attempt; a processed message is not in the answer
+              (docs/explanation/durability.md#inbox)
+    lock      mark rows as processed and hold them until the transaction ends: two processes never
+              apply one message. It makes a row that
+              is missing, as after a failover to an asynchronous standby: only a row that is there
+              says "processed"
     settle    write the results of many messages in one statement
 
-Both times are the database's own clock, and the later of the two if that clock steps back (POL-047-004).
+Both times are the database's own clock, and the later of the two if that clock steps back
+(POL-047-004).
 """
 
 from __future__ import annotations
@@ -56,7 +61,9 @@ ON CONFLICT (is_only) DO UPDATE SET is_only = TRUE RETURNING d.stream, d.durable
 
 
 class InboxMark(Struct, frozen=True, gc=False):
-    """The result of one message: processed or not, and the error if there is one. `attempts` is added to the row's."""
+    """The result of one message: processed or not, and the error if there is one. `attempts` is
+    added to the row's.
+    """
 
     message_id: str
     is_processed: bool
@@ -70,11 +77,11 @@ class PostgresInboxAdapter:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    # -- the port ----------------------------------------------------------------------------------------------
+    # -- the port ----------------------------------------------------------------------------------
 
     async def insert(self, msg: InboxMessage) -> int | None:
-        """Return how often the message was begun, this time included; None if it was processed, so skip it
-        (docs/reference/requirements.md#sd-15).
+        """Return how often the message was begun, this time included; None if it was processed, so
+        skip it (docs/reference/requirements.md#sd-15).
         """
         return (await self.receive([(str(msg.message_id), msg.subject)])).get(str(msg.message_id))
 
@@ -84,28 +91,40 @@ class PostgresInboxAdapter:
     async def record_error(self, id: UUID, error: str) -> None:  # noqa: A002
         await self.settle([InboxMark(str(id), False, error)])
 
-    # -- many at once ------------------------------------------------------------------------------------------
+    # -- many at once ------------------------------------------------------------------------------
 
     async def receive(self, messages: Sequence[tuple[str, str]]) -> dict[str, int]:
-        """Return attempts by message id, for those to process; `messages` holds each (id, subject) at most once."""
+        """Return attempts by message id, for those to process; `messages` holds each (id, subject)
+        at most once.
+        """
         columns = [message_id for message_id, _ in messages], [subject for _, subject in messages]
         return dict(await self._session.fetch(_RECEIVE, columns, make=_attempts))
 
     async def lock(self, messages: Sequence[tuple[str, str, int]]) -> set[str]:
-        """Mark them as processed; return the ids of those that no other process had processed before.
+        """Mark them as processed; return the ids of those that no other process had processed
+        before.
 
-        `messages` holds each (id, subject, attempts) at most once; a row that is missing is made with this subject and these attempts.
+        `messages` holds each (id, subject, attempts) at most once; a row that is missing is made
+        with this subject and these attempts.
         """
         message_ids = [message_id for message_id, _, _ in messages]
-        subjects, attempts = [subject for _, subject, _ in messages], [count for _, _, count in messages]
+        subjects, attempts = (
+            [subject for _, subject, _ in messages],
+            [count for _, _, count in messages],
+        )
         return set(await self._session.fetch(_LOCK, (message_ids, subjects, attempts), make=str))
 
     async def settle(self, marks: Sequence[InboxMark]) -> int:
         """Write the marks; return how many rows changed. A processed row stays as it is."""
-        columns = [m.message_id for m in marks], [m.is_processed for m in marks], [m.error for m in marks], [m.attempts for m in marks]
+        columns = (
+            [m.message_id for m in marks],
+            [m.is_processed for m in marks],
+            [m.error for m in marks],
+            [m.attempts for m in marks],
+        )
         return await self._session.execute(_SETTLE, columns)
 
-    # -- reads -------------------------------------------------------------------------------------------------
+    # -- reads -------------------------------------------------------------------------------------
 
     async def attempts_of(self, message_id: str) -> int | None:
         """Return how often the message was begun, 0 where no row is; None if it was processed."""
@@ -113,14 +132,18 @@ class PostgresInboxAdapter:
         return found[0] if found else 0
 
     async def list_unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
-        """Return rows received longer ago than that and still not processed, oldest first, including those with an impossible time.
+        """Return rows received longer ago than that and still not processed, oldest first,
+        including those with an impossible time.
 
-        No value of a column makes this fail: subjects and errors come cut, impossible times as None.
+        No value of a column makes this fail: subjects and errors come cut, impossible times as
+        None.
         """
         return await self._session.fetch(_UNPROCESSED, (older_than_s, most), make=InboxMessage)
 
     async def claim(self, stream: str, durable: str) -> tuple[str, str]:
-        """Return the owner of this inbox; an inbox without an owner becomes ours (docs/reference/requirements.md#x9)."""
+        """Return the owner of this inbox; an inbox without an owner becomes ours
+        (docs/reference/requirements.md#x9).
+        """
         owner = await self._session.fetch_one(_CLAIM, (stream, durable), make=_owner)
         return owner if owner is not None else (stream, durable)
 

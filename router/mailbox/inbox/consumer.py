@@ -1,11 +1,14 @@
-"""InboxConsumer: commits the row of a delivery, then gives the event to a handler (docs/reference/requirements.md#sd-15).
+"""InboxConsumer: commits the row of a delivery, then gives the event to a handler
+(docs/reference/requirements.md#sd-15).
 
-    handle --> read --> [queue] --> receive many, one commit --> processed before: acknowledged, "Duplicate detected"
+    handle --> read --> [queue] --> receive many, one commit --> processed before: acknowledged,
+    "Duplicate detected"
                   \\                                        \\-> not processed: its strategy starts it
                    \\-> not an event: dead
-The row is a status, not a result: a row that is not processed was begun by a process that died, so this one begins it again
-(docs/explanation/durability.md#inbox). `handle` is the handler of a consumer (delivery pulls, signals progress, acks and drains); `run`
-does the work behind it. Handlers of this process never work on two copies of one message at the same time.
+The row is a status, not a result: a row that is not processed was begun by a process that died, so
+this one begins it again (docs/explanation/durability.md#inbox). `handle` is the handler of a
+consumer (delivery pulls, signals progress, acks and drains); `run` does the work behind it.
+Handlers of this process never work on two copies of one message at the same time.
 """
 
 from __future__ import annotations
@@ -54,14 +57,19 @@ class InboxConsumer:
         self._max_bytes = max_bytes
         self._max_depth = max_depth
         self._queue: Coalescer[InboxDelivery] = Coalescer()
-        self._copies: dict[str, deque[InboxDelivery]] = {}  # in flight, by message id: further copies wait until the first one ends
+        # in flight, by message id: further copies wait until the first one ends
+        self._copies: dict[str, deque[InboxDelivery]] = {}
 
     def handle(self, message: Message) -> Outcome | Deferred[Outcome]:
-        """CMD-051 (docs/reference/requirements.md#cmd-051); delivery calls it with one message at a time."""
+        """CMD-051 (docs/reference/requirements.md#cmd-051); delivery calls it with one message at a
+        time.
+        """
         return self._begin(message, may_be_held=True)
 
     def rescue(self, message: Message) -> Outcome | Deferred[Outcome]:
-        """The same for a message that the server delivers no more. If its service does not serve it, the outcome is a Hold."""
+        """The same for a message that the server delivers no more. If its service does not serve
+        it, the outcome is a Hold.
+        """
         return self._begin(message, may_be_held=False)
 
     def is_in_hand(self, message_id: str) -> bool:
@@ -69,10 +77,14 @@ class InboxConsumer:
         return message_id in self._copies
 
     async def run(self) -> None:
-        """Run until cancelled. Raises nothing on purpose: an unavailable database pauses the consumer."""
+        """Run until cancelled. Raises nothing on purpose: an unavailable database pauses the
+        consumer.
+        """
         while True:
             deliveries = await self._queue.take(MAX_ROWS_PER_COMMIT, self._strategy.linger_s)
-            await self._receive([delivery for delivery in deliveries if not delivery.later.is_resolved])
+            await self._receive(
+                [delivery for delivery in deliveries if not delivery.later.is_resolved]
+            )
 
     def _begin(self, message: Message, *, may_be_held: bool) -> Outcome | Deferred[Outcome]:
         event = read_event(message, self._max_bytes, self._max_depth)
@@ -107,12 +119,18 @@ class InboxConsumer:
                 delivery.later.resolve(unavailable)
             return
         crashpoint("inbox_received")
-        begun = [delivery for delivery in deliveries if self._is_new(delivery, attempts.get(delivery.event.message_id))]
+        begun = [
+            delivery
+            for delivery in deliveries
+            if self._is_new(delivery, attempts.get(delivery.event.message_id))
+        ]
         self._strategy.start(begun)
 
     async def _insert_rows(self, deliveries: Sequence[InboxDelivery]) -> dict[str, int]:
         async with self._database.transaction() as session:
-            return await PostgresInboxAdapter(session).receive([(a.event.message_id, a.event.subject) for a in deliveries])
+            return await PostgresInboxAdapter(session).receive(
+                [(a.event.message_id, a.event.subject) for a in deliveries]
+            )
 
     def _is_new(self, delivery: InboxDelivery, attempts: int | None) -> bool:
         if attempts is not None:

@@ -2,8 +2,10 @@
 (docs/reference/contracts.md#inbox-dead-letters).
 
     subject   {context}.dlq.{original_subject}, in {CONTEXT}_DLQ; the context is the consumer's own
-    id        dlq:{durable}:{message_id}: one message has one dead letter, whichever process writes it
-    body      message_id, original_subject, reason, attempts; then every field of our dead letters, `message{…}` among them
+    id        dlq:{durable}:{message_id}: one message has one dead letter, whichever process writes
+              it
+    body      message_id, original_subject, reason, attempts; then every field of our dead letters,
+              `message{…}` among them
 
 Delivery stores them before it acks anything; `router dlq` reads them like all others.
 """
@@ -19,7 +21,8 @@ from router.core.outcome import Fault
 from router.delivery.wire.topology import StreamSpec
 from router.mailbox.inbox.event import message_id_of
 
-_OWN_FIELDS = 256  # bytes that the event's four names and values add to a dead letter, its subject and reason apart
+# bytes that the event's four names and values add to a dead letter, its subject and reason apart
+_OWN_FIELDS = 256
 
 
 class InboxDeadLetters:
@@ -34,13 +37,24 @@ class InboxDeadLetters:
             extract=lambda message: {"message_id": message_id_of(message)},
         )
 
-    def write(self, message: Message, reason: str, fault: Fault, *, is_whole: bool = True) -> Effect:
+    def write(
+        self, message: Message, reason: str, fault: Fault, *, is_whole: bool = True
+    ) -> Effect:
         """Write a consumer's dead letter; not whole: the message itself is gone."""
         reserved = _OWN_FIELDS + len(message.subject) + len(reason)
         letter = self._writer.write(message, reason, fault, is_whole=is_whole, reserved=reserved)
         message_id = message_id_of(message)
-        event = {"message_id": message_id, "original_subject": message.subject, "reason": reason, "attempts": message.attempts}
-        return replace(letter, id=f"dlq:{self._durable}:{message_id}", data=orjson.dumps({**event, **orjson.loads(letter.data)}))
+        event = {
+            "message_id": message_id,
+            "original_subject": message.subject,
+            "reason": reason,
+            "attempts": message.attempts,
+        }
+        return replace(
+            letter,
+            id=f"dlq:{self._durable}:{message_id}",
+            data=orjson.dumps({**event, **orjson.loads(letter.data)}),
+        )
 
 
 def pattern_of(context: str) -> str:
@@ -49,8 +63,8 @@ def pattern_of(context: str) -> str:
 
 
 def letters_stream(context: str, replicas: int = 1) -> StreamSpec:
-    """{CONTEXT}_DLQ (docs/reference/contracts.md#dead-letter-streams): nothing else binds these subjects, and an unbound publish would be
-    lost.
+    """{CONTEXT}_DLQ (docs/reference/contracts.md#dead-letter-streams): nothing else binds these
+    subjects, and an unbound publish would be lost.
     """
     return StreamSpec(
         name=f"{context.upper()}_DLQ",

@@ -1,12 +1,13 @@
-"""Read a message as the event that a handler gets (docs/reference/requirements.md#sd-32), or say why it can never be one.
+"""Read a message as the event that a handler gets (docs/reference/requirements.md#sd-32), or say
+why it can never be one.
 
     headers Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id    else, what is missing:
     subject `{context}.event.{name}.v{n}`                                           name and version
     stream time                                                                     when it occurred
     Nats-Msg-Id                                                                     a UUID as it is, any other text derived (X1)
 
-A malformed header counts as absent. The body is the payload, any JSON value, passed on byte for byte. Nothing here reads the database:
-the table alone knows whether the event was handled before.
+A malformed header counts as absent. The body is the payload, any JSON value, passed on byte for
+byte. Nothing here reads the database: the table alone knows whether the event was handled before.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ _TYPE = re.compile(r"[\x21-\x7e]{1,256}")
 
 
 class InboxEvent(Struct, frozen=True, gc=False):
-    """One event as its handler gets it. Ids are UUIDs in lower case, `occurred_at` is RFC 3339; `body` is the payload's JSON."""
+    """One event as its handler gets it. Ids are UUIDs in lower case, `occurred_at` is RFC 3339;
+    `body` is the payload's JSON.
+    """
 
     message_id: str
     subject: str
@@ -47,25 +50,37 @@ class InboxEvent(Struct, frozen=True, gc=False):
 
     @property
     def payload(self) -> Any:
-        """Whole numbers exactly, decimals as floats; `body` has every digit (docs/reference/contracts.md#payload-numbers)."""
+        """Whole numbers exactly, decimals as floats; `body` has every digit
+        (docs/reference/contracts.md#payload-numbers).
+        """
         return load_json(self.body)
 
 
-def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH) -> InboxEvent | Fault:
-    """Read the event; a Fault when a handler can never get it: no event type anywhere, or a body that is not JSON.
+def read_event(
+    message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: int = MAX_DEPTH
+) -> InboxEvent | Fault:
+    """Read the event; a Fault when a handler can never get it: no event type anywhere, or a body
+    that is not JSON.
 
     Rule: docs/reference/requirements.md#sd-32.
     """
     headers = message.headers
     named = _subject_of(message.subject)
-    event_type = _match(_TYPE, headers.get("Event-Type")) or (named.name if named is not None else None)
-    if not ids.is_literal_subject(message.subject):  # a row could not hold what a sender may put there
+    event_type = _match(_TYPE, headers.get("Event-Type")) or (
+        named.name if named is not None else None
+    )
+    # a row could not hold what a sender may put there
+    if not ids.is_literal_subject(message.subject):
         return _invalid("subject", "the subject holds what no subject may")
     if event_type is None:
-        return _invalid("event_type", "neither a header Event-Type nor a subject {context}.event.{name}.v{n}")
+        return _invalid(
+            "event_type", "neither a header Event-Type nor a subject {context}.event.{name}.v{n}"
+        )
     if (fault := _unreadable(message.data, max_bytes, max_depth)) is not None:
         return fault
-    version = _match(_VERSION, headers.get("Event-Version")) or (named.version if named is not None else 1)
+    version = _match(_VERSION, headers.get("Event-Version")) or (
+        named.version if named is not None else 1
+    )
     return InboxEvent(
         message_id_of(message),
         message.subject,
@@ -80,7 +95,8 @@ def read_event(message: Message, max_bytes: int = MAX_PAYLOAD_BYTES, max_depth: 
 
 
 def message_id_of(message: Message) -> str:
-    """The row's key: the message id when it is a UUID, else one derived from it, or from the place in the stream.
+    """The row's key: the message id when it is a UUID, else one derived from it, or from the place
+    in the stream.
 
     Rule: docs/reference/requirements.md#x1.
     """
@@ -88,7 +104,8 @@ def message_id_of(message: Message) -> str:
     if (known := _uuid(given)) is not None:
         return known
     if given:
-        return ids.derived_uuid("inbox", given.encode("utf-8", "backslashreplace").decode())  # half a surrogate pair is no UTF-8
+        # half a surrogate pair is no UTF-8
+        return ids.derived_uuid("inbox", given.encode("utf-8", "backslashreplace").decode())
     return ids.derived_uuid("inbox", message.stream, str(message.sequence), str(message.stored_ns))
 
 
@@ -131,5 +148,7 @@ def _instant(text: str | None) -> str | None:
 
 def _stream_time(message: Message) -> str:
     """The time of the first storing, which a replay names in a header."""
-    seconds = first_stored_ms(message) / 1e3 if FIRST_STORED in message.headers else message.stored_at
+    seconds = (
+        first_stored_ms(message) / 1e3 if FIRST_STORED in message.headers else message.stored_at
+    )
     return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

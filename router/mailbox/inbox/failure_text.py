@@ -1,11 +1,13 @@
-"""The text that is kept of a handler's failure, with its row and its dead letter: the kind of failure, and its message.
+"""The text that is kept of a handler's failure, with its row and its dead letter: the kind of
+failure, and its message.
 
     Poison("no customer")     no customer
     ValueError("no stock")    ValueError: no stock
-    a database's refusal      PostgreSQL 23505 orders_pkey: its own text may hold a value, and is left out
+    a database's refusal      PostgreSQL 23505 orders_pkey: its own text may hold a value, and is
+                              left out
 
-Both places hold the event as well, so the text may quote it; no log line does. Logins and keys are hidden, a long text is cut,
-and characters that a column of PostgreSQL cannot hold are escaped.
+Both places hold the event as well, so the text may quote it; no log line does. Logins and keys are
+hidden, a long text is cut, and characters that a column of PostgreSQL cannot hold are escaped.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Between the inbox and its handlers: deliveries, answers, and the breaker that keeps calls from a failing handler.
+"""Between the inbox and its handlers: deliveries, answers, and the breaker that keeps calls from a
+failing handler.
 
     InboxDelivery --> HandlerStrategy.start --> HandlerAnswer --> `process`
 
-`http_handler` calls a service, `transactional_strategy` runs a function of yours in the row's own transaction; both get deliveries
-whose row is committed.
+`http_handler` calls a service, `transactional_strategy` runs a function of yours in the row's own
+transaction; both get deliveries whose row is committed.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ class HandlerResult(StrEnum):
 
 
 class InboxDelivery(Struct, eq=False):
-    """One delivery. Delivery waits for `later`; `attempts` is the row's, once that is committed, and counts this one.
+    """One delivery. Delivery waits for `later`; `attempts` is the row's, once that is committed,
+    and counts this one.
 
-    `may_be_held`: its message stays in flight while its service does not serve it. `was_begun`: its handler has seen the event.
+    `may_be_held`: its message stays in flight while its service does not serve it. `was_begun`: its
+    handler has seen the event.
     """
 
     message: Message
@@ -54,7 +57,9 @@ class Blame(Enum):
 
 
 class HandlerAnswer(Struct, frozen=True, gc=False):
-    """A result, and the text that is kept of it: a status, or the error as `failure_text` writes it."""
+    """A result, and the text that is kept of it: a status, or the error as `failure_text` writes
+    it.
+    """
 
     result: HandlerResult
     detail: str = ""
@@ -67,7 +72,9 @@ class HandlerAnswer(Struct, frozen=True, gc=False):
 
 
 class InboxUnavailable(BrokerUnavailable):
-    """The database or the handler of the inbox is unavailable: the consumer pauses until it is back, and no delivery is spent."""
+    """The database or the handler of the inbox is unavailable: the consumer pauses until it is
+    back, and no delivery is spent.
+    """
 
     code = "inbox_away"
 

@@ -1,15 +1,21 @@
-"""Call a service over HTTP with an event: `POST /handle`, and the meaning of its answer (docs/reference/requirements.md#sd-handler).
+"""Call a service over HTTP with an event: `POST /handle`, and the meaning of its answer
+(docs/reference/requirements.md#sd-handler).
 
-    2xx                                  PROCESSED            the row is marked, then the message is acknowledged
+    2xx                                  PROCESSED            the row is marked, then the message is
+                                         acknowledged
     409                                  ALREADY_PROCESSED    the same
     422                                  POISON               a dead letter, then the same
     5xx, 408, no answer in time          TRANSIENT            nothing is acknowledged (POL-047-007)
-    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone: `http_strategy` finds out
-    429                                  TRANSIENT, unserved  the service throttles; the message is not at fault
-    no connection                        InboxUnavailable     the same: the consumer pauses, and nothing is spent
+    3xx, any other 4xx                   TRANSIENT, unserved  a wrong address, or this event alone:
+                                         `http_strategy` finds out
+    429                                  TRANSIENT, unserved  the service throttles; the message is
+                                         not at fault
+    no connection                        InboxUnavailable     the same: the consumer pauses, and
+                                         nothing is spent
 
-Calls go through a breaker: while a service gives no useful answer, it gets no calls for a while, and no message spends a delivery.
-Only this file imports httpx2; it uses the transport without the client around it, since redirects, cookies and proxies do not help here.
+Calls go through a breaker: while a service gives no useful answer, it gets no calls for a while,
+and no message spends a delivery. Only this file imports httpx2; it uses the transport without the
+client around it, since redirects, cookies and proxies do not help here.
 """
 
 from __future__ import annotations
@@ -26,18 +32,28 @@ from router.core.errors import Misconfigured
 from router.core.outcome import Fault
 from router.mailbox.entities import Json
 from router.mailbox.inbox.event import InboxEvent, read_event
-from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerResult, InboxUnavailable, NullRemoteBreaker, RemoteBreaker
+from router.mailbox.inbox.handling import (
+    Blame,
+    HandlerAnswer,
+    HandlerResult,
+    InboxUnavailable,
+    NullRemoteBreaker,
+    RemoteBreaker,
+)
 from router.mailbox.ports import current_message
 
 LEFT_ALONE = "the handler failed too often: it is left alone for a while"
 CONNECT_S = 5.0  # at most: an address that answers no connection is absent, not slow
 TIMED_OUT, THROTTLED = 408, 429
 SENDING = "http11.send_request_headers.started"  # https://www.encode.io/httpcore/extensions/#trace
-MAX_ANSWER_BYTES = 64 * 1024  # bytes that are read so that the connection can be used again; a longer answer costs its connection
+# bytes that are read so that the connection can be used again; a longer answer costs its connection
+MAX_ANSWER_BYTES = 64 * 1024
 
 
 class HttpRules(Struct, frozen=True, kw_only=True):
-    """Where the service is. `timeout_s` is for the whole answer. There are as many connections as calls at once."""
+    """Where the service is. `timeout_s` is for the whole answer. There are as many connections as
+    calls at once.
+    """
 
     url: str
     timeout_s: float = 30.0
@@ -59,7 +75,9 @@ class RequestTrace:
 
 
 class HttpEventHandler:
-    """`EventHandler` for a service of its own process. Safe for many calls at once; `close` it at the end."""
+    """`EventHandler` for a service of its own process. Safe for many calls at once; `close` it at
+    the end.
+    """
 
     def __init__(self, rules: HttpRules, breaker: RemoteBreaker | None = None) -> None:
         self._rules = rules
@@ -68,7 +86,8 @@ class HttpEventHandler:
         self._limits = {"timeout": {"connect": min(CONNECT_S, rules.timeout_s / 2)}}
         self._tls = httpx2.create_ssl_context()
         self._transports: list[httpx2.AsyncHTTPTransport] = []
-        self._free: list[httpx2.AsyncHTTPTransport] = []  # the last one used is the first to be used again
+        # the last one used is the first to be used again
+        self._free: list[httpx2.AsyncHTTPTransport] = []
 
     async def close(self) -> None:
         for transport in self._transports:
@@ -79,14 +98,20 @@ class HttpEventHandler:
         return InboxUnavailable(LEFT_ALONE) if self._breaker.is_open else None
 
     async def handle(self, event_type: str, payload: Json) -> HandlerResult:
-        """PORT-047-005 (docs/reference/requirements.md#sd-25); the rest of the event is read from `current_message`. Raises as `answer`
-        does.
+        """PORT-047-005 (docs/reference/requirements.md#sd-25); the rest of the event is read from
+        `current_message`. Raises as `answer` does.
         """
-        event = read_event(current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth)
-        return HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
+        event = read_event(
+            current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth
+        )
+        return (
+            HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
+        )
 
     async def answer(self, event: InboxEvent) -> HandlerAnswer:
-        """Return what the service answers to this event. Raises InboxUnavailable while its breaker is open."""
+        """Return what the service answers to this event. Raises InboxUnavailable while its breaker
+        is open.
+        """
         permit = self._breaker.acquire(self._rules.timeout_s)
         if permit is None:
             raise InboxUnavailable(LEFT_ALONE)
@@ -95,9 +120,15 @@ class HttpEventHandler:
             status = await self._post(event, trace)
         except (httpx2.HTTPError, OSError) as exc:  # TimeoutError is an OSError
             permit.record_failure()
-            if not trace.is_sent:  # also if the whole time was over while it connected, as in a process that stood still
-                raise InboxUnavailable(f"no connection to the handler at inbox.handler.url ({type(exc).__name__})") from exc
-            return HandlerAnswer(HandlerResult.TRANSIENT, "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__)
+            # also if the whole time was over while it connected, as in a process that stood still
+            if not trace.is_sent:
+                raise InboxUnavailable(
+                    f"no connection to the handler at inbox.handler.url ({type(exc).__name__})"
+                ) from exc
+            return HandlerAnswer(
+                HandlerResult.TRANSIENT,
+                "timeout" if isinstance(exc, TimeoutError) else type(exc).__name__,
+            )
         except BaseException:  # also a cancellation: it counts neither as success nor as failure
             permit.release()
             raise
@@ -107,12 +138,19 @@ class HttpEventHandler:
         elif answer.blame is Blame.EVENT:
             permit.record_failure()
         else:
-            permit.release()  # a service answers; `http_strategy` finds out whether it serves any event
+            # a service answers; `http_strategy` finds out whether it serves any event
+            permit.release()
         return answer
 
     async def _post(self, event: InboxEvent, trace: RequestTrace) -> int:
         extensions = {**self._limits, "trace": trace}
-        request = httpx2.Request("POST", self._url, headers=_headers_of(event), content=body_of(event), extensions=extensions)
+        request = httpx2.Request(
+            "POST",
+            self._url,
+            headers=_headers_of(event),
+            content=body_of(event),
+            extensions=extensions,
+        )
         transport = self._free.pop() if self._free else self._add_transport()
         try:
             async with asyncio.timeout(self._rules.timeout_s):
@@ -126,8 +164,12 @@ class HttpEventHandler:
         return response.status_code
 
     def _add_transport(self) -> httpx2.AsyncHTTPTransport:
-        """Add a transport for one call at a time: a pool of many checks each of its idle connections, for each call twice."""
-        transport = httpx2.AsyncHTTPTransport(verify=self._tls, limits=httpx2.Limits(max_connections=1))
+        """Add a transport for one call at a time: a pool of many checks each of its idle
+        connections, for each call twice.
+        """
+        transport = httpx2.AsyncHTTPTransport(
+            verify=self._tls, limits=httpx2.Limits(max_connections=1)
+        )
         self._transports.append(transport)
         return transport
 
@@ -150,7 +192,9 @@ def blame_of(status: int) -> Blame:
 
 
 def body_of(event: InboxEvent) -> bytes:
-    """The request's body (docs/reference/requirements.md#sd-32); it holds the payload byte for byte."""
+    """The request's body (docs/reference/requirements.md#sd-32); it holds the payload byte for
+    byte.
+    """
     return orjson.dumps(
         {
             "message_id": event.message_id,

@@ -20,13 +20,20 @@ from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Message
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.failure_text import describe_failure
-from router.mailbox.inbox.handling import Blame, HandlerAnswer, HandlerResult, InboxDelivery, InboxUnavailable
+from router.mailbox.inbox.handling import (
+    Blame,
+    HandlerAnswer,
+    HandlerResult,
+    InboxDelivery,
+    InboxUnavailable,
+)
 from router.mailbox.ports import current_message
 
 # -- The calls.
 
 Conclude = Callable[[InboxDelivery, HandlerAnswer], Awaitable[None]]
-Hold = Callable[[InboxDelivery, str], Awaitable[None]]  # the cause; a delivery that may not be held is resolved by it
+# the cause; a delivery that may not be held is resolved by it
+Hold = Callable[[InboxDelivery, str], Awaitable[None]]
 Alarm = Callable[[Message, BaseException], None]
 
 
@@ -40,7 +47,9 @@ class RemoteHandler(Protocol):
 
 
 class HttpStrategy:
-    """A `HandlerStrategy`; `run` owns its calls. `hold` is told of each delivery that the handler does not judge now."""
+    """A `HandlerStrategy`; `run` owns its calls. `hold` is told of each delivery that the handler
+    does not judge now.
+    """
 
     linger_s = 0.005  # capacity comes free call by call, so messages arrive one by one
 
@@ -63,7 +72,11 @@ class HttpStrategy:
 
     @property
     def unavailable(self) -> InboxUnavailable | None:
-        return self._handler.unavailable if self._tasks is not None else InboxUnavailable("the inbox is starting")
+        return (
+            self._handler.unavailable
+            if self._tasks is not None
+            else InboxUnavailable("the inbox is starting")
+        )
 
     @property
     def trouble(self) -> str | None:
@@ -86,7 +99,11 @@ class HttpStrategy:
 
     async def _call(self, delivery: InboxDelivery) -> None:
         try:
-            answer = await self._unserved.ask(delivery.event.message_id, partial(self._answer, delivery), partial(self._keep, delivery))
+            answer = await self._unserved.ask(
+                delivery.event.message_id,
+                partial(self._answer, delivery),
+                partial(self._keep, delivery),
+            )
             if answer is not None:
                 await self._conclude(delivery, answer)
         except BrokerUnavailable as exc:
@@ -119,8 +136,9 @@ class HttpStrategy:
 # whose fault it is.
 #
 #     404, 302, 400 …   ──> held, asked again after 1, 2, 4 … times `retry_s`; no delivery is spent
-#         others are served in between       it is this event: a failure, at this delivery and the next ones
-#         none is                            it is the service: held until an operator mends the address, and readiness says so
+# others are served in between       it is this event: a failure, at this delivery and the next ones
+# none is                            it is the service: held until an operator mends the address,
+# and readiness says so
 #     429               ──> held: a service that throttles says nothing of the event
 #
 # An event that is held takes one of the inbox's slots and delays no other event: a consumer
@@ -133,21 +151,28 @@ WAITS = (1, 2, 4, 8, 16, 32)  # in `retry_s`
 
 
 class UnservedEvents:
-    """Of one inbox. `on_trouble` gets the cause when the service serves no event any more, and None when it serves again."""
+    """Of one inbox. `on_trouble` gets the cause when the service serves no event any more, and None
+    when it serves again.
+    """
 
     def __init__(self, retry_s: float, on_trouble: Callable[[str | None], None]) -> None:
         self._waits = tuple(times * retry_s for times in WAITS)
         self._on_trouble = on_trouble
         self._served = 0
-        self._refused: dict[str, int] = {}  # by message id: how many events had been served when it was refused first
+        # by message id: how many events had been served when it was refused first
+        self._refused: dict[str, int] = {}
         self._in_a_row = 0
         self._back = asyncio.Event()
         self.trouble: str | None = None  # why no event is served
 
     async def ask(
-        self, message_id: str, ask: Callable[[], Awaitable[HandlerAnswer]], hold: Callable[[str], Awaitable[bool]]
+        self,
+        message_id: str,
+        ask: Callable[[], Awaitable[HandlerAnswer]],
+        hold: Callable[[str], Awaitable[bool]],
     ) -> HandlerAnswer | None:
-        """Return the answer that counts. Before each wait for one `hold` gets the cause: False ends the waiting, and the result is None.
+        """Return the answer that counts. Before each wait for one `hold` gets the cause: False ends
+        the waiting, and the result is None.
 
         An error of `ask` passes.
         """
@@ -166,7 +191,9 @@ class UnservedEvents:
             await self._wait(delay_after(times, self._waits))
 
     def _is_at_fault(self, message_id: str) -> bool:
-        """Whether enough others were served since the event was first refused, now or at an earlier delivery."""
+        """Whether enough others were served since the event was first refused, now or at an earlier
+        delivery.
+        """
         first = self._refused.setdefault(message_id, self._served)
         if len(self._refused) > MAX_REFUSED:
             del self._refused[next(iter(self._refused))]

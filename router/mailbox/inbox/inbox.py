@@ -32,7 +32,12 @@ from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
 from router.mailbox.inbox.observer import InboxObserver
 from router.mailbox.inbox.process import FailureRules, ProcessInboxMessage
 from router.mailbox.inbox.retention import InboxRetention, InboxRetentionRules
-from router.mailbox.inbox.rules import InboxRules, consumer_options_of, durable_of, recovery_consumer_of
+from router.mailbox.inbox.rules import (
+    InboxRules,
+    consumer_options_of,
+    durable_of,
+    recovery_consumer_of,
+)
 from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
@@ -40,13 +45,17 @@ from router.mailbox.postgres import Database
 from router.process.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
 DRAIN = Deadlines(10.0, 15.0)
-# An advisory is never given up. Its message may take its handler's time, and delays no other. With those that come again they are at most
-# as many as the server's max_ack_pending.
-RECOVERY_OPTIONS = ConsumerOptions(max_attempts=1_000_000, prefetch=64, slots=64, max_delayed=936, handler_timeout=86_400.0)
+# An advisory is never given up. Its message may take its handler's time, and delays no other. With
+# those that come again they are at most as many as the server's max_ack_pending.
+RECOVERY_OPTIONS = ConsumerOptions(
+    max_attempts=1_000_000, prefetch=64, slots=64, max_delayed=936, handler_timeout=86_400.0
+)
 
 
 class Inbox:
-    """`handler` gets the events. `attempts_bucket`: where recorded attempts are kept; `may_create`: durables that are missing."""
+    """`handler` gets the events. `attempts_bucket`: where recorded attempts are kept; `may_create`:
+    durables that are missing.
+    """
 
     def __init__(
         self,
@@ -69,13 +78,24 @@ class Inbox:
         self._may_create = may_create
         self._deadlines = deadlines
         self._dead_letters = InboxDeadLetters(
-            context=rules.context, durable=rules.durable, node_id=node_id, max_bytes=jetstream.connection.max_payload
+            context=rules.context,
+            durable=rules.durable,
+            node_id=node_id,
+            max_bytes=jetstream.connection.max_payload,
         )
         self._writer = InboxStatusWriter(database, rules.store_retry)
         self.observer = InboxObserver(rules.durable, self._writer)
-        process = ProcessInboxMessage(self._writer, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after))
+        process = ProcessInboxMessage(
+            self._writer, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after)
+        )
         self._strategy = self._build_strategy(handler, process)
-        self._inbox = InboxConsumer(database, self._strategy, self.observer, max_bytes=rules.max_payload_bytes, max_depth=rules.max_depth)
+        self._inbox = InboxConsumer(
+            database,
+            self._strategy,
+            self.observer,
+            max_bytes=rules.max_payload_bytes,
+            max_depth=rules.max_depth,
+        )
         recovery = InboxMaxDeliverRecovery(
             jetstream,
             database,
@@ -88,18 +108,39 @@ class Inbox:
         )
         self._stale_rows = StaleRowScan(jetstream, database, recovery, stale_rows)
         self._retention = InboxRetention(database, jetstream, rules.stream, retention)
-        self.helpers = (Helper("stale_row_scan", self._stale_rows.run), Helper("retention", self._retention.run))
-        self.consumer = self._consumer_of(durable_of(rules), self._inbox.handle, consumer_options_of(rules))
-        self.recovery = self._consumer_of(recovery_consumer_of(rules), recovery.handle, RECOVERY_OPTIONS)
+        self.helpers = (
+            Helper("stale_row_scan", self._stale_rows.run),
+            Helper("retention", self._retention.run),
+        )
+        self.consumer = self._consumer_of(
+            durable_of(rules), self._inbox.handle, consumer_options_of(rules)
+        )
+        self.recovery = self._consumer_of(
+            recovery_consumer_of(rules), recovery.handle, RECOVERY_OPTIONS
+        )
 
-    def _build_strategy(self, handler: Handler | HttpEventHandler, process: ProcessInboxMessage) -> TransactionalStrategy | HttpStrategy:
+    def _build_strategy(
+        self, handler: Handler | HttpEventHandler, process: ProcessInboxMessage
+    ) -> TransactionalStrategy | HttpStrategy:
         on_error = self.observer.on_handler_error
         if not isinstance(handler, HttpEventHandler):
             return TransactionalStrategy(
-                self._database, handler, process.conclude, process.take_back, on_error, timeout_s=self.rules.handler_timeout
+                self._database,
+                handler,
+                process.conclude,
+                process.take_back,
+                on_error,
+                timeout_s=self.rules.handler_timeout,
             )
         on_trouble = self.observer.on_handler_trouble
-        return HttpStrategy(handler, process.conclude, process.hold, on_error, retry_s=self.rules.store_retry, on_trouble=on_trouble)
+        return HttpStrategy(
+            handler,
+            process.conclude,
+            process.hold,
+            on_error,
+            retry_s=self.rules.store_retry,
+            on_trouble=on_trouble,
+        )
 
     @property
     def trouble(self) -> str | None:
@@ -112,7 +153,13 @@ class Inbox:
             owner = await PostgresInboxAdapter(session).claim(self.rules.stream, self.rules.durable)
         if owner != (self.rules.stream, self.rules.durable):
             whose = "/".join(owner)
-            raise Misconfigured("inbox.durable", f"this schema's inbox belongs to {whose}: give {self.rules.durable} a schema of its own")
+            raise Misconfigured(
+                "inbox.durable",
+                (
+                    f"this schema's inbox belongs to {whose}: give {self.rules.durable} a "
+                    "schema of its own"
+                ),
+            )
 
     def tree(self) -> Supervisor:
         """Raises nothing; call `open` first."""
@@ -124,9 +171,13 @@ class Inbox:
             *(helper.child for helper in self.helpers),
             Child("consumer", self.consumer.run, shutdown_s=self._deadlines.hard + 2),
         )
-        return Supervisor("inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30))
+        return Supervisor(
+            "inbox", children, strategy=Strategy.REST_FOR_ONE, intensity=Intensity(5, 30)
+        )
 
-    def _consumer_of(self, spec: ConsumerSpec, handle: Handle, options: ConsumerOptions) -> Consumer:
+    def _consumer_of(
+        self, spec: ConsumerSpec, handle: Handle, options: ConsumerOptions
+    ) -> Consumer:
         subscription = Subscription(
             stream=spec.stream,
             durable=spec.durable,

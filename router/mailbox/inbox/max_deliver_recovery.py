@@ -1,6 +1,8 @@
-"""Recover messages that the server stopped delivering, because each process that had them died, hung or was stopped.
+"""Recover messages that the server stopped delivering, because each process that had them died,
+hung or was stopped.
 
-Rule: docs/explanation/durability.md#safety-net. A delivery is no attempt: what the row counts decides.
+Rule: docs/explanation/durability.md#safety-net. A delivery is no attempt: what the row counts
+decides.
 
     an advisory ──> fetch the message by its sequence ──> store its dead letter ──> mark its row ──> ack the advisory
                        └─ it was begun less often than allowed: give it to the handler
@@ -38,14 +40,17 @@ from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 
-PROCESSED, STRANDED = "processed", "stranded"  # how a message ended, beside the reasons of dead letters
+# how a message ended, beside the reasons of dead letters
+PROCESSED, STRANDED = "processed", "stranded"
 STRANDED_FAULT = Fault("stranded", "delivered as often as allowed, and never settled")
 NO_SUBJECT = "unreadable_subject"  # for a row whose subject no message can have
 GONE_FAULT = Fault("stranded", "never settled, and its stream does not hold it any more")
 
 
 class InboxMaxDeliverRecovery:
-    """Ends what no process lived to end, for one durable: by `handle_event`, or by a dead letter. `on_ended` gets the code of each end."""
+    """Ends what no process lived to end, for one durable: by `handle_event`, or by a dead letter.
+    `on_ended` gets the code of each end.
+    """
 
     def __init__(
         self,
@@ -77,13 +82,15 @@ class InboxMaxDeliverRecovery:
         return await self.recover(stored) if stored is not None else Done()
 
     async def recover(self, stored: StoredMessage) -> Done | Retry:
-        """Return what is left to do for this message: its dead letter and then its row's mark, or nothing; or to try again later.
+        """Return what is left to do for this message: its dead letter and then its row's mark, or
+        nothing; or to try again later.
 
         Raises InboxUnavailable.
         """
         message = self.to_message(stored)
         message_id = message_id_of(message)
-        was_in_hand = self.is_in_hand(message_id)  # the scan and the advisory may come to it at the same time
+        # the scan and the advisory may come to it at the same time
+        was_in_hand = self.is_in_hand(message_id)
         attempts = await self._read_attempts(message_id)
         if attempts is None:
             return Done()
@@ -91,7 +98,11 @@ class InboxMaxDeliverRecovery:
             return Retry(STRANDED_FAULT, self._again_s, uses_attempt=False)
         if attempts < self._max_deliver:
             return await self._give_to_handler(replace(message, attempts=attempts + 1))
-        return self._build_outcome(self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED_FAULT), message_id, STRANDED_FAULT)
+        return self._build_outcome(
+            self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, STRANDED_FAULT),
+            message_id,
+            STRANDED_FAULT,
+        )
 
     def give_up_row(self, row: InboxMessage) -> Done:
         """The same for a row whose message the stream does not hold any more."""
@@ -99,16 +110,24 @@ class InboxMaxDeliverRecovery:
         subject = row.subject if ids.is_literal_subject(row.subject) else NO_SUBJECT
         message = self._message(subject, b"", {MESSAGE_ID: message_id}, 0, 0)
         return self._build_outcome(
-            self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE_FAULT, is_whole=False), message_id, GONE_FAULT
+            self._dead_letters.write(message, MAXDELIVER_EXHAUSTED, GONE_FAULT, is_whole=False),
+            message_id,
+            GONE_FAULT,
         )
 
     def to_message(self, stored: StoredMessage) -> Message:
         """Build the message as its last delivery was."""
-        return self._message(stored.subject, stored.data, stored.headers, stored.sequence, nanos(stored.time))
+        return self._message(
+            stored.subject, stored.data, stored.headers, stored.sequence, nanos(stored.time)
+        )
 
-    def _message(self, subject: str, data: bytes, headers: Mapping[str, str], sequence: int, stored_ns: int) -> Message:
+    def _message(
+        self, subject: str, data: bytes, headers: Mapping[str, str], sequence: int, stored_ns: int
+    ) -> Message:
         times = self._max_deliver
-        return Message(subject, data, headers, self.stream, self.durable, sequence, stored_ns, times, "", times)
+        return Message(
+            subject, data, headers, self.stream, self.durable, sequence, stored_ns, times, "", times
+        )
 
     async def _read_attempts(self, message_id: str) -> int | None:
         try:
@@ -122,7 +141,12 @@ class InboxMaxDeliverRecovery:
         outcome = await begun if isinstance(begun, Deferred) else begun
         if isinstance(outcome, Retry | Hold):
             return Retry(outcome.fault, self._again_s, uses_attempt=False)
-        log.warning(events.MESSAGE_RESCUED, stream=self.stream, sequence=message.sequence, outcome=type(outcome).__name__)
+        log.warning(
+            events.MESSAGE_RESCUED,
+            stream=self.stream,
+            sequence=message.sequence,
+            outcome=type(outcome).__name__,
+        )
         if isinstance(outcome, Done):
             self._on_ended(PROCESSED)
             return Done()
@@ -133,7 +157,9 @@ class InboxMaxDeliverRecovery:
                 await marking
             self._on_ended(outcome.reason)
 
-        return Done((self._dead_letters.write(message, outcome.reason, outcome.fault),), commit=commit)
+        return Done(
+            (self._dead_letters.write(message, outcome.reason, outcome.fault),), commit=commit
+        )
 
     def _build_outcome(self, letter: Effect, message_id: str, fault: Fault) -> Done:
         async def commit(_: Sequence[PublishAck]) -> None:

@@ -1,7 +1,9 @@
-"""PORT-047-004 as the specification words it: fetch messages, ack one, NAK one (docs/reference/requirements.md#sd-24).
+"""PORT-047-004 as the specification words it: fetch messages, ack one, NAK one
+(docs/reference/requirements.md#sd-24).
 
-For programs with a loop of their own. The inbox itself uses `delivery.consume.consumer`, which pulls ahead, keeps messages in flight alive,
-counts attempts and drains. An `ack` here costs a round trip, and the server confirms it.
+For programs with a loop of their own. The inbox itself uses `delivery.consume.consumer`, which
+pulls ahead, keeps messages in flight alive, counts attempts and drains. An `ack` here costs a round
+trip, and the server confirms it.
 """
 
 from __future__ import annotations
@@ -32,14 +34,18 @@ AT_ONCE_S = 0.01  # the server's floor for a NAK that asks for no delay
 class NatsJetStreamConsumer:
     """Works on an existing durable. `wait_s`: how long a fetch waits for the first message."""
 
-    def __init__(self, jetstream: JetStream, stream: str, durable: str, wait_s: float = 1.0) -> None:
+    def __init__(
+        self, jetstream: JetStream, stream: str, durable: str, wait_s: float = 1.0
+    ) -> None:
         self._connection = jetstream.connection
         self._next = f"{jetstream.prefix}.CONSUMER.MSG.NEXT.{stream}.{durable}"
         self._name = f"the durable {durable} of {stream}"
         self._wait_s = wait_s
 
     async def fetch(self, batch: int) -> Sequence[Message]:
-        """Return at most `batch` messages; none if none came in time. Raises BrokerUnavailable, also where the durable is not there."""
+        """Return at most `batch` messages; none if none came in time. Raises BrokerUnavailable,
+        also where the durable is not there.
+        """
         fetched: list[Message] = []
         status: Mapping[str, str] = NO_HEADERS
         ended = asyncio.Event()
@@ -66,7 +72,10 @@ class NatsJetStreamConsumer:
         finally:
             await self._connection.unsubscribe(sid)
         if not fetched and not _is_end(status):
-            raise BrokerUnavailable(f"no messages of {self._name}: {status.get('Status')} {status.get('Description', NOT_THERE)}")
+            raise BrokerUnavailable(
+                f"no messages of {self._name}: {status.get('Status')} "
+                f"{status.get('Description', NOT_THERE)}"
+            )
         return fetched
 
     async def ack(self, msg: Message) -> None:
@@ -74,17 +83,31 @@ class NatsJetStreamConsumer:
         try:
             await self._connection.request(msg.ack_subject, ACK, timeout=ACK_TIMEOUT_S)
         except (nats.errors.Error, OSError) as exc:
-            raise BrokerUnavailable(f"an acknowledgement was not confirmed: {type(exc).__name__}") from exc
+            raise BrokerUnavailable(
+                f"an acknowledgement was not confirmed: {type(exc).__name__}"
+            ) from exc
 
     async def nak(self, msg: Message) -> None:
         self._connection.publish_nowait(msg.ack_subject, nak(AT_ONCE_S))
 
 
 def _is_end(status: Mapping[str, str]) -> bool:
-    """Whether a pull request ended as it should. Any other end has a cause that waiting alone may not mend."""
+    """Whether a pull request ended as it should. Any other end has a cause that waiting alone may
+    not mend.
+    """
     return status.get("Status") in NO_MORE or status.get("Description") in OF_BYTES
 
 
 def _message(subject: str, ack_subject: str, data: bytes, headers: Headers | None) -> Message:
     at = parse_ack_subject(ack_subject)
-    return Message(subject, data, headers or NO_HEADERS, at.stream, at.consumer, at.sequence, at.stored_ns, at.deliveries, ack_subject)
+    return Message(
+        subject,
+        data,
+        headers or NO_HEADERS,
+        at.stream,
+        at.consumer,
+        at.sequence,
+        at.stored_ns,
+        at.deliveries,
+        ack_subject,
+    )

@@ -1,6 +1,7 @@
 """Count an inbox's work as plain figures, and log only what a person should know.
 
-Delivery gives up a message that killed its process, without reading it: its dead letter is stored, and this module marks its row.
+Delivery gives up a message that killed its process, without reading it: its dead letter is stored,
+and this module marks its row.
 """
 
 from __future__ import annotations
@@ -10,7 +11,15 @@ from collections import Counter
 from msgspec import Struct
 
 from router.core.message import Message
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Dead, Done, Outcome, Retry
+from router.core.outcome import (
+    MAXDELIVER_EXHAUSTED,
+    PROCESSING_ERROR,
+    VALIDATION_FAILED,
+    Dead,
+    Done,
+    Outcome,
+    Retry,
+)
 from router.delivery.consume.logging_observer import LoggingObserver
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.max_deliver_recovery import PROCESSED, STRANDED
@@ -30,16 +39,28 @@ class InboxStats(Struct):
     failed: int = 0  # not acknowledged
 
 
-DUPLICATE, TRANSIENT = "duplicate", "transient"  # beside how messages end, and the reasons of dead letters
-CODES = (PROCESSED, DUPLICATE, TRANSIENT, STRANDED, VALIDATION_FAILED, PROCESSING_ERROR, MAXDELIVER_EXHAUSTED)
+# beside how messages end, and the reasons of dead letters
+DUPLICATE, TRANSIENT = "duplicate", "transient"
+CODES = (
+    PROCESSED,
+    DUPLICATE,
+    TRANSIENT,
+    STRANDED,
+    VALIDATION_FAILED,
+    PROCESSING_ERROR,
+    MAXDELIVER_EXHAUSTED,
+)
 
 
 class InboxObserver(LoggingObserver):
-    """The observer of the consumer, and its meter. `codes`: how often each result came, `router_inbox_handled_total{code}`."""
+    """The observer of the consumer, and its meter. `codes`: how often each result came,
+    `router_inbox_handled_total{code}`.
+    """
 
     def __init__(self, durable: str, writer: InboxStatusWriter) -> None:
         self.stats = InboxStats()
-        self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))  # told from the start: a rate needs a zero to begin from
+        # told from the start: a rate needs a zero to begin from
+        self.codes: Counter[str] = Counter(dict.fromkeys(CODES, 0))
         self._known: set[tuple[str, int, int]] = set()  # in flight and processed before
         super().__init__(durable)
         self._writer = writer
@@ -64,16 +85,26 @@ class InboxObserver(LoggingObserver):
             self._on_dead_letter(message, outcome)
 
     def on_recovered(self, code: str) -> None:
-        """The recovery ended a message that the server delivers no more; `stranded`: its handler was not called any more."""
+        """The recovery ended a message that the server delivers no more; `stranded`: its handler
+        was not called any more.
+        """
         self.codes[code] += 1
 
     def _on_dead_letter(self, message: Message, outcome: Outcome) -> None:
         self.stats.letters += 1
         reason = outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED
         self.codes[reason] += 1
-        log.warning(events.DEAD_LETTER_STORED, consumer=self._durable, sequence=message.sequence, subject=message.subject, reason=reason)
+        log.warning(
+            events.DEAD_LETTER_STORED,
+            consumer=self._durable,
+            sequence=message.sequence,
+            subject=message.subject,
+            reason=reason,
+        )
         if isinstance(outcome, Retry):
-            self._writer.write(build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault))
+            self._writer.write(
+                build_dead_mark(message_id_of(message), MAXDELIVER_EXHAUSTED, outcome.fault)
+            )
 
     def on_handler_trouble(self, trouble: str | None) -> None:
         """The handler serves no event any more, and why; None: it serves again."""
@@ -84,7 +115,12 @@ class InboxObserver(LoggingObserver):
 
     def on_handler_error(self, message: Message, exc: BaseException) -> None:
         if self._once.allow(type(exc).__name__):
-            log.error(events.HANDLER_FAILED, consumer=self._durable, sequence=message.sequence, error=type(exc).__name__)
+            log.error(
+                events.HANDLER_FAILED,
+                consumer=self._durable,
+                sequence=message.sequence,
+                error=type(exc).__name__,
+            )
 
 
 def _message_key(message: Message) -> tuple[str, int, int]:

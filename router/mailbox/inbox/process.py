@@ -1,13 +1,17 @@
-"""CMD-051 ProcessInboxMessage and CMD-052 RouteToDeadLetter: what a handler's answer does to a message and its row.
+"""CMD-051 ProcessInboxMessage and CMD-052 RouteToDeadLetter: what a handler's answer does to a
+message and its row.
 
     PROCESSED, ALREADY_PROCESSED    row marked                               +ACK        POL-047-005
     POISON                          dead letter, row marked with why         +ACK        POL-047-006
     TRANSIENT                       error written into the row               nothing     POL-047-007
-    TRANSIENT, the last attempt     dead letter, row marked with why         +ACK        we give up ourselves
-    not asked, or not served        the row's attempt taken back             held        a service that is not there judges no message
+    TRANSIENT, the last attempt     dead letter, row marked with why         +ACK        we give up
+                                    ourselves
+    not asked, or not served        the row's attempt taken back             held        a service
+                                    that is not there judges no message
 
-The row counts attempts: a delivery that a restart spent, or for which no service was there, is none. Delivery acks last, after all of
-that (docs/reference/requirements.md#sd-33). `dead_letters` writes the dead letters.
+The row counts attempts: a delivery that a restart spent, or for which no service was there, is
+none. Delivery acks last, after all of that (docs/reference/requirements.md#sd-33). `dead_letters`
+writes the dead letters.
 """
 
 from __future__ import annotations
@@ -19,7 +23,17 @@ from msgspec import Struct
 
 from router.core.crashpoints import crashpoint
 from router.core.deferred import Deferred
-from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, Dead, Done, Fault, Hold, Outcome, PublishAck, Retry
+from router.core.outcome import (
+    MAXDELIVER_EXHAUSTED,
+    PROCESSING_ERROR,
+    Dead,
+    Done,
+    Fault,
+    Hold,
+    Outcome,
+    PublishAck,
+    Retry,
+)
 from router.mailbox.inbox.adapter import InboxMark
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery
 from router.mailbox.inbox.status_writer import InboxStatusWriter
@@ -29,7 +43,9 @@ TRANSIENT = "handler_transient"
 
 
 class FailureRules(Struct, frozen=True, kw_only=True):
-    """How long a message may fail. `nak_after_s` None: a failed message gets no ack and no NAK, and is redelivered after its ack wait."""
+    """How long a message may fail. `nak_after_s` None: a failed message gets no ack and no NAK, and
+    is redelivered after its ack wait.
+    """
 
     max_deliver: int = 20
     nak_after_s: float | None = None
@@ -47,12 +63,16 @@ class ProcessInboxMessage:
         delivery.later.resolve(await self._outcome(delivery, answer))
 
     def take_back(self, delivery: InboxDelivery, cause: str) -> Deferred[None]:
-        """The handler did not judge the message: its row has one attempt fewer, and the cause, when the result is there."""
+        """The handler did not judge the message: its row has one attempt fewer, and the cause, when
+        the result is there.
+        """
         delivery.is_taken_back = True
         return self._writer.write(InboxMark(delivery.event.message_id, False, cause, -1))
 
     async def hold(self, delivery: InboxDelivery, cause: str) -> None:
-        """Take the attempt back, once for each delivery. A message that nothing keeps in flight ends here, with a Hold."""
+        """Take the attempt back, once for each delivery. A message that nothing keeps in flight
+        ends here, with a Hold.
+        """
         if not delivery.is_taken_back:
             await self.take_back(delivery, cause)
         if not delivery.may_be_held:
@@ -82,7 +102,11 @@ class ProcessInboxMessage:
     def _dead(self, delivery: InboxDelivery, fault: Fault, reason: str) -> Dead:
         async def commit(_: Sequence[PublishAck]) -> None:
             crashpoint("inbox_dead_letter_stored")
-            await self._writer.write(build_dead_mark(delivery.event.message_id, reason, fault, int(delivery.is_taken_back)))
+            await self._writer.write(
+                build_dead_mark(
+                    delivery.event.message_id, reason, fault, int(delivery.is_taken_back)
+                )
+            )
 
         return Dead(fault, reason, commit=commit)
 
@@ -93,7 +117,8 @@ def _mark(delivery: InboxDelivery, *, is_processed: bool, error: str | None = No
 
 
 def build_dead_mark(message_id: str, reason: str, fault: Fault, attempts: int = 0) -> InboxMark:
-    """The mark of a message with a dead letter: no backlog counts it, and a lost ack makes no second dead letter.
+    """The mark of a message with a dead letter: no backlog counts it, and a lost ack makes no
+    second dead letter.
 
     Rule: docs/reference/requirements.md#x15.
     """

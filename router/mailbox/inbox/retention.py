@@ -1,9 +1,12 @@
-"""Processed rows leave after a while, some pages of the table at a time: the specified table has no index on processed_at.
+"""Processed rows leave after a while, some pages of the table at a time: the specified table has no
+index on processed_at.
 
     pages 0..99 │ 100..199 │ …        a row is the memory that its event was handled; it leaves when it is older than `keep`
-                                      and the stream cannot hold its event any more, whichever is later
+                                      and the stream cannot hold its event any more, whichever is
+                                      later
 
-A stream that keeps events for ever keeps its rows here for ever: a durable that is made anew would be given them all again.
+A stream that keeps events for ever keeps its rows here for ever: a durable that is made anew would
+be given them all again.
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 
-SELECT_TABLE_PAGES: Final = "SELECT pg_relation_size('inbox_messages') / current_setting('block_size')::bigint"
+SELECT_TABLE_PAGES: Final = (
+    "SELECT pg_relation_size('inbox_messages') / current_setting('block_size')::bigint"
+)
 DELETE_OLD_ROWS: Final = """
     DELETE FROM inbox_messages
     WHERE ctid >= %s::tid AND ctid < %s::tid AND processed_at < now() - make_interval(secs => %s)"""
@@ -39,14 +44,18 @@ class InboxRetentionRules(Struct, frozen=True, kw_only=True):
 class InboxRetention:
     """Of one inbox; `run` is a supervised child."""
 
-    def __init__(self, database: Database, jetstream: JetStream, stream: str, rules: InboxRetentionRules) -> None:
+    def __init__(
+        self, database: Database, jetstream: JetStream, stream: str, rules: InboxRetentionRules
+    ) -> None:
         self._database = database
         self._jetstream = jetstream
         self._stream = stream
         self._rules = rules
 
     async def run(self) -> None:
-        """Delete old rows now and then, for ever; retry when the database or the broker is unavailable."""
+        """Delete old rows now and then, for ever; retry when the database or the broker is
+        unavailable.
+        """
         while True:
             try:
                 if rows := await self.sweep():
@@ -56,13 +65,17 @@ class InboxRetention:
             await asyncio.sleep(self._rules.every)
 
     async def sweep(self) -> int:
-        """Delete all rows that are old enough now; return how many. Raises DatabaseUnavailable, BrokerUnavailable."""
+        """Delete all rows that are old enough now; return how many. Raises DatabaseUnavailable,
+        BrokerUnavailable.
+        """
         if (keep := await self._keep()) is None:
             return 0
         rows = 0
         for first in range(0, await self._pages(), self._rules.pages):
             async with self._database.transaction() as session:
-                rows += await session.execute(DELETE_OLD_ROWS, (f"({first},0)", f"({first + self._rules.pages},0)", keep))
+                rows += await session.execute(
+                    DELETE_OLD_ROWS, (f"({first},0)", f"({first + self._rules.pages},0)", keep)
+                )
             await asyncio.sleep(self._rules.pause)
         return rows
 

@@ -1,6 +1,8 @@
-"""The options of one inbox, and what it needs on the server: its durable, its dead letters, the advisories for its recovery.
+"""The options of one inbox, and what it needs on the server: its durable, its dead letters, the
+advisories for its recovery.
 
-The defaults are the specification's example: SEA consumes what VibesPro publishes (docs/reference/requirements.md#sd-31).
+The defaults are the specification's example: SEA consumes what VibesPro publishes
+(docs/reference/requirements.md#sd-31).
 """
 
 from __future__ import annotations
@@ -28,12 +30,16 @@ class InboxRules(Struct, frozen=True, kw_only=True):
     max_deliver: int = 20  # the server's own limit; on the last delivery we give up ourselves
     max_ack_pending: int = 50
     nak_after: float | None = (
-        None  # a failure is NAKed with this delay; None: neither ack nor NAK, so the ack wait redelivers it (POL-047-007)
+        # a failure is NAKed with this delay; None: neither ack nor NAK, so the ack wait redelivers
+        # it (POL-047-007)
+        None
     )
     handler_timeout: float = 30.0
-    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # of an event; a larger or deeper one becomes a dead letter
+    # of an event; a larger or deeper one becomes a dead letter
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES
     max_depth: int = MAX_DEPTH
-    store_retry: float = 1.0  # seconds between two tries of an unavailable database, handler or broker
+    # seconds between two tries of an unavailable database, handler or broker
+    store_retry: float = 1.0
 
     def validate(self) -> InboxRules:
         """Raises Misconfigured."""
@@ -50,7 +56,9 @@ class InboxRules(Struct, frozen=True, kw_only=True):
 
 
 def consumer_options_of(rules: InboxRules) -> ConsumerOptions:
-    """A message is in flight until its handler has answered; handlers end by their own timeout, so the consumer has none of its own."""
+    """A message is in flight until its handler has answered; handlers end by their own timeout, so
+    the consumer has none of its own.
+    """
     return ConsumerOptions(
         max_attempts=rules.max_deliver,
         ack_wait=rules.ack_wait,
@@ -85,6 +93,10 @@ def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
     )
 
 
-def inbox_streams(rules: InboxRules, advisories: StreamSpec, attempts: StreamSpec, *, letters_replicas: int = 1) -> Topology:
-    """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded attempts."""
+def inbox_streams(
+    rules: InboxRules, advisories: StreamSpec, attempts: StreamSpec, *, letters_replicas: int = 1
+) -> Topology:
+    """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded
+    attempts.
+    """
     return Topology((letters_stream(rules.context, letters_replicas), advisories, attempts))

@@ -1,16 +1,21 @@
-"""Find inbox rows that no delivery will process any more, and give them up (docs/reference/requirements.md#x18).
+"""Find inbox rows that no delivery will process any more, and give them up
+(docs/reference/requirements.md#x18).
 
-A row is stale if its message was received and not processed, and every delivery that the server allows must be over by its age. For each
-stale row the scan looks for its message on the row's subject:
+A row is stale if its message was received and not processed, and every delivery that the server
+allows must be over by its age. For each stale row the scan looks for its message on the row's
+subject:
 
-    at or below the last settled sequence   the server delivers it no more: end it as the max-deliver recovery does, or try at the next scan
+    at or below the last settled sequence   the server delivers it no more: end it as the
+                                            max-deliver recovery does, or try at the next scan
     above it                                the server still delivers it: leave the row
     not in the stream                       it was deleted: store a dead letter that says so
 
-The scan reads nothing for a row whose message this process has in hand. For the others it reads first above the last settled sequence,
-and below it only for what it did not find. It keeps the sequences of its rows' messages alone, however many messages their subject has.
+The scan reads nothing for a row whose message this process has in hand. For the others it reads
+first above the last settled sequence, and below it only for what it did not find. It keeps the
+sequences of its rows' messages alone, however many messages their subject has.
 
-The max-deliver recovery handles nearly all such messages. The scan finds those whose advisory was lost, or whose message was deleted.
+The max-deliver recovery handles nearly all such messages. The scan finds those whose advisory was
+lost, or whose message was deleted.
 """
 
 from __future__ import annotations
@@ -37,11 +42,14 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 HEADERS_PER_READ = 1000  # headers in one read
-NO_SUBJECT_OF_THE_STREAM = 10093  # JetStream's error: a consumer's filter is no part of its stream's subjects
+# JetStream's error: a consumer's filter is no part of its stream's subjects
+NO_SUBJECT_OF_THE_STREAM = 10093
 
 
 class StaleRowScanRules(Struct, frozen=True, kw_only=True):
-    """`every_s`: seconds between two scans. `older_than_s`: seconds, longer than all deliveries of one message take."""
+    """`every_s`: seconds between two scans. `older_than_s`: seconds, longer than all deliveries of
+    one message take.
+    """
 
     every_s: float = 60.0
     older_than_s: float = 3600.0
@@ -65,7 +73,9 @@ class StaleRowScan:
         self._rules = rules
 
     async def run(self) -> None:
-        """Scan every `every_s` seconds until cancelled. A scan that fails because the database or the broker is unavailable is logged."""
+        """Scan every `every_s` seconds until cancelled. A scan that fails because the database or
+        the broker is unavailable is logged.
+        """
         while True:
             try:
                 await self.scan()
@@ -74,28 +84,46 @@ class StaleRowScan:
             await asyncio.sleep(self._rules.every_s)
 
     async def scan(self) -> int:
-        """Scan once; return how many dead letters were stored. Raises DatabaseUnavailable, BrokerUnavailable."""
+        """Scan once; return how many dead letters were stored. Raises DatabaseUnavailable,
+        BrokerUnavailable.
+        """
         async with self._database.transaction() as session:
-            old = await PostgresInboxAdapter(session).list_unprocessed(self._rules.older_than_s, self._rules.max_rows)
+            old = await PostgresInboxAdapter(session).list_unprocessed(
+                self._rules.older_than_s, self._rules.max_rows
+            )
         rows = [row for row in old if not self._recovery.is_in_hand(str(row.message_id))]
         if not rows:
             return 0
         last_settled = await self._read_last_settled()
         sequences = await self._find_sequences(rows, last_settled)
         found = [(row, sequences.get(str(row.message_id))) for row in rows]
-        found.sort(key=lambda pair: pair[1] is not None)  # what needs no handler does not wait for one
+        # what needs no handler does not wait for one
+        found.sort(key=lambda pair: pair[1] is not None)
         async with open_publisher(self._jetstream) as acked_publisher:
-            return sum([await self._give_up(acked_publisher, row, sequence, last_settled) for row, sequence in found])
+            return sum(
+                [
+                    await self._give_up(acked_publisher, row, sequence, last_settled)
+                    for row, sequence in found
+                ]
+            )
 
     async def _read_last_settled(self) -> int:
-        """The last sequence that the durable delivers no more. The ack floor alone stays below the messages that were given up last."""
+        """The last sequence that the durable delivers no more. The ack floor alone stays below the
+        messages that were given up last.
+        """
         info = await self._jetstream.consumer(self._stream, self._durable)
         if info is None:
-            raise BrokerUnavailable(f"consumer {self._durable} is missing: what it still delivers is unknown")
+            raise BrokerUnavailable(
+                f"consumer {self._durable} is missing: what it still delivers is unknown"
+            )
         return int(info["ack_floor" if info["num_ack_pending"] else "delivered"]["stream_seq"])
 
-    async def _find_sequences(self, rows: Sequence[InboxMessage], last_settled: int) -> dict[str, int]:
-        """A sequence of each row's message on its subject, by message id: one above `last_settled` where there is one, else the last."""
+    async def _find_sequences(
+        self, rows: Sequence[InboxMessage], last_settled: int
+    ) -> dict[str, int]:
+        """A sequence of each row's message on its subject, by message id: one above `last_settled`
+        where there is one, else the last.
+        """
         wanted: dict[str, set[str]] = {}
         for row in rows:
             wanted.setdefault(row.subject, set()).add(str(row.message_id))
@@ -104,29 +132,42 @@ class StaleRowScan:
             found |= await self._find_on_subject(subject, message_ids, last_settled)
         return found
 
-    async def _find_on_subject(self, subject: str, wanted: set[str], last_settled: int) -> dict[str, int]:
+    async def _find_on_subject(
+        self, subject: str, wanted: set[str], last_settled: int
+    ) -> dict[str, int]:
         """The same for one subject; empty for one that the stream does not accept."""
         if not ids.is_literal_subject(subject):
             return {}
         try:
             above = await self._read_sequences(subject, wanted, last_settled + 1)
-            return above | await self._read_sequences(subject, wanted - above.keys(), 1, last_settled)
+            return above | await self._read_sequences(
+                subject, wanted - above.keys(), 1, last_settled
+            )
         except BrokerRefused as exc:
             if exc.err_code != NO_SUBJECT_OF_THE_STREAM:
                 raise
             return {}
 
-    async def _read_sequences(self, subject: str, wanted: set[str], start: int, last: int | None = None) -> dict[str, int]:
-        """A sequence of each wanted message that stands at `start` or above, by message id; reading ends with the page that holds `last`.
+    async def _read_sequences(
+        self, subject: str, wanted: set[str], start: int, last: int | None = None
+    ) -> dict[str, int]:
+        """A sequence of each wanted message that stands at `start` or above, by message id; reading
+        ends with the page that holds `last`.
 
         Without `last`, reading ends when every message was found.
         """
         found: dict[str, int] = {}
         if not wanted:
             return found
-        async with open_reader(self._jetstream, self._stream, start, subject=subject, headers_only=True) as reader:
+        async with open_reader(
+            self._jetstream, self._stream, start, subject=subject, headers_only=True
+        ) as reader:
             while heads := await reader.read(HEADERS_PER_READ):
-                found.update((message_id, head.sequence) for head in heads if (message_id := self._id_of(head)) in wanted)
+                found.update(
+                    (message_id, head.sequence)
+                    for head in heads
+                    if (message_id := self._id_of(head)) in wanted
+                )
                 is_done = len(found) == len(wanted) if last is None else heads[-1].sequence >= last
                 if is_done:
                     break
@@ -135,12 +176,26 @@ class StaleRowScan:
     def _id_of(self, head: StoredMessage) -> str:
         return message_id_of(self._recovery.to_message(head))
 
-    async def _give_up(self, acked_publisher: AckedPublisher, row: InboxMessage, sequence: int | None, last_settled: int) -> bool:
-        """Store the row's dead letter. False: its message is still to be delivered, has no answer yet, or was processed meanwhile."""
+    async def _give_up(
+        self,
+        acked_publisher: AckedPublisher,
+        row: InboxMessage,
+        sequence: int | None,
+        last_settled: int,
+    ) -> bool:
+        """Store the row's dead letter. False: its message is still to be delivered, has no answer
+        yet, or was processed meanwhile.
+        """
         if sequence is not None and sequence > last_settled:
             return False
-        stored = await self._jetstream.message(self._stream, sequence) if sequence is not None else None
-        outcome = await self._recovery.recover(stored) if stored is not None else self._recovery.give_up_row(row)
+        stored = (
+            await self._jetstream.message(self._stream, sequence) if sequence is not None else None
+        )
+        outcome = (
+            await self._recovery.recover(stored)
+            if stored is not None
+            else self._recovery.give_up_row(row)
+        )
         return isinstance(outcome, Done) and await self._store(acked_publisher, outcome)
 
     async def _store(self, acked_publisher: AckedPublisher, done: Done) -> bool:

@@ -2,8 +2,8 @@
 
     write(mark) ... write(mark) --> one UPDATE --> each writer goes on
 
-The writer waits for an unavailable database, however long: it must not forget an effect that is committed or a dead letter that is
-stored, and no message is acknowledged before its row says so.
+The writer waits for an unavailable database, however long: it must not forget an effect that is
+committed or a dead letter that is stored, and no message is acknowledged before its row says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class InboxStatusWriter:
     def __init__(self, database: Database, retry_s: float = 1.0) -> None:
         self._database = database
         self._retry_s = retry_s
-        commits: GroupCommit[InboxMark, None] = GroupCommit(self._commit, MAX_ROWS_PER_UPDATE, LINGER_S)
+        commits: GroupCommit[InboxMark, None] = GroupCommit(
+            self._commit, MAX_ROWS_PER_UPDATE, LINGER_S
+        )
         self.write = commits.add  # its result resolves when the mark is committed
         self.run = commits.run
 

@@ -1,4 +1,5 @@
-"""A handler of this process, its effect and the message's row in one transaction: the only way to exactly-once.
+"""A handler of this process, its effect and the message's row in one transaction: the only way to
+exactly-once.
 
 Rule: docs/reference/requirements.md#sd-36.
 
@@ -7,14 +8,17 @@ Rule: docs/reference/requirements.md#sd-36.
 
     start --> [queue] --> lock many rows, call their handlers in order, one commit --> acknowledged
                               \\-> one of them fails: roll back, and handle each of them again alone
-                                   \\-> it takes long, or was begun before: one by one, beside the others
+                                   \\-> it takes long, or was begun before: one by one, beside the
+                                   others
 
-The handler returns None or a HandlerResult; anything else ends the inbox, and its events stay. It raises Poison for an event that can
-never succeed, any other exception for one that may. It must not commit, and may wait as long as `inbox.handler.timeout_ms` says. The
-planner treats its connection by the server's own settings. Statements of a batch go through psycopg's pipeline, which may report a failure
-only at the end; the event is then handled again alone, where the failure shows at once. A rolled-back handler runs again, so its calls to
-the outside happen at least once, as everywhere. An event that no handler began, or under which the database went away, has its attempt
-taken back: `take_back`.
+The handler returns None or a HandlerResult; anything else ends the inbox, and its events stay. It
+raises Poison for an event that can never succeed, any other exception for one that may. It must not
+commit, and may wait as long as `inbox.handler.timeout_ms` says. The planner treats its connection
+by the server's own settings. Statements of a batch go through psycopg's pipeline, which may report
+a failure only at the end; the event is then handled again alone, where the failure shows at once. A
+rolled-back handler runs again, so its calls to the outside happen at least once, as everywhere. An
+event that no handler began, or under which the database went away, has its attempt taken back:
+`take_back`.
 """
 
 from __future__ import annotations
@@ -35,19 +39,28 @@ from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.failure_text import describe_failure
-from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery, InboxUnavailable
+from router.mailbox.inbox.handling import (
+    HandlerAnswer,
+    HandlerResult,
+    InboxDelivery,
+    InboxUnavailable,
+)
 from router.mailbox.inbox.http_strategy import Alarm, Conclude
 from router.mailbox.ports import current_message
 from router.mailbox.postgres import Database, Driver, Session
 
 Handler = Callable[[Driver, InboxEvent], Awaitable[HandlerResult | None]]
-TakeBack = Callable[[InboxDelivery, str], Deferred[None]]  # the cause; the result is there when the row says so
+# the cause; the result is there when the row says so
+TakeBack = Callable[[InboxDelivery, str], Deferred[None]]
 
 MAX_EVENTS_PER_TRANSACTION = 100
 QUICK_S = 0.5  # a batch that takes longer was too large
-SHARED_TIMEOUT_PART = 1 / 6  # the share of its timeout that an event may take while others wait for it; alone it has all of it
+# the share of its timeout that an event may take while others wait for it; alone it has all of it
+SHARED_TIMEOUT_PART = 1 / 6
 LAST_MARKS_S = 1.0  # the database has so long to take the marks of what was never begun
-SPARE_S = 5.0  # added to the handler's timeout: then the server ends an idle transaction, of a process that hangs or lost its network
+# added to the handler's timeout: then the server ends an idle transaction, of a process that hangs
+# or lost its network
+SPARE_S = 5.0
 GOOD = (None, HandlerResult.PROCESSED, HandlerResult.ALREADY_PROCESSED)
 
 
@@ -90,7 +103,8 @@ class TransactionalStrategy:
         self._timeout_s = timeout_s
         self._queue: Coalescer[InboxDelivery] = Coalescer()
         self._retries: Coalescer[InboxDelivery] = Coalescer()
-        self.unavailable: InboxUnavailable | None = None  # its database is the inbox's own, which reports that itself
+        # its database is the inbox's own, which reports that itself
+        self.unavailable: InboxUnavailable | None = None
 
     def start(self, deliveries: Sequence[InboxDelivery]) -> None:
         for delivery in deliveries:
@@ -99,12 +113,16 @@ class TransactionalStrategy:
     async def run(self) -> None:
         """Run until cancelled; then the open transactions roll back. Raises HandlerMisused."""
         try:
-            handlers = self._database.build_handler_pool(idle_in_transaction=self._timeout_s + SPARE_S)
+            handlers = self._database.build_handler_pool(
+                idle_in_transaction=self._timeout_s + SPARE_S
+            )
             async with handlers as self._handlers, asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._handle_batches())
                 tasks.create_task(self._handle_retries())
         except BaseExceptionGroup as group:
-            misuse = next((one for one in group.exceptions if isinstance(one, HandlerMisused)), None)
+            misuse = next(
+                (one for one in group.exceptions if isinstance(one, HandlerMisused)), None
+            )
             if misuse is None:
                 raise
             self._suspend_all(misuse)
@@ -131,13 +149,25 @@ class TransactionalStrategy:
         while True:
             with self._put_back_unbegun(await self._queue.take(most)) as deliveries:
                 begun = steady()
-                self._return_unbegun([delivery for delivery in deliveries if delivery.later.is_resolved])  # a drain gave them back
-                stands = await self._handle([delivery for delivery in deliveries if not delivery.later.is_resolved])
-                # Like the pull window: after a slow or failing batch the next one is small, so few events share its fate.
-                most = min(2 * most, MAX_EVENTS_PER_TRANSACTION) if stands and steady() - begun < QUICK_S else 1
+                # a drain gave them back
+                self._return_unbegun(
+                    [delivery for delivery in deliveries if delivery.later.is_resolved]
+                )
+                stands = await self._handle(
+                    [delivery for delivery in deliveries if not delivery.later.is_resolved]
+                )
+                # Like the pull window: after a slow or failing batch the next one is small, so few
+                # events share its fate.
+                most = (
+                    min(2 * most, MAX_EVENTS_PER_TRANSACTION)
+                    if stands and steady() - begun < QUICK_S
+                    else 1
+                )
 
     async def _handle_retries(self) -> None:
-        """Handle events that were begun before, or took too long, one by one, each with its whole time; no other event waits for them."""
+        """Handle events that were begun before, or took too long, one by one, each with its whole
+        time; no other event waits for them.
+        """
         while True:
             with self._put_back_unbegun(await self._retries.take(1)) as deliveries:
                 for delivery in deliveries:
@@ -147,8 +177,12 @@ class TransactionalStrategy:
                         await self._handle_alone(delivery)
 
     @contextmanager
-    def _put_back_unbegun(self, deliveries: Sequence[InboxDelivery]) -> Iterator[Sequence[InboxDelivery]]:
-        """If the block is cancelled, or raises, what no handler has seen waits again: the end of the run takes its attempt back."""
+    def _put_back_unbegun(
+        self, deliveries: Sequence[InboxDelivery]
+    ) -> Iterator[Sequence[InboxDelivery]]:
+        """If the block is cancelled, or raises, what no handler has seen waits again: the end of
+        the run takes its attempt back.
+        """
         try:
             yield deliveries
         except BaseException:  # a cancellation too: a stop must spend no attempt
@@ -164,7 +198,8 @@ class TransactionalStrategy:
         except HandlerMisused as exc:
             self._suspend(deliveries, exc)
             raise
-        except Exception as exc:  # the handler's or the database's: one message alone shows whose it is
+        except Exception as exc:
+            # the handler's or the database's: one message alone shows whose it is
             if isinstance(exc, DatabaseUnavailable) and not await self._is_database_up():
                 self._suspend(deliveries, exc)
             elif len(deliveries) > 1:
@@ -196,11 +231,19 @@ class TransactionalStrategy:
 
     async def _apply(self, deliveries: Sequence[InboxDelivery], within_s: float) -> None:
         async with asyncio.timeout(within_s), self._handlers.transaction() as session:
-            # The mark is the lock: another process with one of these messages waits here, and then finds it processed.
-            messages = [(delivery.event.message_id, delivery.event.subject, delivery.attempts) for delivery in deliveries]
+            # The mark is the lock: another process with one of these messages waits here, and then
+            # finds it processed.
+            messages = [
+                (delivery.event.message_id, delivery.event.subject, delivery.attempts)
+                for delivery in deliveries
+            ]
             ours = await PostgresInboxAdapter(session).lock(messages)
-            # Many share a pipeline, which sends statements without waiting for each; one alone has none, so that an error is its own.
-            async with session.stay(), session.driver.pipeline() if len(deliveries) > 1 else nullcontext():
+            # Many share a pipeline, which sends statements without waiting for each; one alone has
+            # none, so that an error is its own.
+            async with (
+                session.stay(),
+                session.driver.pipeline() if len(deliveries) > 1 else nullcontext(),
+            ):
                 for delivery in deliveries:
                     if delivery.event.message_id in ours:
                         if len(deliveries) > 1:
@@ -218,7 +261,11 @@ class TransactionalStrategy:
         with contain_cancellation:  # one that passed on would end the strategy
             result = await self._handler(session.driver, delivery.event)
         if result not in GOOD:
-            raise _RollbackRequested(result) if isinstance(result, HandlerResult) else _misuse_error(result)
+            raise (
+                _RollbackRequested(result)
+                if isinstance(result, HandlerResult)
+                else _misuse_error(result)
+            )
 
     def _answer_for(self, delivery: InboxDelivery, exc: Exception) -> HandlerAnswer:
         match exc:
@@ -235,18 +282,27 @@ class TransactionalStrategy:
                 return HandlerAnswer(HandlerResult.TRANSIENT, describe_failure(exc))
 
     def _suspend(self, deliveries: Sequence[InboxDelivery], cause: Exception) -> None:
-        """Resolve the deliveries as unavailable: the database is, or the inbox ends. Their rows are written when they can be."""
+        """Resolve the deliveries as unavailable: the database is, or the inbox ends. Their rows are
+        written when they can be.
+        """
         for delivery in deliveries:
             if not delivery.is_taken_back:
                 self._take_back(delivery, str(cause))
             delivery.later.resolve(InboxUnavailable(str(cause)))
 
     def _return_unbegun(self, deliveries: Sequence[InboxDelivery]) -> list[Deferred[None]]:
-        cause = "the inbox stopped before its turn"  # one that waits in both queues is taken back by its first look
-        return [self._take_back(one, cause) for one in deliveries if not one.was_begun and not one.is_taken_back]
+        # one that waits in both queues is taken back by its first look
+        cause = "the inbox stopped before its turn"
+        return [
+            self._take_back(one, cause)
+            for one in deliveries
+            if not one.was_begun and not one.is_taken_back
+        ]
 
     async def _is_database_up(self) -> bool:
-        """Whether there is a connection for handlers: one that the inbox has for itself says nothing of theirs."""
+        """Whether there is a connection for handlers: one that the inbox has for itself says
+        nothing of theirs.
+        """
         try:
             async with self._handlers.transaction() as session:
                 await session.execute("SELECT 1")
@@ -256,4 +312,6 @@ class TransactionalStrategy:
 
 
 def _misuse_error(result: object) -> HandlerMisused:
-    return HandlerMisused("handler", f"it returned {type(result).__name__}, and should return None or a HandlerResult")
+    return HandlerMisused(
+        "handler", f"it returned {type(result).__name__}, and should return None or a HandlerResult"
+    )

@@ -1,8 +1,9 @@
-"""Add an event to the outbox in the service's own transaction: the relay publishes what it commits, and nothing that it rolls back.
+"""Add an event to the outbox in the service's own transaction: the relay publishes what it commits,
+and nothing that it rolls back.
 
     async with connection.transaction():
-        await connection.execute("UPDATE orders …")
-        await outbox.add(connection, OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
+        await connection.execute("UPDATE orders …") await outbox.add(connection,
+        OutboxEvent(outbox.new_id(), "order", "o-17", "order_paid", {"amount": 5}))
 
 A synchronous psycopg connection works alike, without `await`; SQLAlchemy hands over the one inside
 it (`WAYS`). With any other driver the service inserts the row itself:
@@ -37,13 +38,20 @@ from uuid import UUID
 from router.contracts.codec import MAX_PAYLOAD_BYTES, read_value
 from router.contracts.malformed import Malformed
 from router.mailbox.entities import OutboxEvent, json_text
-from router.mailbox.policies import NOT_FROM_THE_FUTURE, VALID_OUTBOX, FutureEvent, InvalidEntity, check_outbox
+from router.mailbox.policies import (
+    NOT_FROM_THE_FUTURE,
+    VALID_OUTBOX,
+    FutureEvent,
+    InvalidEntity,
+    check_outbox,
+)
 
 # -- The event and its row.
 
 CHANNEL: Final = "outbox_events"
 
-IN_TIME: Final = "chk_occurred_not_future"  # the table's own constraint: the database's clock decides (POL-047-002), not the service's
+# the table's own constraint: the database's clock decides (POL-047-002), not the service's
+IN_TIME: Final = "chk_occurred_not_future"
 ADD: Final = """
     INSERT INTO outbox_events
       (id, aggregate_type, aggregate_id, event_type, event_version, payload, occurred_at, correlation_id, causation_id)
@@ -51,7 +59,8 @@ ADD: Final = """
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024  # as the setting max_payload_bytes allows
 WAKE: Final = "SELECT pg_notify(%s, '')"
 
-_NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # not the text that spells it, behind an even number of backslashes more
+# not the text that spells it, behind an even number of backslashes more
+_NULL_CHARACTER = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 _ids = count(int.from_bytes(os.urandom(4)) >> 1)
 _last_ms = 0
 
@@ -72,27 +81,44 @@ class SyncConnection(Protocol):
 class AsyncConnection(Protocol):
     """psycopg.AsyncConnection, or a class that behaves like it."""
 
-    def execute(self, query: LiteralString, params: Sequence[object], /) -> Awaitable[ExecuteResult]: ...
+    def execute(
+        self, query: LiteralString, params: Sequence[object], /
+    ) -> Awaitable[ExecuteResult]: ...
 
 
 @overload
 def add(
-    connection: AsyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
+    connection: AsyncConnection,
+    event: OutboxEvent,
+    *,
+    wake: bool = False,
+    max_bytes: int = MAX_PAYLOAD_BYTES,
 ) -> Coroutine[Any, Any, None]: ...
 @overload
-def add(connection: SyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES) -> None: ...
+def add(
+    connection: SyncConnection,
+    event: OutboxEvent,
+    *,
+    wake: bool = False,
+    max_bytes: int = MAX_PAYLOAD_BYTES,
+) -> None: ...
 
 
 def add(
-    connection: AsyncConnection | SyncConnection, event: OutboxEvent, *, wake: bool = False, max_bytes: int = MAX_PAYLOAD_BYTES
+    connection: AsyncConnection | SyncConnection,
+    event: OutboxEvent,
+    *,
+    wake: bool = False,
+    max_bytes: int = MAX_PAYLOAD_BYTES,
 ) -> Coroutine[Any, Any, None] | None:
-    """Insert an event in the transaction that is open on this connection (docs/reference/requirements.md#sd-2).
+    """Insert an event in the transaction that is open on this connection
+    (docs/reference/requirements.md#sd-2).
 
-    `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the whole database.
-    `max_bytes`: of the payload, as the `max_payload_bytes` of the inboxes that take it; 8 MiB at most. 64 levels, and the aggregate's
-    type and id 512 characters each.
-    Raises PolicyViolated: InvalidEntity (INVALID_OUTBOX), FutureEvent (FUTURE_EVENT). What else the driver raises is the caller's own
-    to know.
+    `wake`: tell a relay that listens (`mailbox.relay.listen`); it costs every commit a lock of the
+    whole database. `max_bytes`: of the payload, as the `max_payload_bytes` of the inboxes that take
+    it; 8 MiB at most. 64 levels, and the aggregate's type and id 512 characters each. Raises
+    PolicyViolated: InvalidEntity (INVALID_OUTBOX), FutureEvent (FUTURE_EVENT). What else the driver
+    raises is the caller's own to know.
     """
     require_connection(connection)
     check_outbox(event)
@@ -109,13 +135,16 @@ def new_id() -> UUID:
     """Return a UUIDv7: it rises with time, and within this process with every call."""
     global _last_ms  # noqa: PLW0603 - one clock for the process
     _last_ms = max(_last_ms, time.time_ns() // 1_000_000)
-    rising = next(_ids) & 0xFFFF_FFFF  # spread over rand_a and the head of rand_b, which sort after the time
+    # spread over rand_a and the head of rand_b, which sort after the time
+    rising = next(_ids) & 0xFFFF_FFFF
     _last_ms += rising == 0
     low = 0x8 << 60 | (rising & 0xF_FFFF) << 40 | int.from_bytes(os.urandom(5))
     return UUID(int=_last_ms << 80 | 0x7 << 76 | (rising >> 20) << 64 | low)
 
 
-async def _finish_adding(connection: AsyncConnection, event: OutboxEvent, done: Awaitable[ExecuteResult], wake: bool) -> None:
+async def _finish_adding(
+    connection: AsyncConnection, event: OutboxEvent, done: Awaitable[ExecuteResult], wake: bool
+) -> None:
     with _translate_future_event(event):
         await done
     if wake:
@@ -124,28 +153,44 @@ async def _finish_adding(connection: AsyncConnection, event: OutboxEvent, done: 
 
 @contextmanager
 def _translate_future_event(event: OutboxEvent) -> Iterator[None]:
-    """Raise FutureEvent when the table's CHECK refuses the event. A pipeline may report an event that was added earlier."""
+    """Raise FutureEvent when the table's CHECK refuses the event. A pipeline may report an event
+    that was added earlier.
+    """
     try:
         yield
     except Exception as exc:  # of any driver; only the one error is translated
         if getattr(getattr(exc, "diag", None), "constraint_name", None) != IN_TIME:
             raise
-        cause = f"event {event.id}, or in a pipeline one added before it, is more than a minute ahead of the database's clock"
+        cause = (
+            f"event {event.id}, or in a pipeline one added before it, is more than a minute "
+            "ahead of the database's clock"
+        )
         raise FutureEvent(NOT_FROM_THE_FUTURE, cause) from None
 
 
 def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:
     try:
         payload = json_text(event.payload).decode()
-        # Read it as an inbox does: what an inbox would refuse fails here, where the service can mend it.
+        # Read it as an inbox does: what an inbox would refuse fails here, where the service can
+        # mend it.
         read_value(payload.encode(), min(max_bytes, MAX_EVENT_BYTES))
     except (TypeError, ValueError) as exc:
         raise InvalidEntity(VALID_OUTBOX, "payload must be a JSON value") from exc
     except Malformed as exc:
-        raise InvalidEntity(VALID_OUTBOX, f"payload must be JSON that an inbox takes: {exc}") from exc
+        raise InvalidEntity(
+            VALID_OUTBOX, f"payload must be JSON that an inbox takes: {exc}"
+        ) from exc
     if "\\u0000" in payload and _NULL_CHARACTER.search(payload):
-        raise InvalidEntity(VALID_OUTBOX, "payload holds the character U+0000, which JSONB does not take")
-    named = (event.id, event.aggregate_type, event.aggregate_id, event.event_type, event.event_version)
+        raise InvalidEntity(
+            VALID_OUTBOX, "payload holds the character U+0000, which JSONB does not take"
+        )
+    named = (
+        event.id,
+        event.aggregate_type,
+        event.aggregate_id,
+        event.event_type,
+        event.event_version,
+    )
     return (*named, payload, event.occurred_at, event.correlation_id, event.causation_id)
 
 
@@ -158,11 +203,18 @@ def _parameters(event: OutboxEvent, max_bytes: int) -> tuple[object, ...]:
 # transaction.
 
 OWN_INSERT: Final = (
-    "insert the row by its own SQL: INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload) VALUES (…), "
+    "insert the row by its own SQL: INSERT INTO outbox_events (id, aggregate_type, "
+    "aggregate_id, event_type, payload) VALUES (…), "
     "id from outbox.new_id()"
 )
-SYNC: Final = "within its transaction, outbox.add({}.driver_connection, event), with the dialect postgresql+psycopg"
-ASYNC: Final = "within its transaction, await outbox.add((await {}.get_raw_connection()).driver_connection, event), with postgresql+psycopg"
+SYNC: Final = (
+    "within its transaction, outbox.add({}.driver_connection, event), with the dialect "
+    "postgresql+psycopg"
+)
+ASYNC: Final = (
+    "within its transaction, await outbox.add((await "
+    "{}.get_raw_connection()).driver_connection, event), with postgresql+psycopg"
+)
 WAYS: Final = {
     ("sqlalchemy", "Session"): SYNC.format("session.connection().connection"),
     ("sqlalchemy", "scoped_session"): SYNC.format("session.connection().connection"),
@@ -178,7 +230,9 @@ WAYS: Final = {
 
 
 def require_connection(connection: Any) -> None:
-    """Raises TypeError for another library's connection, or for no connection; the text names the way to do it."""
+    """Raises TypeError for another library's connection, or for no connection; the text names the
+    way to do it.
+    """
     if (refusal := _refusal_of(type(connection))) is not None:  # type: ignore[arg-type]  # every class is hashable
         raise TypeError(refusal)
 
@@ -188,7 +242,9 @@ def _refusal_of(kind: type) -> str | None:
     for base in kind.__mro__:
         library = base.__module__.partition(".")[0]
         if way := WAYS.get((library, base.__name__)) or WAYS.get((library, "")):
-            return f"outbox.add takes a connection of psycopg, not {library}'s {base.__name__}: {way}"
+            return (
+                f"outbox.add takes a connection of psycopg, not {library}'s {base.__name__}: {way}"
+            )
     if not hasattr(kind, "execute"):
         return f"outbox.add takes a connection of psycopg, not {kind.__name__}"
     return None

@@ -13,7 +13,9 @@ class RelayOptions(Struct, frozen=True, kw_only=True):
     context: str
     stream: str
     round: int = ROUND
-    page: int = 1000  # of them in one publish: a publish has a fixed cost of some milliseconds, and the server accepts no more
+    # of them in one publish: a publish has a fixed cost of some milliseconds, and the server
+    # accepts no more
+    page: int = 1000
     partitions: int = PARTITIONS
     retry_policy: RetryPolicy = RetryPolicy()
     poll_least: float = 0.005

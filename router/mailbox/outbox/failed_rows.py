@@ -1,10 +1,11 @@
 """List rows that failed or are parked, and put parked rows back among those to publish.
 
-A parked row holds back its aggregate, to keep the order. Mend the cause and requeue it; or, if it must never be published, delete it from
-outbox_events while no relay works: the rows behind it are then published.
+A parked row holds back its aggregate, to keep the order. Mend the cause and requeue it; or, if it
+must never be published, delete it from outbox_events while no relay works: the rows behind it are
+then published.
 
-To requeue waits for the batch that a relay has in hand, by the lock of the row's partition. That batch may have passed the row already,
-and would publish those behind it first.
+To requeue waits for the batch that a relay has in hand, by the lock of the row's partition. That
+batch may have passed the row already, and would publish those behind it first.
 """
 
 from __future__ import annotations
@@ -36,9 +37,11 @@ REQUEUE_ALL: Final = "DELETE FROM outbox_relay_state WHERE parked_at IS NOT NULL
 
 
 class FailedRow(Struct, frozen=True):
-    """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: the relay tries it again by itself.
+    """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: the
+    relay tries it again by itself.
 
-    Names are cut at 256 characters, the error at 500; a time before the year 1 is shown as the first moment of that year.
+    Names are cut at 256 characters, the error at 500; a time before the year 1 is shown as the
+    first moment of that year.
     """
 
     id: UUID
@@ -53,8 +56,12 @@ class FailedRow(Struct, frozen=True):
     behind: int
 
 
-async def list_failed_rows(session: Session, *, limit: int = 100, is_also_waiting: bool = False) -> Sequence[FailedRow]:
-    """Return parked rows in the order in which they were added; with `is_also_waiting` also those in backoff."""
+async def list_failed_rows(
+    session: Session, *, limit: int = 100, is_also_waiting: bool = False
+) -> Sequence[FailedRow]:
+    """Return parked rows in the order in which they were added; with `is_also_waiting` also those
+    in backoff.
+    """
     return await session.fetch(FAILING, (is_also_waiting, limit), make=FailedRow)
 
 
@@ -63,7 +70,9 @@ async def count_parked(session: Session) -> int:
 
 
 async def requeue(session: Session, ids: Sequence[UUID] | None = None) -> int:
-    """Delete the failures of these rows (None: of all parked ones), so that they are published next. Returns how many there were."""
+    """Delete the failures of these rows (None: of all parked ones), so that they are published
+    next. Returns how many there were.
+    """
     await session.execute(LOCK_PARTITIONS, (ids is None, list(ids or ())))
     if ids is None:
         return await session.execute(REQUEUE_ALL)

@@ -1,4 +1,5 @@
-"""Check that the stream still holds each acknowledged event: read by sequence, newest first, one step now and then.
+"""Check that the stream still holds each acknowledged event: read by sequence, newest first, one
+step now and then.
 
 A killed server reads its blocks again and cuts off what is damaged; `broker_loss` sees that. A
 server that was stopped in order trusts its own index: it still counts a block that rotted
@@ -25,7 +26,14 @@ from router.core.clock import Clock, steady
 from router.core.errors import RouterError
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
-from router.mailbox.outbox.broker_loss import SELECT_NEWEST, PublishAckRow, StreamSnapshot, is_at, read_stream_snapshot, reset_rows
+from router.mailbox.outbox.broker_loss import (
+    SELECT_NEWEST,
+    PublishAckRow,
+    StreamSnapshot,
+    is_at,
+    read_stream_snapshot,
+    reset_rows,
+)
 from router.mailbox.postgres import Database
 from router.process.observability import events, logs
 
@@ -43,7 +51,8 @@ NEWEST_FIRST: Final = (1 << 62, 0)  # above every ack row
 class ScanCursor(Struct):
     """The position of one scan through the ack rows."""
 
-    before: tuple[int, int] | None = NEWEST_FIRST  # the last ack row that was read; None: there are no more
+    # the last ack row that was read; None: there are no more
+    before: tuple[int, int] | None = NEWEST_FIRST
     due: list[PublishAckRow] = field(default_factory=list)  # read and not yet checked
 
     @property
@@ -52,7 +61,9 @@ class ScanCursor(Struct):
 
 
 class IntegrityScan:
-    """The scan of one relay. `run` is a supervised child; `on_lost` gets the number of rows that are to be published again."""
+    """The scan of one relay. `run` is a supervised child; `on_lost` gets the number of rows that
+    are to be published again.
+    """
 
     def __init__(
         self,
@@ -89,7 +100,9 @@ class IntegrityScan:
             await self._sleep((SHARE - 1) * (self._clock() - since) if went_well else SCAN_RETRY_S)
 
     async def step(self) -> None:
-        """Check the next ack rows, EVENTS_PER_STEP events together. Raises BrokerUnavailable, BrokerRefused, DatabaseUnavailable."""
+        """Check the next ack rows, EVENTS_PER_STEP events together. Raises BrokerUnavailable,
+        BrokerRefused, DatabaseUnavailable.
+        """
         cursor = self._cursor  # `restart` may replace it meanwhile
         if not cursor.due and cursor.before is not None:
             await self._find(cursor, cursor.before)
@@ -103,7 +116,8 @@ class IntegrityScan:
     async def _try_step(self) -> bool:
         try:
             await self.step()
-        except Exception as exc:  # of any kind: a failure of the scan must not reach the relay's supervisor
+        except Exception as exc:
+            # of any kind: a failure of the scan must not reach the relay's supervisor
             self._tell(exc)
             return False
         self._trouble = None
@@ -113,12 +127,22 @@ class IntegrityScan:
         kind = type(exc).__name__  # not the text: it names a reader, which differs each time
         if kind != self._trouble:
             self._trouble = kind
-            log.warning(events.OUTBOX_INTEGRITY_SCAN_FAILED, stream=self._stream, cause=str(exc) if isinstance(exc, RouterError) else kind)
+            log.warning(
+                events.OUTBOX_INTEGRITY_SCAN_FAILED,
+                stream=self._stream,
+                cause=str(exc) if isinstance(exc, RouterError) else kind,
+            )
 
     async def _find(self, cursor: ScanCursor, before: tuple[int, int]) -> None:
         async with self._database.transaction() as session:
-            cursor.due = await session.fetch(SELECT_NEWEST, (self._stream, *before, ACK_ROWS_PER_QUERY), make=PublishAckRow)
-        cursor.before = (max(cursor.due[-1].sequences), cursor.due[-1].id) if len(cursor.due) == ACK_ROWS_PER_QUERY else None
+            cursor.due = await session.fetch(
+                SELECT_NEWEST, (self._stream, *before, ACK_ROWS_PER_QUERY), make=PublishAckRow
+            )
+        cursor.before = (
+            (max(cursor.due[-1].sequences), cursor.due[-1].id)
+            if len(cursor.due) == ACK_ROWS_PER_QUERY
+            else None
+        )
 
     async def _take_back(self, ack_rows: list[PublishAckRow]) -> int:
         snapshot = await read_stream_snapshot(self._jetstream, self._stream, with_holes=False)
@@ -132,7 +156,12 @@ class IntegrityScan:
         )  # an event that expired meanwhile is not lost
         gone &= _places(ack_rows, snapshot).keys()
         async with self._database.transaction() as session:
-            return sum([await reset_rows(session, snapshot, ack_row, gone) for ack_row in _select_current(snapshot, ack_rows)])
+            return sum(
+                [
+                    await reset_rows(session, snapshot, ack_row, gone)
+                    for ack_row in _select_current(snapshot, ack_rows)
+                ]
+            )
 
 
 def _take_first(due: list[PublishAckRow]) -> list[PublishAckRow]:
@@ -147,13 +176,19 @@ def _take_first(due: list[PublishAckRow]) -> list[PublishAckRow]:
 
 
 def _select_current(snapshot: StreamSnapshot, ack_rows: list[PublishAckRow]) -> list[PublishAckRow]:
-    """Return the ack rows of this stream; in an older stream of the same name the sequences mean other messages."""
+    """Return the ack rows of this stream; in an older stream of the same name the sequences mean
+    other messages.
+    """
     return [ack_row for ack_row in ack_rows if ack_row.stream_created == snapshot.created]
 
 
 def _places(ack_rows: list[PublishAckRow], snapshot: StreamSnapshot) -> dict[int, UUID]:
     """The sequences at which unexpired events should be."""
-    places = [place for ack_row in _select_current(snapshot, ack_rows) for place in zip(ack_row.sequences, ack_row.ids, strict=True)]
+    places = [
+        place
+        for ack_row in _select_current(snapshot, ack_rows)
+        for place in zip(ack_row.sequences, ack_row.ids, strict=True)
+    ]
     return {sequence: event for sequence, event in places if sequence >= snapshot.first}
 
 
@@ -161,16 +196,22 @@ def _places(ack_rows: list[PublishAckRow], snapshot: StreamSnapshot) -> dict[int
 # so other writers cannot slow it down.
 #
 # . 2 3 . 5 6 7 . 9      close together: one reader reads their headers
-# 900 … 17000            far apart: one request each, and one for each event that a reader did not find
+# 900 … 17000            far apart: one request each, and one for each event that a reader did not
+# find
 
-GAP: Final = 10  # other messages between two neighbours: reading over them is cheaper than a request for each side
+# other messages between two neighbours: reading over them is cheaper than a request for each side
+GAP: Final = 10
 MAX_SINGLE_READS: Final = 20  # fewer events get one request each: a reader costs three requests
 HEADERS_PER_READ: Final = 1000  # headers in one read
 MAX_CONCURRENT_READS: Final = 10  # requests at once: the server's answer holds the payload, too
 
 
-async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: Mapping[int, UUID]) -> set[int]:
-    """Return the sequences that no longer hold their event. Raises BrokerUnavailable, BrokerRefused."""
+async def find_missing(
+    jetstream: JetStream, snapshot: StreamSnapshot, wanted: Mapping[int, UUID]
+) -> set[int]:
+    """Return the sequences that no longer hold their event. Raises BrokerUnavailable,
+    BrokerRefused.
+    """
     found: set[int] = set()
     for first, last in stretches(wanted):
         found |= await _read_headers(jetstream, snapshot.name, first, last, wanted)
@@ -178,13 +219,19 @@ async def find_missing(jetstream: JetStream, snapshot: StreamSnapshot, wanted: M
     missing = set()
     for start in range(0, len(odd), MAX_CONCURRENT_READS):
         some = odd[start : start + MAX_CONCURRENT_READS]
-        there = await asyncio.gather(*(is_at(jetstream, snapshot, wanted[sequence], sequence) for sequence in some))
-        missing |= {sequence for sequence, is_there in zip(some, there, strict=True) if not is_there}
+        there = await asyncio.gather(
+            *(is_at(jetstream, snapshot, wanted[sequence], sequence) for sequence in some)
+        )
+        missing |= {
+            sequence for sequence, is_there in zip(some, there, strict=True) if not is_there
+        }
     return missing
 
 
 def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
-    """Group sequences that are close enough for one reader; return the first and last of each group."""
+    """Group sequences that are close enough for one reader; return the first and last of each
+    group.
+    """
     runs: list[list[int]] = []
     for sequence in sorted(sequences):
         if not runs or sequence - runs[-1][-1] > GAP + 1:
@@ -193,11 +240,17 @@ def stretches(sequences: Iterable[int]) -> Sequence[tuple[int, int]]:
     return [(run[0], run[-1]) for run in runs if len(run) >= MAX_SINGLE_READS]
 
 
-async def _read_headers(jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]) -> set[int]:
-    """Return the sequences from `first` to `last` that still hold their event; headers of other messages are dropped."""
+async def _read_headers(
+    jetstream: JetStream, stream: str, first: int, last: int, wanted: Mapping[int, UUID]
+) -> set[int]:
+    """Return the sequences from `first` to `last` that still hold their event; headers of other
+    messages are dropped.
+    """
     found: set[int] = set()
     async with open_reader(jetstream, stream, first, headers_only=True) as reader:
-        while first <= last and (heads := await reader.read(min(HEADERS_PER_READ, last - first + 1))):
+        while first <= last and (
+            heads := await reader.read(min(HEADERS_PER_READ, last - first + 1))
+        ):
             for head in heads:
                 event = wanted.get(head.sequence)
                 if event is not None and head.headers.get("Nats-Msg-Id") == str(event):

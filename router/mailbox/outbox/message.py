@@ -1,7 +1,8 @@
 """An outbox event as it travels: subject, headers, body (docs/reference/requirements.md#x28).
 
 subject   {context}.event.{event_type}.v{event_version}
-headers   Nats-Msg-Id = the event's id; Event-Type, Event-Version, Occurred-At, Correlation-Id, Causation-Id
+headers   Nats-Msg-Id = the event's id; Event-Type, Event-Version, Occurred-At, Correlation-Id,
+          Causation-Id
 body      the payload alone, as the database tells it
 """
 
@@ -18,7 +19,9 @@ ROOM_FOR_HEADERS = 1024  # bytes; ours are shorter
 
 
 class EventEncoder:
-    """Encodes the events of one context. `max_payload`: bytes that the connection accepts; `most`: bytes of them that a body may have."""
+    """Encodes the events of one context. `max_payload`: bytes that the connection accepts; `most`:
+    bytes of them that a body may have.
+    """
 
     def __init__(self, context: str, max_payload: int) -> None:
         self._context = context
@@ -38,13 +41,16 @@ def _subject(context: str, event_type: str, event_version: int) -> str:
     try:
         return EventSubject.from_parts(context, event_type, event_version).value
     except ValueError as exc:
-        raise InvalidEntity(VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}") from exc
+        raise InvalidEntity(
+            VALID_OUTBOX, f"event_type and event_version make no subject: it {exc}"
+        ) from exc
 
 
 def _headers(event: OutboxEvent) -> dict[str, str]:
     headers = {"Event-Type": event.event_type, "Event-Version": str(event.event_version)}
     if event.occurred_at is not None:
-        headers["Occurred-At"] = event.occurred_at.isoformat()[: -len("+00:00")] + "Z"  # our sessions use UTC
+        # our sessions use UTC
+        headers["Occurred-At"] = event.occurred_at.isoformat()[: -len("+00:00")] + "Z"
     if event.correlation_id is not None:
         headers["Correlation-Id"] = str(event.correlation_id)
     if event.causation_id is not None:

@@ -1,11 +1,13 @@
-"""NatsJetStreamPublisher: stores events in their stream, in order, and returns a publish ack for each (PORT-047-003).
+"""NatsJetStreamPublisher: stores events in their stream, in order, and returns a publish ack for
+each (PORT-047-003).
 
-    publish_in_order   an atomic batch: one publish ack for all, so no event of it can be out of order
+    publish_in_order   an atomic batch: one publish ack for all, so no event of it can be out of
+                       order
                        └─ refused, or a subject is not bound: in waves, the first event of each aggregate, then the
                           second …; a failure holds back the later events of its own aggregate only
 
-Only this module says what a refusal means: `PublishUnavailable` is the broker's failure and costs no attempt, `PublishRefused` is the
-event's own.
+Only this module says what a refusal means: `PublishUnavailable` is the broker's failure and costs
+no attempt, `PublishRefused` is the event's own.
 """
 
 from __future__ import annotations
@@ -25,10 +27,17 @@ from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.publish.atomic_publisher import BATCHES_NOT_ENABLED, AtomicPublisher
 from router.delivery.publish.storing import open_publisher
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.publish_faults import NO_STREAM, SEALED, SERVER_CODES, STORAGE_FULL_CODES, TOO_LARGE_CODES
+from router.delivery.wire.publish_faults import (
+    NO_STREAM,
+    SEALED,
+    SERVER_CODES,
+    STORAGE_FULL_CODES,
+    TOO_LARGE_CODES,
+)
 
 MSG_ID = "Nats-Msg-Id"
-AWAY = SERVER_CODES | STORAGE_FULL_CODES | {NO_STREAM, SEALED}  # these pass, or an operator ends them
+# these pass, or an operator ends them
+AWAY = SERVER_CODES | STORAGE_FULL_CODES | {NO_STREAM, SEALED}
 
 
 class PublishRefused(Struct, frozen=True):
@@ -74,29 +83,41 @@ class NatsJetStreamPublisher:
         self._batches = batches
         self._acked_publisher = acked_publisher
         self._is_atomic = is_atomic
-        self._waves_s = waves_s  # no wave begins later: the rows' transaction must not wait until its server ends it
+        # no wave begins later: the rows' transaction must not wait until its server ends it
+        self._waves_s = waves_s
         self._clock = clock
         self._subjects: tuple[str, ...] = (">",)
         self._is_bound = subject_matcher(self._subjects)
 
     def set_subjects(self, subjects: tuple[str, ...]) -> None:
-        """Set the stream's subjects. No server answers an event on another subject, as if it were unavailable; the event is at fault."""
+        """Set the stream's subjects. No server answers an event on another subject, as if it were
+        unavailable; the event is at fault.
+        """
         if subjects != self._subjects:
             self._subjects, self._is_bound = subjects, subject_matcher(subjects)
 
     async def publish(self, subject: str, payload: bytes, headers: Mapping[str, str]) -> PublishAck:
         """Store one message; its id is in the headers (docs/reference/requirements.md#sd-23).
 
-        Raises BrokerUnavailable, BrokerRefused, and Poison for headers without the id: stored again, the message would be there twice.
+        Raises BrokerUnavailable, BrokerRefused, and Poison for headers without the id: stored
+        again, the message would be there twice.
         """
         if not (event_id := headers.get(MSG_ID)):
             raise Poison(f"headers: {MSG_ID} is missing, and by it the stream stores an event once")
         ack = await self._jetstream.publish(subject, payload, headers)
-        return PublishAck(event_id, str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False)))
+        return PublishAck(
+            event_id, str(ack["stream"]), int(ack["seq"]), bool(ack.get("duplicate", False))
+        )
 
-    async def publish_in_order(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
+    async def publish_in_order(
+        self, messages: Sequence[OutgoingMessage]
+    ) -> Sequence[PublishResult]:
         """Publish at most `atomic.MOST` events; return the result of each."""
-        if self._is_atomic and len(messages) > 1 and all(self._is_bound(message.effect.subject) for message in messages):
+        if (
+            self._is_atomic
+            and len(messages) > 1
+            and all(self._is_bound(message.effect.subject) for message in messages)
+        ):
             answer = await self._batches.publish([message.effect for message in messages])
             if not isinstance(answer, NotPublished):
                 return answer
@@ -106,19 +127,32 @@ class NatsJetStreamPublisher:
                 return [PublishUnavailable(answer.cause)] * len(messages)
         return await self._publish_in_waves(messages)
 
-    async def _publish_in_waves(self, messages: Sequence[OutgoingMessage]) -> Sequence[PublishResult]:
+    async def _publish_in_waves(
+        self, messages: Sequence[OutgoingMessage]
+    ) -> Sequence[PublishResult]:
         results: list[PublishResult] = [PublishSkipped()] * len(messages)
         waiting = list(range(len(messages)))
         until = self._clock() + self._waves_s
         while waiting and self._clock() < until:
             wave, waiting = _split_wave(messages, waiting)
-            answer = await asyncio.gather(*(self._acked_publisher.publish_and_wait([messages[place].effect]) for place in wave))
+            answer = await asyncio.gather(
+                *(
+                    self._acked_publisher.publish_and_wait([messages[place].effect])
+                    for place in wave
+                )
+            )
             has_stored = any(not isinstance(one, NotPublished) for one in answer)
             for place, one in zip(wave, answer, strict=True):
-                results[place] = self._refusal(one, has_stored) if isinstance(one, NotPublished) else one[0]
+                results[place] = (
+                    self._refusal(one, has_stored) if isinstance(one, NotPublished) else one[0]
+                )
             if any(isinstance(results[place], PublishUnavailable) for place in wave):
                 break
-            refused = {messages[place].order for place in wave if isinstance(results[place], PublishRefused)}
+            refused = {
+                messages[place].order
+                for place in wave
+                if isinstance(results[place], PublishRefused)
+            }
             waiting = [place for place in waiting if messages[place].order not in refused]
         return results
 
@@ -145,7 +179,9 @@ async def open_nats_publisher(
         await batches.close()
 
 
-def _split_wave(messages: Sequence[OutgoingMessage], waiting: Sequence[int]) -> tuple[list[int], list[int]]:
+def _split_wave(
+    messages: Sequence[OutgoingMessage], waiting: Sequence[int]
+) -> tuple[list[int], list[int]]:
     """Return the positions of the next wave, and those that wait on."""
     seen: set[tuple[str, str]] = set()
     wave: list[int] = []

@@ -2,7 +2,8 @@
 
 its partition is taken, as a relay takes it  -> one that works there publishes the event itself
 an earlier event of its aggregate waits      -> refused: the order of an aggregate is kept
-else                                         -> published, marked and counted as a relay does it, also where it is parked
+else                                         -> published, marked and counted as a relay does it,
+                                             also where it is parked
 """
 
 from __future__ import annotations
@@ -80,7 +81,9 @@ async def publish_one(
     stream_created: str,
     retry_policy: RetryPolicy,
 ) -> PublishedEvent:
-    """Publish it in this transaction. Raises BrokerUnavailable, DatabaseUnavailable, DatabaseRefused."""
+    """Publish it in this transaction. Raises BrokerUnavailable, DatabaseUnavailable,
+    DatabaseRefused.
+    """
     is_locked = await session.fetch_one(LOCK, (event_id,), make=bool)
     if not is_locked:
         return PublishedEvent(NOT_THERE if is_locked is None else RELAY_AT_WORK)
@@ -88,12 +91,20 @@ async def publish_one(
     found = await session.fetch_one(SELECT_EVENT, (encoder.most, event_id), make=_read_event)
     if found is None or found.cause is not None:
         return PublishedEvent(NOT_THERE if found is None else found.cause)
-    batch = RelayBatch(_OneRow(session, found.row, retry_policy), publisher, encoder, stream_created=stream_created, most=1)
+    batch = RelayBatch(
+        _OneRow(session, found.row, retry_policy),
+        publisher,
+        encoder,
+        stream_created=stream_created,
+        most=1,
+    )
     report = await batch.run()
     if report.broker_error is not None:
         raise BrokerUnavailable(report.broker_error)
     if not report.published:
-        return PublishedEvent(await session.fetch_one(SELECT_ERROR, (event_id,), make=str) or "refused")
+        return PublishedEvent(
+            await session.fetch_one(SELECT_ERROR, (event_id,), make=str) or "refused"
+        )
     return PublishedEvent(None, report.newest)
 
 
@@ -111,8 +122,21 @@ def _read_event(  # noqa: PLR0917 - a row comes column by column
     is_ahead: bool,
     is_behind: bool,
 ) -> _FoundEvent:
-    cause = PUBLISHED_BEFORE if is_published else BEHIND if is_behind else TOO_EARLY if is_ahead else None
+    cause = (
+        PUBLISHED_BEFORE
+        if is_published
+        else BEHIND
+        if is_behind
+        else TOO_EARLY
+        if is_ahead
+        else None
+    )
     if body is None or occurred_at is None:
         return _FoundEvent(UnreadableRow(event_id, aggregate_type, aggregate_id, UNREADABLE), cause)
     payload, ids = Raw(body.encode()), (correlation_id, causation_id)
-    return _FoundEvent(OutboxEvent(event_id, aggregate_type, aggregate_id, event_type, payload, version, occurred_at, *ids), cause)
+    return _FoundEvent(
+        OutboxEvent(
+            event_id, aggregate_type, aggregate_id, event_type, payload, version, occurred_at, *ids
+        ),
+        cause,
+    )

@@ -1,20 +1,24 @@
-"""Choose the rows of a batch by position and read them page by page, bounded in bytes; name a row that cannot be read, so that the
-relay can park it.
+"""Choose the rows of a batch by position and read them page by page, bounded in bytes; name a row
+that cannot be read, so that the relay can park it.
 
     choose ──> positions of at most `limit` rows, as one statement sees them
     read   ──> the next of these, locked ──> cut where their stored sizes reach PAGE_BYTES ──> payloads as text, none above `most`
     refused ──> read again, row by row, until the row at fault is known
 
-No value that a column may hold makes this fail: a time before the year 1 and a payload above `most` stay in the database and come as an
-`UnreadableRow`, long names come cut. A payload that PostgreSQL itself cannot turn into text (one gigabyte) fails alone.
-A compressed payload counts sixteenfold, so a page holds about PAGE_BYTES in memory, whatever a service writes.
+No value that a column may hold makes this fail: a time before the year 1 and a payload above `most`
+stay in the database and come as an `UnreadableRow`, long names come cut. A payload that PostgreSQL
+itself cannot turn into text (one gigabyte) fails alone. A compressed payload counts sixteenfold, so
+a page holds about PAGE_BYTES in memory, whatever a service writes.
 
-Order: an aggregate's lock gives its events rising positions, and these are kept (docs/reference/requirements.md#x27).
+Order: an aggregate's lock gives its events rising positions, and these are kept
+(docs/reference/requirements.md#x27).
 
-    chosen at once   a transaction that commits while pages are read may have events behind the page that is read and before it: none
-                     is taken. They wait for another batch, and with them the later events of their aggregate, which were added after
-                     that commit
-    ahead            aggregates with an event whose time has not come, and its position: the events behind it wait for it
+    chosen at once   a transaction that commits while pages are read may have events behind the page
+                     that is read and before it: none
+                     is taken. They wait for another batch, and with them the later events of their
+                     aggregate, which were added after that commit
+    ahead            aggregates with an event whose time has not come, and its position: the events
+                     behind it wait for it
 """
 
 from __future__ import annotations
@@ -31,11 +35,13 @@ from router.mailbox.errors import DatabaseRefused
 from router.mailbox.postgres import Session
 
 PAGE_BYTES: Final = 16 * 1024 * 1024
-MAX_PAYLOAD_BYTES_READ: Final = 64 * 1024 * 1024  # bytes of one payload: no NATS server accepts more
+# bytes of one payload: no NATS server accepts more
+MAX_PAYLOAD_BYTES_READ: Final = 64 * 1024 * 1024
 NO_BODIES: Final = -1
 TOO_EARLY: Final = "occurred_at lies before the year 1: no header can tell it"
 
-# `firsts` finds an aggregate by a binary search: of a service whose clock is ahead, tens of thousands may wait.
+# `firsts` finds an aggregate by a binary search: of a service whose clock is ahead, tens of
+# thousands may wait.
 SELECT_POSITIONS: Final = """
     WITH ahead AS MATERIALIZED (
       SELECT jsonb_object_agg(aggregate, first) AS firsts FROM (
@@ -52,8 +58,8 @@ SELECT_POSITIONS: Final = """
       AND e.position < coalesce(
         ((SELECT firsts FROM ahead) ->> hashtext(e.aggregate_type || '/' || e.aggregate_id)::text)::bigint, e.position + 1)
     ORDER BY e.position LIMIT %s"""
-# The index finds what lies from the first to the last, and `+ 0` keeps the list out of it: PostgreSQL 16 would count on a descent for
-# each position, and read all that waits instead.
+# The index finds what lies from the first to the last, and `+ 0` keeps the list out of it:
+# PostgreSQL 16 would count on a descent for each position, and read all that waits instead.
 SELECT_PAGE: Final = """
     WITH claimed AS MATERIALIZED (
       SELECT e.position, e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.event_version, e.occurred_at, e.correlation_id,
@@ -90,17 +96,31 @@ PlacedRow = tuple[int, Row]  # a row with its position
 
 
 async def find_positions(session: Session, partitions: Sequence[int], limit: int) -> list[int]:
-    """Return the first rows that may be published, `limit` at most. Raises DatabaseUnavailable, DatabaseRefused."""
+    """Return the first rows that may be published, `limit` at most. Raises DatabaseUnavailable,
+    DatabaseRefused.
+    """
     return await session.fetch(SELECT_POSITIONS, (list(partitions), limit), make=int)
 
 
-async def find_page(session: Session, positions: Sequence[int], most: int = MAX_PAYLOAD_BYTES_READ) -> Sequence[PlacedRow]:
-    """Return the first of the rows at these positions that are still to be published. Raises DatabaseUnavailable, DatabaseRefused."""
-    return await session.fetch(SELECT_PAGE, (positions[0], positions[-1], write_array(positions), most, PAGE_BYTES, most, most), make=_row)
+async def find_page(
+    session: Session, positions: Sequence[int], most: int = MAX_PAYLOAD_BYTES_READ
+) -> Sequence[PlacedRow]:
+    """Return the first of the rows at these positions that are still to be published. Raises
+    DatabaseUnavailable, DatabaseRefused.
+    """
+    return await session.fetch(
+        SELECT_PAGE,
+        (positions[0], positions[-1], write_array(positions), most, PAGE_BYTES, most, most),
+        make=_row,
+    )
 
 
-async def find_alone(session: Session, position: int, most: int = MAX_PAYLOAD_BYTES_READ) -> Sequence[PlacedRow]:
-    """Return the row there, as an UnreadableRow if PostgreSQL cannot read it. Raises as `find_page` does where no row is the cause."""
+async def find_alone(
+    session: Session, position: int, most: int = MAX_PAYLOAD_BYTES_READ
+) -> Sequence[PlacedRow]:
+    """Return the row there, as an UnreadableRow if PostgreSQL cannot read it. Raises as `find_page`
+    does where no row is the cause.
+    """
     try:
         async with session.savepoint():
             return await find_page(session, [position], most)
@@ -110,7 +130,9 @@ async def find_alone(session: Session, position: int, most: int = MAX_PAYLOAD_BY
 
 
 def write_array(values: Sequence[str] | Sequence[int]) -> str:
-    """Write an array as PostgreSQL reads it. The driver would quote each value by itself: a third of the relay's processor time."""
+    """Write an array as PostgreSQL reads it. The driver would quote each value by itself: a third
+    of the relay's processor time.
+    """
     return f"{{{','.join(map(str, values))}}}"
 
 
@@ -135,6 +157,13 @@ def _row(  # noqa: PLR0917 - a row comes column by column
     if occurred_at is None:
         return position, UnreadableRow(event_id, aggregate_type, aggregate_id, TOO_EARLY)
     if body is None:
-        return position, UnreadableRow(event_id, aggregate_type, aggregate_id, f"payload of {size} bytes, more than can be sent")
+        return position, UnreadableRow(
+            event_id,
+            aggregate_type,
+            aggregate_id,
+            f"payload of {size} bytes, more than can be sent",
+        )
     payload, ids = Raw(body.encode()), (correlation_id, causation_id)
-    return position, OutboxEvent(event_id, aggregate_type, aggregate_id, event_type, payload, version, occurred_at, *ids)
+    return position, OutboxEvent(
+        event_id, aggregate_type, aggregate_id, event_type, payload, version, occurred_at, *ids
+    )

@@ -1,10 +1,13 @@
-"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream (docs/reference/requirements.md#sd-14).
+"""OutboxPublisher: the worker that polls the outbox and publishes to JetStream
+(docs/reference/requirements.md#sd-14).
 
     check ── batches while there are rows ── wait ──┐     5 ms, 10, 20 … up to `poll_most`, or until NOTIFY
      └──────────────────────────────────────────────┘
-    broker unavailable     the relay claims nothing and spends no attempt; it tries again as soon as the connection is back, on
+    broker unavailable     the relay claims nothing and spends no attempt; it tries again as soon as
+                           the connection is back, on
                            another server if this one is cut off from the others
-    database unavailable   the same; a refusal by the database, and a clock that stepped back, are logged, and park nothing
+    database unavailable   the same; a refusal by the database, and a clock that stepped back, are
+                           logged, and park nothing
     stop                   the relay finishes and commits the current batch, then it ends
 
 Rule: docs/reference/requirements.md#x10.
@@ -43,7 +46,9 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 CAREFUL_ROUND = 100  # rows
-CLOCK_STEPPED_BACK = "the database's clock stepped back: its rows cannot be marked until it has caught up"
+CLOCK_STEPPED_BACK = (
+    "the database's clock stepped back: its rows cannot be marked until it has caught up"
+)
 
 
 async def _leave_stream() -> None:
@@ -53,18 +58,31 @@ async def _leave_stream() -> None:
 class OutboxPublisher:
     """One relay. `run` works until it is cancelled."""
 
-    def __init__(self, config: RelayOptions, database: Database, jetstream: JetStream, restore: Restore = _leave_stream) -> None:
+    def __init__(
+        self,
+        config: RelayOptions,
+        database: Database,
+        jetstream: JetStream,
+        restore: Restore = _leave_stream,
+    ) -> None:
         self._config = config
         self._database = database
         self._jetstream = jetstream
         self._encoder = EventEncoder(config.context, self._jetstream.connection.max_payload)
         self._first_partition = 0
-        self._is_careful = False  # the last batch was refused: the next one reads row by row, to find a row that the database cannot read
+        # the last batch was refused: the next one reads row by row, to find a row that the database
+        # cannot read
+        self._is_careful = False
         self.integrity_scan = IntegrityScan(
             database, jetstream, config.stream, self._on_lost
         )  # a child beside this one; begun by `BrokerLossDetector`
         self._loss_detector = BrokerLossDetector(
-            database, jetstream, config.stream, every=config.check, restore=restore, on_new_life=self.integrity_scan.restart
+            database,
+            jetstream,
+            config.stream,
+            every=config.check,
+            restore=restore,
+            on_new_life=self.integrity_scan.restart,
         )
         self._cut_off = CutOffWatch(jetstream, config.stream)
         self._is_stopping = asyncio.Event()
@@ -73,7 +91,9 @@ class OutboxPublisher:
         self.trouble: str | None = None  # why the relay publishes nothing now; for readiness
 
     async def run(self) -> None:
-        """The supervised child: on cancellation it finishes the current batch. Raises what no waiting can mend."""
+        """The supervised child: on cancellation it finishes the current batch. Raises what no
+        waiting can mend.
+        """
         self._is_stopping.clear()
         async with open_nats_publisher(
             self._jetstream, is_atomic=self._config.is_atomic, timeout_s=self._config.store_timeout
@@ -91,15 +111,31 @@ class OutboxPublisher:
         return self._config.is_atomic
 
     async def run_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport:
-        """Publish one transaction's rows. Raises DatabaseUnavailable, DatabaseRefused, BrokerUnavailable, BrokerRefused."""
+        """Publish one transaction's rows. Raises DatabaseUnavailable, DatabaseRefused,
+        BrokerUnavailable, BrokerRefused.
+        """
         await self._check_for_loss()
         publisher.set_subjects(self._loss_detector.subjects)
         async with self._database.transaction() as session:
-            page, most = (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
-            outbox = PostgresOutboxAdapter(session, limit=page, round=most, retry_policy=self._config.retry_policy, most=self._encoder.most)
+            page, most = (
+                (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
+            )
+            outbox = PostgresOutboxAdapter(
+                session,
+                limit=page,
+                round=most,
+                retry_policy=self._config.retry_policy,
+                most=self._encoder.most,
+            )
             claimed = await outbox.claim_partitions(self._config.partitions, self._first_partition)
             self._first_partition = (self._first_partition + self._config.partitions) % PARTITIONS
-            round_ = RelayBatch(outbox, publisher, self._encoder, stream_created=self._loss_detector.created, most=most)
+            round_ = RelayBatch(
+                outbox,
+                publisher,
+                self._encoder,
+                stream_created=self._loss_detector.created,
+                most=most,
+            )
             report = await round_.run() if claimed else RelayReport()
         crashpoint("outbox_committed")
         self._loss_detector.observe(report)
@@ -121,16 +157,20 @@ class OutboxPublisher:
                 pause = min(pause * 2, self._config.poll_most)
 
     async def _try_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport | None:
-        """Run a batch; None if the broker or the database is unavailable, or refused it, which is logged."""
+        """Run a batch; None if the broker or the database is unavailable, or refused it, which is
+        logged.
+        """
         if not self._jetstream.connection.is_connected:
             self._tell("the broker is not connected")
             return None
         try:
             report = await self.run_batch(publisher)
-        except (Transient, BrokerRefused, Misconfigured) as exc:  # Misconfigured: the stream is missing, and may not be made now
+        except (Transient, BrokerRefused, Misconfigured) as exc:
+            # Misconfigured: the stream is missing, and may not be made now
             self._tell(str(exc))
             return None
-        except DatabaseRefused as exc:  # a missing right, a trigger of the service: mended there, retried here
+        except DatabaseRefused as exc:
+            # a missing right, a trigger of the service: mended there, retried here
             self._is_careful = True
             self._tell(CLOCK_STEPPED_BACK if exc.is_clock_regression else str(exc))
             return None
@@ -189,16 +229,20 @@ class OutboxPublisher:
 
 # -- When to check that the broker still has what it acknowledged; `broker_loss` does the check.
 #
-# it reconnected                     a server that restarted may have lost messages: a quick check, then `integrity_scan` restarts
+# it reconnected                     a server that restarted may have lost messages: a quick check,
+# then `integrity_scan` restarts
 # it could not store something       it may be replaced soon
-# its sequences went back            a stream of the same name was created anew while we were connected
+# its sequences went back            a stream of the same name was created anew while we were
+# connected
 # a minute passed
 
 Restore = Callable[[], Awaitable[object]]  # makes the stream if it is missing and we may make it
 
 
 class BrokerLossDetector:
-    """The detector of one relay. `every`: seconds between two checks without a cause; `on_new_life`: called after a reconnect."""
+    """The detector of one relay. `every`: seconds between two checks without a cause;
+    `on_new_life`: called after a reconnect.
+    """
 
     def __init__(
         self,
@@ -217,14 +261,21 @@ class BrokerLossDetector:
         self._restore = restore
         self._on_new_life = on_new_life
         self._newest = 0
-        self._looked: tuple[int, float] | None = None  # the reconnect count at the last check, and its time
+        # the reconnect count at the last check, and its time
+        self._looked: tuple[int, float] | None = None
         self.created = ""  # when the stream of that name was created
         self.subjects: tuple[str, ...] = (">",)  # that the stream accepts
 
     async def check(self) -> int:
-        """Return how many rows are to be published again. Raises as `reset_lost_rows`, and what `restore` raises."""
+        """Return how many rows are to be published again. Raises as `reset_lost_rows`, and what
+        `restore` raises.
+        """
         now, lives = steady(), self._jetstream.connection.reconnect_count
-        if self._looked is not None and self._looked[0] == lives and now < self._looked[1] + self._every:
+        if (
+            self._looked is not None
+            and self._looked[0] == lives
+            and now < self._looked[1] + self._every
+        ):
             return 0
         await self._restore()
         snapshot, taken_back = await reset_lost_rows(self._database, self._jetstream, self._stream)

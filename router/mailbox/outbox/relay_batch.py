@@ -4,9 +4,10 @@
     database    find page 2    │ mark page 1, find 3    │ mark page 2, find 4    │ …  commit
     here        prepare 2      │ prepare 3              │ prepare 4              │
 
-A crash before the commit publishes at most one batch again, under the same ids, so the stream drops the copies within its duplicate
-window. A row that the broker could not store is not marked and spends no attempt. A row that the broker refused counts a failure, waits,
-and is parked at last; the rest of its aggregate waits with it.
+A crash before the commit publishes at most one batch again, under the same ids, so the stream drops
+the copies within its duplicate window. A row that the broker could not store is not marked and
+spends no attempt. A row that the broker refused counts a failure, waits, and is parked at last; the
+rest of its aggregate waits with it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from router.core.errors import Poison
 from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.message import EventEncoder
-from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, OutgoingMessage, PublishRefused, PublishResult, PublishUnavailable
+from router.mailbox.outbox.nats_publisher import (
+    NatsJetStreamPublisher,
+    OutgoingMessage,
+    PublishRefused,
+    PublishResult,
+    PublishUnavailable,
+)
 from router.mailbox.outbox.page import Row, UnreadableRow
 from router.mailbox.outbox.repository import PostgresOutboxAdapter
 
@@ -37,7 +44,8 @@ class RelayReport(Struct):
     failed: int = 0
     parked: int = 0
     newest: int = 0  # the last stream sequence
-    kinds: Counter[str] = field(default_factory=Counter)  # published, by event_type: EVT-047-001 as a figure
+    # published, by event_type: EVT-047-001 as a figure
+    kinds: Counter[str] = field(default_factory=Counter)
     broker_error: str | None = None  # why the broker stored no more
 
 
@@ -59,17 +67,21 @@ class RelayBatch:
         self._stream_created = stream_created
         self._most = most
         self._parked: set[tuple[str, str]] = set()  # aggregates whose next events are not prepared
-        self._refused: set[tuple[str, str]] = set()  # aggregates whose next events are not sent in this round
+        # aggregates whose next events are not sent in this round
+        self._refused: set[tuple[str, str]] = set()
         self.report = RelayReport()
 
     async def run(self) -> RelayReport:
-        """Publish what there is. Raises DatabaseUnavailable or DatabaseRefused; the report says when the broker is unavailable."""
+        """Publish what there is. Raises DatabaseUnavailable or DatabaseRefused; the report says
+        when the broker is unavailable.
+        """
         page, results = await self._find(), list[EventResult]()
         while page:
             crashpoint("outbox_claimed")
             sent = [pair for pair in page if pair[1].order not in self._refused]
             fates, page = await asyncio.gather(
-                self._publisher.publish_in_order([message for _, message in sent]), self._mark_and_find(results)
+                self._publisher.publish_in_order([message for _, message in sent]),
+                self._mark_and_find(results),
             )
             crashpoint("outbox_stored")
             self._note(sent, fates)
@@ -87,7 +99,9 @@ class RelayBatch:
         return await self._find()
 
     async def _find(self) -> Sequence[PreparedEvent]:
-        """Return the next page, ready to publish. An empty one: no row is left, or the batch has its number of rows."""
+        """Return the next page, ready to publish. An empty one: no row is left, or the batch has
+        its number of rows.
+        """
         while self.report.found < self._most and (rows := await self._outbox.find_page()):
             if page := await self._prepare_page(rows):
                 return page
@@ -141,4 +155,6 @@ class RelayBatch:
 
     async def _fail(self, event: Row, cause: str, *, is_hopeless: bool = False) -> None:
         self.report.failed += 1
-        self.report.parked += await self._outbox.increment_attempts(event.id, cause, is_hopeless=is_hopeless)
+        self.report.parked += await self._outbox.increment_attempts(
+            event.id, cause, is_hopeless=is_hopeless
+        )

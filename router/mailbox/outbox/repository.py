@@ -1,15 +1,21 @@
-"""outbox_events as one transaction sees it (PORT-047-001), and what the relay needs beyond the port.
+"""outbox_events as one transaction sees it (PORT-047-001), and what the relay needs beyond the
+port.
 
-A relay needs no lease, so no clock: an aggregate belongs to one of eight partitions, a transaction locks partitions by advisory locks
-and rows by SKIP LOCKED, and the end of the transaction releases them.
+A relay needs no lease, so no clock: an aggregate belongs to one of eight partitions, a transaction
+locks partitions by advisory locks and rows by SKIP LOCKED, and the end of the transaction releases
+them.
 
-    partitions  claim_partitions(at_most)   this transaction's alone; a relay that finds none stands by
-    rows        find_unpublished()          of these, the next page by position; none of an aggregate that waited or was parked
+    partitions  claim_partitions(at_most)   this transaction's alone; a relay that finds none stands
+                                            by
+    rows        find_unpublished()          of these, the next page by position; none of an
+                                            aggregate that waited or was parked
     marks       mark_all_published(…)       one statement for all
-    failures    increment_attempts(…)       of one row: counted, retried with backoff, parked at the limit
+    failures    increment_attempts(…)       of one row: counted, retried with backoff, parked at the
+                                            limit
 
-`published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what commits late. One transaction reads
-the rows that one statement chose when it began, page by page: `page` says why.
+`published_at IS NULL` is the only truth about what is left; a high-water mark would pass over what
+commits late. One transaction reads the rows that one statement chose when it began, page by page:
+`page` says why.
 """
 
 from __future__ import annotations
@@ -24,7 +30,15 @@ from msgspec import Struct
 from router.core.backoff import delay_after
 from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.page import MAX_PAYLOAD_BYTES_READ, PlacedRow, Row, find_alone, find_page, find_positions, write_array
+from router.mailbox.outbox.page import (
+    MAX_PAYLOAD_BYTES_READ,
+    PlacedRow,
+    Row,
+    find_alone,
+    find_page,
+    find_positions,
+    write_array,
+)
 from router.mailbox.postgres import Session
 
 PARTITIONS: Final = 8
@@ -67,14 +81,17 @@ UPDATE_FAILED: Final = """
 
 
 class RetryPolicy(Struct, frozen=True):
-    """How often a failing row is retried. `backoff`: seconds by attempt, the last value repeats; the last attempt parks the row."""
+    """How often a failing row is retried. `backoff`: seconds by attempt, the last value repeats;
+    the last attempt parks the row.
+    """
 
     attempts: int = 10
     backoff: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 
 
 class PostgresOutboxAdapter:
-    """One transaction's outbox, of at most `round` rows. `limit`: rows of a page, 1 = with care; `most`: bytes of a payload to be sent.
+    """One transaction's outbox, of at most `round` rows. `limit`: rows of a page, 1 = with care;
+    `most`: bytes of a payload to be sent.
 
     Rule: docs/reference/requirements.md#sd-21.
     """
@@ -94,7 +111,8 @@ class PostgresOutboxAdapter:
         self._retry_policy = retry_policy
         self._partitions: list[int] = list(range(PARTITIONS))
         self._most = most
-        self._left: list[int] | None = None  # positions that are not read yet; chosen once, before the first page
+        # positions that are not read yet; chosen once, before the first page
+        self._left: list[int] | None = None
 
     async def claim_partitions(self, at_most: int = PARTITIONS, first: int = 0) -> int:
         """Take partitions for this transaction, from `first` on; return how many were free."""
@@ -103,7 +121,9 @@ class PostgresOutboxAdapter:
         return len(self._partitions)
 
     async def find_unpublished(self) -> Sequence[OutboxEvent]:
-        """Return the next rows to publish after those that this transaction has read, locked until it ends."""
+        """Return the next rows to publish after those that this transaction has read, locked until
+        it ends.
+        """
         return [row for row in await self.find_page() if isinstance(row, OutboxEvent)]
 
     async def find_page(self) -> Sequence[Row]:
@@ -125,9 +145,16 @@ class PostgresOutboxAdapter:
     async def mark_published(self, id: UUID) -> None:  # noqa: A002 - the specification's name
         await self._session.execute(MARK_ONE, (id,))
 
-    async def mark_all_published(self, publish_acks: Sequence[PublishAck], stream_created: str) -> None:
-        """Mark the rows of these publish acks in one statement, and record where each event is stored (`broker_loss` reads that)."""
-        ids, sequences = [publish_ack.id for publish_ack in publish_acks], [publish_ack.sequence for publish_ack in publish_acks]
+    async def mark_all_published(
+        self, publish_acks: Sequence[PublishAck], stream_created: str
+    ) -> None:
+        """Mark the rows of these publish acks in one statement, and record where each event is
+        stored (`broker_loss` reads that).
+        """
+        ids, sequences = (
+            [publish_ack.id for publish_ack in publish_acks],
+            [publish_ack.sequence for publish_ack in publish_acks],
+        )
         where = (publish_acks[0].stream, stream_created, max(sequences))
         await self._session.execute(MARK, (write_array(ids), *where, write_array(sequences)))
 
@@ -136,6 +163,12 @@ class PostgresOutboxAdapter:
         failures = 1 + (await self._session.fetch_one(SELECT_FAILURES, (id,), make=int) or 0)
         is_parked = is_hopeless or failures >= self._retry_policy.attempts
         await self._session.execute(
-            UPDATE_FAILED, (error[:MOST_OF_AN_ERROR], id, delay_after(failures, self._retry_policy.backoff), is_parked)
+            UPDATE_FAILED,
+            (
+                error[:MOST_OF_AN_ERROR],
+                id,
+                delay_after(failures, self._retry_policy.backoff),
+                is_parked,
+            ),
         )
         return is_parked

@@ -1,6 +1,8 @@
-"""Delete published rows after a while, few at a time, so that no vacuum, lock or replica has to process a million at once.
+"""Delete published rows after a while, few at a time, so that no vacuum, lock or replica has to
+process a million at once.
 
-Their ack rows say which rows they are, oldest first: the specified table has no index on published_at, and needs none.
+Their ack rows say which rows they are, oldest first: the specified table has no index on
+published_at, and needs none.
 """
 
 from __future__ import annotations
@@ -28,7 +30,9 @@ DELETE_OLD_ROWS: Final = """
 
 
 class OutboxRetentionRules(Struct, frozen=True):
-    """Times are seconds. `publish_acks`: deleted in one transaction, each with the rows of one marking (at most 1000)."""
+    """Times are seconds. `publish_acks`: deleted in one transaction, each with the rows of one
+    marking (at most 1000).
+    """
 
     keep: float = 7 * 86_400.0
     every: float = 60.0
@@ -43,7 +47,9 @@ class CleanupResult(Struct, frozen=True):
 
 async def clean(session: Session, config: OutboxRetentionRules) -> CleanupResult:
     """Delete the rows of one transaction."""
-    return await session.fetch_one(DELETE_OLD_ROWS, (config.keep, config.ack_rows), make=CleanupResult) or CleanupResult(0, 0)
+    return await session.fetch_one(
+        DELETE_OLD_ROWS, (config.keep, config.ack_rows), make=CleanupResult
+    ) or CleanupResult(0, 0)
 
 
 class OutboxRetention:
@@ -55,7 +61,9 @@ class OutboxRetention:
         self.cleaned = 0
 
     async def run(self) -> None:
-        """Run until cancelled. Raises DatabaseUnavailable, DatabaseRefused: it is a helper, and its supervisor starts it again."""
+        """Run until cancelled. Raises DatabaseUnavailable, DatabaseRefused: it is a helper, and its
+        supervisor starts it again.
+        """
         while True:
             rows = await self.sweep()
             if rows:

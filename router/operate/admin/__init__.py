@@ -1,11 +1,13 @@
-"""Operators' services: request-reply on `beamline.router.v1.admin.*`, one queue group, found by the NATS service protocol.
+"""Operators' services: request-reply on `beamline.router.v1.admin.*`, one queue group, found by the
+NATS service protocol.
 
     request ── request_guard: reply address, limits, JSON, api_key ──> RequestFields ── a service's answer ──> {ok: true, …}
                  └────────────── ServiceError ──────────────────────────────┴────────────────────────> {ok: false, error}
 
-`server` moves the messages: nats.micro, one task and one answer for each request. The services themselves stand in
-their features (`extensions.instances`, `extensions.pipeline_services` and others); `serve.admin` connects them.
-The server's permissions decide who may connect at all; the api_key is checked after that.
+`server` moves the messages: nats.micro, one task and one answer for each request. The services
+themselves stand in their features (`extensions.instances`, `extensions.pipeline_services` and
+others); `serve.admin` connects them. The server's permissions decide who may connect at all; the
+api_key is checked after that.
 """
 
 from router.operate.admin.request_guard import RequestGuard

@@ -1,8 +1,10 @@
-"""Sends one request to every instance of a router, and counts the instances that did not answer; and one to the instance that is free.
+"""Sends one request to every instance of a router, and counts the instances that did not answer;
+and one to the instance that is free.
 
-The request goes to a subject that each instance receives. The service protocol's PING goes with it: every instance answers a PING at
-once, so the caller knows how many answers to expect. It stops waiting when it has them all, or when the timeout is over. The server
-itself answers the PING where there is no instance: before any answer to it, silence only says that the instances are slow.
+The request goes to a subject that each instance receives. The service protocol's PING goes with it:
+every instance answers a PING at once, so the caller knows how many answers to expect. It stops
+waiting when it has them all, or when the timeout is over. The server itself answers the PING where
+there is no instance: before any answer to it, silence only says that the instances are slow.
 """
 
 from __future__ import annotations
@@ -21,12 +23,15 @@ from router.delivery.wire.connection import Connection, head_of
 from router.operate.admin.request_guard import API_KEY
 
 PING = "$SRV.PING.router-admin"
-QUIET_S = 0.3  # without a new answer for this long after the first, every instance has answered the PING
+# without a new answer for this long after the first, every instance has answered the PING
+QUIET_S = 0.3
 POLL_S = 0.01
 
 
 class InstanceAnswers:
-    """The answers to one request, and the number of instances, which is that of the answers to the PING."""
+    """The answers to one request, and the number of instances, which is that of the answers to the
+    PING.
+    """
 
     def __init__(self) -> None:
         self.answers: list[dict[str, Any]] = []
@@ -45,7 +50,9 @@ class InstanceAnswers:
     def missing(self) -> int:
         return max(0, self.instances - len(self.answers))
 
-    def on_answer(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def on_answer(
+        self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None
+    ) -> None:
         """Take one answer. The server's own message "no responders" has no body, and is left out."""
         try:
             answer = orjson.loads(data)
@@ -54,28 +61,42 @@ class InstanceAnswers:
         if isinstance(answer, dict):
             self.answers.append(answer)
 
-    def on_ping(self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+    def on_ping(
+        self, _subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None
+    ) -> None:
         self.is_ping_answered = True
         self.instances += bool(data)
 
 
 async def request_from_all(
-    connection: Connection, api_key: SecretStr | None, subject: str, fields: Mapping[str, object], timeout_s: float
+    connection: Connection,
+    api_key: SecretStr | None,
+    subject: str,
+    fields: Mapping[str, object],
+    timeout_s: float,
 ) -> InstanceAnswers:
-    """Return the answers that come within `timeout_s` seconds, perhaps none. Raises Poison if the request is too large."""
+    """Return the answers that come within `timeout_s` seconds, perhaps none. Raises Poison if the
+    request is too large.
+    """
     request, answers = orjson.dumps(fields), InstanceAnswers()
     head = head_of(list_key_headers(api_key))
-    if len(request) + len(head) > connection.max_payload:  # the server would close the connection for it
-        raise Poison(f"the request is larger than the {connection.max_payload} bytes that the server takes")
+    # the server would close the connection for it
+    if len(request) + len(head) > connection.max_payload:
+        raise Poison(
+            f"the request is larger than the {connection.max_payload} bytes that the server takes"
+        )
     inboxes = connection.new_inbox(), connection.new_inbox()
     sids = [
-        await connection.subscribe_direct(inbox, take) for inbox, take in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)
+        await connection.subscribe_direct(inbox, take)
+        for inbox, take in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)
     ]
     try:
         connection.publish_nowait(subject, request, inboxes[0], head)
         connection.publish_nowait(PING, reply=inboxes[1])
         await connection.require_permission(subject)
-        await _wait_for_answers(answers, timeout_s, is_ping_denied=connection.denials.find(PING) is not None)
+        await _wait_for_answers(
+            answers, timeout_s, is_ping_denied=connection.denials.find(PING) is not None
+        )
     finally:
         for sid in sids:
             await connection.unsubscribe(sid)
@@ -88,21 +109,38 @@ def list_key_headers(api_key: SecretStr | None) -> Mapping[str, str]:
 
 
 async def request_one(
-    connection: Connection, subject: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float = 5.0, is_router: bool = False
+    connection: Connection,
+    subject: str,
+    body: bytes,
+    headers: Mapping[str, str],
+    *,
+    timeout_s: float = 5.0,
+    is_router: bool = False,
 ) -> Msg:
-    """Return the first answer. Raises Unanswered; NoRouter if nothing listens on the subject of a router's service."""
+    """Return the first answer. Raises Unanswered; NoRouter if nothing listens on the subject of a
+    router's service.
+    """
     try:
-        return await connection.request(subject, body, timeout=timeout_s, headers=dict(headers) or None)
+        return await connection.request(
+            subject, body, timeout=timeout_s, headers=dict(headers) or None
+        )
     except nats.errors.NoRespondersError:
-        raise (NoRouter(f"no router listens on {subject}") if is_router else Unanswered(f"no service listens on {subject}")) from None
+        raise (
+            NoRouter(f"no router listens on {subject}")
+            if is_router
+            else Unanswered(f"no service listens on {subject}")
+        ) from None
     except (nats.errors.Error, TimeoutError):
         raise Unanswered(f"{subject} did not answer within {timeout_s:g} s") from None
 
 
-async def _wait_for_answers(answers: InstanceAnswers, timeout_s: float, *, is_ping_denied: bool) -> None:
+async def _wait_for_answers(
+    answers: InstanceAnswers, timeout_s: float, *, is_ping_denied: bool
+) -> None:
     """Wait until every instance has answered, at most `timeout_s` seconds.
 
-    A caller that may not send the PING cannot count the instances: it waits until no further answer has come for QUIET_S.
+    A caller that may not send the PING cannot count the instances: it waits until no further answer
+    has come for QUIET_S.
     """
     now = asyncio.get_running_loop().time
     until, quiet_from, before = now() + timeout_s, now(), (0, 0)

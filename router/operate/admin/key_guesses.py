@@ -1,8 +1,9 @@
 """Limits wrong api_keys, so that guessing a key is slow however fast the client is.
 
-A client is identified by its inbox (the first two tokens: one connection). Above the limit no key is compared, so a right key
-among too many wrong ones does not succeed. A client that recently sent the right key is always checked: a flood of guesses does
-not lock out an operator. A new connection may be refused as `overloaded` while guesses arrive from many inboxes.
+A client is identified by its inbox (the first two tokens: one connection). Above the limit no key
+is compared, so a right key among too many wrong ones does not succeed. A client that recently sent
+the right key is always checked: a flood of guesses does not lock out an operator. A new connection
+may be refused as `overloaded` while guesses arrive from many inboxes.
 
     one client         20 wrong keys at once, then one a second
     all together       100 at once, then ten a second

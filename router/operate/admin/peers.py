@@ -1,4 +1,6 @@
-"""Sends a request to all instances at once: returns the first good answer, or all of them. No answer counts as "not found"."""
+"""Sends a request to all instances at once: returns the first good answer, or all of them. No
+answer counts as "not found".
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,13 @@ MAX_PEER_ANSWERS = 256  # instances whose answers are read
 class Peers:
     """The instances that serve a subject, including this one. `within_s`: how long they may take.
 
-    `proofs`: if there is an api_key. The key itself is never sent, because every subscriber of the subject would receive it.
+    `proofs`: if there is an api_key. The key itself is never sent, because every subscriber of the
+    subject would receive it.
     """
 
-    def __init__(self, connection: Connection, proofs: Proofs | None, within_s: float = 0.25) -> None:
+    def __init__(
+        self, connection: Connection, proofs: Proofs | None, within_s: float = 0.25
+    ) -> None:
         self._connection = connection
         self._proofs = proofs
         self._within_s = within_s
@@ -39,7 +44,9 @@ class Peers:
         return found.result() if found.done() else None
 
     async def ask_all(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, Any]]:
-        """All answers that are ok, at most MAX_PEER_ANSWERS. It waits the whole time, because the number of instances is not known."""
+        """All answers that are ok, at most MAX_PEER_ANSWERS. It waits the whole time, because the
+        number of instances is not known.
+        """
         answers: list[Mapping[str, Any]] = []
         full: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -51,7 +58,11 @@ class Peers:
         return answers
 
     async def _ask(
-        self, subject: str, asked: Mapping[str, object], keep: Callable[[Mapping[str, Any]], None], until: asyncio.Future[Any]
+        self,
+        subject: str,
+        asked: Mapping[str, object],
+        keep: Callable[[Mapping[str, Any]], None],
+        until: asyncio.Future[Any],
     ) -> None:
         """Call `keep` with each answer that is ok, until the time is over or `until` is done."""
 
@@ -61,7 +72,11 @@ class Peers:
                 keep(answer)
 
         inbox, question = self._connection.new_inbox(), orjson.dumps(asked)
-        head = head_of({PROOF: self._proofs.make(subject, inbox, question)}) if self._proofs is not None else b""
+        head = (
+            head_of({PROOF: self._proofs.make(subject, inbox, question)})
+            if self._proofs is not None
+            else b""
+        )
         sid = await self._connection.subscribe_direct(inbox, hear)
         try:
             self._connection.publish_nowait(subject, question, inbox, head)

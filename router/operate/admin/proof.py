@@ -1,8 +1,9 @@
 """A proof that an instance knows the api_key, which instances send each other instead of the key.
 
-Instances send requests on a subject that all of them receive, so every header is a broadcast. A proof is valid for one request
-(subject, body), one inbox and a minute: a listener can neither send another request with it, nor redirect the answer. The key
-that signs it is derived slowly (scrypt), because a listener may try to guess it.
+Instances send requests on a subject that all of them receive, so every header is a broadcast. A
+proof is valid for one request (subject, body), one inbox and a minute: a listener can neither send
+another request with it, nor redirect the answer. The key that signs it is derived slowly (scrypt),
+because a listener may try to guess it.
 
     Router-Proof: <milliseconds since the epoch>.<HMAC-SHA256 of time, subject, inbox and body>
 """

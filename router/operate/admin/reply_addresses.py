@@ -1,4 +1,6 @@
-"""The reply addresses that this router answers: a client's inbox, never one of its own. Others are counted, and logged once a second."""
+"""The reply addresses that this router answers: a client's inbox, never one of its own. Others are
+counted, and logged once a second.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,19 @@ SHARED_INBOX_PREFIX = "_INBOX"  # every client's, where no role has a prefix of 
 MAX_ADDRESS = 128  # characters of an address in the log: clients choose it
 
 
-def build_reply_addresses(settings: Settings, connection: Connection, metrics: Metrics, place: str) -> ReplyAddresses:
+def build_reply_addresses(
+    settings: Settings, connection: Connection, metrics: Metrics, place: str
+) -> ReplyAddresses:
     """`place`: the part that answers, for the log."""
-    return ReplyAddresses(settings.reply.prefixes, own_inboxes(settings, connection), note_refused(metrics, place))
+    return ReplyAddresses(
+        settings.reply.prefixes, own_inboxes(settings, connection), note_refused(metrics, place)
+    )
 
 
 def own_inboxes(settings: Settings, connection: Connection) -> tuple[str, ...]:
-    """The inboxes on which the router receives its own answers: this connection's, and the role's where it has a prefix of its own."""
+    """The inboxes on which the router receives its own answers: this connection's, and the role's
+    where it has a prefix of its own.
+    """
     prefix = settings.nats.inbox_prefix
     role = () if prefix == SHARED_INBOX_PREFIX else (f"{prefix}.",)
     return (connection.own_inboxes, *role)
@@ -34,6 +42,11 @@ def note_refused(metrics: Metrics, place: str) -> Callable[[str], None]:
     def note(address: str) -> None:
         metrics.replies_refused.increment()
         if lines.allow(None):
-            log.warning(events.REPLY_REFUSED, place=place, address=address[:MAX_ADDRESS], so_far=metrics.replies_refused.value)
+            log.warning(
+                events.REPLY_REFUSED,
+                place=place,
+                address=address[:MAX_ADDRESS],
+                so_far=metrics.replies_refused.value,
+            )
 
     return note

@@ -1,4 +1,5 @@
-"""Reads the fields of an admin request: a method returns a legal value, or raises ServiceError with the field.
+"""Reads the fields of an admin request: a method returns a legal value, or raises ServiceError with
+the field.
 
 null counts as absent, and so does an empty id (docs/reference/contracts.md#absent).
 """
@@ -12,7 +13,8 @@ from router.core import ids
 from router.core.masking import shorten
 from router.operate.admin.service_error import invalid_field, missing_field
 
-SHARED = "_shared"  # policies of all tenants: no tenant can have this name, operators can write under it
+# policies of all tenants: no tenant can have this name, operators can write under it
+SHARED = "_shared"
 SCOPED = "1..128 of A-Z a-z 0-9 _ . : - and not start with . or _"
 OPAQUE = "1..128 printable ASCII characters without spaces"
 TOKEN = "1..64 of A-Z a-z 0-9 _ -"  # noqa: S105 - a token of a subject
@@ -28,7 +30,9 @@ class RequestFields:
         self._body = body
 
     def check_numbers(self) -> None:
-        """Raises ServiceError for a field whose numbers cannot be held; a payload may have any (docs/reference/contracts.md#bounds)."""
+        """Raises ServiceError for a field whose numbers cannot be held; a payload may have any
+        (docs/reference/contracts.md#bounds).
+        """
         for name, value in self._body.items():
             if name != _PAYLOAD and (type(value) is RawJson or has_long_integer(value)):
                 raise invalid_field(shorten(name), NUMBERS_HELD)
@@ -36,7 +40,9 @@ class RequestFields:
     def exclude(self, *names: str) -> dict[str, object]:
         """The object without these fields: for a service whose request is the document itself."""
         body = {name: value for name, value in self._body.items() if name not in names}
-        return {name: value.read() if type(value) is RawJson else value for name, value in body.items()}
+        return {
+            name: value.read() if type(value) is RawJson else value for name, value in body.items()
+        }
 
     def payload(self) -> RawJson | None:
         """The payload as it was written; None when it is absent."""
@@ -57,7 +63,11 @@ class RequestFields:
         return _require("tenant_id", self.optional_policy_tenant())
 
     def optional_policy_tenant(self) -> str | None:
-        return self._text("tenant_id", lambda text: text == SHARED or ids.is_scoped(text), f"{SCOPED}, or {SHARED}")
+        return self._text(
+            "tenant_id",
+            lambda text: text == SHARED or ids.is_scoped(text),
+            f"{SCOPED}, or {SHARED}",
+        )
 
     def policy_id(self) -> str:
         return _require("policy_id", self._text("policy_id", ids.is_scoped, SCOPED))

@@ -1,7 +1,9 @@
-"""Checks a request before a service handles it: limits before parsing, one JSON object, the api_key in constant time.
+"""Checks a request before a service handles it: limits before parsing, one JSON object, the api_key
+in constant time.
 
-The key is removed from the body here, so that no service can log, store or answer it. Wrong keys are counted, and while there are
-too many of them none is compared (`key_guesses`). Another instance of the router sends a proof instead of the key (`proof`).
+The key is removed from the body here, so that no service can log, store or answer it. Wrong keys
+are counted, and while there are too many of them none is compared (`key_guesses`). Another instance
+of the router sends a proof instead of the key (`proof`).
 """
 
 from __future__ import annotations
@@ -16,14 +18,21 @@ from router.delivery.wire.calls.request_server import ReplyAddresses
 from router.operate.admin.key_guesses import KeyGuesses
 from router.operate.admin.proof import PROOF, Proofs
 from router.operate.admin.request_fields import RequestFields
-from router.operate.admin.service_error import INVALID_REQUEST, OVERLOADED, UNAUTHORIZED, ServiceError
+from router.operate.admin.service_error import (
+    INVALID_REQUEST,
+    OVERLOADED,
+    UNAUTHORIZED,
+    ServiceError,
+)
 
 API_KEY = "api_key"
 TOO_MANY_WRONG = "Too many wrong keys were given; ask again later"
 
 
 class RequestGuard:
-    """`api_key` None: no key is required. `key_refused` is called for every request without a valid key."""
+    """`api_key` None: no key is required. `key_refused` is called for every request without a valid
+    key.
+    """
 
     def __init__(
         self,
@@ -42,8 +51,11 @@ class RequestGuard:
         self._max_bytes = max_bytes
         self._max_depth = max_depth
 
-    def open(self, data: bytes, headers: Mapping[str, str], subject: str = "", inbox: str = "") -> RequestFields:
-        """The request without its key; an empty body is `{}`. Raises ServiceError: invalid_request, unauthorized, overloaded.
+    def open(
+        self, data: bytes, headers: Mapping[str, str], subject: str = "", inbox: str = ""
+    ) -> RequestFields:
+        """The request without its key; an empty body is `{}`. Raises ServiceError: invalid_request,
+        unauthorized, overloaded.
 
         `subject`: that of the request; `inbox`: its reply address.
         """
@@ -75,8 +87,13 @@ class RequestGuard:
 
     def _has_proof(self, data: bytes, headers: Mapping[str, str], subject: str, inbox: str) -> bool:
         proof = headers.get(PROOF)
-        return proof is not None and self.proofs is not None and self.proofs.is_valid(proof, subject, inbox, data)
+        return (
+            proof is not None
+            and self.proofs is not None
+            and self.proofs.is_valid(proof, subject, inbox, data)
+        )
 
 
 def as_bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")  # a key from the environment may contain bytes that are not UTF-8
+    # a key from the environment may contain bytes that are not UTF-8
+    return text.encode("utf-8", "surrogatepass")

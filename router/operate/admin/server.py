@@ -1,7 +1,9 @@
-"""Serves the operators' services, found and described by the service protocol (nats.micro); a task for each request.
+"""Serves the operators' services, found and described by the service protocol (nats.micro); a task
+for each request.
 
-A dry run that calls slow extensions delays no other request. Every request gets one answer: that of the service, its ServiceError,
-`internal` for an unexpected exception (logged), or `internal` if the router stops meanwhile.
+A dry run that calls slow extensions delays no other request. Every request gets one answer: that of
+the service, its ServiceError, `internal` for an unexpected exception (logged), or `internal` if the
+router stops meanwhile.
 """
 
 from __future__ import annotations
@@ -36,7 +38,9 @@ NOT_SERVING = ReadinessCheck(False, "not serving")
 MAX_ERROR_TEXT = 200  # of an error's text in a header
 REFUSALS: Mapping[str, ServiceError] = {
     request_server.OVERLOADED: ServiceError(OVERLOADED, "Too many requests in flight; ask again"),
-    request_server.STOPPING: ServiceError(INTERNAL, "The router is stopping; ask again", {"cause": "stopping"}),
+    request_server.STOPPING: ServiceError(
+        INTERNAL, "The router is stopping; ask again", {"cause": "stopping"}
+    ),
     request_server.FAILED: ServiceError(INTERNAL, "The request could not be handled"),
 }
 
@@ -63,23 +67,41 @@ class AdminRequest(Struct, frozen=True):
 class AdminServer(RequestServer[AdminRequest]):
     """Serves the services until it is cancelled. It can be run again, and keeps its counts."""
 
-    def __init__(self, connection: Connection, guard: RequestGuard, services: Sequence[Service], rules: AdminRules = AdminRules()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        connection: Connection,
+        guard: RequestGuard,
+        services: Sequence[Service],
+        rules: AdminRules = AdminRules(),  # noqa: B008 - frozen
+    ) -> None:
         super().__init__(connection, "admin", at_once=rules.at_once)
         self._guard = guard
         self._rules = rules
-        alone = f"router-{uuid.uuid4().hex}"  # a queue group of this instance only: it receives every request
-        self._endpoints = [self._build_endpoint(service, alone if service.is_everywhere else rules.queue_group) for service in services]
+        # a queue group of this instance only: it receives every request
+        alone = f"router-{uuid.uuid4().hex}"
+        self._endpoints = [
+            self._build_endpoint(service, alone if service.is_everywhere else rules.queue_group)
+            for service in services
+        ]
         self.check = NOT_SERVING  # for readiness
 
     def _build_endpoint(self, service: Service, queue_group: str) -> MicroEndpoint:
-        schemas = {"request_schema": build_request(service.asks), "response_schema": build_response(service.gives)}
+        schemas = {
+            "request_schema": build_request(service.asks),
+            "response_schema": build_response(service.gives),
+        }
         metadata = {
             **{"description": service.says, "request": service.asks, "response": service.gives},
             **{name: orjson.dumps(schema).decode() for name, schema in schemas.items()},
         }
         on_request = partial(self._on_request, service)
         return MicroEndpoint(
-            self._connection, on_request, name=service.name, subject=service.subject, queue_group=queue_group, metadata=metadata
+            self._connection,
+            on_request,
+            name=service.name,
+            subject=service.subject,
+            queue_group=queue_group,
+            metadata=metadata,
         )
 
     async def run(self) -> None:
@@ -103,22 +125,42 @@ class AdminServer(RequestServer[AdminRequest]):
             await stop_service(micro_service)
             await self.drain()
 
-    def _on_request(self, service: Service, count: CountCallback, reply: str, data: bytes, headers: Headers | None) -> None:
+    def _on_request(
+        self,
+        service: Service,
+        count: CountCallback,
+        reply: str,
+        data: bytes,
+        headers: Headers | None,
+    ) -> None:
         if self._guard.addresses.may_reach(reply, is_instance=service.prefix == INTERNAL_PREFIX):
-            self.begin(AdminRequest(service, reply, data, headers or NO_HEADERS, time.perf_counter_ns(), count))
+            self.begin(
+                AdminRequest(
+                    service, reply, data, headers or NO_HEADERS, time.perf_counter_ns(), count
+                )
+            )
 
     async def answer(self, request: AdminRequest) -> None:
         try:
-            fields = self._guard.open(request.data, request.headers, request.service.subject, request.reply)
+            fields = self._guard.open(
+                request.data, request.headers, request.service.subject, request.reply
+            )
             answer = _encode({"ok": True, **await request.service.answer(fields)})
-            if len(answer) > self._connection.max_payload:  # the server would close the connection for it
-                raise ServiceError(INTERNAL, "The answer is larger than the connection allows", {"cause": "too_large"})
+            # the server would close the connection for it
+            if len(answer) > self._connection.max_payload:
+                raise ServiceError(
+                    INTERNAL,
+                    "The answer is larger than the connection allows",
+                    {"cause": "too_large"},
+                )
         except ServiceError as error:
             self._send_error(request, error)
         except (StorageRefused, StorageFull) as exc:
             self._send_error(request, explain_storage(exc))
         except BrokerUnavailable as exc:
-            self._send_error(request, ServiceError(INTERNAL, "The broker did not answer", {"cause": exc.code}))
+            self._send_error(
+                request, ServiceError(INTERNAL, "The broker did not answer", {"cause": exc.code})
+            )
         else:
             self._connection.publish_nowait(request.reply, answer)
             request.count(time.perf_counter_ns() - request.arrived_ns, None)
@@ -130,8 +172,13 @@ class AdminServer(RequestServer[AdminRequest]):
         return request.service.name
 
     def _send_error(self, request: AdminRequest, error: ServiceError) -> None:
-        headers = {ERROR_CODE_HEADER: str(error.status), ERROR_HEADER: f"{error.code}: {error}"[:MAX_ERROR_TEXT]}
-        self._connection.publish_nowait(request.reply, _encode(error.to_json()), head=head_of(headers))
+        headers = {
+            ERROR_CODE_HEADER: str(error.status),
+            ERROR_HEADER: f"{error.code}: {error}"[:MAX_ERROR_TEXT],
+        }
+        self._connection.publish_nowait(
+            request.reply, _encode(error.to_json()), head=head_of(headers)
+        )
         request.count(time.perf_counter_ns() - request.arrived_ns, error.code)
 
 

@@ -15,7 +15,9 @@ INTERNAL_PREFIX = "beamline.router.v1.internal."  # requests between instances
 
 
 class Service(Struct, frozen=True):
-    """`asks` and `gives` describe request and answer in `$SRV.INFO`; `answer` raises ServiceError to refuse."""
+    """`asks` and `gives` describe request and answer in `$SRV.INFO`; `answer` raises ServiceError
+    to refuse.
+    """
 
     name: str
     says: str

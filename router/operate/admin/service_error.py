@@ -33,7 +33,9 @@ HTTP_STATUSES: Mapping[str, int] = {
 class ServiceError(RouterError):
     """`details` are JSON values. Neither they nor the message contain a secret or a payload."""
 
-    def __init__(self, code: str, message: str, details: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, code: str, message: str, details: Mapping[str, object] | None = None
+    ) -> None:
         super().__init__(message)
         self.code = code
         self.details = details
@@ -52,7 +54,9 @@ class ServiceError(RouterError):
 
 def invalid_field(field: str, legal: str) -> ServiceError:
     """A field of the request is not legal; `legal` describes what is."""
-    return ServiceError(INVALID_REQUEST, f"Invalid field: {field} must be {legal}", {"field": field})
+    return ServiceError(
+        INVALID_REQUEST, f"Invalid field: {field} must be {legal}", {"field": field}
+    )
 
 
 def explain_storage(exc: StorageRefused | StorageFull) -> ServiceError:

@@ -4,8 +4,8 @@
     log        stores the events, with publish acks
     reading    events since a time, filtered
 
-An event is stored after its write. If it cannot be stored, the write stands, and the caller says so.
-Rule: docs/reference/contracts.md#audit.
+An event is stored after its write. If it cannot be stored, the write stands, and the caller says
+so. Rule: docs/reference/contracts.md#audit.
 """
 
 from router.operate.audit.audit_event import OperatorWrite
@@ -13,4 +13,13 @@ from router.operate.audit.log import AuditLog, AuditWriter
 from router.operate.audit.reading import AuditFilter, StoredAuditEvent, read_audit
 from router.operate.audit.trail import AuditTrail, track
 
-__all__ = ["AuditFilter", "AuditLog", "AuditTrail", "AuditWriter", "OperatorWrite", "StoredAuditEvent", "read_audit", "track"]
+__all__ = [
+    "AuditFilter",
+    "AuditLog",
+    "AuditTrail",
+    "AuditWriter",
+    "OperatorWrite",
+    "StoredAuditEvent",
+    "read_audit",
+    "track",
+]

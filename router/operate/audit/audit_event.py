@@ -1,11 +1,14 @@
-"""One write of an operator as an event: who did what to which object, what it was before and after; never a payload or a secret.
+"""One write of an operator as an event: who did what to which object, what it was before and after;
+never a payload or a secret.
 
     id           of the event; also its Nats-Msg-Id
-    by           user@host of a command, the user of a console, the `author` that a request to a router names; `nats_user`: the login
+    by           user@host of a command, the user of a console, the `author` that a request to a
+                 router names; `nats_user`: the login
                  on the broker of the process that wrote, where it has a name
     command      the words of the command that writes the same: `policy put`, `dlq replay`
     target       what it was done to: acme/default, ROUTER_DLQ 17
-    outcome      begun: a long write was about to begin; done; failed: it ended early, and what it did until then stands
+    outcome      begun: a long write was about to begin; done; failed: it ended early, and what it
+                 did until then stands
     before, after    a few small values: versions, hashes, counts
 
 Rule: docs/reference/contracts.md#audit.
@@ -49,7 +52,9 @@ class OperatorWrite(Struct, kw_only=True):
 
 
 class AuditEvent(OperatorWrite, kw_only=True):
-    """A write, and who wrote. `timestamp`: milliseconds since the epoch, of the process that wrote; `router_node_id`: that process."""
+    """A write, and who wrote. `timestamp`: milliseconds since the epoch, of the process that wrote;
+    `router_node_id`: that process.
+    """
 
     version: str = "1"
     id: str
@@ -61,7 +66,9 @@ class AuditEvent(OperatorWrite, kw_only=True):
 
 
 # As they stand on the wire: who wrote, then what.
-_FIELDS = tuple(sorted(AuditEvent.__struct_fields__, key=OperatorWrite.__struct_fields__.__contains__))
+_FIELDS = tuple(
+    sorted(AuditEvent.__struct_fields__, key=OperatorWrite.__struct_fields__.__contains__)
+)
 
 
 def audit_subject(via: str) -> str:
@@ -95,7 +102,11 @@ def read_audit_event(data: bytes) -> AuditEvent:
 def _limit_values(values: Values) -> object:
     masked = mask_secrets(dict(values))
     data = orjson.dumps(masked, default=str)
-    return masked if len(data) <= MAX_VALUES_BYTES else {"bytes": len(data), "sha256": ids.sha256_hex(data)}
+    return (
+        masked
+        if len(data) <= MAX_VALUES_BYTES
+        else {"bytes": len(data), "sha256": ids.sha256_hex(data)}
+    )
 
 
 _DECODER = msgspec.json.Decoder(AuditEvent)

@@ -1,4 +1,6 @@
-"""Who writes, and where the events of it are stored: the audit log of a command, a console, or a request to a router."""
+"""Who writes, and where the events of it are stored: the audit log of a command, a console, or a
+request to a router.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def open_audit_log(settings: Settings, jetstream: JetStream, by: str, via: str) 
 
 
 def describe_login(config: NatsConfig) -> str | None:
-    """The name of the login on the broker, never a secret: a user, or the public half of an nkey. None: it has none that is known here."""
+    """The name of the login on the broker, never a secret: a user, or the public half of an nkey.
+    None: it has none that is known here.
+    """
     if config.nkey_file is not None:
         return _read_public_key(config.nkey_file.read_bytes())
     if config.creds_file is not None:

@@ -1,7 +1,7 @@
 """Stores audit events in their stream, each with a publish ack.
 
-A stream that is missing is made: an operator who writes may be the first on a server. A stored event is never changed: the roles of
-deploy/nats may neither delete nor purge there.
+A stream that is missing is made: an operator who writes may be the first on a server. A stored
+event is never changed: the roles of deploy/nats may neither delete nor purge there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ class AuditLog:
     async def store(self, write: OperatorWrite) -> AuditEvent:
         """Store the event of a write. Raises BrokerUnavailable, BrokerRefused."""
         event = self._make_event(write)
-        subject, data, headers = audit_subject(event.via), audit_bytes(event), {"Nats-Msg-Id": event.id}
+        subject, data, headers = (
+            audit_subject(event.via),
+            audit_bytes(event),
+            {"Nats-Msg-Id": event.id},
+        )
         try:
             await self._jetstream.publish(subject, data, headers)
         except BrokerUnavailable:

@@ -1,4 +1,6 @@
-"""Reads the audit events, oldest first. A stream that is missing has none, and bytes that are no event are passed over."""
+"""Reads the audit events, oldest first. A stream that is missing has none, and bytes that are no
+event are passed over.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ class StoredAuditEvent(Struct, frozen=True):
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):
-    """Which events; None: any. `who` and `what` are parts of texts: of `by` and `nats_user`, of `command` and `target`."""
+    """Which events; None: any. `who` and `what` are parts of texts: of `by` and `nats_user`, of
+    `command` and `target`.
+    """
 
     who: str | None = None
     what: str | None = None
@@ -40,9 +44,16 @@ EVERY = AuditFilter()
 
 
 async def read_audit(
-    jetstream: JetStream, stream: str, since: datetime | None = None, wanted: AuditFilter = EVERY, *, follow: bool = False
+    jetstream: JetStream,
+    stream: str,
+    since: datetime | None = None,
+    wanted: AuditFilter = EVERY,
+    *,
+    follow: bool = False,
 ) -> AsyncIterator[StoredAuditEvent]:
-    """The events that were stored since then; with `follow` also those to come, without an end. Raises BrokerUnavailable."""
+    """The events that were stored since then; with `follow` also those to come, without an end.
+    Raises BrokerUnavailable.
+    """
     async for message in read_since(jetstream, stream, since, follow=follow):
         one = _parse(message)
         if one is not None and wanted.is_match(one.event):

@@ -8,18 +8,42 @@ import orjson
 
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, add_description, build_object
-from router.operate.audit.audit_event import ADMIN_SERVICE, BEGUN, CLI, CONSOLE, DONE, FAILED, MAX_NOTE, MAX_TEXT, AuditEvent, audit_bytes
+from router.operate.audit.audit_event import (
+    ADMIN_SERVICE,
+    BEGUN,
+    CLI,
+    CONSOLE,
+    DONE,
+    FAILED,
+    MAX_NOTE,
+    MAX_TEXT,
+    AuditEvent,
+    audit_bytes,
+)
 
 _TEXT: Schema = {"type": "string", "maxLength": MAX_TEXT}
-_VALUES: Schema = {"type": "object", "description": "a few values, masked; where they are too large their bytes and sha256"}
+_VALUES: Schema = {
+    "type": "object",
+    "description": "a few values, masked; where they are too large their bytes and sha256",
+}
 
 
 def build_audit_shape(_: ShapeLimits) -> MessageShape:
     fields: dict[str, Schema] = {
         "version": {"const": "1"},
         "id": add_description(_TEXT, "the event's own id, its Nats-Msg-Id too"),
-        "timestamp": {"type": "integer", "minimum": 0, "description": "milliseconds since the epoch"},
-        "by": add_description(_TEXT, "user@host of a command, the console's user, or the author that a request to a router names"),
+        "timestamp": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "milliseconds since the epoch",
+        },
+        "by": add_description(
+            _TEXT,
+            (
+                "user@host of a command, the console's user, or the author that a request to a "
+                "router names"
+            ),
+        ),
         "via": {"enum": [CLI, CONSOLE, ADMIN_SERVICE]},
         "router_node_id": add_description(_TEXT, "the process that wrote"),
         "command": add_description(_TEXT, "the words of the command that writes the same"),
@@ -27,7 +51,9 @@ def build_audit_shape(_: ShapeLimits) -> MessageShape:
         "outcome": {"enum": [BEGUN, DONE, FAILED]},
     }
     optional: dict[str, Schema] = {
-        "nats_user": add_description(_TEXT, "the login on the broker of the process that wrote, where it has a name"),
+        "nats_user": add_description(
+            _TEXT, "the login on the broker of the process that wrote, where it has a name"
+        ),
         "tenant_id": add_description(_TEXT, "whose data it was, if one tenant's"),
         "before": _VALUES,
         "after": _VALUES,
@@ -37,7 +63,10 @@ def build_audit_shape(_: ShapeLimits) -> MessageShape:
     return MessageShape(
         name="audit",
         title="AuditEvent",
-        text="One write of an operator: who did what to which object, with a few values before and after; never a payload.",
+        text=(
+            "One write of an operator: who did what to which object, with a few values before "
+            "and after; never a payload."
+        ),
         direction=SENT,
         body=build_object({**fields, **optional}, tuple(fields)),
         page="docs/reference/contracts.md#audit",

@@ -21,20 +21,42 @@ if TYPE_CHECKING:
 COLUMNS = ("seq", "stored", "who", "what", "outcome", "before", "after", "note")
 
 Since = Annotated[str, typer.Option("--since", help="10m, 1d, 30d ago, or an ISO time.")]
-Who = Annotated[str | None, typer.Option("--who", help="Only by these: a part of user@host, of a console's user, or of the NATS user.")]
-What = Annotated[str | None, typer.Option("--what", help="Only these: a part of the command and its object, such as `policy put acme`.")]
+Who = Annotated[
+    str | None,
+    typer.Option(
+        "--who",
+        help="Only by these: a part of user@host, of a console's user, or of the NATS user.",
+    ),
+]
+What = Annotated[
+    str | None,
+    typer.Option(
+        "--what",
+        help="Only these: a part of the command and its object, such as `policy put acme`.",
+    ),
+]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only writes to this tenant's data.")]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Also show each event as it is stored, until Ctrl-C.")]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Also show each event as it is stored, until Ctrl-C.")
+]
 
 
 @command()
 async def audit(
-    session: CommandSession, *, since: Since = "1d", who: Who = None, what: What = None, tenant: Tenant = None, follow: Follow = False
+    session: CommandSession,
+    *,
+    since: Since = "1d",
+    who: Who = None,
+    what: What = None,
+    tenant: Tenant = None,
+    follow: Follow = False,
 ) -> int:
-    """Show who wrote what, oldest first: the object, what it was before and after, by a command or in the console.
+    """Show who wrote what, oldest first: the object, what it was before and after, by a command or
+    in the console.
 
-    An event is stored after its write, so a process that is killed between the two leaves none; a long write leaves one before it, too.
-    Exit status: 0, also when there are none; 1 this server has no stream of them.
+    An event is stored after its write, so a process that is killed between the two leaves none; a
+    long write leaves one before it, too. Exit status: 0, also when there are none; 1 this server
+    has no stream of them.
 
     Example:  router audit --since 7d --what "policy put"
     """
@@ -43,15 +65,27 @@ async def audit(
     start, wanted = parse_instant(since), AuditFilter(who=who, what=what, tenant=tenant)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.audit.name
     if await jetstream.stream(stream) is None:
-        return exit_codes.refuse(f"there is no stream {stream} here: the first write of an operator makes it, or `router topology apply`")
+        return exit_codes.refuse(
+            f"there is no stream {stream} here: the first write of an operator makes it, "
+            "or `router topology apply`"
+        )
     found = read_audit(jetstream, stream, start, wanted, follow=follow)
     if follow:
         async for one in found:
             if session.as_json:
                 print_json_lines([_list_fields(one)])
             else:
-                print(printable("  ".join(str(cell) for cell in _build_row(one) if cell is not None)), flush=True)
-    session.emit([one async for one in found], COLUMNS, _build_row, _list_fields, empty=f"nothing was written since {since}")
+                print(
+                    printable("  ".join(str(cell) for cell in _build_row(one) if cell is not None)),
+                    flush=True,
+                )
+    session.emit(
+        [one async for one in found],
+        COLUMNS,
+        _build_row,
+        _list_fields,
+        empty=f"nothing was written since {since}",
+    )
     return exit_codes.OK
 
 
@@ -59,7 +93,15 @@ def _build_row(one: StoredAuditEvent) -> Sequence[object]:
     event = one.event
     outcome = f"{event.outcome}: {event.error}" if event.error else event.outcome
     values = (_format(event.before), _format(event.after))
-    return (one.sequence, format_time(one.stored_at), event.by, f"{event.command} {event.target}", outcome, *values, event.note)
+    return (
+        one.sequence,
+        format_time(one.stored_at),
+        event.by,
+        f"{event.command} {event.target}",
+        outcome,
+        *values,
+        event.note,
+    )
 
 
 def _list_fields(one: StoredAuditEvent) -> Mapping[str, object]:
@@ -71,7 +113,10 @@ def _list_fields(one: StoredAuditEvent) -> Mapping[str, object]:
 def _format(values: Values | None) -> str | None:
     if not values:
         return None
-    return " ".join(f"{name}={value[:12] if name == 'hash' and isinstance(value, str) else _dump(value)}" for name, value in values.items())
+    return " ".join(
+        f"{name}={value[:12] if name == 'hash' and isinstance(value, str) else _dump(value)}"
+        for name, value in values.items()
+    )
 
 
 def _dump(value: object) -> str:

@@ -1,4 +1,6 @@
-"""`router backup` and `router restore`: every stream into a directory, and back onto a server that has none of them."""
+"""`router backup` and `router restore`: every stream into a directory, and back onto a server that
+has none of them.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,29 @@ from router.shell.output import print_json_lines
 if TYPE_CHECKING:
     from router.operate.recovery import RestoredStream, SavedStream
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="One file for each stream, and manifest.json.", file_okay=False)]
+Directory = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", help="One file for each stream, and manifest.json.", file_okay=False
+    ),
+]
 Others = Annotated[
-    list[str] | None, typer.Option("--stream", metavar="NAME", help="Also this stream, of a bus, a mailbox or agents; may be given again.")
+    list[str] | None,
+    typer.Option(
+        "--stream",
+        metavar="NAME",
+        help="Also this stream, of a bus, a mailbox or agents; may be given again.",
+    ),
 ]
 Replicas = Annotated[
-    int | None, typer.Option("--replicas", metavar="N", help="Copies of each stream. Default: as they were saved.", min=1, max=5)
+    int | None,
+    typer.Option(
+        "--replicas",
+        metavar="N",
+        help="Copies of each stream. Default: as they were saved.",
+        min=1,
+        max=5,
+    ),
 ]
 
 
@@ -28,8 +47,8 @@ Replicas = Annotated[
 async def backup(session: CommandSession, directory: Directory, stream: Others = None) -> None:
     """Save the router's streams and buckets with what their durables have acked, while all goes on.
 
-    DIR must be empty or new. Do not replay or discard dead letters meanwhile.
-    Exit status: 0 all are saved, 1 DIR is not empty, a named stream is missing, or one could not be saved.
+    DIR must be empty or new. Do not replay or discard dead letters meanwhile. Exit status: 0 all
+    are saved, 1 DIR is not empty, a named stream is missing, or one could not be saved.
 
     Example:  router backup /backup/2026-11-23    router backup ./all --stream SEA_EVENTS
     """
@@ -38,17 +57,21 @@ async def backup(session: CommandSession, directory: Directory, stream: Others =
 
     jetstream = await session.open_jetstream()
     names = await list_to_save(jetstream, session.settings, stream or ())
-    manifest = await save_backup(jetstream, names, directory, lambda saved: _tell_saved(session, saved))
+    manifest = await save_backup(
+        jetstream, names, directory, lambda saved: _tell_saved(session, saved)
+    )
     if not session.as_json:
         print(f"{len(manifest.streams)} streams in {directory}")
 
 
 @command()
 async def restore(session: CommandSession, directory: Directory, replicas: Replicas = None) -> int:
-    """Make every stream of a backup again. Nothing is overwritten: where one of them exists, nothing is restored.
+    """Make every stream of a backup again. Nothing is overwritten: where one of them exists,
+    nothing is restored.
 
-    All files are compared with their checksums first. Start the NATS servers again afterwards, and then the routers.
-    Exit status: 0 all are there, 1 a stream exists, a file is damaged, or a durable is missing.
+    All files are compared with their checksums first. Start the NATS servers again afterwards, and
+    then the routers. Exit status: 0 all are there, 1 a stream exists, a file is damaged, or a
+    durable is missing.
 
     Example:  router restore /backup/2026-11-23    router restore /backup/2026-11-23 --replicas 1
     """
@@ -65,17 +88,25 @@ async def restore(session: CommandSession, directory: Directory, replicas: Repli
         _tell_restored(session, one)
 
     try:
-        await make_again(jetstream, directory, manifest, effects, replicas=replicas, on_restored=on_restored)
+        await make_again(
+            jetstream, directory, manifest, effects, replicas=replicas, on_restored=on_restored
+        )
     except BaseException:  # also Ctrl-C
         if restored:
-            exit_codes.complain(f"not all: {', '.join(one.name for one in restored)} exist now, and a restore needs a server without them")
+            exit_codes.complain(
+                f"not all: {', '.join(one.name for one in restored)} exist now, and a "
+                "restore needs a server without them"
+            )
         raise
     finally:
         await record_topology(session, f"restore {directory}", [one.name for one in restored])
     exit_codes.complain(RESTART)
     incomplete = [one.name for one in restored if one.missing_consumers]
     if incomplete:
-        return exit_codes.refuse(f"durables are missing on {', '.join(incomplete)}: they were not in the snapshot, and start anew")
+        return exit_codes.refuse(
+            f"durables are missing on {', '.join(incomplete)}: they were not in the "
+            "snapshot, and start anew"
+        )
     return exit_codes.OK
 
 
@@ -84,7 +115,9 @@ def _tell_saved(session: CommandSession, saved: SavedStream) -> None:
         file = {"file": saved.file, "bytes": saved.bytes, "sha256": saved.sha256}
         print_json_lines([{"name": saved.name, "messages": saved.messages, **file}])
     else:
-        print(f"{saved.name:32} {saved.messages:>12,} messages {saved.bytes:>15,} bytes", flush=True)
+        print(
+            f"{saved.name:32} {saved.messages:>12,} messages {saved.bytes:>15,} bytes", flush=True
+        )
 
 
 def _tell_restored(session: CommandSession, restored: RestoredStream) -> None:
@@ -93,4 +126,10 @@ def _tell_restored(session: CommandSession, restored: RestoredStream) -> None:
     if session.as_json:
         print_json_lines([to_builtins(restored)])
     else:
-        print(f"{restored.name:32} {restored.messages:>12,} messages {restored.consumers:>6} durables", flush=True)
+        print(
+            (
+                f"{restored.name:32} {restored.messages:>12,} messages {restored.consumers:>6} "
+                "durables"
+            ),
+            flush=True,
+        )

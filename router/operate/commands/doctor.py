@@ -20,7 +20,8 @@ async def doctor(
     session: CommandSession,
     monitor: Monitors = None,
 ) -> int:
-    """Look at the server, the streams and the consumers; say what is wrong and what to do, the worst first. Changes nothing.
+    """Look at the server, the streams and the consumers; say what is wrong and what to do, the
+    worst first. Changes nothing.
 
     Exit status: 0 nothing failed (warnings may remain), 1 something failed, 3 no server answers.
 
@@ -30,13 +31,26 @@ async def doctor(
     from router.operate.doctor.examine_broker import examine_broker
 
     settings = session.settings
-    findings = await examine_broker(await session.open_jetstream(), settings, monitor or settings.nats.monitor)
-    session.emit(findings, COLUMNS, lambda one: (one.verdict.value, one.check, one.found, one.remedy), empty="")
+    findings = await examine_broker(
+        await session.open_jetstream(), settings, monitor or settings.nats.monitor
+    )
+    session.emit(
+        findings,
+        COLUMNS,
+        lambda one: (one.verdict.value, one.check, one.found, one.remedy),
+        empty="",
+    )
     if not session.as_json:
         print(_summarize(findings))
-    return exit_codes.NO if any(finding.verdict is Verdict.FAIL for finding in findings) else exit_codes.OK
+    return (
+        exit_codes.NO
+        if any(finding.verdict is Verdict.FAIL for finding in findings)
+        else exit_codes.OK
+    )
 
 
 def _summarize(findings: list[Finding]) -> str:
-    failed, warned, fine = ([one.verdict.value for one in findings].count(verdict) for verdict in WORST_FIRST)
+    failed, warned, fine = (
+        [one.verdict.value for one in findings].count(verdict) for verdict in WORST_FIRST
+    )
     return f"{failed} failed, {warned} {'warning' if warned == 1 else 'warnings'}, {fine} ok"

@@ -1,4 +1,5 @@
-"""`router topology`: compare the declared streams and consumers with those of a server, and make them so.
+"""`router topology`: compare the declared streams and consumers with those of a server, and make
+them so.
 
 source, promote                 the streams of a second place: taken in, or made this place's own
 plan, apply, mirror, export     what is declared
@@ -28,29 +29,50 @@ if TYPE_CHECKING:
 # -- A second place: the streams of another account or another JetStream domain.
 
 Domain = Annotated[
-    str | None, typer.Option("--domain", metavar="NAME", help="Every stream and bucket of a router in this JetStream domain.")
+    str | None,
+    typer.Option(
+        "--domain",
+        metavar="NAME",
+        help="Every stream and bucket of a router in this JetStream domain.",
+    ),
 ]
-OtherDomain = Annotated[str, typer.Argument(metavar="DOMAIN", help="The JetStream domain of the other place.")]
+OtherDomain = Annotated[
+    str, typer.Argument(metavar="DOMAIN", help="The JetStream domain of the other place.")
+]
 Since = Annotated[
     str | None,
     typer.Option(
         "--since",
-        help="Handle again what was stored since: 2h, 7d ago, an ISO time. Default: 10m before the newest message of the mirrors.",
+        help=(
+            "Handle again what was stored since: 2h, 7d ago, an ISO time. Default: 10m before "
+            "the newest message of the mirrors."
+        ),
     ),
 ]
-Durables = Annotated[list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable of workers; may be given again.")]
-Force = Annotated[bool, typer.Option("--force", help="Although the mirrored place answers: its routers are stopped.")]
+Durables = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--worker", metavar="DURABLE", help="Also a durable of workers; may be given again."
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Although the mirrored place answers: its routers are stopped."),
+]
 
 RESTART = (
-    "now start the NATS servers again, before the first router: only then do the streams know the ids of what they hold. "
+    "now start the NATS servers again, before the first router: only then do the streams "
+    "know the ids of what they hold. "
     "Once the backlog is handled, `router topology apply` brings their duplicate windows back"
 )
 
 
 async def build_mirrors(session: CommandSession, domain: str | None) -> Topology:
-    """Mirrors of a domain's streams, which it is asked for; without one, of the stream of usage in another account.
+    """Mirrors of a domain's streams, which it is asked for; without one, of the stream of usage in
+    another account.
 
-    Raises as `JetStream.ask`: the domain gives no answer. The other account is in deploy/nats/accounts.conf.
+    Raises as `JetStream.ask`: the domain gives no answer. The other account is in
+    deploy/nats/accounts.conf.
     """
     from router.delivery.wire.api import JetStream
     from router.delivery.wire.topology import MirrorSpec, Topology
@@ -62,16 +84,23 @@ async def build_mirrors(session: CommandSession, domain: str | None) -> Topology
         there = JetStream((await session.open_jetstream()).connection, domain)
         return declare_mirrors(await find_in_order(there, settings), domain)
     usage = settings.streams.usage
-    spec = MirrorSpec(name=usage.name, max_age=usage.max_age_ms / 1000, max_bytes=usage.max_bytes, replicas=usage.replicas)
+    spec = MirrorSpec(
+        name=usage.name,
+        max_age=usage.max_age_ms / 1000,
+        max_bytes=usage.max_bytes,
+        replicas=usage.replicas,
+    )
     return Topology((spec,))
 
 
 @command()
 async def source(session: CommandSession, domain: OtherDomain) -> None:
-    """Take in the usage events of a router in another domain, such as a leaf node's, and mirror its dead letters.
+    """Take in the usage events of a router in another domain, such as a leaf node's, and mirror its
+    dead letters.
 
-    The usage events become messages of this place's stream, where the lake reads them; the mirror is called like the stream of dead
-    letters, with _ and the domain in capitals behind it. Exit status: 0 done, 1 the server refused.
+    The usage events become messages of this place's stream, where the lake reads them; the mirror
+    is called like the stream of dead letters, with _ and the domain in capitals behind it. Exit
+    status: 0 done, 1 the server refused.
 
     Example:  router topology source leaf
     """
@@ -79,21 +108,36 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
     from router.operate.recovery import add_source, declare_mirror
 
     settings, jetstream = session.settings, await session.open_jetstream()
-    letters = next(spec for spec in _declare_place(settings).streams if spec.name == settings.streams.dlq.name)
+    letters = next(
+        spec for spec in _declare_place(settings).streams if spec.name == settings.streams.dlq.name
+    )
     mirror = declare_mirror(letters, domain, f"{letters.name}_{domain.upper()}")
-    added = [settings.streams.usage.name] if await add_source(jetstream, settings.streams.usage.name, domain) else []
+    added = (
+        [settings.streams.usage.name]
+        if await add_source(jetstream, settings.streams.usage.name, domain)
+        else []
+    )
     added += [difference.name for difference in await apply(jetstream, Topology((mirror,)))]
     await record_topology(session, f"topology source {domain}", added)
-    session.emit(added, ("stream", "takes in"), lambda name: (name, f"domain {domain}"), empty="nothing to do: it was taken in")
+    session.emit(
+        added,
+        ("stream", "takes in"),
+        lambda name: (name, f"domain {domain}"),
+        empty="nothing to do: it was taken in",
+    )
 
 
 @command()
-async def promote(session: CommandSession, since: Since = None, worker: Durables = None, force: Force = False) -> int:
-    """Make the mirrors of a lost place the streams of this one, and its durables start where their work may be unfinished.
+async def promote(
+    session: CommandSession, since: Since = None, worker: Durables = None, force: Force = False
+) -> int:
+    """Make the mirrors of a lost place the streams of this one, and its durables start where their
+    work may be unfinished.
 
-    Refused while the mirrored place answers. Nothing is deleted, and the command may be given again: it keeps the start of the first
-    time, or moves it to an earlier --since. Start the NATS servers again afterwards, and then routers and workers.
-    Exit status: 0 done, 1 the mirrored place answers, nothing was mirrored here, or the server refused.
+    Refused while the mirrored place answers. Nothing is deleted, and the command may be given
+    again: it keeps the start of the first time, or moves it to an earlier --since. Start the NATS
+    servers again afterwards, and then routers and workers. Exit status: 0 done, 1 the mirrored
+    place answers, nothing was mirrored here, or the server refused.
 
     Example:  router topology promote    router topology promote --since 2026-11-23T09:10:00Z --worker caf-worker
     """
@@ -103,7 +147,9 @@ async def promote(session: CommandSession, since: Since = None, worker: Durables
     settings, jetstream = session.settings, await session.open_jetstream()
     wanted = await find_promotable(jetstream, settings)
     begin = await choose_start(jetstream, wanted.streams, parse_instant(since))
-    promoted = await promote_streams(jetstream, wanted.streams, begin, list_effect_streams(settings), is_forced=force)
+    promoted = await promote_streams(
+        jetstream, wanted.streams, begin, list_effect_streams(settings), is_forced=force
+    )
     durables = [await _declare_worker(settings, jetstream, durable) for durable in worker or ()]
     await start_durables(jetstream, (*wanted.consumers, *durables), begin)
     await record_topology(session, "topology promote", [one.name for one in promoted])
@@ -113,7 +159,9 @@ async def promote(session: CommandSession, since: Since = None, worker: Durables
         lambda one: (one.name, one.state, one.messages, one.last_sequence, one.last_time),
         empty="no stream is declared",
     )
-    exit_codes.complain(f"what was stored since {begin.isoformat(timespec='seconds')} is handled again; {RESTART}")
+    exit_codes.complain(
+        f"what was stored since {begin.isoformat(timespec='seconds')} is handled again; {RESTART}"
+    )
     return exit_codes.OK
 
 
@@ -122,7 +170,13 @@ async def record_topology(session: CommandSession, command: str, changed: Sequen
     from router.operate.audit import OperatorWrite
 
     if changed:
-        await session.record(OperatorWrite(command=command, target=f"{len(changed)} of the topology", after={"changed": list(changed)}))
+        await session.record(
+            OperatorWrite(
+                command=command,
+                target=f"{len(changed)} of the topology",
+                after={"changed": list(changed)},
+            )
+        )
 
 
 def _declare_place(settings: Settings) -> Topology:
@@ -140,24 +194,40 @@ async def _declare_worker(settings: Settings, jetstream: JetStream, durable: str
 
     stream = settings.streams.assignments.name
     note = await StartPoint(jetstream, stream, settings.results.subject, "unanswered").note()
-    return replace(worker_durable(stream, durable, subject=settings.assignment.subjects[0]), metadata=note)
+    return replace(
+        worker_durable(stream, durable, subject=settings.assignment.subjects[0]), metadata=note
+    )
 
 
 # -- What is declared.
 
 Workers = Annotated[
-    list[str] | None, typer.Option("--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again.")
+    list[str] | None,
+    typer.Option(
+        "--worker", metavar="DURABLE", help="Also a durable that workers share; may be given again."
+    ),
 ]
 
-Overcommit = Annotated[bool, typer.Option("--overcommit", help="Reserve more than there is room for, on your own account.")]
+Overcommit = Annotated[
+    bool,
+    typer.Option("--overcommit", help="Reserve more than there is room for, on your own account."),
+]
 
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
 
-topology = typer.Typer(no_args_is_help=True, help="Streams and consumers: compared, created, exported.", rich_markup_mode="rich")
+topology = typer.Typer(
+    no_args_is_help=True,
+    help="Streams and consumers: compared, created, exported.",
+    rich_markup_mode="rich",
+)
 
-DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}  # by the state before
+# by the state before
+DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}
 
-LESS = "Lower streams.*.max_bytes, set fewer replicas, or make room; --overcommit reserves more than there is"
+LESS = (
+    "Lower streams.*.max_bytes, set fewer replicas, or make room; --overcommit reserves more "
+    "than there is"
+)
 
 # Fields that the `nats` tool requires in a stream's file and the server sets by itself.
 _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
@@ -172,26 +242,47 @@ async def plan(session: CommandSession, worker: Workers = None) -> int:
     """
     from router.delivery.wire.topology import compare
 
-    differences = await compare(await session.open_jetstream(), _declare_with_workers(session.settings, worker or ()))
+    differences = await compare(
+        await session.open_jetstream(), _declare_with_workers(session.settings, worker or ())
+    )
     columns = ("", "name", "state", "declared / on the server")
-    session.emit(differences, columns, lambda one: (one.kind, one.name, one.state, _format_changes(one)), empty="all is as declared")
+    session.emit(
+        differences,
+        columns,
+        lambda one: (one.kind, one.name, one.state, _format_changes(one)),
+        empty="all is as declared",
+    )
     return exit_codes.NO if differences else exit_codes.OK
 
 
 @topology.command()
 @command()
-async def apply(session: CommandSession, worker: Workers = None, monitor: Monitors = None, overcommit: Overcommit = False) -> int:
+async def apply(
+    session: CommandSession,
+    worker: Workers = None,
+    monitor: Monitors = None,
+    overcommit: Overcommit = False,
+) -> int:
     """Create what is missing, and restore what has drifted, copies too. Nothing is ever deleted.
 
-    The streams' max_bytes, each copy counted, must fit into the account's limit, and into the servers, which a cluster does not check
-    by itself: their monitoring ports show their room (--monitor, or nats.monitor). Without room nothing is changed.
-    A worker creates its durable itself if it may; if it may not, name the durable here.
-    Exit status: 0 done, 1 no room, or the server refused, or does not answer.
+    The streams' max_bytes, each copy counted, must fit into the account's limit, and into the
+    servers, which a cluster does not check by itself: their monitoring ports show their room
+    (--monitor, or nats.monitor). Without room nothing is changed. A worker creates its durable
+    itself if it may; if it may not, name the durable here. Exit status: 0 done, 1 no room, or the
+    server refused, or does not answer.
 
     Example:  router topology apply --monitor http://n1:8222 --monitor http://n2:8222    router topology apply --worker caf-worker
     """
     wanted = _declare_with_workers(session.settings, worker or ())
-    if not overcommit and (shortage := await _find_shortage(session, wanted, monitor or session.settings.nats.monitor)) is not None:
+    if (
+        not overcommit
+        and (
+            shortage := await _find_shortage(
+                session, wanted, monitor or session.settings.nats.monitor
+            )
+        )
+        is not None
+    ):
         return exit_codes.refuse(shortage)
     await _bring_about(session, wanted, "all was as declared", audited_as="topology apply")
     return exit_codes.OK
@@ -200,15 +291,18 @@ async def apply(session: CommandSession, worker: Workers = None, monitor: Monito
 @topology.command()
 @command()
 async def mirror(session: CommandSession, domain: Domain = None) -> None:
-    """Mirror a router's streams and buckets from another JetStream domain; or usage alone, into the account of this key.
+    """Mirror a router's streams and buckets from another JetStream domain; or usage alone, into the
+    account of this key.
 
-    With --domain it prepares a second place (docs/how-to/two-places.md). Without it the lake reads usage in an account of its own, away
-    from every other stream: deploy/nats/accounts.conf imports what it needs. Exit status: 0 done, 1 the server refused, or does not answer.
+    With --domain it prepares a second place (docs/how-to/two-places.md). Without it the lake reads
+    usage in an account of its own, away from every other stream: deploy/nats/accounts.conf imports
+    what it needs. Exit status: 0 done, 1 the server refused, or does not answer.
 
     Example:  router topology mirror    router topology mirror --domain hub
     """
     otherwise = "the mirror was as declared" if domain is None else "every mirror was as declared"
-    await _bring_about(session, await build_mirrors(session, domain), otherwise)  # no audit: where mirrors stand, nothing takes an event
+    # no audit: where mirrors stand, nothing takes an event
+    await _bring_about(session, await build_mirrors(session, domain), otherwise)
 
 
 topology.command()(source)
@@ -220,7 +314,10 @@ topology.command()(promote)
 def export(
     session: CommandSession,
     directory: Annotated[
-        Path | None, typer.Option("--dir", metavar="DIR", help="Write one file for each instead.", file_okay=False)
+        Path | None,
+        typer.Option(
+            "--dir", metavar="DIR", help="Write one file for each instead.", file_okay=False
+        ),
     ] = None,
     as_json: AlwaysJson = False,  # noqa: ARG001 - every client command takes it
 ) -> None:
@@ -231,8 +328,13 @@ def export(
     from router.serve.assembly import declare_topology
 
     wanted = declare_topology(session.settings)
-    streams: list[dict[str, Any]] = [{**_UNLIMITED, **stream.to_json()} for stream in wanted.streams]
-    consumers: list[dict[str, Any]] = [{"stream_name": consumer.stream, "config": consumer.to_json()} for consumer in wanted.consumers]
+    streams: list[dict[str, Any]] = [
+        {**_UNLIMITED, **stream.to_json()} for stream in wanted.streams
+    ]
+    consumers: list[dict[str, Any]] = [
+        {"stream_name": consumer.stream, "config": consumer.to_json()}
+        for consumer in wanted.consumers
+    ]
     if directory is None:
         print_json({"streams": streams, "consumers": consumers})
         return
@@ -240,10 +342,15 @@ def export(
     for body in streams:
         _write(directory / f"stream-{body['name']}.json", body)
     for body in consumers:
-        _write(directory / f"consumer-{body['stream_name']}-{body['config']['durable_name']}.json", body["config"])
+        _write(
+            directory / f"consumer-{body['stream_name']}-{body['config']['durable_name']}.json",
+            body["config"],
+        )
 
 
-async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Sequence[str]) -> str | None:
+async def _find_shortage(
+    session: CommandSession, wanted: Topology, monitors: Sequence[str]
+) -> str | None:
     """Why nothing is changed. None: there is room, or what is there cannot be read, which is told."""
     from router.operate.doctor import collect, describe_need, find_shortages
 
@@ -259,11 +366,16 @@ async def _find_shortage(session: CommandSession, wanted: Topology, monitors: Se
     if shortages := find_shortages(facts):
         return f"no room, nothing was changed: {'; '.join(shortages)}. {LESS}"
     if facts.server.is_clustered and not facts.server.storage:
-        exit_codes.complain(f"the servers' room was not looked at: {describe_need(facts)}. --monitor URL of each server shows it")
+        exit_codes.complain(
+            f"the servers' room was not looked at: {describe_need(facts)}. --monitor URL "
+            "of each server shows it"
+        )
     return None
 
 
-async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str, *, audited_as: str | None = None) -> None:
+async def _bring_about(
+    session: CommandSession, wanted: Topology, otherwise: str, *, audited_as: str | None = None
+) -> None:
     """Apply, and print what was done, also where a later part fails: what was made stands."""
     from router.delivery.wire.topology import apply as bring_about
 
@@ -277,7 +389,9 @@ async def _bring_about(session: CommandSession, wanted: Topology, otherwise: str
     await _tell(session, done, otherwise, audited_as)
 
 
-async def _tell(session: CommandSession, done: Sequence[Difference], otherwise: str, audited_as: str | None) -> None:
+async def _tell(
+    session: CommandSession, done: Sequence[Difference], otherwise: str, audited_as: str | None
+) -> None:
     from msgspec import to_builtins
 
     session.emit(
@@ -298,13 +412,18 @@ def _declare_with_workers(settings: Settings, workers: Sequence[str]) -> Topolog
     from router.serve.assembly import declare_topology
 
     router, subject = declare_topology(settings), settings.assignment.subjects[0]
-    durables = (worker_durable(settings.streams.assignments.name, durable, subject=subject) for durable in workers)
+    durables = (
+        worker_durable(settings.streams.assignments.name, durable, subject=subject)
+        for durable in workers
+    )
     return Topology(router.streams, (*router.consumers, *durables))
 
 
 def _format_changes(difference: Difference) -> str:
     fields = [f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items()]
-    return difference.cause or "\n".join([*fields, *([difference.remedy] if difference.remedy else [])])
+    return difference.cause or "\n".join(
+        [*fields, *([difference.remedy] if difference.remedy else [])]
+    )
 
 
 def _write(file: Path, body: object) -> None:

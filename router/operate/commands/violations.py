@@ -1,4 +1,6 @@
-"""`router contract violations`, `violation`, `message`: who broke the header contract, one event of it, and its message."""
+"""`router contract violations`, `violation`, `message`: who broke the header contract, one event of
+it, and its message.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,25 @@ NONE = "no violations"
 
 Since = Annotated[str, typer.Option("--since", help="10m, 1h, 7d ago, or an ISO time.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only violations of this tenant.")]
-Subject = Annotated[str | None, typer.Option("--subject", help="Only on this subject; wildcards * and > are allowed.")]
-Rule = Annotated[str | None, typer.Option("--rule", help="Only of this rule: malformed, or trace_id.malformed.")]
-By = Annotated[str, typer.Option("--by", help="Add up by these: tenant, subject, rule, header, subscription, inbox, instance.")]
+Subject = Annotated[
+    str | None,
+    typer.Option("--subject", help="Only on this subject; wildcards * and > are allowed."),
+]
+Rule = Annotated[
+    str | None, typer.Option("--rule", help="Only of this rule: malformed, or trace_id.malformed.")
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        help="Add up by these: tenant, subject, rule, header, subscription, inbox, instance.",
+    ),
+]
 Top = Annotated[int, typer.Option("--top", metavar="N", help="Show the N worst lines.", min=1)]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Show each event as it is stored instead, until Ctrl-C.")]
+Follow = Annotated[
+    bool,
+    typer.Option("--follow", "-f", help="Show each event as it is stored instead, until Ctrl-C."),
+]
 
 
 @command()
@@ -42,9 +58,11 @@ async def violations(
     top: Top = 100,
     follow: Follow = False,
 ) -> int:
-    """Show who broke the header contract, the worst first, with one example each. With --json one object a line.
+    """Show who broke the header contract, the worst first, with one example each. With --json one
+    object a line.
 
-    Of more than --top lines a note on standard error says how many are left out: --tenant and the like select, --by adds up.
+    Of more than --top lines a note on standard error says how many are left out: --tenant and the
+    like select, --by adds up.
 
     Exit status: 0, also when there are none; 1 this server has no stream of them.
 
@@ -57,7 +75,8 @@ async def violations(
     jetstream, stream = await session.open_jetstream(), session.settings.streams.violations.name
     if await jetstream.stream(stream) is None:
         return exit_codes.refuse(
-            f"there is no stream {stream} here: no router was started on this server. `router topology apply` makes it"
+            f"there is no stream {stream} here: no router was started on this server. "
+            "`router topology apply` makes it"
         )
     if follow:
         await _follow(session, jetstream, start, wanted)
@@ -66,16 +85,23 @@ async def violations(
     columns = (*names, "violations", "messages", "first seen", "last seen", "seq", "message id")
     session.emit(groups[:top], columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
     if left := groups[top:]:
-        exit_codes.complain(f"{len(left)} more lines with {sum(group.count for group in left)} violations; --top {len(groups)} shows all")
+        exit_codes.complain(
+            f"{len(left)} more lines with {sum(group.count for group in left)} violations; "
+            f"--top {len(groups)} shows all"
+        )
     return exit_codes.OK
 
 
 @command()
 async def violation(
     session: CommandSession,
-    sequence: Annotated[int, typer.Argument(metavar="SEQ", help="The number in `router contract violations`.", min=1)],
+    sequence: Annotated[
+        int,
+        typer.Argument(metavar="SEQ", help="The number in `router contract violations`.", min=1),
+    ],
 ) -> int:
-    """Show one event: who broke which rule, what the header should be, and the command that shows the message.
+    """Show one event: who broke which rule, what the header should be, and the command that shows
+    the message.
 
     Exit status: 0 shown, 1 there is no such event.
 
@@ -88,15 +114,27 @@ async def violation(
     found = await read_one(await session.open_jetstream(), stream, sequence)
     if found is None:
         return exit_codes.refuse(f"there is no event {sequence} in {stream}")
-    fields = {"seq": found.sequence, "stored": found.stored_at, **list_violation_fields(found.event), **_list_commands(found)}
-    session.emit_one(fields, lambda: open_console().print(build_grid((name.replace("_", " "), value) for name, value in fields.items())))
+    fields = {
+        "seq": found.sequence,
+        "stored": found.stored_at,
+        **list_violation_fields(found.event),
+        **_list_commands(found),
+    }
+    session.emit_one(
+        fields,
+        lambda: open_console().print(
+            build_grid((name.replace("_", " "), value) for name, value in fields.items())
+        ),
+    )
     return exit_codes.OK
 
 
 @command()
 async def message(
     session: CommandSession,
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream that has the message.")],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream that has the message.")
+    ],
     sequence: Annotated[int, typer.Argument(metavar="SEQ", help="Its sequence there.", min=1)],
 ) -> int:
     """Show a stored message: its headers and its payload, the values of masked names hidden.
@@ -107,7 +145,9 @@ async def message(
     """
     found = await (await session.open_jetstream()).message(stream, sequence)
     if found is None:
-        return exit_codes.refuse(f"{stream} has no message {sequence}: it is too old, or was removed")
+        return exit_codes.refuse(
+            f"{stream} has no message {sequence}: it is too old, or was removed"
+        )
     fields = _mask(found)
     session.emit_one(fields, lambda: _print_message(fields))
     return exit_codes.OK
@@ -118,7 +158,9 @@ def _read_names(by: str) -> Sequence[str]:
 
     names = [name.strip() for name in by.split(",") if name.strip()]
     if not names or not DIMENSIONS.keys() >= set(names):
-        raise typer.BadParameter(f"{by!r} is not a list of {', '.join(DIMENSIONS)}", param_hint="--by")
+        raise typer.BadParameter(
+            f"{by!r} is not a list of {', '.join(DIMENSIONS)}", param_hint="--by"
+        )
     return list(dict.fromkeys(names))
 
 
@@ -145,14 +187,18 @@ def _list_commands(found: StoredViolation) -> Mapping[str, str]:
     return commands
 
 
-# -- as they come ------------------------------------------------------------------------------------------------------
+# -- as they come ----------------------------------------------------------------------------------
 
 
-async def _follow(session: CommandSession, jetstream: JetStream, since: datetime | None, wanted: ViolationFilter) -> None:
+async def _follow(
+    session: CommandSession, jetstream: JetStream, since: datetime | None, wanted: ViolationFilter
+) -> None:
     """Print those since then, and each one that is stored from now on."""
     from router.operate.violations import read_violations
 
-    async for found in read_violations(jetstream, session.settings.streams.violations.name, since, wanted, follow=True):
+    async for found in read_violations(
+        jetstream, session.settings.streams.violations.name, since, wanted, follow=True
+    ):
         if session.as_json:
             print_json_lines([_list_event(found)])
         else:
@@ -169,22 +215,33 @@ def _format_line(found: StoredViolation) -> str:
     from router.operate.violations import DIMENSIONS
 
     event = found.event
-    what = f"{DIMENSIONS['tenant'](event)}  {event.subject}  {event.header}.{event.rule}  {event.message_id or ''}"
+    what = (
+        f"{DIMENSIONS['tenant'](event)}  {event.subject}  {event.header}.{event.rule}  "
+        f"{event.message_id or ''}"
+    )
     more = f"  and {event.count - 1} more" if event.count > 1 else ""
     return printable(f"{found.sequence:>6}  {format_time(found.stored_at)}  {what}{more}")
 
 
-# -- a message ---------------------------------------------------------------------------------------------------------
+# -- a message -------------------------------------------------------------------------------------
 
 
 def _mask(found: StoredMessage) -> dict[str, Any]:
-    """The message without the values of masked names. A payload that is no JSON object or list is described, not shown."""
+    """The message without the values of masked names. A payload that is no JSON object or list is
+    described, not shown.
+    """
     from router.contracts.masked_payload import describe_payload
     from router.core.masking import mask_secrets
     from router.core.repeated_headers import tell_headers
 
     headers = mask_secrets(tell_headers(found.headers))
-    return {"subject": found.subject, "stored": found.time, "bytes": len(found.data), "headers": headers, **describe_payload(found.data)}
+    return {
+        "subject": found.subject,
+        "stored": found.time,
+        "bytes": len(found.data),
+        "headers": headers,
+        **describe_payload(found.data),
+    }
 
 
 def _print_message(fields: Mapping[str, Any]) -> None:
@@ -193,7 +250,11 @@ def _print_message(fields: Mapping[str, Any]) -> None:
     from router.contracts.exact_json import dump_json
 
     out = open_console()
-    out.print(build_grid((name, value) for name, value in fields.items() if name not in ("headers", "payload")))
+    out.print(
+        build_grid(
+            (name, value) for name, value in fields.items() if name not in ("headers", "payload")
+        )
+    )
     out.print(build_heading("headers"))
     out.print(build_grid(fields["headers"].items()))
     if "payload" in fields:

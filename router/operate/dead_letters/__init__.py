@@ -1,4 +1,5 @@
-"""Dead letters for operators: list, count and export what failed and why; send it again once the cause is mended.
+"""Dead letters for operators: list, count and export what failed and why; send it again once the
+cause is mended.
 
     parse      one stored message -> one DeadLetter, also if it is unreadable
     listing    dead letters newest first, filtered
@@ -8,7 +9,8 @@
     stats      dead letters counted by kind
     export     dead letters as JSON lines
     original   a dead letter -> the message to send again, or why that is impossible
-    replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress, `publishers` prove what is stored,
+    replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress,
+               `publishers` prove what is stored,
                `interrupted` finds what a killed one sent
     discard    removes dead letters
     depth      the gauge: how many dead letters there are
@@ -29,7 +31,12 @@ from router.operate.dead_letters.original import NotReplayed, ReplayOptions, ori
 from router.operate.dead_letters.parse import DeadLetter, DeadLetterSource, parse
 from router.operate.dead_letters.replay import ReplayRate, ReplayReport, rehearse, replay
 from router.operate.dead_letters.selection import DeadLetterBatch, read_by_filter, read_by_sequence
-from router.operate.dead_letters.stats import DeadLetterGroup, group_by, reason_and_error, subject_and_reason
+from router.operate.dead_letters.stats import (
+    DeadLetterGroup,
+    group_by,
+    reason_and_error,
+    subject_and_reason,
+)
 
 __all__ = [
     "DeadLetter",

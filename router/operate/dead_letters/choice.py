@@ -1,4 +1,6 @@
-"""Which dead letters an operator chose, by a command or in the console: by their sequences, or by a filter, or all."""
+"""Which dead letters an operator chose, by a command or in the console: by their sequences, or by a
+filter, or all.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,20 @@ from msgspec.structs import replace
 
 from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.listing import NO_FILTER, DeadLetterFilter
-from router.operate.dead_letters.selection import SELECTION_PAGE, DeadLetterBatch, read_by_filter, read_by_sequence
+from router.operate.dead_letters.selection import (
+    SELECTION_PAGE,
+    DeadLetterBatch,
+    read_by_filter,
+    read_by_sequence,
+)
 
 SHOWN_SEQUENCES = 20
 
 
 class DeadLetterChoice(Struct, frozen=True):
-    """`sequences`, if there are any, else all that match. `only_tenant`: of these, one tenant's alone; others count as absent."""
+    """`sequences`, if there are any, else all that match. `only_tenant`: of these, one tenant's
+    alone; others count as absent.
+    """
 
     sequences: Sequence[int] = ()
     matching: DeadLetterFilter = NO_FILTER
@@ -30,10 +39,16 @@ class DeadLetterChoice(Struct, frozen=True):
         if self.sequences:
             more = " …" if len(self.sequences) > SHOWN_SEQUENCES else ""
             return f"{stream} {' '.join(map(str, self.sequences[:SHOWN_SEQUENCES]))}{more}"
-        given = {name: value for name in self.matching.__struct_fields__ if (value := getattr(self.matching, name)) is not None}
+        given = {
+            name: value
+            for name in self.matching.__struct_fields__
+            if (value := getattr(self.matching, name)) is not None
+        }
         return f"{stream} {' '.join(f'{name}={value}' for name, value in given.items()) or 'all'}"
 
-    async def read(self, jetstream: JetStream, stream: str, at_once: int = SELECTION_PAGE) -> AsyncIterator[DeadLetterBatch]:
+    async def read(
+        self, jetstream: JetStream, stream: str, at_once: int = SELECTION_PAGE
+    ) -> AsyncIterator[DeadLetterBatch]:
         """Read them in batches, oldest first."""
         if self.sequences:
             batches = read_by_sequence(jetstream, stream, self.sequences, at_once)

@@ -41,6 +41,8 @@ def find_dead_letter_stream(settings: Settings, system: str) -> DeadLetterStream
 def select_dead_letters(settings: Settings, system: str) -> Settings:
     """The settings with the stream and the subject pattern of that system in place of the router's."""
     place = find_dead_letter_stream(settings, system)
-    streams = settings.streams.model_copy(update={"dlq": settings.streams.dlq.model_copy(update={"name": place.stream})})
+    streams = settings.streams.model_copy(
+        update={"dlq": settings.streams.dlq.model_copy(update={"name": place.stream})}
+    )
     dlq = settings.dlq.model_copy(update={"subject_pattern": place.pattern})
     return settings.model_copy(update={"streams": streams, "dlq": dlq})

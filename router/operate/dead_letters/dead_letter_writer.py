@@ -1,4 +1,6 @@
-"""Builds the function that writes the dead letters of one consumer, from the settings, the limit of the connection and the clock."""
+"""Builds the function that writes the dead letters of one consumer, from the settings, the limit of
+the connection and the clock.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,16 @@ WriteDeadLetter = Callable[[Message, str, Fault], Effect | None]
 
 
 def build_dead_letter_writer(
-    context: AppContext, kind: MessageType | None = None, on_omitted: Callable[[Message], None] | None = None
+    context: AppContext,
+    kind: MessageType | None = None,
+    on_omitted: Callable[[Message], None] | None = None,
 ) -> WriteDeadLetter:
-    """The dead letter function of a subscription; `kind`: the messages that workers send on it, None for decide requests.
+    """The dead letter function of a subscription; `kind`: the messages that workers send on it,
+    None for decide requests.
 
-    A tenant that holds more than its share of the stream gets dead letters without payloads. When the stream is nearly full it gets
-    none, if its callers receive a reply about each failure: then `on_omitted` is called with the message.
+    A tenant that holds more than its share of the stream gets dead letters without payloads. When
+    the stream is nearly full it gets none, if its callers receive a reply about each failure: then
+    `on_omitted` is called with the message.
     """
     settings, shares = context.settings, context.dead_letter_shares
     writer = DeadLetterWriter(

@@ -1,10 +1,13 @@
-"""Count the dead letters by original subject and reason: the gauge `router_dlq_depth{subject, reason}`.
+"""Count the dead letters by original subject and reason: the gauge `router_dlq_depth{subject,
+reason}`.
 
-Only heads are read, each once: new dead letters are added to what was counted. When the sum is not what the stream says it
-holds, dead letters were removed, and the count begins anew; until that is through, the last good one is shown. One look reads
-at most `MAX_READ` heads, so a million dead letters cost no look more than a second.
+Only heads are read, each once: new dead letters are added to what was counted. When the sum is not
+what the stream says it holds, dead letters were removed, and the count begins anew; until that is
+through, the last good one is shown. One look reads at most `MAX_READ` heads, so a million dead
+letters cost no look more than a second.
 
-    DepthGauge(jetstream, settings.streams.dlq.name, metrics.dead_letters_stored, metrics.subject, settings.dlq.subject_pattern)
+    DepthGauge(jetstream, settings.streams.dlq.name, metrics.dead_letters_stored, metrics.subject,
+    settings.dlq.subject_pattern)
 
 is run beside the consumers: `Helper("dead_letters", depth.run)`.
 """
@@ -28,12 +31,14 @@ from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS
 from router.process.observability.instruments import Gauge
 
 DEPTH_EVERY_S = 10.0
-MAX_AGE_S = 7.0  # of the stream's info in a look; the topology's monitor asks for it more often than that
+# of the stream's info in a look; the topology's monitor asks for it more often than that
+MAX_AGE_S = 7.0
 MAX_READ = 20_000  # heads a look
 READ_BATCH = 1_000
 
 SubjectAndReason = tuple[str, str]  # subject, reason
-_REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})  # any other reason is a client's text, not a label
+# any other reason is a client's text, not a label
+_REASONS = frozenset({VALIDATION_FAILED, MAXDELIVER_EXHAUSTED, PROCESSING_ERROR})
 
 
 class DepthGauge:
@@ -61,7 +66,9 @@ class DepthGauge:
         self._since = ""  # the stream's creation: in another one sequences begin again
 
     async def run(self) -> None:
-        """Count every ten seconds until cancelled; while the broker is unavailable, the gauge keeps the last count."""
+        """Count every ten seconds until cancelled; while the broker is unavailable, the gauge keeps
+        the last count.
+        """
         while True:
             with suppress(RouterError):  # the broker is unavailable: its own check says so
                 await self.look(MAX_AGE_S)
@@ -69,7 +76,10 @@ class DepthGauge:
 
     async def look(self, max_age: float = 0.0) -> None:
         """Count new dead letters, and set the gauge. Raises BrokerUnavailable, BrokerRefused."""
-        info = await self._infos.stream(self._stream, max_age) or {"created": "", "state": {"last_seq": 0, "messages": 0}}
+        info = await self._infos.stream(self._stream, max_age) or {
+            "created": "",
+            "state": {"last_seq": 0, "messages": 0},
+        }
         if info["created"] != self._since:
             self._since = info["created"]
             self._begin_anew()
@@ -89,7 +99,9 @@ class DepthGauge:
         """Count what is new; at most MOST of it."""
         if self._until >= last:
             return
-        async with open_reader(self._jetstream, self._stream, self._until + 1, headers_only=True) as reader:
+        async with open_reader(
+            self._jetstream, self._stream, self._until + 1, headers_only=True
+        ) as reader:
             left = min(reader.total, MAX_READ)
             while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
                 left -= len(found)
@@ -114,7 +126,9 @@ class DepthGauge:
 
 
 def _inverse(pattern: str) -> Callable[[str], str]:
-    """A dead letter's subject -> the original's; one subject for all dead letters stays what it is, for heads do not say more."""
+    """A dead letter's subject -> the original's; one subject for all dead letters stays what it is,
+    for heads do not say more.
+    """
     before, placeholder, after = pattern.partition("{original_subject}")
     matches = re.compile(re.escape(before) + "(.+)" + re.escape(after)).fullmatch
 

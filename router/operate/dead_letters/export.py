@@ -1,6 +1,8 @@
-"""Export dead letters as JSON lines, oldest first: every field that could be read, and the stored bytes.
+"""Export dead letters as JSON lines, oldest first: every field that could be read, and the stored
+bytes.
 
-The payload is text, or base64 with `payload_encoding` beside it, as in a dead letter (docs/reference/contracts.md#dead-letters).
+The payload is text, or base64 with `payload_encoding` beside it, as in a dead letter
+(docs/reference/contracts.md#dead-letters).
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ def as_fields(letter: DeadLetter) -> Fields:
 
 
 def as_full_fields(letter: DeadLetter) -> Fields:
-    """The same, and beside it the dead letter as it is stored; None when that is not JSON, or nests deeper than JSON can be written."""
+    """The same, and beside it the dead letter as it is stored; None when that is not JSON, or nests
+    deeper than JSON can be written.
+    """
     try:
         check_limits(letter.raw, len(letter.raw))
         stored = load_written(letter.raw)
@@ -42,7 +46,11 @@ def as_full_fields(letter: DeadLetter) -> Fields:
     return {**as_fields(letter), "letter": stored}
 
 
-async def export(chosen: AsyncIterator[DeadLetterBatch], write: Callable[[bytes], object], on_progress: Progress = lambda *_: None) -> int:
+async def export(
+    chosen: AsyncIterator[DeadLetterBatch],
+    write: Callable[[bytes], object],
+    on_progress: Progress = lambda *_: None,
+) -> int:
     """Write each selected dead letter as one line; returns how many there were."""
     count = 0
     async for handful in chosen:

@@ -1,4 +1,5 @@
-"""Read what tells the kind of each dead letter, and nothing else: a tenth of the cost of reading them whole.
+"""Read what tells the kind of each dead letter, and nothing else: a tenth of the cost of reading
+them whole.
 
     stored bytes ──> the few fields of a dead letter of ours ──> DeadLetterHead
                  └── anything else: `parse`, as for one that is shown
@@ -26,7 +27,9 @@ _WORKERS = frozenset(subject.encode() for subject in WORKERS_SUBJECTS)
 
 
 class DeadLetterHead(Struct, frozen=True, gc=False):
-    """The kind of one dead letter. `ack_subject`: has its sequence and time; `size`: bytes as it is stored."""
+    """The kind of one dead letter. `ack_subject`: has its sequence and time; `size`: bytes as it is
+    stored.
+    """
 
     ack_subject: bytes
     subject: str
@@ -69,9 +72,13 @@ _decode = msgspec.json.Decoder(_HeadBody).decode
 
 
 async def read_heads(
-    jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, newest: int | None = None
+    jetstream: JetStream,
+    stream: str,
+    wanted: DeadLetterFilter = NO_FILTER,
+    newest: int | None = None,
 ) -> AsyncIterator[Sequence[DeadLetterHead]]:
-    """The matching ones, oldest first, in batches; with `newest`, of so many sequences at the end of the stream.
+    """The matching ones, oldest first, in batches; with `newest`, of so many sequences at the end
+    of the stream.
 
     None when there is no such stream. Raises BrokerUnavailable.
     """
@@ -79,13 +86,18 @@ async def read_heads(
     if info is None:
         return
     start = 1 if newest is None else info["state"]["last_seq"] - newest + 1
-    is_late = wanted.since is not None and newest is None  # the server finds the first; a consumer begins at a time or at a sequence
+    # the server finds the first; a consumer begins at a time or at a sequence
+    is_late = wanted.since is not None and newest is None
     reader = RawReader(jetstream, stream, start, since=wanted.since if is_late else None)
     try:
         await reader.open()
         async for found in reader.read_all(HEADS_PAGE):
             heads = map(read_head, found)
-            yield list(heads) if wanted == NO_FILTER else [head for head in heads if wanted.is_match(head)]
+            yield (
+                list(heads)
+                if wanted == NO_FILTER
+                else [head for head in heads if wanted.is_match(head)]
+            )
     finally:
         await reader.close()
 
@@ -106,7 +118,16 @@ def read_head(message: RawMessage) -> DeadLetterHead:
         return _read_by_parsing(message)  # seldom: `parse` knows what stands in for what is absent
     code, field = (fault.code, fault.field or None) if fault is not None else (None, None)
     tenant = body.tenant_id or None
-    return DeadLetterHead(ack_subject, subject.decode(), body.original_subject, body.reason, len(data), code, field, tenant)
+    return DeadLetterHead(
+        ack_subject,
+        subject.decode(),
+        body.original_subject,
+        body.reason,
+        len(data),
+        code,
+        field,
+        tenant,
+    )
 
 
 def _read_by_parsing(message: RawMessage) -> DeadLetterHead:

@@ -1,15 +1,21 @@
-"""The record that a replay stores before it sends anything, so that the next replay can finish it after a kill.
+"""The record that a replay stores before it sends anything, so that the next replay can finish it
+after a kill.
 
 One key in a bucket beside the dead letters' stream, gone when a replay ended well:
 
     {voice, runs[…], floors{stream: sequence}, since, written}
 
-    voice    an inbox on which the process answers while it is connected: an answer means that a replay is running
-    runs     secrets: the header `x-replay-run` of a message proves by one of them that a replay sent it under its id. Who receives the
+    voice    an inbox on which the process answers while it is connected: an answer means that a
+             replay is running
+    runs     secrets: the header `x-replay-run` of a message proves by one of them that a replay
+             sent it under its id. Who receives the
              message sees the proof, and can make none for another id
-    floors   in each target stream, the last sequence before its first message: whatever it sent stands above
-    since    when the dead letters' stream was created: in another one the same sequence is another dead letter
-    written  in a copy of that stream, restored or promoted: the time of the entry; only older dead letters are the same
+    floors   in each target stream, the last sequence before its first message: whatever it sent
+             stands above
+    since    when the dead letters' stream was created: in another one the same sequence is another
+             dead letter
+    written  in a copy of that stream, restored or promoted: the time of the entry; only older dead
+             letters are the same
 
 The key is written with the revision that was read, so of two that start at once one is refused.
 """
@@ -45,7 +51,9 @@ class ReplayRunning(RouterError):
 
 
 class JournalEntry(Struct, frozen=True):
-    """The key's value. `written`: nanoseconds since the epoch; 0: the dead letters' stream is the one of `since`."""
+    """The key's value. `written`: nanoseconds since the epoch; 0: the dead letters' stream is the
+    one of `since`.
+    """
 
     voice: str
     since: str
@@ -61,7 +69,9 @@ def journal_bucket(letters: str, replicas: int = 1) -> StreamSpec:
 
 def prove(run: str, message_id: str) -> str:
     """Return the value of `x-replay-run` for a message of this id."""
-    return hmac.new(run.encode(), message_id.encode("utf-8", "surrogateescape"), "sha256").hexdigest()[:32]
+    return hmac.new(
+        run.encode(), message_id.encode("utf-8", "surrogateescape"), "sha256"
+    ).hexdigest()[:32]
 
 
 class ReplayJournal:
@@ -82,12 +92,15 @@ class ReplayJournal:
         self._sid = 0
 
     async def begin(self) -> JournalEntry | None:
-        """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises ReplayRunning."""
+        """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises
+        ReplayRunning.
+        """
         info = await self._jetstream.stream(self._letters) or {}
         copies = info.get("config", {}).get("num_replicas", 1)  # as many as the dead letters have
         await create(self._jetstream, Topology((journal_bucket(self._letters, copies),)))
         self._sid = await self._connection.subscribe_direct(
-            self._voice, lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None
+            self._voice,
+            lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None,
         )
         self._since = str(info.get("created", ""))
         stored = await self._jetstream.get_last(f"KV_{self._bucket}", self._subject)
@@ -106,7 +119,9 @@ class ReplayJournal:
         await self._write(self._entry((self.run,)))
 
     async def note(self, floors: Mapping[str, int]) -> None:
-        """Store the floors of streams, before the first message to them: the next replay searches from there."""
+        """Store the floors of streams, before the first message to them: the next replay searches
+        from there.
+        """
         self.floors = {**floors, **self.floors}
         await self._write(self._entry((self.run,), self.floors))
 
@@ -125,15 +140,21 @@ class ReplayJournal:
         if entry is None:
             headers["KV-Operation"] = "DEL"
         data = orjson.dumps(msgspec.to_builtins(entry)) if entry is not None else b""
-        told = await self._publisher.publish_and_wait([Effect(self._jetstream.write_subject(self._subject), data, token_hex(12), headers)])
+        told = await self._publisher.publish_and_wait(
+            [Effect(self._jetstream.write_subject(self._subject), data, token_hex(12), headers)]
+        )
         if isinstance(told, NotPublished):
             if told.err_code in WRONG_LAST_SEQUENCE:
                 raise ReplayRunning("another replay of these dead letters has begun")
-            raise BrokerUnavailable(f"the replay cannot be written down in {self._bucket}: {told.cause}")
+            raise BrokerUnavailable(
+                f"the replay cannot be written down in {self._bucket}: {told.cause}"
+            )
         self._revision = told[0].sequence
 
     async def _is_answered(self, voice: str) -> bool:
-        """Whether a process answers on the inbox. No reply counts as yes: only the server's 503 proves that a process is gone."""
+        """Whether a process answers on the inbox. No reply counts as yes: only the server's 503
+        proves that a process is gone.
+        """
         heard: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
         def hear(_: str, __: str, ___: bytes, headers: Headers | None) -> None:
@@ -153,7 +174,9 @@ class ReplayJournal:
 
 
 def _read(stored: StoredMessage) -> JournalEntry | None:
-    """None: the key was deleted, as it is at a good end. The entry has the time at which it was written."""
+    """None: the key was deleted, as it is at a good end. The entry has the time at which it was
+    written.
+    """
     if not stored.data:
         return None
     entry = msgspec.json.decode(stored.data, type=JournalEntry)
@@ -161,9 +184,11 @@ def _read(stored: StoredMessage) -> JournalEntry | None:
 
 
 def _find_unfinished(before: JournalEntry, letters: Json) -> JournalEntry | None:
-    """What is left of that replay in this stream of dead letters (its info); None: nothing, it was another stream.
+    """What is left of that replay in this stream of dead letters (its info); None: nothing, it was
+    another stream.
 
-    A copy has another time of creation too. It holds dead letters that are older than the entry, which one that was made anew does not.
+    A copy has another time of creation too. It holds dead letters that are older than the entry,
+    which one that was made anew does not.
     """
     if before.since == str(letters.get("created", "")):
         return replace(before, written=0)

@@ -1,7 +1,8 @@
 """List dead letters newest first: operators want to see the latest failures.
 
-JetStream reads forwards only, so this reads downwards by sequence, a batch at a time. Dead letters that were replayed or purged
-leave holes, which cost a question each; some ten thousand sequences a second are asked for.
+JetStream reads forwards only, so this reads downwards by sequence, a batch at a time. Dead letters
+that were replayed or purged leave holes, which cost a question each; some ten thousand sequences a
+second are asked for.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class Filterable(Protocol):
 
 
 class DeadLetterFilter(Struct, frozen=True, kw_only=True):
-    """Which dead letters; None: any. `subject` may have wildcards; it is the original's, or the dead letter's own."""
+    """Which dead letters; None: any. `subject` may have wildcards; it is the original's, or the
+    dead letter's own.
+    """
 
     subject: str | None = None
     reason: str | None = None
@@ -56,16 +59,23 @@ class DeadLetterFilter(Struct, frozen=True, kw_only=True):
         )
 
     def is_too_old(self, letter: Filterable) -> bool:
-        return self.since is not None and (stored := letter.stored) is not None and stored < self.since
+        return (
+            self.since is not None and (stored := letter.stored) is not None and stored < self.since
+        )
 
 
 NO_FILTER = DeadLetterFilter()
 
 
 async def list_newest_first(
-    jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, limit: int | None = None
+    jetstream: JetStream,
+    stream: str,
+    wanted: DeadLetterFilter = NO_FILTER,
+    limit: int | None = None,
 ) -> AsyncIterator[DeadLetter]:
-    """Matching dead letters, at most `limit`; none when there is no such stream. Raises BrokerUnavailable."""
+    """Matching dead letters, at most `limit`; none when there is no such stream. Raises
+    BrokerUnavailable.
+    """
     given = 0
     async for letter in _read_downwards(jetstream, stream):
         if wanted.is_too_old(letter) or given == limit:
@@ -88,7 +98,9 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[De
     first, upper = info["state"]["first_seq"], info["state"]["last_seq"]
     while upper >= max(first, 1):
         lower = max(first, upper - LISTING_PAGE + 1, 1)
-        found = await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1)))
+        found = await asyncio.gather(
+            *(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))
+        )
         for stored in found:
             if stored is not None:
                 yield parse(stored)

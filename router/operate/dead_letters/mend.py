@@ -1,4 +1,6 @@
-"""Replay and discard dead letters: one, those chosen, or all that match a filter. Each is a run, and leads to the page of it."""
+"""Replay and discard dead letters: one, those chosen, or all that match a filter. Each is a run,
+and leads to the page of it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,13 @@ from router.contracts.malformed import Malformed
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.instants import read_instant
 from router.operate.audit import OperatorWrite, track
-from router.operate.dead_letters import DeadLetterChoice, DeadLetterFilter, ReplayOptions, discard, replay
+from router.operate.dead_letters import (
+    DeadLetterChoice,
+    DeadLetterFilter,
+    ReplayOptions,
+    discard,
+    replay,
+)
 from router.shell.access import FormRefused
 from router.shell.mend.frame import Mend
 from router.shell.mend.runs import Facts, MendRun, take_until_stopped
@@ -26,9 +34,15 @@ async def replay_one(mend: Mend) -> str:
     sequence = _read_sequence(mend)
     payload = mend.form.document("payload") if mend.form.has("payload") else None
     if payload is None:
-        return _start_replay(mend, DeadLetterChoice((sequence,), only_tenant=mend.access.tenant), None)
+        return _start_replay(
+            mend, DeadLetterChoice((sequence,), only_tenant=mend.access.tenant), None
+        )
     mend.require_all_tenants()  # an edited message may name any tenant
-    return _start_replay(mend, DeadLetterChoice((sequence,)), _read_payload(payload, is_json=mend.form.text("is_json") == "yes"))
+    return _start_replay(
+        mend,
+        DeadLetterChoice((sequence,)),
+        _read_payload(payload, is_json=mend.form.text("is_json") == "yes"),
+    )
 
 
 async def replay_chosen(mend: Mend) -> str:
@@ -37,7 +51,9 @@ async def replay_chosen(mend: Mend) -> str:
 
 async def discard_one(mend: Mend) -> str:
     mend.require_confirmation()
-    return _start_discard(mend, DeadLetterChoice((_read_sequence(mend),), only_tenant=mend.access.tenant))
+    return _start_discard(
+        mend, DeadLetterChoice((_read_sequence(mend),), only_tenant=mend.access.tenant)
+    )
 
 
 async def discard_chosen(mend: Mend) -> str:
@@ -57,7 +73,11 @@ async def stop_run(mend: Mend) -> str:
 def build_options(sources: Sources, payload: bytes | None = None) -> ReplayOptions:
     """As the command's."""
     settings = sources.settings
-    return ReplayOptions(subject_pattern=settings.dlq.subject_pattern, assignments=settings.buckets.assignments_known.name, payload=payload)
+    return ReplayOptions(
+        subject_pattern=settings.dlq.subject_pattern,
+        assignments=settings.buckets.assignments_known.name,
+        payload=payload,
+    )
 
 
 def _start_replay(mend: Mend, chosen: DeadLetterChoice, payload: bytes | None) -> str:
@@ -66,20 +86,38 @@ def _start_replay(mend: Mend, chosen: DeadLetterChoice, payload: bytes | None) -
 
     async def work(run: MendRun) -> Facts:
         jetstream = sources.link.jetstream()
-        write = OperatorWrite(command=command, target=run.target, tenant_id=chosen.tenant, note=note)
+        write = OperatorWrite(
+            command=command, target=run.target, tenant_id=chosen.tenant, note=note
+        )
         letters = take_until_stopped(run, chosen.read(jetstream, stream, AT_ONCE))
         async with track(mend.trail, write):
-            report = await replay(jetstream, stream, letters, build_options(sources, payload), on_progress=run.advance)
-            done = {"sent": report.sent, "finished": report.finished, "kept": len(report.kept), "in_doubt": report.is_in_doubt}
+            report = await replay(
+                jetstream, stream, letters, build_options(sources, payload), on_progress=run.advance
+            )
+            done = {
+                "sent": report.sent,
+                "finished": report.finished,
+                "kept": len(report.kept),
+                "in_doubt": report.is_in_doubt,
+            }
             write.after = {**done, "stopped": True} if run.is_stopping else done
         causes = Counter(one.cause for one in report.kept).most_common(MAX_CAUSES)
-        run.facts = {**done, "causes": [f"{count:,}: {cause}" for cause, count in causes], "audit": mend.trail.lost}
+        run.facts = {
+            **done,
+            "causes": [f"{count:,}: {cause}" for cause, count in causes],
+            "audit": mend.trail.lost,
+        }
         if report.is_in_doubt:
-            raise BrokerUnavailable("the broker was away for a moment: whether it has what was sent last is not known yet")
+            raise BrokerUnavailable(
+                "the broker was away for a moment: whether it has what was sent last is "
+                "not known yet"
+            )
         return run.facts
 
     note = mend.note
-    return _lead_to(mend.runs.add(command, chosen.describe(stream), mend.by, mend.access.tenant, work))
+    return _lead_to(
+        mend.runs.add(command, chosen.describe(stream), mend.by, mend.access.tenant, work)
+    )
 
 
 def _start_discard(mend: Mend, chosen: DeadLetterChoice) -> str:
@@ -88,13 +126,19 @@ def _start_discard(mend: Mend, chosen: DeadLetterChoice) -> str:
 
     async def work(run: MendRun) -> Facts:
         jetstream = sources.link.jetstream()
-        write = OperatorWrite(command="dlq discard", target=run.target, tenant_id=chosen.tenant, note=note)
+        write = OperatorWrite(
+            command="dlq discard", target=run.target, tenant_id=chosen.tenant, note=note
+        )
         letters = take_until_stopped(run, chosen.read(jetstream, stream, AT_ONCE))
         async with track(mend.trail, write):
-            write.after = {"discarded": await discard(jetstream, stream, letters, on_progress=run.advance)}
+            write.after = {
+                "discarded": await discard(jetstream, stream, letters, on_progress=run.advance)
+            }
         return {**write.after, "audit": mend.trail.lost}
 
-    return _lead_to(mend.runs.add("dlq discard", chosen.describe(stream), mend.by, mend.access.tenant, work))
+    return _lead_to(
+        mend.runs.add("dlq discard", chosen.describe(stream), mend.by, mend.access.tenant, work)
+    )
 
 
 def _lead_to(run: MendRun) -> str:

@@ -1,8 +1,10 @@
-"""Parse one stored message as a DeadLetter. It never raises: an unreadable dead letter is shown as it is.
+"""Parse one stored message as a DeadLetter. It never raises: an unreadable dead letter is shown as
+it is.
 
-Ours are written by `contracts.dead_letter` (docs/reference/contracts.md#dead-letters), but any client may publish to a dead-letter
-subject. Workers put their ExecResults on `caf.exec.dlq.v1`, and what they cannot read on `caf.deadletter.v1`. So every field may be
-absent or of another kind, and then counts as absent.
+Ours are written by `contracts.dead_letter` (docs/reference/contracts.md#dead-letters), but any
+client may publish to a dead-letter subject. Workers put their ExecResults on `caf.exec.dlq.v1`, and
+what they cannot read on `caf.deadletter.v1`. So every field may be absent or of another kind, and
+then counts as absent.
 """
 
 from __future__ import annotations
@@ -41,11 +43,14 @@ class DeadLetterSource(Struct, frozen=True):
     sequence: int = 0
     deliveries: int = 0
     attempts: int = 0
-    attempts_unconfirmed: int = 0  # of these: the first, if the process that had it died and left no word
+    # of these: the first, if the process that had it died and left no word
+    attempts_unconfirmed: int = 0
 
 
 class DeadLetter(Struct, frozen=True, kw_only=True):
-    """A dead letter as far as it could be read. `payload` None: it is not in the dead letter, `payload_note` says why."""
+    """A dead letter as far as it could be read. `payload` None: it is not in the dead letter,
+    `payload_note` says why.
+    """
 
     sequence: int
     stored_at: str  # the server's RFC 3339 text
@@ -84,7 +89,10 @@ def parse(stored: StoredMessage) -> DeadLetter:
         return _parse_unread(stored, body or {})
     if body is None or not _text(body, "reason"):
         return _parse_unreadable(stored)
-    error, original = _part(body, "validation_error") or _part(body, "last_error"), _part(body, "message")
+    error, original = (
+        _part(body, "validation_error") or _part(body, "last_error"),
+        _part(body, "message"),
+    )
     payload, note = _payload(body, original)
     return DeadLetter(
         sequence=stored.sequence,
@@ -128,7 +136,9 @@ def _parse_result(stored: StoredMessage) -> DeadLetter:
         body: Mapping[str, Any] = read_body(stored.data, RESULT)
     except Malformed:
         body = {}
-    return _parse_worker_report(stored, body, _text(body, "error_code"), _text(body, "error_message"))
+    return _parse_worker_report(
+        stored, body, _text(body, "error_code"), _text(body, "error_message")
+    )
 
 
 def _parse_unread(stored: StoredMessage, body: Mapping[str, Any]) -> DeadLetter:
@@ -136,10 +146,14 @@ def _parse_unread(stored: StoredMessage, body: Mapping[str, Any]) -> DeadLetter:
     data = find_report(body)
     source = _text(_part(data, "payload_ref"), "subject")
     message = f"a worker could not read a message on {source}" if source is not None else None
-    return _parse_worker_report(stored, data, _text(data, "reason"), _text(data, "message") or message)
+    return _parse_worker_report(
+        stored, data, _text(data, "reason"), _text(data, "message") or message
+    )
 
 
-def _parse_worker_report(stored: StoredMessage, body: Mapping[str, Any], code: str | None, message: str | None) -> DeadLetter:
+def _parse_worker_report(
+    stored: StoredMessage, body: Mapping[str, Any], code: str | None, message: str | None
+) -> DeadLetter:
     return DeadLetter(
         sequence=stored.sequence,
         stored_at=stored.time,
@@ -177,19 +191,29 @@ def _parse_unreadable(stored: StoredMessage) -> DeadLetter:
     )
 
 
-def _payload(body: Mapping[str, Any], original: Mapping[str, Any]) -> tuple[bytes | None, str | None]:
+def _payload(
+    body: Mapping[str, Any], original: Mapping[str, Any]
+) -> tuple[bytes | None, str | None]:
     text = original.get("payload")
     if not isinstance(text, str):
         return None, _TRUNCATED if body.get("payload_truncated") else _OMITTED
     try:
         return bytes_of(text, original.get("payload_encoding")), None
     except ValueError:
-        return text.encode("utf-8", "replace"), "not what its payload_encoding says: shown as it stands"
+        return text.encode(
+            "utf-8", "replace"
+        ), "not what its payload_encoding says: shown as it stands"
 
 
 def _source(part: Mapping[str, Any]) -> DeadLetterSource:
-    numbers = (part.get(name) for name in ("sequence", "deliveries", "attempts", "attempts_unconfirmed"))
-    return DeadLetterSource(_text(part, "stream") or "", _text(part, "consumer") or "", *(n if isinstance(n, int) else 0 for n in numbers))
+    numbers = (
+        part.get(name) for name in ("sequence", "deliveries", "attempts", "attempts_unconfirmed")
+    )
+    return DeadLetterSource(
+        _text(part, "stream") or "",
+        _text(part, "consumer") or "",
+        *(n if isinstance(n, int) else 0 for n in numbers),
+    )
 
 
 def _object(data: bytes) -> dict[str, Any] | None:

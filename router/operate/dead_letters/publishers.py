@@ -1,10 +1,15 @@
 """Publish replayed messages, and prove that their stream holds them.
 
-    a stream that acknowledges    its publish ack. A duplicate counts if the message at its sequence is this very one
-    a `no_ack` stream (decide)    the message itself, seen in the stream under its id: no PubAck is to be had,
-                                  and a reply address would make us a requester who is answered with a decision
-    its partitions                likewise, in whichever of their streams it is stored: it is published to the public subject,
-                                  and the mapping draws the partition; the server does not tell which
+    a stream that acknowledges    its publish ack. A duplicate counts if the message at its sequence
+                                  is this very one
+    a `no_ack` stream (decide)    the message itself, seen in the stream under its id: no PubAck is
+                                  to be had,
+                                  and a reply address would make us a requester who is answered with
+                                  a decision
+    its partitions                likewise, in whichever of their streams it is stored: it is
+                                  published to the public subject,
+                                  and the mapping draws the partition; the server does not tell
+                                  which
 
 These classes return proofs only; `replay` acts on them.
 """
@@ -43,7 +48,9 @@ Proofs = Mapping[str, Unproven | None]  # by effect id; None: it stands there
 
 
 class ReplayPublisher(Protocol):
-    """One subject. `floors`: of each stream that may store it, the last sequence before anything was sent."""
+    """One subject. `floors`: of each stream that may store it, the last sequence before anything
+    was sent.
+    """
 
     @property
     def floors(self) -> Mapping[str, int]: ...
@@ -55,7 +62,9 @@ class ReplayPublisher(Protocol):
 class AckedReplayPublisher:
     """Publishes to a subject whose streams answer with publish acks."""
 
-    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, floors: Mapping[str, int]) -> None:
+    def __init__(
+        self, jetstream: JetStream, publisher: AckedPublisher, floors: Mapping[str, int]
+    ) -> None:
         self.floors = floors
         self._jetstream = jetstream
         self._publisher = publisher
@@ -77,19 +86,37 @@ class AckedReplayPublisher:
 
     async def _proof(self, effect: Effect, told: PublishAcks | NotPublished) -> Unproven | None:
         if isinstance(told, NotPublished):
-            return Unproven(f"{' or '.join(self.floors)} did not take it: {told.cause}", is_certain=told.err_code != 0)
+            return Unproven(
+                f"{' or '.join(self.floors)} did not take it: {told.cause}",
+                is_certain=told.err_code != 0,
+            )
         publish_ack = told[0]
         if not publish_ack.is_duplicate:
             return None
         found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
-        if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (effect.id, effect.data):
+        if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (
+            effect.id,
+            effect.data,
+        ):
             return None
-        why = "but holds its message no more" if found is None else "but holds another message under it"
-        return Unproven(f"{publish_ack.stream} remembers its id {effect.id} until its duplicate window ends, {why}", is_certain=True)
+        why = (
+            "but holds its message no more"
+            if found is None
+            else "but holds another message under it"
+        )
+        return Unproven(
+            (
+                f"{publish_ack.stream} remembers its id {effect.id} until its duplicate window "
+                f"ends, {why}"
+            ),
+            is_certain=True,
+        )
 
 
 class NoAckReplayPublisher:
-    """Publishes to a subject of which a stream is `no_ack`, and reads what its streams store from then on."""
+    """Publishes to a subject of which a stream is `no_ack`, and reads what its streams store from
+    then on.
+    """
 
     def __init__(self, jetstream: JetStream, floors: Mapping[str, int]) -> None:
         self.floors = floors
@@ -99,28 +126,40 @@ class NoAckReplayPublisher:
         missing = {effect.id for effect in effects}
         async with AsyncExitStack() as stack:
             starts = await read_last_sequences(self._jetstream, self.floors)
-            readers = [await stack.enter_async_context(self._open(stream, last + 1)) for stream, last in starts.items()]
+            readers = [
+                await stack.enter_async_context(self._open(stream, last + 1))
+                for stream, last in starts.items()
+            ]
             for effect in effects:
-                self._jetstream.connection.publish_nowait(effect.subject, effect.data, "", head_with_id(effect.headers, effect.id))
+                self._jetstream.connection.publish_nowait(
+                    effect.subject, effect.data, "", head_with_id(effect.headers, effect.id)
+                )
             crashpoint_sent("replay_posted")
             await self._read_copies(readers, missing)
-        doubt = Unproven(f"it was not seen in {' or '.join(self.floors)} within {PUBLISH_TIMEOUT_S:g} s", is_certain=False)
+        doubt = Unproven(
+            f"it was not seen in {' or '.join(self.floors)} within {PUBLISH_TIMEOUT_S:g} s",
+            is_certain=False,
+        )
         return {effect.id: doubt if effect.id in missing else None for effect in effects}
 
     def _open(self, stream: str, start: int) -> AbstractAsyncContextManager[StreamReader]:
         return open_reader(self._jetstream, stream, start, headers_only=True)
 
     async def _read_copies(self, readers: Sequence[StreamReader], missing: set[str]) -> None:
-        """Take out of `missing` what the streams hold, until nothing is missing or none of it came for PUBLISH_TIMEOUT_S.
+        """Take out of `missing` what the streams hold, until nothing is missing or none of it came
+        for PUBLISH_TIMEOUT_S.
 
-        The streams are read in turn, without waiting for one: the mapping may have stored the message in another.
+        The streams are read in turn, without waiting for one: the mapping may have stored the
+        message in another.
         """
         loop = asyncio.get_running_loop()
         left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S
         while missing and loop.time() < until:
             for reader in readers:
                 found = await reader.read(SELECTION_PAGE)
-                missing.difference_update(message.headers.get("Nats-Msg-Id", "") for message in found)
+                missing.difference_update(
+                    message.headers.get("Nats-Msg-Id", "") for message in found
+                )
             if len(missing) < left:
                 left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S
             else:
@@ -142,8 +181,12 @@ class ReplayPublishers:
         return self._found[subject]
 
     async def _open(self, subject: str) -> ReplayPublisher | None:
-        """A stream from before the partitions binds the subject still, and one of partitions may be left: all may store it."""
-        names: Sequence[str] = (await self._jetstream.ask("STREAM.NAMES", {"subject": subject})).get("streams") or []
+        """A stream from before the partitions binds the subject still, and one of partitions may be
+        left: all may store it.
+        """
+        names: Sequence[str] = (
+            await self._jetstream.ask("STREAM.NAMES", {"subject": subject})
+        ).get("streams") or []
         streams = [*names, *await list_partition_streams(self._jetstream, subject)]
         floors = await read_last_sequences(self._jetstream, streams)
         if not floors:
@@ -160,4 +203,6 @@ class ReplayPublishers:
 async def read_last_sequences(jetstream: JetStream, streams: Iterable[str]) -> Mapping[str, int]:
     """The last sequence of each stream that there is."""
     infos = {stream: await jetstream.stream(stream) for stream in streams}
-    return {stream: int(info["state"]["last_seq"]) for stream, info in infos.items() if info is not None}
+    return {
+        stream: int(info["state"]["last_seq"]) for stream, info in infos.items() if info is not None
+    }

@@ -1,6 +1,8 @@
-"""Read the selected dead letters oldest first and in batches, so that the next step can have many requests in flight.
+"""Read the selected dead letters oldest first and in batches, so that the next step can have many
+requests in flight.
 
-The end is fixed at the start: dead letters that arrive meanwhile, perhaps of messages that were just sent again, are left out.
+The end is fixed at the start: dead letters that arrive meanwhile, perhaps of messages that were
+just sent again, are left out.
 """
 
 from __future__ import annotations
@@ -28,16 +30,25 @@ class DeadLetterBatch(Struct, frozen=True):
 
 
 async def read_by_filter(
-    jetstream: JetStream, stream: str, wanted: DeadLetterFilter = NO_FILTER, at_once: int = SELECTION_PAGE
+    jetstream: JetStream,
+    stream: str,
+    wanted: DeadLetterFilter = NO_FILTER,
+    at_once: int = SELECTION_PAGE,
 ) -> AsyncIterator[DeadLetterBatch]:
     """Every matching dead letter; none when there is no such stream. Raises BrokerUnavailable."""
     if await jetstream.stream(stream) is None:
         return
     async with open_reader(jetstream, stream) as reader:
         looked = 0
-        while looked < reader.total and (found := await reader.read(min(at_once, reader.total - looked))):
+        while looked < reader.total and (
+            found := await reader.read(min(at_once, reader.total - looked))
+        ):
             looked += len(found)
-            yield DeadLetterBatch([letter for letter in map(parse, found) if wanted.is_match(letter)], looked, reader.total)
+            yield DeadLetterBatch(
+                [letter for letter in map(parse, found) if wanted.is_match(letter)],
+                looked,
+                reader.total,
+            )
 
 
 async def read_by_sequence(

@@ -17,7 +17,9 @@ Kind = tuple[str, ...]
 
 
 class DeadLetterGroup(Struct):
-    """Dead letters of one kind. `oldest` and `newest` are times of storing, the server's text; sequences are the dead letters'."""
+    """Dead letters of one kind. `oldest` and `newest` are times of storing, the server's text;
+    sequences are the dead letters'.
+    """
 
     kind: Kind
     oldest: str
@@ -33,7 +35,9 @@ class DeadLetterGroup(Struct):
 
 
 class _KindCount(Struct):
-    """One kind while it is counted: the ack subjects of its first and its last one are read in the end."""
+    """One kind while it is counted: the ack subjects of its first and its last one are read in the
+    end.
+    """
 
     first: bytes
     last: bytes = b""
@@ -51,7 +55,9 @@ def subject_and_reason(head: DeadLetterHead) -> Kind:
     return head.original_subject, head.reason
 
 
-async def group_by(chosen: AsyncIterator[Sequence[DeadLetterHead]], kind_of: Callable[[DeadLetterHead], Kind]) -> list[DeadLetterGroup]:
+async def group_by(
+    chosen: AsyncIterator[Sequence[DeadLetterHead]], kind_of: Callable[[DeadLetterHead], Kind]
+) -> list[DeadLetterGroup]:
     """The groups of the chosen dead letters, which come oldest first."""
     counts: dict[Kind, _KindCount] = {}
     async for heads in chosen:
@@ -67,7 +73,11 @@ async def group_by(chosen: AsyncIterator[Sequence[DeadLetterHead]], kind_of: Cal
 
 
 def _build_group(kind: Kind, count: _KindCount) -> DeadLetterGroup:
-    first, last = (parse_ack_subject(ack_subject.decode()) for ack_subject in (count.first, count.last))
+    first, last = (
+        parse_ack_subject(ack_subject.decode()) for ack_subject in (count.first, count.last)
+    )
     times = (format_stored_time(place.stored_ns) for place in (first, last))
     oldest, newest = times
-    return DeadLetterGroup(kind, oldest, first.sequence, newest, last.sequence, count.count, count.bytes)
+    return DeadLetterGroup(
+        kind, oldest, first.sequence, newest, last.sequence, count.count, count.bytes
+    )

@@ -2,7 +2,8 @@
 
 facts     streams, consumers and the server as plain values
 collect   reads them from JetStream, and what only a server itself tells
-checks    facts -> findings, pure; one function for each question; those of consumers and of partitions
+checks    facts -> findings, pure; one function for each question; those of consumers and of
+          partitions
 capacity  checks of streams' limits
 cluster   checks of servers        storage    checks of what the streams reserve together
 """

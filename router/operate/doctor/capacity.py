@@ -1,8 +1,10 @@
-"""How long does a stream last, and when is it full? Computed from the rate of its newest tenth, or of all its messages.
+"""How long does a stream last, and when is it full? Computed from the rate of its newest tenth, or
+of all its messages.
 
-A full stream that discards new messages refuses them, and their publishers wait. One that discards old messages loses the
-oldest, read or not. A stream whose age limit frees space faster than it fills is never full; nor is one whose messages are
-removed when they are finished, as long as workers settle them.
+A full stream that discards new messages refuses them, and their publishers wait. One that discards
+old messages loses the oldest, read or not. A stream whose age limit frees space faster than it
+fills is never full; nor is one whose messages are removed when they are finished, as long as
+workers settle them.
 """
 
 from __future__ import annotations
@@ -31,11 +33,17 @@ def bytes_per_second(stream: StreamFacts) -> float | None:
     begin, begin_at = stream.recent_sequence, stream.recent_at
     if begin is None or begin_at is None or stream.last_at - begin_at < HISTORY_S:
         return _bytes_held_per_second(stream)
-    return stream.size / stream.messages * (stream.last_sequence - begin) / (stream.last_at - begin_at)
+    return (
+        stream.size / stream.messages * (stream.last_sequence - begin) / (stream.last_at - begin_at)
+    )
 
 
 def _bytes_held_per_second(stream: StreamFacts) -> float | None:
-    if stream.first_at is None or stream.last_at is None or stream.last_at - stream.first_at < HISTORY_S:
+    if (
+        stream.first_at is None
+        or stream.last_at is None
+        or stream.last_at - stream.first_at < HISTORY_S
+    ):
         return None
     return stream.size / (stream.last_at - stream.first_at)
 
@@ -43,7 +51,11 @@ def _bytes_held_per_second(stream: StreamFacts) -> float | None:
 def seconds_until_full(stream: StreamFacts) -> float | None:
     """Seconds at the present rate; None if it never fills, or the history is too short."""
     rate = bytes_per_second(stream)
-    if stream.max_bytes <= 0 or not rate or (stream.max_age and rate * stream.max_age <= stream.max_bytes):
+    if (
+        stream.max_bytes <= 0
+        or not rate
+        or (stream.max_age and rate * stream.max_age <= stream.max_bytes)
+    ):
         return None
     return max(0.0, stream.max_bytes - stream.size) / rate
 
@@ -51,8 +63,15 @@ def seconds_until_full(stream: StreamFacts) -> float | None:
 def _check_room(stream: StreamFacts, *, is_cleaned: bool) -> Finding:
     check, rate = f"room in {stream.spec.name}", bytes_per_second(stream)
     if stream.max_bytes <= 0:
-        return ok(check, "no limit but the disk's" + (f", {size(rate * DAY_S)} a day at this rate" if rate else ""))
-    filled, left = stream.size / stream.max_bytes, None if is_cleaned else seconds_until_full(stream)
+        return ok(
+            check,
+            "no limit but the disk's"
+            + (f", {size(rate * DAY_S)} a day at this rate" if rate else ""),
+        )
+    filled, left = (
+        stream.size / stream.max_bytes,
+        None if is_cleaned else seconds_until_full(stream),
+    )
     found = f"{share(filled)} full{_describe_duration(stream, rate, is_cleaned=is_cleaned)}"
     if left is not None:
         found += f", full in {span(left)}"
@@ -77,4 +96,8 @@ def _describe_duration(stream: StreamFacts, rate: float | None, *, is_cleaned: b
 
 
 def _consequence(stream: StreamFacts) -> str:
-    return "refuses new messages" if stream.discard == "new" else "drops its oldest messages, read or not"
+    return (
+        "refuses new messages"
+        if stream.discard == "new"
+        else "drops its oldest messages, read or not"
+    )

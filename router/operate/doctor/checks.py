@@ -35,16 +35,41 @@ def _examine_partition(partition: PartitionFacts, lease_s: float) -> Finding:
     check, name = f"partition {partition.name}", partition.name
     is_renewed = partition.lease_age is not None and partition.lease_age < LEASES_MISSED * lease_s
     if not is_renewed and not partition.waiting_pulls:
-        remedy = f"start its router: ROUTER_DECIDE__PARTITION={name}; or let another take it: ROUTER_DECIDE__STANDBY={name}"
-        return fail(check, f"no router takes its requests, {partition.pending} wait{_last_holder(partition)}", remedy)
+        remedy = (
+            f"start its router: ROUTER_DECIDE__PARTITION={name}; or let another take it: "
+            f"ROUTER_DECIDE__STANDBY={name}"
+        )
+        return fail(
+            check,
+            f"no router takes its requests, {partition.pending} wait{_last_holder(partition)}",
+            remedy,
+        )
     if is_renewed and not partition.is_owned:
         return warn(
-            check, f"{partition.holder} has taken it over: its own router is away", f"start its router: ROUTER_DECIDE__PARTITION={name}"
+            check,
+            f"{partition.holder} has taken it over: its own router is away",
+            f"start its router: ROUTER_DECIDE__PARTITION={name}",
         )
     if partition.waiting_pulls < 2 and not _has_standby(partition):
-        remedy = f"give another router ROUTER_DECIDE__STANDBY={name}, or start a second one with ROUTER_DECIDE__PARTITION={name}"
-        return warn(check, f"{partition.holder or 'one router'} takes its requests, and none stands by: they wait when it dies", remedy)
-    return ok(check, f"{partition.holder or 'a router'} takes its requests, {partition.pending} wait, another router can take over")
+        remedy = (
+            f"give another router ROUTER_DECIDE__STANDBY={name}, or start a second one with "
+            f"ROUTER_DECIDE__PARTITION={name}"
+        )
+        return warn(
+            check,
+            (
+                f"{partition.holder or 'one router'} takes its requests, and none stands by: "
+                "they wait when it dies"
+            ),
+            remedy,
+        )
+    return ok(
+        check,
+        (
+            f"{partition.holder or 'a router'} takes its requests, {partition.pending} wait, "
+            "another router can take over"
+        ),
+    )
 
 
 def _has_standby(partition: PartitionFacts) -> bool:
@@ -84,18 +109,29 @@ def consumer_distance(facts: Facts) -> Iterator[Finding]:
 
 def _lag(consumer: ConsumerFacts, now: float) -> Finding:
     check, age = f"consumer {consumer.spec.durable}", _age(consumer, now)
-    found = f"{consumer.pending} waiting, {consumer.unacknowledged} in hand, {consumer.waiting_pulls} pulls open"
+    found = (
+        f"{consumer.pending} waiting, {consumer.unacknowledged} in hand, "
+        f"{consumer.waiting_pulls} pulls open"
+    )
     if age is not None:
         found += f", the oldest {span(age)} old"
     if consumer.held_back is not None:
         paused, _, remedy = consumer.held_back.partition(": ")
         return fail(check, f"{found}: {paused}", remedy)
     if consumer.waiting_pulls == 0 and consumer.pending:
-        return fail(check, f"{found}: no process pulls", "start a router: `router serve`; if one runs, look at its /readyz")
+        return fail(
+            check,
+            f"{found}: no process pulls",
+            "start a router: `router serve`; if one runs, look at its /readyz",
+        )
     if consumer.waiting_pulls == 0 and not consumer.unacknowledged:
         return warn(check, f"{found}: no process pulls", "start a router: `router serve`")
     if age is not None and age > STUCK_AGE_S:
-        return fail(check, found, "look at /readyz and the logs for what holds up the consumer; then add routers")
+        return fail(
+            check,
+            found,
+            "look at /readyz and the logs for what holds up the consumer; then add routers",
+        )
     if age is not None and age > SLOW_AGE_S:
         return warn(check, found, "add routers, or look for messages that are retried")
     return ok(check, found)
@@ -104,13 +140,22 @@ def _lag(consumer: ConsumerFacts, now: float) -> Finding:
 def _distance(consumer: ConsumerFacts, stream: StreamFacts, now: float) -> Finding:
     check, age = f"distance {consumer.spec.durable}", _age(consumer, now)
     if dropped := _count_dropped(consumer, stream):
-        remedy = f"raise max_bytes or max_age of {stream.spec.name}, and add routers; the senders must publish them again"
+        remedy = (
+            f"raise max_bytes or max_age of {stream.spec.name}, and add routers; the senders "
+            "must publish them again"
+        )
         return fail(check, f"{dropped} messages were dropped before they were read", remedy)
     if age is None:
         return ok(check, "nothing waits, so nothing can be dropped unread")
-    remedy = f"consume the backlog: add routers; or raise max_age and max_bytes of {stream.spec.name}"
+    remedy = (
+        f"consume the backlog: add routers; or raise max_age and max_bytes of {stream.spec.name}"
+    )
     travelled = age / stream.max_age if stream.max_age else 0.0
-    found = f"the oldest has used {share(travelled)} of the {span(stream.max_age)} it may wait" if stream.max_age else "no age limit"
+    found = (
+        f"the oldest has used {share(travelled)} of the {span(stream.max_age)} it may wait"
+        if stream.max_age
+        else "no age limit"
+    )
     if travelled >= AT_THE_EDGE or _is_dropped_next(consumer, stream):
         return fail(check, f"{found}; it is dropped next", remedy)
     if travelled >= HALF_WAY:
@@ -119,18 +164,28 @@ def _distance(consumer: ConsumerFacts, stream: StreamFacts, now: float) -> Findi
 
 
 def _count_dropped(consumer: ConsumerFacts, stream: StreamFacts) -> int:
-    """Messages between the consumer's position and the first one of the stream: dropped unread. Counted until it consumes again."""
+    """Messages between the consumer's position and the first one of the stream: dropped unread.
+    Counted until it consumes again.
+    """
     reached = consumer.delivered_sequence
     return max(0, stream.first_sequence - 1 - reached) if reached is not None else 0
 
 
 def _is_dropped_next(consumer: ConsumerFacts, stream: StreamFacts) -> bool:
-    """Whether the stream is nearly full, drops its oldest messages, and the waiting one is among the oldest tenth."""
-    if stream.discard != "old" or stream.max_bytes <= 0 or stream.size < NEARLY_FULL * stream.max_bytes:
+    """Whether the stream is nearly full, drops its oldest messages, and the waiting one is among
+    the oldest tenth.
+    """
+    if (
+        stream.discard != "old"
+        or stream.max_bytes <= 0
+        or stream.size < NEARLY_FULL * stream.max_bytes
+    ):
         return False
     if consumer.oldest_sequence is None:
         return False
-    return consumer.oldest_sequence - stream.first_sequence <= 0.1 * (stream.last_sequence - stream.first_sequence)
+    return consumer.oldest_sequence - stream.first_sequence <= 0.1 * (
+        stream.last_sequence - stream.first_sequence
+    )
 
 
 def _age(consumer: ConsumerFacts, now: float) -> float | None:
@@ -164,7 +219,11 @@ def jetstream_on(facts: Facts) -> Iterator[Finding]:
     if facts.server.has_jetstream:
         yield ok("jetstream", "on")
     else:
-        yield fail("jetstream", facts.server.why_not.partition(": ")[0] or "off, or not for this account", _TURN_ON)
+        yield fail(
+            "jetstream",
+            facts.server.why_not.partition(": ")[0] or "off, or not for this account",
+            _TURN_ON,
+        )
 
 
 def permissions(facts: Facts) -> Iterator[Finding]:
@@ -184,14 +243,18 @@ def payload_limit(facts: Facts) -> Iterator[Finding]:
         yield warn(
             "max_payload",
             f"{limit}, and requests may have {facts.max_request}",
-            "set the server's max_payload to twice max_payload_bytes: an oversized request is then answered, not cut off",
+            (
+                "set the server's max_payload to twice max_payload_bytes: an oversized request "
+                "is then answered, not cut off"
+            ),
         )
     else:
         yield ok("max_payload", limit)
 
 
 def sync_mode(facts: Facts) -> Iterator[Finding]:
-    """The server sends a publish ack before the disk has the message: a power cut loses what was not flushed.
+    """The server sends a publish ack before the disk has the message: a power cut loses what was
+    not flushed.
 
     Copies help where one server fails. They do not where a quorum loses power together.
     """
@@ -203,38 +266,81 @@ def sync_mode(facts: Facts) -> Iterator[Finding]:
         found = "cannot be read from this account (the server's default is every 2 minutes)"
         yield warn("sync mode", found, f"--monitor URL or a system account shows it; {remedy}")
     elif is_copied:
-        found = f"every {span(sync.interval)}, and streams are copied: several that lose power at once lose acknowledged messages"
-        yield warn("sync mode", found, f"{remedy} on every server (https://jepsen.io/analyses/nats-2.12.1)")
+        found = (
+            f"every {span(sync.interval)}, and streams are copied: several that lose power at "
+            "once lose acknowledged messages"
+        )
+        yield warn(
+            "sync mode", found, f"{remedy} on every server (https://jepsen.io/analyses/nats-2.12.1)"
+        )
     else:
-        yield warn("sync mode", f"every {span(sync.interval)}: a power cut may lose messages acknowledged since the last flush", remedy)
+        yield warn(
+            "sync mode",
+            (
+                f"every {span(sync.interval)}: a power cut may lose messages acknowledged "
+                "since the last flush"
+            ),
+            remedy,
+        )
 
 
 def topology(facts: Facts) -> Iterator[Finding]:
     for difference in facts.differences:
         if difference.state == MISSING:
-            yield fail("topology", str(difference), "start a router with topology = create, or run `router topology apply`")
+            yield fail(
+                "topology",
+                str(difference),
+                "start a router with topology = create, or run `router topology apply`",
+            )
         elif difference.state == WIDENED:
-            yield warn("topology", str(difference), "once the backlog is handled, run `router topology apply` (docs/how-to/two-places.md)")
+            yield warn(
+                "topology",
+                str(difference),
+                (
+                    "once the backlog is handled, run `router topology apply` "
+                    "(docs/how-to/two-places.md)"
+                ),
+            )
         elif difference.state == IRREVERSIBLE:
-            yield fail("topology", str(difference), f"`router backup DIR`, `nats stream rm {difference.name}`, `router topology apply`")
+            yield fail(
+                "topology",
+                str(difference),
+                f"`router backup DIR`, `nats stream rm {difference.name}`, `router topology apply`",
+            )
         elif difference.state != PAUSED:  # the check of that consumer tells
-            yield fail("topology", str(difference), "change the setting, or run `router topology apply`")
+            yield fail(
+                "topology", str(difference), "change the setting, or run `router topology apply`"
+            )
     if not facts.differences and not facts.denied:
-        yield ok("topology", f"streams {len(facts.streams)}, consumers {len(facts.consumers)}: as declared")
+        yield ok(
+            "topology",
+            f"streams {len(facts.streams)}, consumers {len(facts.consumers)}: as declared",
+        )
 
 
 def replicas(facts: Facts) -> Iterator[Finding]:
     single = [stream.spec.name for stream in facts.streams if stream.replicas == 1]
     if facts.server.is_clustered and single:
-        yield warn("replicas", f"one copy only: {', '.join(single)}", "set ROUTER_REPLICAS=3, and run `router topology apply`")
+        yield warn(
+            "replicas",
+            f"one copy only: {', '.join(single)}",
+            "set ROUTER_REPLICAS=3, and run `router topology apply`",
+        )
     elif facts.streams:
-        found = "one server, one copy of each stream" if single else f"{min(stream.replicas for stream in facts.streams)} copies or more"
+        found = (
+            "one server, one copy of each stream"
+            if single
+            else f"{min(stream.replicas for stream in facts.streams)} copies or more"
+        )
         yield ok("replicas", found)
 
 
 def dedupe_windows(facts: Facts) -> Iterator[Finding]:
-    """A shorter window than declared stores duplicates; a longer one drops a client's retry (docs/reference/contracts.md#decide-window)."""
-    widened = {difference.name for difference in facts.differences if difference.state == WIDENED}  # `topology` tells of those
+    """A shorter window than declared stores duplicates; a longer one drops a client's retry
+    (docs/reference/contracts.md#decide-window).
+    """
+    # `topology` tells of those
+    widened = {difference.name for difference in facts.differences if difference.state == WIDENED}
     for stream in facts.streams:
         if stream.spec.name in widened:
             continue
@@ -242,19 +348,33 @@ def dedupe_windows(facts: Facts) -> Iterator[Finding]:
         if abs(stream.duplicate_window - declared) < 0.001:
             yield ok(check, span(stream.duplicate_window))
         else:
-            yield warn(check, f"{span(stream.duplicate_window)}, declared {span(declared)}", "run `router topology apply`")
+            yield warn(
+                check,
+                f"{span(stream.duplicate_window)}, declared {span(declared)}",
+                "run `router topology apply`",
+            )
 
 
 def other_places(facts: Facts) -> Iterator[Finding]:
-    """What is taken in from another place comes again by itself when the connection is back (docs/how-to/two-places.md#leaf)."""
+    """What is taken in from another place comes again by itself when the connection is back
+    (docs/how-to/two-places.md#leaf).
+    """
     for stream in facts.streams:
         for origin in stream.origins:
             check = f"{origin.name} of {origin.place or 'this place'} in {stream.spec.name}"
             if origin.silence is not None and origin.silence <= LONGEST_SILENCE_S:
                 yield ok(check, "connected")
             else:
-                found = "nothing heard of it yet" if origin.silence is None else f"nothing heard for {span(origin.silence)}"
-                yield warn(check, found, "look at the leaf node connection; what was stored there meanwhile follows")
+                found = (
+                    "nothing heard of it yet"
+                    if origin.silence is None
+                    else f"nothing heard for {span(origin.silence)}"
+                )
+                yield warn(
+                    check,
+                    found,
+                    "look at the leaf node connection; what was stored there meanwhile follows",
+                )
 
 
 def dead_letters(facts: Facts) -> Iterator[Finding]:
@@ -267,23 +387,47 @@ def dead_letters(facts: Facts) -> Iterator[Finding]:
 
 
 def contract(facts: Facts) -> Iterator[Finding]:
-    """Messages that violate the header contract are handled all the same; their sender should hear of it."""
+    """Messages that violate the header contract are handled all the same; their sender should hear
+    of it.
+    """
     found = facts.violations
     if found is None:
         return
     if not found.messages:
         yield ok("header contract", "no message broke it within the last hour")
         return
-    whose = f"{found.messages} messages of {found.tenants} {'tenant' if found.tenants == 1 else 'tenants'} broke it within the last hour"
-    text = f"{whose}; most of tenant {found.tenant}: {found.worst} times {found.rule} on {found.subject}"
-    yield warn("header contract", text, "see whose they are: `router contract violations --since 1h --by tenant,rule`")
+    whose = (
+        f"{found.messages} messages of {found.tenants} "
+        f"{'tenant' if found.tenants == 1 else 'tenants'} broke it within the last hour"
+    )
+    text = (
+        f"{whose}; most of tenant {found.tenant}: {found.worst} times {found.rule} on "
+        f"{found.subject}"
+    )
+    yield warn(
+        "header contract",
+        text,
+        "see whose they are: `router contract violations --since 1h --by tenant,rule`",
+    )
 
 
 def earlier_buckets(facts: Facts) -> Iterator[Finding]:
-    """A bucket of the earlier version costs room, and a process of that version would still count in it."""
+    """A bucket of the earlier version costs room, and a process of that version would still count
+    in it.
+    """
     for bucket in facts.left_over:
-        remedy = f"end every process of the earlier version, then delete it: `nats stream rm KV_{bucket}`"
-        yield warn(f"left over {bucket}", f"bucket {bucket} is of an earlier version: it is not read any more, and may be deleted", remedy)
+        remedy = (
+            "end every process of the earlier version, then delete it: `nats stream rm "
+            f"KV_{bucket}`"
+        )
+        yield warn(
+            f"left over {bucket}",
+            (
+                f"bucket {bucket} is of an earlier version: it is not read any more, and may "
+                "be deleted"
+            ),
+            remedy,
+        )
 
 
 def _window(stream: StreamFacts) -> float:

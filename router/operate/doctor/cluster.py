@@ -1,7 +1,8 @@
-"""The servers of a cluster: who leads, who is behind or offline, and what stops if one more is lost now.
+"""The servers of a cluster: who leads, who is behind or offline, and what stops if one more is lost
+now.
 
-Every stream and every consumer is a Raft group of its own: it works while more than half of its copies do. With one copy it
-stops with its server.
+Every stream and every consumer is a Raft group of its own: it works while more than half of its
+copies do. With one copy it stops with its server.
 """
 
 from __future__ import annotations
@@ -12,8 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from router.operate.doctor.facts import Facts, Follower, RaftGroup
 from router.operate.doctor.finding import Finding, fail, ok, warn
 
-NO_QUORUM = "JetStream's cluster has no leader: fewer than half of its servers reach one another; nothing is stored, everything waits"
-START_SERVERS = "start the servers that are down, or mend the network between them (port of `cluster`); no setting of Router is wrong"
+NO_QUORUM = (
+    "JetStream's cluster has no leader: fewer than half of its servers reach one another; "
+    "nothing is stored, everything waits"
+)
+START_SERVERS = (
+    "start the servers that are down, or mend the network between them (port of `cluster`); no "
+    "setting of Router is wrong"
+)
 START_HOLDERS = "start the servers that hold its copies; their logs say why they stopped"
 MOST_NAMED = 5
 
@@ -29,12 +36,21 @@ def quorum(facts: Facts) -> Iterator[Finding]:
 
 def leaders(facts: Facts) -> Iterator[Finding]:
     groups = _list_groups(facts)
-    silent = [*facts.without_leader, *(name for name, group in groups.items() if group.is_without_leader)]
+    silent = [
+        *facts.without_leader,
+        *(name for name, group in groups.items() if group.is_without_leader),
+    ]
     if silent:
-        yield fail("leaders", f"without a leader, so neither read nor written: {_name(silent)}", START_HOLDERS)
+        yield fail(
+            "leaders",
+            f"without a leader, so neither read nor written: {_name(silent)}",
+            START_HOLDERS,
+        )
     led = Counter(group.leader for group in groups.values() if group.leader)
     if led:
-        yield ok("leaders", ", ".join(f"{server} leads {count}" for server, count in sorted(led.items())))
+        yield ok(
+            "leaders", ", ".join(f"{server} leads {count}" for server, count in sorted(led.items()))
+        )
 
 
 def followers(facts: Facts) -> Iterator[Finding]:
@@ -44,7 +60,11 @@ def followers(facts: Facts) -> Iterator[Finding]:
     for name, group in groups.items():
         for follower in group.followers:
             by_server[follower.name].append((name, follower))
-    late = {server: found for server, all_of in by_server.items() if (found := [one for one in all_of if not _is_well(one[1])])}
+    late = {
+        server: found
+        for server, all_of in by_server.items()
+        if (found := [one for one in all_of if not _is_well(one[1])])
+    }
     for server, found in sorted(late.items()):
         yield _describe_late(server, found)
     if by_server and not late:
@@ -61,18 +81,39 @@ def lost_server(facts: Facts) -> Iterator[Finding]:
 
 def _describe_loss(server: str, groups: Mapping[str, RaftGroup]) -> Finding:
     """What stops if this server is lost now, however it happens: a crash, a restart, its disk."""
-    check, held = f"if {server} is lost", {name: group for name, group in groups.items() if server in group.servers}
+    check, held = (
+        f"if {server} is lost",
+        {name: group for name, group in groups.items() if server in group.servers},
+    )
     only = [name for name, group in held.items() if not group.followers]
-    stopped = [name for name, group in held.items() if group.followers and not _survives(group, server)]
-    elected = [name for name, group in held.items() if group.leader == server and name not in (*only, *stopped)]
+    stopped = [
+        name for name, group in held.items() if group.followers and not _survives(group, server)
+    ]
+    elected = [
+        name
+        for name, group in held.items()
+        if group.leader == server and name not in (*only, *stopped)
+    ]
     if not only and not stopped:
-        return ok(check, f"nothing stops; {len(elected)} of {len(held)} elect another leader, which takes seconds")
+        return ok(
+            check,
+            (
+                f"nothing stops; {len(elected)} of {len(held)} elect another leader, which "
+                "takes seconds"
+            ),
+        )
     found, remedies = [], []
     if only:
-        found.append(f"{_name(only)} {'stops' if len(only) == 1 else 'stop'} until it is back, and with its disk what they hold is lost")
+        found.append(
+            f"{_name(only)} {'stops' if len(only) == 1 else 'stop'} until it is back, and "
+            "with its disk what they hold is lost"
+        )
         remedies.append("set ROUTER_REPLICAS=3, and run `router topology apply`")
     if stopped:
-        found.append(f"{_name(stopped)} {'stops' if len(stopped) == 1 else 'stop'}: no majority of the copies would be left")
+        found.append(
+            f"{_name(stopped)} {'stops' if len(stopped) == 1 else 'stop'}: no majority of "
+            "the copies would be left"
+        )
         remedies.append("bring back the servers that are offline first")
     return warn(check, "; ".join(found), "; ".join(remedies))
 
@@ -89,9 +130,17 @@ def _describe_late(server: str, found: Sequence[tuple[str, Follower]]) -> Findin
     state = "offline" if any(one.is_offline for _, one in found) else "offline or behind"
     lag = max(one.lag for _, one in found)
     behind = f", up to {lag} operations behind" if lag else ""
-    text = f"{state} for {len(found)} streams and consumers{behind}: {_name([name for name, _ in found])}"
+    text = (
+        f"{state} for {len(found)} streams and consumers{behind}: "
+        f"{_name([name for name, _ in found])}"
+    )
     return fail(
-        f"server {server}", text, "start it, or mend its network; it catches up by itself. While it is away every other server is needed"
+        f"server {server}",
+        text,
+        (
+            "start it, or mend its network; it catches up by itself. While it is away every "
+            "other server is needed"
+        ),
     )
 
 
@@ -108,13 +157,21 @@ def _list_groups(facts: Facts) -> dict[str, RaftGroup]:
 
 def _describe_meta(facts: Facts) -> str:
     """What the monitoring ports show of the cluster; empty if none was read."""
-    metas = [(server.cluster_size, server.meta) for server in facts.server.storage if server.meta is not None]
+    metas = [
+        (server.cluster_size, server.meta)
+        for server in facts.server.storage
+        if server.meta is not None
+    ]
     if not metas:
         return ""
-    cluster_size, meta = next((one for one in metas if one[1].leader in {s.name for s in facts.server.storage}), metas[0])
+    cluster_size, meta = next(
+        (one for one in metas if one[1].leader in {s.name for s in facts.server.storage}), metas[0]
+    )
     offline = [one.name for one in meta.followers if one.is_offline]
     leader = f"{meta.leader} leads" if meta.leader else "none leads"
-    return f"{cluster_size} servers, {leader}" + (f", offline: {', '.join(offline)}" if offline else "")
+    return f"{cluster_size} servers, {leader}" + (
+        f", offline: {', '.join(offline)}" if offline else ""
+    )
 
 
 def _name(names: Sequence[str]) -> str:

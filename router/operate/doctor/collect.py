@@ -1,4 +1,5 @@
-"""Reads the facts from a server. Read-only: it creates and changes nothing, and pulls no message from a consumer.
+"""Reads the facts from a server. Read-only: it creates and changes nothing, and pulls no message
+from a consumer.
 
 `read_servers` stands first: the facts of a server itself. `collect` reads them, and those of the
 account, its streams and its consumers.
@@ -19,7 +20,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.clock import wall
-from router.core.errors import BrokerRefused, BrokerUnavailable, Misconfigured, NoLeader, PermissionDenied, RouterError
+from router.core.errors import (
+    BrokerRefused,
+    BrokerUnavailable,
+    Misconfigured,
+    NoLeader,
+    PermissionDenied,
+    RouterError,
+)
 from router.delivery.wire.api import JetStream, Json, StoredMessage
 from router.delivery.wire.server_pause import describe_pause
 from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
@@ -64,19 +72,29 @@ async def collect(
     partitioned: PartitionedSubject | None = None,
     read_violations: Callable[[], Awaitable[ViolationFacts]] | None = None,
 ) -> Facts:
-    """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without them the connected server is asked.
+    """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without
+    them the connected server is asked.
 
-    `asks_server` False: it is not, because a server logs a violation of an ordinary account that asks.
+    `asks_server` False: it is not, because a server logs a violation of an ordinary account that
+    asks.
 
-    Raises BrokerUnavailable if the server stops answering. A server without JetStream, a cluster without a quorum, a stream without a
-    leader, or a missing permission, is a finding, not an error.
+    Raises BrokerUnavailable if the server stops answering. A server without JetStream, a cluster
+    without a quorum, a stream without a leader, or a missing permission, is a finding, not an
+    error.
     """
     server = await _server(jetstream, monitors, asks_server=asks_server)
     if not (server.has_jetstream and server.has_quorum):
         return Facts(now=wall(), server=server, max_request=max_request)
     unread = _Unread(denied=[server.why_not] if server.why_not else [])
-    streams = await asyncio.gather(*(_note_unread(_stream(jetstream, spec), spec.name, unread) for spec in topology.streams))
-    consumers = await asyncio.gather(*(_note_unread(_consumer(jetstream, spec), spec.durable, unread) for spec in topology.consumers))
+    streams = await asyncio.gather(
+        *(_note_unread(_stream(jetstream, spec), spec.name, unread) for spec in topology.streams)
+    )
+    consumers = await asyncio.gather(
+        *(
+            _note_unread(_consumer(jetstream, spec), spec.durable, unread)
+            for spec in topology.consumers
+        )
+    )
     readable = _leave_out(topology, unread)
     return Facts(
         denied=tuple(unread.denied),
@@ -87,20 +105,36 @@ async def collect(
         max_request=max_request,
         streams=tuple(stream for stream in streams if stream is not None),
         consumers=tuple(consumer for consumer in consumers if consumer is not None),
-        partitions=tuple(await _note_unread(list_partition_facts(jetstream, partitioned), "", _Unread()) or ()) if partitioned else (),
+        partitions=tuple(
+            await _note_unread(list_partition_facts(jetstream, partitioned), "", _Unread()) or ()
+        )
+        if partitioned
+        else (),
         lease=partitioned.lease if partitioned else 0.0,
         differences=tuple(await _note_unread(compare(jetstream, readable), "", _Unread()) or ()),
-        violations=await _note_unread(read_violations(), "", _Unread()) if read_violations is not None else None,
-        left_over=tuple([name for name in EARLIER_BUCKETS if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())]),
+        violations=await _note_unread(read_violations(), "", _Unread())
+        if read_violations is not None
+        else None,
+        left_over=tuple(
+            [
+                name
+                for name in EARLIER_BUCKETS
+                if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())
+            ]
+        ),
         letters=letters,
         cleaned_stream=cleaned_stream,
     )
 
 
-async def _server(jetstream: JetStream, monitors: Sequence[str], *, asks_server: bool) -> ServerFacts:
+async def _server(
+    jetstream: JetStream, monitors: Sequence[str], *, asks_server: bool
+) -> ServerFacts:
     connection = jetstream.connection
     version = connection.connected_server_version
-    servers = await read_servers(jetstream, monitors) if monitors or asks_server else ServerStates(())
+    servers = (
+        await read_servers(jetstream, monitors) if monitors or asks_server else ServerStates(())
+    )
     facts = ServerFacts(
         version=(version.major, version.minor, version.patch),
         has_jetstream=True,
@@ -125,9 +159,13 @@ async def _ask_account(jetstream: JetStream, facts: ServerFacts) -> ServerFacts:
         return replace(facts, has_jetstream=False, why_not=str(exc))
     limits = account["limits"]
     kinds = ("streams", "consumers")
-    counts = tuple(AccountCount(kind, account.get(kind, 0), limits.get(f"max_{kind}", -1)) for kind in kinds)
+    counts = tuple(
+        AccountCount(kind, account.get(kind, 0), limits.get(f"max_{kind}", -1)) for kind in kinds
+    )
     reserved = account.get("reserved_storage", 0)
-    return replace(facts, account_limit=limits["max_storage"], account_reserved=reserved, account_counts=counts)
+    return replace(
+        facts, account_limit=limits["max_storage"], account_reserved=reserved, account_counts=counts
+    )
 
 
 async def _note_unread(reading: Awaitable[T], name: str, unread: _Unread) -> T | None:
@@ -146,7 +184,9 @@ def _leave_out(topology: Topology, unread: _Unread) -> Topology:
     """The topology without what could not be read: an answer that does not come costs seconds."""
     absent = set(unread.names)
     streams = tuple(one for one in topology.streams if one.name not in absent)
-    return Topology(streams, tuple(one for one in topology.consumers if not {one.stream, one.durable} & absent))
+    return Topology(
+        streams, tuple(one for one in topology.consumers if not {one.stream, one.durable} & absent)
+    )
 
 
 async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
@@ -179,12 +219,19 @@ def _read_origins(info: Json) -> Iterator[Origin]:
     """The sources of a stream, and what it mirrors."""
     for one in (*(info.get("sources") or ()), *filter(None, (info.get("mirror"),))):
         active = one.get("active", -1)
-        yield Origin(one["name"], (one.get("external") or {}).get("api", ""), active / NANOS_PER_S if active >= 0 else None)
+        yield Origin(
+            one["name"],
+            (one.get("external") or {}).get("api", ""),
+            active / NANOS_PER_S if active >= 0 else None,
+        )
 
 
 async def _is_left_over(jetstream: JetStream, bucket: str, topology: Topology) -> bool:
     stream = f"KV_{bucket}"
-    return all(spec.name != stream for spec in topology.streams) and await jetstream.stream(stream) is not None
+    return (
+        all(spec.name != stream for spec in topology.streams)
+        and await jetstream.stream(stream) is not None
+    )
 
 
 async def _newest_tenth(jetstream: JetStream, stream: str, state: Json) -> StoredMessage | None:
@@ -202,7 +249,9 @@ async def _consumer(jetstream: JetStream, spec: ConsumerSpec) -> ConsumerFacts |
     pending, unacknowledged = info["num_pending"], info["num_ack_pending"]
     oldest = None
     if pending or unacknowledged:
-        oldest = await jetstream.get_next(spec.stream, spec.filter_subject or ">", info["ack_floor"]["stream_seq"] + 1)
+        oldest = await jetstream.get_next(
+            spec.stream, spec.filter_subject or ">", info["ack_floor"]["stream_seq"] + 1
+        )
     return ConsumerFacts(
         spec=spec,
         pending=pending,
@@ -239,9 +288,11 @@ class ServerStates(Struct, frozen=True):
 
 
 async def read_servers(jetstream: JetStream, monitors: Sequence[str]) -> ServerStates:
-    """Each server that has a monitoring port here; without one, the connected server, if this account may ask.
+    """Each server that has a monitoring port here; without one, the connected server, if this
+    account may ask.
 
-    Raises Misconfigured for what is no URL, BrokerUnavailable if no port answers: one of several may be of a server that is down.
+    Raises Misconfigured for what is no URL, BrokerUnavailable if no port answers: one of several
+    may be of a server that is down.
     """
     if not monitors:
         return ServerStates([one for one in [await _read_as_system_account(jetstream)] if one])
@@ -261,7 +312,9 @@ async def _read_as_system_account(jetstream: JetStream) -> Json:
     """Empty for an ordinary account, which gets 'no responders' at once."""
     server_id = jetstream.connection._server_info.get("server_id")
     try:
-        answer = await jetstream.connection.request(f"$SYS.REQ.SERVER.{server_id}.VARZ", timeout=0.5)
+        answer = await jetstream.connection.request(
+            f"$SYS.REQ.SERVER.{server_id}.VARZ", timeout=0.5
+        )
         return orjson.loads(answer.data).get("data", {})  # type: ignore[no-any-return]
     except (RouterError, nats.errors.Error, OSError, ValueError):
         return {}
@@ -269,7 +322,9 @@ async def _read_as_system_account(jetstream: JetStream) -> Json:
 
 def _read_monitor(url: str) -> Json:
     if urlsplit(url).scheme not in ("http", "https"):
-        raise Misconfigured("monitor", f"{url!r} should be an http or https URL, like http://127.0.0.1:8222")
+        raise Misconfigured(
+            "monitor", f"{url!r} should be an http or https URL, like http://127.0.0.1:8222"
+        )
     try:
         with urlopen(f"{url.rstrip('/')}/varz", timeout=MONITOR_TIMEOUT_S) as answer:  # noqa: S310 - the scheme was looked at
             return orjson.loads(answer.read())  # type: ignore[no-any-return]
@@ -278,15 +333,21 @@ def _read_monitor(url: str) -> Json:
 
 
 def find_sync_mode(servers: Sequence[Json]) -> SyncMode:
-    """The slowest of the servers that were read: one that flushes late can lose what it acknowledged."""
+    """The slowest of the servers that were read: one that flushes late can lose what it
+    acknowledged.
+    """
     configs = [server.get("jetstream", {}).get("config", {}) for server in servers]
     modes = [_sync_mode(config) for config in configs]
-    return max(modes, key=lambda mode: 0.0 if mode.is_always else mode.interval or 0.0, default=SyncMode())
+    return max(
+        modes, key=lambda mode: 0.0 if mode.is_always else mode.interval or 0.0, default=SyncMode()
+    )
 
 
 def _sync_mode(config: Json) -> SyncMode:
     interval = config.get("sync_interval")
-    return SyncMode(interval / NANOS_PER_S if interval is not None else None, bool(config.get("sync_always")))
+    return SyncMode(
+        interval / NANOS_PER_S if interval is not None else None, bool(config.get("sync_always"))
+    )
 
 
 def read_storage(server: Json) -> ServerStorage | None:

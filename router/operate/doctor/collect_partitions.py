@@ -1,4 +1,6 @@
-"""Reads the facts about the partitions of the decide subject. They are found by their streams, whatever the settings name."""
+"""Reads the facts about the partitions of the decide subject. They are found by their streams,
+whatever the settings name.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,23 @@ class PartitionedSubject(Struct, frozen=True):
     lease: float
 
 
-async def list_partition_facts(jetstream: JetStream, partitioned: PartitionedSubject) -> list[PartitionFacts]:
+async def list_partition_facts(
+    jetstream: JetStream, partitioned: PartitionedSubject
+) -> list[PartitionFacts]:
     """Raises BrokerUnavailable and PermissionDenied."""
     names = await list_partitions(jetstream, partitioned.stream, partitioned.subject)
     return [await _read(jetstream, partitioned, name) for name in names]
 
 
 async def _read(jetstream: JetStream, partitioned: PartitionedSubject, name: str) -> PartitionFacts:
-    info = await jetstream.consumer(partition_stream(partitioned.stream, name), partitioned.durable) or {}
+    info = (
+        await jetstream.consumer(partition_stream(partitioned.stream, name), partitioned.durable)
+        or {}
+    )
     lease = await _read_record(jetstream, partitioned.bucket, lease_key(name))
     standby = await _read_record(jetstream, partitioned.bucket, standby_key(name))
-    now_ns = nanos(info["ts"]) if "ts" in info else 0  # the server's own clock: the one that stamped the records
+    # the server's own clock: the one that stamped the records
+    now_ns = nanos(info["ts"]) if "ts" in info else 0
     record = read_lease(lease.data) if lease is not None else None
     return PartitionFacts(
         name=name,

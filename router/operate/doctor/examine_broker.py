@@ -1,4 +1,6 @@
-"""Everything that `router doctor` finds of a broker: what the doctor's checks say, violations of the last hour, the inbox."""
+"""Everything that `router doctor` finds of a broker: what the doctor's checks say, violations of
+the last hour, the inbox.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,20 @@ from router.operate.violations import add_up, read_violations
 WORST_FIRST = ("fail", "warn", "ok")
 
 
-async def examine_broker(jetstream: JetStream, settings: Settings, monitors: Sequence[str] = ()) -> list[Finding]:
-    """The findings, the worst first. `monitors`: URLs of the servers' monitoring ports. Changes nothing. Raises BrokerUnavailable."""
+async def examine_broker(
+    jetstream: JetStream, settings: Settings, monitors: Sequence[str] = ()
+) -> list[Finding]:
+    """The findings, the worst first. `monitors`: URLs of the servers' monitoring ports. Changes
+    nothing. Raises BrokerUnavailable.
+    """
     facts = await collect(
         jetstream,
         declare_topology(settings),
         letters=settings.streams.dlq.name,
         max_request=settings.max_payload_bytes,
-        cleaned_stream=settings.streams.assignments.name if settings.assignment.removal_every_ms else "",
+        cleaned_stream=settings.streams.assignments.name
+        if settings.assignment.removal_every_ms
+        else "",
         monitors=monitors,
         partitioned=PartitionedSubject(
             subject=settings.decide.subject,
@@ -34,12 +42,17 @@ async def examine_broker(jetstream: JetStream, settings: Settings, monitors: Seq
         read_violations=lambda: _read_violations(jetstream, settings.streams.violations.name),
     )
     inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []
-    return sorted([*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value))
+    return sorted(
+        [*examine(facts), *inbox], key=lambda finding: WORST_FIRST.index(finding.verdict.value)
+    )
 
 
 async def _read_violations(jetstream: JetStream, stream: str) -> ViolationFacts:
     """Those of the last hour."""
-    groups = await add_up(read_violations(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)), ("tenant", "subject", "rule"))
+    groups = await add_up(
+        read_violations(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)),
+        ("tenant", "subject", "rule"),
+    )
     if not groups:
         return ViolationFacts()
     worst = groups[0]

@@ -1,4 +1,6 @@
-"""The facts that the doctor checks, as plain values. Durations are seconds, sizes bytes, times seconds since the epoch."""
+"""The facts that the doctor checks, as plain values. Durations are seconds, sizes bytes, times
+seconds since the epoch.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from router.delivery.wire.topology import ConsumerSpec, Difference, StreamSpec
 
 
 class SyncMode(Struct, frozen=True):
-    """How often the server flushes a stream's file to the disk. `interval` is None if it could not be read."""
+    """How often the server flushes a stream's file to the disk. `interval` is None if it could not
+    be read.
+    """
 
     interval: float | None = None
     is_always: bool = False
@@ -24,7 +28,9 @@ class Follower(Struct, frozen=True):
 
 
 class RaftGroup(Struct, frozen=True):
-    """The servers that hold a stream, a consumer, or the list of all of them. `leader` is empty if there is none now."""
+    """The servers that hold a stream, a consumer, or the list of all of them. `leader` is empty if
+    there is none now.
+    """
 
     leader: str = ""
     followers: tuple[Follower, ...] = ()
@@ -39,7 +45,9 @@ class RaftGroup(Struct, frozen=True):
 
 
 class ServerStorage(Struct, frozen=True, kw_only=True):
-    """One server, as its monitoring port shows it: what its disk may hold, and what the streams there may grow to."""
+    """One server, as its monitoring port shows it: what its disk may hold, and what the streams
+    there may grow to.
+    """
 
     name: str
     limit: int  # max_file_store
@@ -67,15 +75,19 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
     sync: SyncMode = SyncMode()
     storage: tuple[ServerStorage, ...] = ()  # of the servers whose monitoring port was read
     unread: tuple[str, ...] = ()  # why the monitoring ports of other servers could not be read
-    account_limit: int = -1  # bytes that this account's streams may reserve, each copy counted; -1 = no limit
+    # bytes that this account's streams may reserve, each copy counted; -1 = no limit
+    account_limit: int = -1
     account_reserved: int = 0  # what they reserve, each stream counted once
     account_counts: tuple[AccountCount, ...] = ()
 
 
 class Origin(Struct, frozen=True):
-    """A stream of another place that a stream takes in. `silence`: since the last sign of it; None: there was none yet.
+    """A stream of another place that a stream takes in. `silence`: since the last sign of it; None:
+    there was none yet.
 
-    The server's own figure of how far it is behind is not here: it stays 0 while the connection is cut."""
+    The server's own figure of how far it is behind is not here: it stays 0 while the connection is
+    cut.
+    """
 
     name: str
     place: str
@@ -119,7 +131,9 @@ class ConsumerFacts(Struct, frozen=True, kw_only=True):
 
 
 class PartitionFacts(Struct, frozen=True, kw_only=True):
-    """A partition of the decide subject whose stream is on the server. Ages are by the server's clock alone; None: no record."""
+    """A partition of the decide subject whose stream is on the server. Ages are by the server's
+    clock alone; None: no record.
+    """
 
     name: str
     pending: int = 0
@@ -131,7 +145,9 @@ class PartitionFacts(Struct, frozen=True, kw_only=True):
 
 
 class ViolationFacts(Struct, frozen=True, kw_only=True):
-    """Violations of the header contract within the last hour, and the tenant, subject and rule with the most of them."""
+    """Violations of the header contract within the last hour, and the tenant, subject and rule with
+    the most of them.
+    """
 
     messages: int = 0
     tenants: int = 0
@@ -151,7 +167,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     streams: tuple[StreamFacts, ...] = ()
     consumers: tuple[ConsumerFacts, ...] = ()
     differences: tuple[Difference, ...] = ()
-    without_leader: tuple[str, ...] = ()  # streams and consumers that could not be read, because they have no leader now
+    # streams and consumers that could not be read, because they have no leader now
+    without_leader: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()  # the server's refusals of what this user may not read
     partitions: tuple[PartitionFacts, ...] = ()
     lease: float = 3.0  # a partition's lease lasts so long

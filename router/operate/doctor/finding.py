@@ -1,4 +1,6 @@
-"""One result of a check: what was found, how bad it is, and what to do. And how its numbers are written for people."""
+"""One result of a check: what was found, how bad it is, and what to do. And how its numbers are
+written for people.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,13 @@
-"""Do the streams promise more than the servers, or the account, have? A stream reserves its `max_bytes` once for each copy.
+"""Do the streams promise more than the servers, or the account, have? A stream reserves its
+`max_bytes` once for each copy.
 
     account   its limit counts every copy; the server enforces it
-    servers   a cluster does not compare with them while streams are made or get copies: it reserves more than `max_file_store`,
+    servers   a cluster does not compare with them while streams are made or get copies: it reserves
+              more than `max_file_store`,
               and a disk that is full stops every stream of its server
 
-Placement is the cluster's: a stream with as many copies as there are servers is on each of them, of any other only the sum is known.
+Placement is the cluster's: a stream with as many copies as there are servers is on each of them, of
+any other only the sum is known.
 """
 
 from __future__ import annotations
@@ -17,13 +20,21 @@ from router.operate.doctor.capacity import NEARLY_FULL
 from router.operate.doctor.facts import Facts, RaftGroup, ServerStorage
 from router.operate.doctor.finding import Finding, fail, ok, share, size, warn
 
-LESS_OR_MORE = "lower streams.*.max_bytes, set fewer replicas, or give every server more (`jetstream { max_file_store }`)"
-LESS_OR_MORE_OF_ACCOUNT = "lower streams.*.max_bytes, set fewer replicas, or raise the account's limit (`jetstream { max_file }`)"
+LESS_OR_MORE = (
+    "lower streams.*.max_bytes, set fewer replicas, or give every server more (`jetstream { "
+    "max_file_store }`)"
+)
+LESS_OR_MORE_OF_ACCOUNT = (
+    "lower streams.*.max_bytes, set fewer replicas, or raise the account's limit (`jetstream { "
+    "max_file }`)"
+)
 READ_THEM = "--monitor URL of each server shows it; compare it with max_file_store"
 
 
 class Reservation(Struct, frozen=True):
-    """A declared stream, and what it reserves already: `had` bytes on each server of `group` (None: on the only server)."""
+    """A declared stream, and what it reserves already: `had` bytes on each server of `group` (None:
+    on the only server).
+    """
 
     stream: str
     max_bytes: int
@@ -41,14 +52,22 @@ def storage(facts: Facts) -> Iterator[Finding]:
     for server in facts.server.storage:
         yield _server(server)
     for cause in facts.server.unread:
-        yield warn("storage of a server", cause, "start that server if it is down; else correct nats.monitor or --monitor")
+        yield warn(
+            "storage of a server",
+            cause,
+            "start that server if it is down; else correct nats.monitor or --monitor",
+        )
     if facts.server.is_clustered and not facts.server.storage:
         found = f"the servers' room cannot be read from this account; {describe_need(facts)}"
         yield warn("storage", found, READ_THEM)
     elif not facts.server.is_clustered and not facts.server.storage:
         yield ok("storage", describe_need(facts))
     for shortage in find_shortages(facts):
-        yield warn("storage of the declared streams", f"`router topology apply` finds no room: {shortage}", LESS_OR_MORE)
+        yield warn(
+            "storage of the declared streams",
+            f"`router topology apply` finds no room: {shortage}",
+            LESS_OR_MORE,
+        )
 
 
 def account_limits(facts: Facts) -> Iterator[Finding]:
@@ -57,9 +76,16 @@ def account_limits(facts: Facts) -> Iterator[Finding]:
         if count.most < 0:
             continue
         found = f"{count.used} of {count.most} {count.kind}"
-        raise_it = f"raise the account's limit (`jetstream {{ max_{count.kind} }}`), or remove what is no longer needed"
+        raise_it = (
+            f"raise the account's limit (`jetstream {{ max_{count.kind} }}`), or remove what "
+            "is no longer needed"
+        )
         if count.used >= count.most:
-            yield fail(f"limit of {count.kind}", f"{found}: the server makes no more for this account", raise_it)
+            yield fail(
+                f"limit of {count.kind}",
+                f"{found}: the server makes no more for this account",
+                raise_it,
+            )
         elif count.used > count.most * NEARLY_FULL:
             yield warn(f"limit of {count.kind}", found, raise_it)
         else:
@@ -72,27 +98,50 @@ def describe_need(facts: Facts) -> str:
     total = sum(one.max_bytes * one.copies for one in reservations)
     copies = max((one.copies for one in reservations), default=1)
     counted = f", each of up to {copies} copies counted" if copies > 1 else ""
-    return f"the declared streams may grow to {size(total)} of messages{counted}; those without max_bytes come on top"
+    return (
+        f"the declared streams may grow to {size(total)} of messages{counted}; those without "
+        "max_bytes come on top"
+    )
 
 
 def find_shortages(facts: Facts) -> list[str]:
-    """Where the declared streams do not fit, with figures; empty if they do, or if no limit is known."""
-    changed = [one for one in list_reservations(facts) if (one.max_bytes, one.copies) != (one.had, one.had_copies)]
+    """Where the declared streams do not fit, with figures; empty if they do, or if no limit is
+    known.
+    """
+    changed = [
+        one
+        for one in list_reservations(facts)
+        if (one.max_bytes, one.copies) != (one.had, one.had_copies)
+    ]
     if not changed:
         return []
-    return [*_shortage_of_account(facts, changed), *_shortages_of_servers(facts.server.storage, changed)]
+    return [
+        *_shortage_of_account(facts, changed),
+        *_shortages_of_servers(facts.server.storage, changed),
+    ]
 
 
 def list_reservations(facts: Facts) -> list[Reservation]:
-    """Of the declared streams that could be read, or do not exist yet. One without a limit reserves nothing."""
+    """Of the declared streams that could be read, or do not exist yet. One without a limit reserves
+    nothing.
+    """
     there = {stream.spec.name: stream for stream in facts.streams}
     found = []
     for spec in facts.declared:
         if (stream := there.get(spec.name)) is None:
-            found.append(Reservation(spec.name, max(0, spec.max_bytes), spec.replicas, 0, 0, RaftGroup()))
+            found.append(
+                Reservation(spec.name, max(0, spec.max_bytes), spec.replicas, 0, 0, RaftGroup())
+            )
         else:
             found.append(
-                Reservation(spec.name, max(0, spec.max_bytes), spec.replicas, max(0, stream.max_bytes), stream.replicas, stream.group)
+                Reservation(
+                    spec.name,
+                    max(0, spec.max_bytes),
+                    spec.replicas,
+                    max(0, stream.max_bytes),
+                    stream.replicas,
+                    stream.group,
+                )
             )
     return found
 
@@ -110,44 +159,70 @@ def _account(facts: Facts) -> Iterator[Finding]:
 
 
 def _reserved_by_account(facts: Facts) -> int:
-    """At least: the copies of streams that are not the router's are not known, and each is counted once."""
+    """At least: the copies of streams that are not the router's are not known, and each is counted
+    once.
+    """
     reservations = list_reservations(facts)
     others = max(0, facts.server.account_reserved - sum(one.had for one in reservations))
     return others + sum(one.had * one.had_copies for one in reservations)
 
 
 def _shortage_of_account(facts: Facts, changed: Sequence[Reservation]) -> Iterator[str]:
-    limit, more = facts.server.account_limit, sum(one.max_bytes * one.copies - one.had * one.had_copies for one in changed)
+    limit, more = (
+        facts.server.account_limit,
+        sum(one.max_bytes * one.copies - one.had * one.had_copies for one in changed),
+    )
     reserved = _reserved_by_account(facts)
     if 0 < limit < reserved + more:
-        yield f"the account may reserve {size(limit)}, its streams would reserve {size(reserved + more)}, copies counted"
+        yield (
+            f"the account may reserve {size(limit)}, its streams would reserve "
+            f"{size(reserved + more)}, copies counted"
+        )
 
 
-def _shortages_of_servers(servers: Sequence[ServerStorage], changed: Sequence[Reservation]) -> Iterator[str]:
+def _shortages_of_servers(
+    servers: Sequence[ServerStorage], changed: Sequence[Reservation]
+) -> Iterator[str]:
     for server in servers:
         on_each = [one for one in changed if one.copies >= server.cluster_size]
         needed = server.reserved + sum(one.max_bytes - one.had_on(server.name) for one in on_each)
         if needed > server.limit:
-            yield f"server {server.name} holds {size(server.limit)}, the streams there would reserve {size(needed)}"
+            yield (
+                f"server {server.name} holds {size(server.limit)}, the streams there would "
+                f"reserve {size(needed)}"
+            )
             return
     if servers:
         yield from _shortage_of_cluster(servers, changed)
 
 
-def _shortage_of_cluster(servers: Sequence[ServerStorage], changed: Sequence[Reservation]) -> Iterator[str]:
+def _shortage_of_cluster(
+    servers: Sequence[ServerStorage], changed: Sequence[Reservation]
+) -> Iterator[str]:
     """Servers that were not read are taken to be as those that were."""
     part = max(server.cluster_size for server in servers) / len(servers)
-    limit, reserved = (round(part * sum(figures)) for figures in ([s.limit for s in servers], [s.reserved for s in servers]))
-    needed = reserved + sum(one.max_bytes * one.copies - one.had * one.had_copies for one in changed)
+    limit, reserved = (
+        round(part * sum(figures))
+        for figures in ([s.limit for s in servers], [s.reserved for s in servers])
+    )
+    needed = reserved + sum(
+        one.max_bytes * one.copies - one.had * one.had_copies for one in changed
+    )
     if needed > limit:
-        yield f"the servers hold {size(limit)} together, the streams would reserve {size(needed)}, copies counted"
+        yield (
+            f"the servers hold {size(limit)} together, the streams would reserve "
+            f"{size(needed)}, copies counted"
+        )
 
 
 def _server(server: ServerStorage) -> Finding:
     check = f"storage of {server.name}"
     used = f"{size(server.used)} used"
     if server.reserved > server.limit:
-        found = f"streams reserve {size(server.reserved)} of {size(server.limit)} ({used}): they cannot all grow to their limits"
+        found = (
+            f"streams reserve {size(server.reserved)} of {size(server.limit)} ({used}): they "
+            "cannot all grow to their limits"
+        )
         return warn(check, found, LESS_OR_MORE)
     found = f"streams reserve {size(server.reserved)} of {size(server.limit)}, {used}"
     if server.limit and server.used >= NEARLY_FULL * server.limit:

@@ -1,4 +1,6 @@
-"""One dead letter whole: what happened, its way, its headers, its payload masked; and the forms that replay or discard it."""
+"""One dead letter whole: what happened, its way, its headers, its payload masked; and the forms
+that replay or discard it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,10 @@ from router.shell.page_data import (
 )
 
 MAX_PAYLOAD_TEXT = 65_536  # characters
-REPLAYED = "A replay publishes each message again where it failed, once, and removes its dead letter. It may be stopped."
+REPLAYED = (
+    "A replay publishes each message again where it failed, once, and removes its dead letter. "
+    "It may be stopped."
+)
 DISCARD_FIELDS = (
     FormField("note", "Note, for the audit; a discard needs one", kind="note"),
     FormField("confirm", "Discard for good", kind="check"),
@@ -42,9 +47,15 @@ async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
     sequence, stream = params.number("sequence"), sources.settings.streams.dlq.name
     letter = await show(sources.link.jetstream(), stream, sequence)
     if letter is None:
-        raise PageNotFound(f"There is no dead letter {sequence} in {stream}: it was replayed or discarded, is too old, or never was.")
+        raise PageNotFound(
+            f"There is no dead letter {sequence} in {stream}: it was replayed or "
+            "discarded, is too old, or never was."
+        )
     lists: list[FactList | TextBlock] = [_list_error(letter), _list_way(letter)]
-    headers = [Fact(shorten(name), MASK if is_masked_key(name) else value) for name, value in list_lines(letter.headers)]
+    headers = [
+        Fact(shorten(name), MASK if is_masked_key(name) else value)
+        for name, value in list_lines(letter.headers)
+    ]
     if headers:
         lists.append(FactList("Headers", headers))
     lists.append(_describe_payload(letter))
@@ -54,7 +65,10 @@ async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
         tenant=letter.tenant_id,
         command=build_command("router", "dlq", "show", str(sequence)),
         repair=build_command("router", "dlq", "replay", str(sequence)),
-        repair_note="publishes the message again where it failed, once, and removes the dead letter; --edit opens its payload first",
+        repair_note=(
+            "publishes the message again where it failed, once, and removes the dead letter; "
+            "--edit opens its payload first"
+        ),
         back=("/dead-letters", "Dead letters"),
         lists=lists,
         forms=_build_forms(sequence),
@@ -71,7 +85,11 @@ def _build_forms(sequence: int) -> Sequence[WriteForm]:
             buttons=(FormButton("Replay", f"{here}/replay", "main"),),
             link=(f"{here}/edit", "Edit a copy, and replay that"),
         ),
-        WriteForm(title="Discard", fields=DISCARD_FIELDS, buttons=(FormButton("Discard", f"{here}/discard", "danger"),)),
+        WriteForm(
+            title="Discard",
+            fields=DISCARD_FIELDS,
+            buttons=(FormButton("Discard", f"{here}/discard", "danger"),),
+        ),
     )
 
 
@@ -85,7 +103,10 @@ def _list_error(letter: DeadLetter) -> FactList:
         Fact("Field", letter.field),
         Fact("Stage", letter.stage),
         Fact("It means", found.means if found is not None else None, kind="prose"),
-        *(Fact("What to do" if place == 0 else "", text, kind="prose") for place, text in enumerate(found.do if found is not None else ())),
+        *(
+            Fact("What to do" if place == 0 else "", text, kind="prose")
+            for place, text in enumerate(found.do if found is not None else ())
+        ),
     ]
     return FactList("What happened", facts)
 
@@ -93,10 +114,22 @@ def _list_error(letter: DeadLetter) -> FactList:
 def _list_way(letter: DeadLetter) -> FactList:
     source, asked = letter.source, None
     if letter.tenant_id and letter.request_id:
-        asked = "/decisions?" + urlencode({"tenant": letter.tenant_id[:512], "request_id": letter.request_id[:512]})
-    received = datetime.fromtimestamp(letter.received_ms / 1000, UTC).isoformat() if letter.received_ms is not None else None
-    unconfirmed = ", the first not confirmed: its process died" if source.attempts_unconfirmed else ""
-    attempts = f"attempts {source.attempts}, deliveries {source.deliveries}{unconfirmed}" if source.stream else None
+        asked = "/decisions?" + urlencode(
+            {"tenant": letter.tenant_id[:512], "request_id": letter.request_id[:512]}
+        )
+    received = (
+        datetime.fromtimestamp(letter.received_ms / 1000, UTC).isoformat()
+        if letter.received_ms is not None
+        else None
+    )
+    unconfirmed = (
+        ", the first not confirmed: its process died" if source.attempts_unconfirmed else ""
+    )
+    attempts = (
+        f"attempts {source.attempts}, deliveries {source.deliveries}{unconfirmed}"
+        if source.stream
+        else None
+    )
     facts = [
         Fact("Tenant", letter.tenant_id),
         Fact("Request", letter.request_id, asked),
@@ -120,7 +153,16 @@ def _describe_payload(letter: DeadLetter) -> TextBlock | FactList:
         text = dump_json(shown["payload"], orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
         cut = f"; the first {MAX_PAYLOAD_TEXT:,} characters" if len(text) > MAX_PAYLOAD_TEXT else ""
         note = f"{len(letter.payload):,} bytes, values of secret names hidden{cut}"
-        return TextBlock("Payload", text[:MAX_PAYLOAD_TEXT], f"{note}. {letter.payload_note}" if letter.payload_note else note)
-    note = "No JSON object: nothing in it can be masked, so it is not shown. `router dlq show` shows it."
+        return TextBlock(
+            "Payload",
+            text[:MAX_PAYLOAD_TEXT],
+            f"{note}. {letter.payload_note}" if letter.payload_note else note,
+        )
+    note = (
+        "No JSON object: nothing in it can be masked, so it is not shown. `router dlq show` "
+        "shows it."
+    )
     size = Fact("Bytes", len(letter.payload), kind="number")
-    return FactList("Payload", [size, Fact("SHA-256", shown["payload_sha256"]), Fact("", note, kind="prose")])
+    return FactList(
+        "Payload", [size, Fact("SHA-256", shown["payload_sha256"]), Fact("", note, kind="prose")]
+    )

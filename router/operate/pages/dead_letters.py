@@ -7,9 +7,23 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from urllib.parse import urlencode
 
-from router.operate.dead_letters import DeadLetterFilter, DeadLetterGroup, DeadLetterHead, group_by, read_heads
+from router.operate.dead_letters import (
+    DeadLetterFilter,
+    DeadLetterGroup,
+    DeadLetterHead,
+    group_by,
+    read_heads,
+)
 from router.operate.pages.dead_letter import DISCARD_FIELDS, REPLAYED
-from router.shell.page_data import FormButton, FormField, Page, PageParams, Sources, WriteForm, build_command
+from router.shell.page_data import (
+    FormButton,
+    FormField,
+    Page,
+    PageParams,
+    Sources,
+    WriteForm,
+    build_command,
+)
 from router.shell.table import Column, Row, Table, TableFilter
 
 MAX_COUNTED = 100_000  # of the newest sequences
@@ -42,7 +56,10 @@ EACH_COLUMNS = (
     Column("tenant", "Tenant"),
     Column("bytes", "Bytes", "number"),
 )
-EMPTY = "No dead letters. What fails for good is stored here with its cause; nothing has, or what did was replayed or discarded."
+EMPTY = (
+    "No dead letters. What fails for good is stored here with its cause; nothing has, or what "
+    "did was replayed or discarded."
+)
 REPAIR_NOTE = "says what a replay would send; without --dry-run it is sent, each message once"
 Options = dict[str, str | None]  # of the command that shows the same
 Heads = AsyncIterator[Sequence[DeadLetterHead]]
@@ -58,12 +75,23 @@ async def read_dead_letters(sources: Sources, params: PageParams) -> Page:
     jetstream, stream = sources.link.jetstream(), sources.settings.streams.dlq.name
     info = await jetstream.stream(stream)
     total = info["state"]["messages"] if info is not None else 0
-    note = f"Counted among the newest {MAX_COUNTED:,} sequences of {total:,} dead letters." if total > MAX_COUNTED else ""
+    note = (
+        f"Counted among the newest {MAX_COUNTED:,} sequences of {total:,} dead letters."
+        if total > MAX_COUNTED
+        else ""
+    )
     if params.text("show") == EACH:
         return await _read_each(partial(read_heads, jetstream, stream, wanted), options, note)
     heads = read_heads(jetstream, stream, wanted, MAX_COUNTED)
     lead = f"{total:,} in {stream}, by cause"
-    return await _read_groups(heads, params, options, lead=lead, empty=NO_MATCH if total or any(options.values()) else EMPTY, note=note)
+    return await _read_groups(
+        heads,
+        params,
+        options,
+        lead=lead,
+        empty=NO_MATCH if total or any(options.values()) else EMPTY,
+        note=note,
+    )
 
 
 async def _read_each(read: ReadNewest, options: Options, note: str) -> Page:
@@ -81,12 +109,16 @@ async def _read_each(read: ReadNewest, options: Options, note: str) -> Page:
             empty=NO_MATCH,
             filters=(*FILTERS, TableFilter("show", "Show", is_hidden=True)),
             choose="sequence",
-            note=f"The newest {MAX_LISTED:,} of them. {note}" if len(newest) == MAX_LISTED else note,
+            note=f"The newest {MAX_LISTED:,} of them. {note}"
+            if len(newest) == MAX_LISTED
+            else note,
         ),
     )
 
 
-async def _read_groups(heads: Heads, params: PageParams, options: Options, *, lead: str, empty: str, note: str) -> Page:
+async def _read_groups(
+    heads: Heads, params: PageParams, options: Options, *, lead: str, empty: str, note: str
+) -> Page:
     groups = await group_by(heads, _cause_of)
     return Page(
         title="Dead letters",
@@ -106,7 +138,9 @@ async def _read_groups(heads: Heads, params: PageParams, options: Options, *, le
 
 
 async def _find_newest(read: ReadNewest) -> Sequence[DeadLetterHead]:
-    """The newest that match, oldest first. Few sequences are read first: most often they are enough."""
+    """The newest that match, oldest first. Few sequences are read first: most often they are
+    enough.
+    """
     newest: deque[DeadLetterHead] = deque(maxlen=MAX_LISTED)
     for looked in LOOKED:
         newest.clear()
@@ -126,13 +160,27 @@ def _build_form(options: Options, *, has_boxes: bool) -> WriteForm:
         title="Mend",
         name="chosen",
         text=REPLAYED,
-        fields=(*hidden, FormField("all", f"{every}, when none is chosen" if has_boxes else every, kind="check"), *DISCARD_FIELDS),
-        buttons=(FormButton("Replay", "/dead-letters/replay", "main"), FormButton("Discard", "/dead-letters/discard", "danger")),
+        fields=(
+            *hidden,
+            FormField("all", f"{every}, when none is chosen" if has_boxes else every, kind="check"),
+            *DISCARD_FIELDS,
+        ),
+        buttons=(
+            FormButton("Replay", "/dead-letters/replay", "main"),
+            FormButton("Discard", "/dead-letters/discard", "danger"),
+        ),
     )
 
 
 def _build_replay(options: Options) -> str:
-    return build_command("router", "dlq", "replay", *(() if any(options.values()) else ("--all",)), "--dry-run", **options)
+    return build_command(
+        "router",
+        "dlq",
+        "replay",
+        *(() if any(options.values()) else ("--all",)),
+        "--dry-run",
+        **options,
+    )
 
 
 def _cause_of(head: DeadLetterHead) -> tuple[str, ...]:

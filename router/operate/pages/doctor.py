@@ -1,4 +1,6 @@
-"""What the doctor finds, the worst first, and what to do; beside it the topology, and the settings that both are judged by."""
+"""What the doctor finds, the worst first, and what to do; beside it the topology, and the settings
+that both are judged by.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +43,25 @@ AS_DECLARED = "as declared"
 
 async def read_doctor(sources: Sources, _: PageParams) -> Page:
     """The findings of `router doctor`."""
-    findings = await examine_broker(sources.link.jetstream(), sources.settings, sources.settings.nats.monitor)
+    findings = await examine_broker(
+        sources.link.jetstream(), sources.settings, sources.settings.nats.monitor
+    )
     count = Counter(finding.verdict.value for finding in findings)
-    rows = [{"verdict": one.verdict.value, "check": one.check, "found": one.found, "remedy": one.remedy or None} for one in findings]
+    rows = [
+        {
+            "verdict": one.verdict.value,
+            "check": one.check,
+            "found": one.found,
+            "remedy": one.remedy or None,
+        }
+        for one in findings
+    ]
     return Page(
         title="Doctor",
-        lead=f"{count['fail']} failed, {count['warn']} {'warning' if count['warn'] == 1 else 'warnings'}, {count['ok']} ok",
+        lead=(
+            f"{count['fail']} failed, {count['warn']} "
+            f"{'warning' if count['warn'] == 1 else 'warnings'}, {count['ok']} ok"
+        ),
         command=build_command("router", "doctor"),
         tabs=TABS,
         table=Table(columns=COLUMNS, rows=rows, empty="Nothing was examined."),
@@ -54,20 +69,27 @@ async def read_doctor(sources: Sources, _: PageParams) -> Page:
 
 
 async def read_topology(sources: Sources, _: PageParams) -> Page:
-    """Each stream and consumer that a router declares, what is in it, and what differs on the server."""
+    """Each stream and consumer that a router declares, what is in it, and what differs on the
+    server.
+    """
     jetstream, topology = sources.link.jetstream(), declare_topology(sources.settings)
     differences = {one.name: one for one in await compare(jetstream, topology)}
     rows: list[Row] = []
     for stream in topology.streams:
         info = await jetstream.stream(stream.name)
-        rows.append({**_describe_stream(stream, info), **_describe_state(differences.get(stream.name))})
+        rows.append(
+            {**_describe_stream(stream, info), **_describe_state(differences.get(stream.name))}
+        )
     for consumer in topology.consumers:
         name = f"{consumer.stream}/{consumer.durable}"
         rows.append({"kind": "consumer", "name": name, **_describe_state(differences.get(name))})
     rows.sort(key=lambda row: row["state"] == AS_DECLARED)
     return Page(
         title="Topology",
-        lead=f"{len(topology.streams)} streams, {len(topology.consumers)} consumers; {len(differences)} not as declared",
+        lead=(
+            f"{len(topology.streams)} streams, {len(topology.consumers)} consumers; "
+            f"{len(differences)} not as declared"
+        ),
         command=build_command("router", "topology", "plan"),
         repair=build_command("router", "topology", "apply") if differences else "",
         repair_note="creates what is missing, and restores what has drifted; nothing is deleted",
@@ -77,9 +99,14 @@ async def read_topology(sources: Sources, _: PageParams) -> Page:
 
 
 async def read_settings(sources: Sources, _: PageParams) -> Page:
-    """The settings of this process, by which its pages look; a router's are the same only if it was given the same."""
+    """The settings of this process, by which its pages look; a router's are the same only if it was
+    given the same.
+    """
     found = describe(sources.settings, sources.origins)
-    rows = [{"setting": one.name, "value": one.value, "source": one.source, "meaning": one.description} for one in found]
+    rows = [
+        {"setting": one.name, "value": one.value, "source": one.source, "meaning": one.description}
+        for one in found
+    ]
     rows.sort(key=lambda row: row["source"] == "default")
     given = sum(row["source"] != "default" for row in rows)
     return Page(
@@ -92,17 +119,26 @@ async def read_settings(sources: Sources, _: PageParams) -> Page:
 
 
 def _describe_stream(stream: StreamSpec, info: Mapping[str, Any] | None) -> Row:
-    row: Row = {"kind": "bucket" if stream.name.startswith("KV_") else "stream", "name": stream.name}
+    row: Row = {
+        "kind": "bucket" if stream.name.startswith("KV_") else "stream",
+        "name": stream.name,
+    }
     if info is None:
         return row
     state, config = info["state"], info["config"]
     limit = config["max_bytes"]
-    figures: Row = {"messages": state["messages"], "bytes": state["bytes"], "replicas": config["num_replicas"]}
+    figures: Row = {
+        "messages": state["messages"],
+        "bytes": state["bytes"],
+        "replicas": config["num_replicas"],
+    }
     return {**row, **figures, "max_bytes": limit if limit > 0 else None}
 
 
 def _describe_state(difference: Difference | None) -> Row:
     if difference is None:
         return {"state": AS_DECLARED}
-    fields = "; ".join(f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items())
+    fields = "; ".join(
+        f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items()
+    )
     return {"state": difference.state, "differs": fields or None}

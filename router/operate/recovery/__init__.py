@@ -1,11 +1,16 @@
-"""Copies of streams outside their servers, and how they become the router's streams again (docs/how-to/two-places.md).
+"""Copies of streams outside their servers, and how they become the router's streams again
+(docs/how-to/two-places.md).
 
-snapshot            one stream to a file and back, by JetStream's own snapshot requests, whose answers come after long work
+snapshot            one stream to a file and back, by JetStream's own snapshot requests, whose
+                    answers come after long work
 manifest            what a backup holds, and the checksum of each file
-backup restore      every stream, in the order that keeps what was acked; never over a stream that exists
-mirrors promotion   the streams mirrored from another domain, and the mirrors made the router's own streams
+backup restore      every stream, in the order that keeps what was acked; never over a stream that
+                    exists
+mirrors promotion   the streams mirrored from another domain, and the mirrors made the router's own
+                    streams
 durables            where those of a promoted place begin
-windows             how long effect streams must know ids, so that a message which is handled again changes nothing
+windows             how long effect streams must know ids, so that a message which is handled again
+                    changes nothing
 """
 
 from router.operate.recovery.backup import save_backup

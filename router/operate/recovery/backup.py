@@ -1,8 +1,11 @@
-"""Every stream into a directory, one snapshot after the other. It holds the payloads of all tenants, so its owner alone reads it.
+"""Every stream into a directory, one snapshot after the other. It holds the payloads of all
+tenants, so its owner alone reads it.
 
-A durable in a snapshot has acked what it has acked by then, and what an acked message left behind stands in a stream of its effects.
-So the caller lists a stream before the streams of its effects: an effect is stored before its message is acked, hence whatever is acked in
-the earlier snapshot has its effect in the later one. The other way round, a message that was acked between the two would lose its effect.
+A durable in a snapshot has acked what it has acked by then, and what an acked message left behind
+stands in a stream of its effects. So the caller lists a stream before the streams of its effects:
+an effect is stored before its message is acked, hence whatever is acked in the earlier snapshot has
+its effect in the later one. The other way round, a message that was acked between the two would
+lose its effect.
 """
 
 from __future__ import annotations
@@ -28,8 +31,12 @@ class TargetInUse(RouterError):
     code = "target_in_use"
 
 
-async def save_backup(jetstream: JetStream, names: Sequence[str], directory: Path, on_saved: OnSaved = lambda _: None) -> Manifest:
-    """Save these streams in this order; one that does not exist is left out. Raises TargetInUse, NotFound where there is none of them."""
+async def save_backup(
+    jetstream: JetStream, names: Sequence[str], directory: Path, on_saved: OnSaved = lambda _: None
+) -> Manifest:
+    """Save these streams in this order; one that does not exist is left out. Raises TargetInUse,
+    NotFound where there is none of them.
+    """
     _require_empty(directory)
     began_at = datetime.now(UTC)
     saved = []
@@ -51,7 +58,9 @@ def _require_empty(directory: Path) -> None:
     except OSError as exc:
         raise TargetInUse(f"{directory} cannot be written: {exc.strerror}") from exc
     if not is_empty:
-        raise TargetInUse(f"{directory} is not empty: a backup overwrites nothing, name a new directory")
+        raise TargetInUse(
+            f"{directory} is not empty: a backup overwrites nothing, name a new directory"
+        )
 
 
 async def _save(jetstream: JetStream, name: str, directory: Path) -> SavedStream:

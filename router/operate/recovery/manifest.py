@@ -1,4 +1,6 @@
-"""What a backup holds: one file for each stream, and `manifest.json`, which is written last. Without it a backup is not whole."""
+"""What a backup holds: one file for each stream, and `manifest.json`, which is written last.
+Without it a backup is not whole.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class UnusableBackup(RouterError):
 
 
 class SavedStream(Struct, frozen=True, kw_only=True):
-    """One stream of a backup. `config` and `state` are the server's; `bytes` and `sha256` are the file's."""
+    """One stream of a backup. `config` and `state` are the server's; `bytes` and `sha256` are the
+    file's.
+    """
 
     name: str
     file: str
@@ -41,7 +45,9 @@ class SavedStream(Struct, frozen=True, kw_only=True):
 
 
 class Manifest(Struct, frozen=True, kw_only=True):
-    """`began_at`: before the first snapshot. What was acked after it may be missing, and is handled again after a restore."""
+    """`began_at`: before the first snapshot. What was acked after it may be missing, and is handled
+    again after a restore.
+    """
 
     format: int = FORMAT
     began_at: datetime
@@ -60,11 +66,15 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         manifest = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Manifest)
     except FileNotFoundError as exc:
-        raise UnusableBackup(f"{directory} has no {MANIFEST}: it is no backup, or one that did not come to its end") from exc
+        raise UnusableBackup(
+            f"{directory} has no {MANIFEST}: it is no backup, or one that did not come to its end"
+        ) from exc
     except (OSError, *UNREADABLE_ERRORS) as exc:
         raise UnusableBackup(f"{directory / MANIFEST} cannot be read: {exc}") from exc
     if manifest.format != FORMAT:
-        raise UnusableBackup(f"{directory / MANIFEST} has format {manifest.format}; this version reads {FORMAT}")
+        raise UnusableBackup(
+            f"{directory / MANIFEST} has format {manifest.format}; this version reads {FORMAT}"
+        )
     return manifest
 
 
@@ -72,13 +82,18 @@ def verify_files(directory: Path, manifest: Manifest) -> None:
     """Raises UnusableBackup for the first file that is not what the manifest says."""
     for saved in manifest.streams:
         if "/" in saved.file or saved.file.startswith("."):
-            raise UnusableBackup(f"{directory / MANIFEST} names a file outside of {directory}: {saved.file}")
+            raise UnusableBackup(
+                f"{directory / MANIFEST} names a file outside of {directory}: {saved.file}"
+            )
         size, digest = 0, hashlib.sha256()
         for chunk in read_chunks(directory / saved.file):
             size += len(chunk)
             digest.update(chunk)
         if (size, digest.hexdigest()) != (saved.bytes, saved.sha256):
-            raise UnusableBackup(f"{directory / saved.file} is not what {MANIFEST} says: it has {size} bytes and another checksum")
+            raise UnusableBackup(
+                f"{directory / saved.file} is not what {MANIFEST} says: it has {size} "
+                "bytes and another checksum"
+            )
 
 
 def read_chunks(file: Path) -> Iterator[bytes]:

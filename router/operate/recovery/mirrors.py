@@ -1,7 +1,9 @@
-"""Streams of another JetStream domain, copied into this one: as mirrors, or as a source of a stream that has messages of its own.
+"""Streams of another JetStream domain, copied into this one: as mirrors, or as a source of a stream
+that has messages of its own.
 
-A mirror keeps sequences and times, and takes no other message. It does not follow deletions: what was removed there stays here until it
-is too old. Durables are not mirrored. A bucket's mirror keeps as many versions of a key as the bucket.
+A mirror keeps sequences and times, and takes no other message. It does not follow deletions: what
+was removed there stays here until it is too old. Durables are not mirrored. A bucket's mirror keeps
+as many versions of a key as the bucket.
 """
 
 from __future__ import annotations
@@ -21,7 +23,10 @@ class DomainMirrorSpec(MirrorSpec, frozen=True, kw_only=True):
 
     def to_json(self) -> Json:
         stream = super().to_json()
-        kept = {"max_msgs_per_subject": self.max_per_subject, "allow_rollup_hdrs": self.allow_rollup}
+        kept = {
+            "max_msgs_per_subject": self.max_per_subject,
+            "allow_rollup_hdrs": self.allow_rollup,
+        }
         return {**stream, **kept, "mirror": {**stream["mirror"], "name": self.origin}}
 
 
@@ -49,13 +54,18 @@ def domain_api(domain: str) -> str:
 
 
 async def add_source(jetstream: JetStream, stream: str, domain: str) -> bool:
-    """Let `stream` take in what the stream of that name in `domain` stores, beside its own messages. False: it does already."""
+    """Let `stream` take in what the stream of that name in `domain` stores, beside its own
+    messages. False: it does already.
+    """
     info = await jetstream.stream(stream)
     if info is None:
         raise NotFound(f"there is no stream {stream}: `router topology apply` makes it")
     config, source = info["config"], declare_source(stream, domain)
     sources: list[Json] = config.get("sources") or []
-    if any(one["name"] == stream and (one.get("external") or {}).get("api") == domain_api(domain) for one in sources):
+    if any(
+        one["name"] == stream and (one.get("external") or {}).get("api") == domain_api(domain)
+        for one in sources
+    ):
         return False
     await jetstream.ask(f"STREAM.UPDATE.{stream}", {**config, "sources": [*sources, source]})
     return True

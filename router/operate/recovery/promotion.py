@@ -1,11 +1,14 @@
 """Mirrors of a place that is lost, made the streams of this one.
 
-    each declared stream   a mirror: the mirror is taken off it, and it takes messages from now on; missing: made
-    each declared durable  made, and set to the first message since `since`; what was settled at the lost place is handled again
+    each declared stream   a mirror: the mirror is taken off it, and it takes messages from now on;
+                           missing: made
+    each declared durable  made, and set to the first message since `since`; what was settled at the
+                           lost place is handled again
 
-What is handled again changes nothing once the servers were started again (`windows`): its effects have the ids that they had, because a
-mirror keeps sequences and times. Nothing is deleted, and a second call goes on where the first one ended: from the same start (`durables`),
-or from an earlier one, so far as it widens the windows too.
+What is handled again changes nothing once the servers were started again (`windows`): its effects
+have the ids that they had, because a mirror keeps sequences and times. Nothing is deleted, and a
+second call goes on where the first one ended: from the same start (`durables`), or from an earlier
+one, so far as it widens the windows too.
 """
 
 from __future__ import annotations
@@ -26,13 +29,17 @@ ANSWER_S = 2.0
 
 
 class PlaceAnswers(RouterError):
-    """The place that the mirrors copy is not lost. Two places that take the same messages would both handle them."""
+    """The place that the mirrors copy is not lost. Two places that take the same messages would
+    both handle them.
+    """
 
     code = "place_answers"
 
 
 class PromotedStream(Struct, frozen=True):
-    """A stream, and how far its mirror had come. `state`: promoted, made, or is ours (it was no mirror)."""
+    """A stream, and how far its mirror had come. `state`: promoted, made, or is ours (it was no
+    mirror).
+    """
 
     name: str
     state: str
@@ -42,12 +49,19 @@ class PromotedStream(Struct, frozen=True):
 
 
 async def promote_streams(
-    jetstream: JetStream, streams: Sequence[StreamSpec], since: datetime, effects: Collection[str], *, is_forced: bool = False
+    jetstream: JetStream,
+    streams: Sequence[StreamSpec],
+    since: datetime,
+    effects: Collection[str],
+    *,
+    is_forced: bool = False,
 ) -> list[PromotedStream]:
-    """Promote these streams, those of effects first: they note `since`, for a call that goes on where this one failed.
+    """Promote these streams, those of effects first: they note `since`, for a call that goes on
+    where this one failed.
 
-    Their windows reach back to `since`, also those of streams that an earlier call promoted. Unless `is_forced`, it raises PlaceAnswers, or
-    PermissionDenied where it may not ask whether the place answers.
+    Their windows reach back to `since`, also those of streams that an earlier call promoted. Unless
+    `is_forced`, it raises PlaceAnswers, or PermissionDenied where it may not ask whether the place
+    answers.
     """
     infos = {spec.name: await jetstream.stream(spec.name) for spec in streams}
     if not is_forced:
@@ -57,12 +71,15 @@ async def promote_streams(
 
 
 async def _require_silence(jetstream: JetStream, infos: list[Json]) -> None:
-    """Raises PlaceAnswers if the API of a mirrored domain answers, and PermissionDenied if it may not be asked."""
+    """Raises PlaceAnswers if the API of a mirrored domain answers, and PermissionDenied if it may
+    not be asked.
+    """
     mirrors = [info["config"]["mirror"] for info in infos if info["config"].get("mirror")]
     for api in {(mirror.get("external") or {}).get("api", "$JS.API") for mirror in mirrors}:
         if await _answers(jetstream, f"{api}.INFO"):
             raise PlaceAnswers(
-                f"{api} answers: the mirrored place is not lost. Stop its routers and cut the leaf node connection, or --force"
+                f"{api} answers: the mirrored place is not lost. Stop its routers and cut "
+                "the leaf node connection, or --force"
             )
 
 
@@ -72,14 +89,26 @@ async def _answers(jetstream: JetStream, subject: str) -> bool:
     except (nats.errors.NoRespondersError, TimeoutError):
         return False
     except PermissionDenied as exc:
-        raise PermissionDenied(f"this user may not ask whether the mirrored place answers: {exc}") from exc
+        raise PermissionDenied(
+            f"this user may not ask whether the mirrored place answers: {exc}"
+        ) from exc
     return True
 
 
-async def _promote(jetstream: JetStream, spec: StreamSpec, info: Json | None, since: datetime, effects: Collection[str]) -> PromotedStream:
+async def _promote(
+    jetstream: JetStream,
+    spec: StreamSpec,
+    info: Json | None,
+    since: datetime,
+    effects: Collection[str],
+) -> PromotedStream:
     has: Json = info["config"] if info is not None else {}
     is_ours = info is not None and not has.get("mirror")
-    config = has if is_ours else {name: value for name, value in {**has, **spec.to_json()}.items() if name != "mirror"}
+    config = (
+        has
+        if is_ours
+        else {name: value for name, value in {**has, **spec.to_json()}.items() if name != "mirror"}
+    )
     if spec.name in effects:
         config = _keep_ids(config, spec, since)
     if config != has:
@@ -88,15 +117,23 @@ async def _promote(jetstream: JetStream, spec: StreamSpec, info: Json | None, si
 
 
 def _keep_ids(config: Json, spec: StreamSpec, since: datetime) -> Json:
-    """The configuration with the ids since `since`, which it notes. A window that is wider stays so wide."""
+    """The configuration with the ids since `since`, which it notes. A window that is wider stays so
+    wide.
+    """
     declared = {**config, "duplicate_window": spec.to_json()["duplicate_window"]}
     wide = widen(declared, since, datetime.now(UTC))
     window = max(wide["duplicate_window"], config["duplicate_window"])
-    return {**wide, "duplicate_window": window, "metadata": {**wide["metadata"], PROMOTED_SINCE: since.isoformat()}}
+    return {
+        **wide,
+        "duplicate_window": window,
+        "metadata": {**wide["metadata"], PROMOTED_SINCE: since.isoformat()},
+    }
 
 
 def _describe(name: str, info: Json | None, state: str) -> PromotedStream:
     if info is None:
         return PromotedStream(name, "made", 0, 0, "")
     had = info["state"]
-    return PromotedStream(name, state, had["messages"], had["last_seq"], had["last_ts"] if had["messages"] else "")
+    return PromotedStream(
+        name, state, had["messages"], had["last_seq"], had["last_ts"] if had["messages"] else ""
+    )

@@ -1,4 +1,6 @@
-"""In which order a place's streams are copied, and which of them hold effects (docs/how-to/two-places.md)."""
+"""In which order a place's streams are copied, and which of them hold effects
+(docs/how-to/two-places.md).
+"""
 
 from __future__ import annotations
 
@@ -14,57 +16,90 @@ from router.operate.topology.partitions import list_partitions, list_promotable_
 
 
 def list_in_order(settings: Settings, partitions: Sequence[str] = ()) -> list[StreamSpec]:
-    """Every declared stream and those of the partitions, each before those of its effects: request, assignment, result, usage event.
+    """Every declared stream and those of the partitions, each before those of its effects: request,
+    assignment, result, usage event.
 
-    What is spent of budgets comes before the usage events: each one that is settled there has its event in the later copy. So do the
-    attempts of invocations: each one whose record is not in the copy has its event there.
+    What is spent of budgets comes before the usage events: each one that is settled there has its
+    event in the later copy. So do the attempts of invocations: each one whose record is not in the
+    copy has its event there.
     """
     streams, spent = settings.streams, f"KV_{settings.buckets.budgets_spent.name}"
     usage = (f"KV_{settings.buckets.invocations.name}", streams.usage.name, streams.held.name)
-    effects = (streams.assignments.name, streams.results.name, streams.acks.name, spent, *usage, streams.dlq.name)
+    effects = (
+        streams.assignments.name,
+        streams.results.name,
+        streams.acks.name,
+        spent,
+        *usage,
+        streams.dlq.name,
+    )
     rank = {name: number for number, name in enumerate(effects, start=1)}
     buckets = len(rank) + 1  # written before their message is acked, whichever stream it stands in
-    declared = {spec.name: spec for spec in (*declare_topology(settings).streams, *declare_partitions(settings, partitions))}
-    return sorted(declared.values(), key=lambda spec: rank.get(spec.name, buckets if spec.name.startswith("KV_") else 0))
+    declared = {
+        spec.name: spec
+        for spec in (*declare_topology(settings).streams, *declare_partitions(settings, partitions))
+    }
+    return sorted(
+        declared.values(),
+        key=lambda spec: rank.get(spec.name, buckets if spec.name.startswith("KV_") else 0),
+    )
 
 
 async def find_in_order(jetstream: JetStream, settings: Settings) -> list[StreamSpec]:
     """`list_in_order` with what is on the server and not declared. Raises as `JetStream.ask`.
 
-    That is every partition, whichever of them the settings name, and behind the dead letters the journal of a replay: after a restore
-    it tells which of them a replay that was killed has sent.
+    That is every partition, whichever of them the settings name, and behind the dead letters the
+    journal of a replay: after a restore it tells which of them a replay that was killed has sent.
     """
     whole = select_partition(settings, None)
-    partitions = await list_partitions(jetstream, DECIDE.read_stream(whole).name, settings.decide.subject)
+    partitions = await list_partitions(
+        jetstream, DECIDE.read_stream(whole).name, settings.decide.subject
+    )
     return await _add_journal(jetstream, whole, list_in_order(whole, partitions))
 
 
 async def find_promotable(jetstream: JetStream, settings: Settings) -> Topology:
-    """What a promotion makes of a place: what is declared, each partition that is mirrored there, or was, and the journal of a replay.
+    """What a promotion makes of a place: what is declared, each partition that is mirrored there,
+    or was, and the journal of a replay.
 
     The streams are in their order. Raises as `JetStream.ask`.
     """
     whole = select_partition(settings, None)
-    partitions = await list_promotable_partitions(jetstream, DECIDE.read_stream(whole).name, settings.decide.subject)
+    partitions = await list_promotable_partitions(
+        jetstream, DECIDE.read_stream(whole).name, settings.decide.subject
+    )
     streams = await _add_journal(jetstream, whole, list_in_order(whole, partitions))
-    parts = [declare_topology(select_partition(settings, partition)).consumers for partition in (None, *partitions)]
-    durables = {(consumer.stream, consumer.durable): consumer for part in parts for consumer in part}
+    parts = [
+        declare_topology(select_partition(settings, partition)).consumers
+        for partition in (None, *partitions)
+    ]
+    durables = {
+        (consumer.stream, consumer.durable): consumer for part in parts for consumer in part
+    }
     return Topology(tuple(streams), tuple(durables.values()))
 
 
-async def _add_journal(jetstream: JetStream, settings: Settings, streams: list[StreamSpec]) -> list[StreamSpec]:
+async def _add_journal(
+    jetstream: JetStream, settings: Settings, streams: list[StreamSpec]
+) -> list[StreamSpec]:
     """These streams, and behind the dead letters the journal of a replay if there is one."""
     letters = settings.streams.dlq
-    journal, at = journal_bucket(letters.name, letters.replicas), [spec.name for spec in streams].index(letters.name) + 1
+    journal, at = (
+        journal_bucket(letters.name, letters.replicas),
+        [spec.name for spec in streams].index(letters.name) + 1,
+    )
     found = await jetstream.stream(journal.name)
     return streams if found is None else [*streams[:at], journal, *streams[at:]]
 
 
-async def list_to_save(jetstream: JetStream, settings: Settings, others: Iterable[str]) -> list[str]:
-    """The streams of a backup in its order, `others` first: a message of theirs may have its effect in any of the router's streams.
+async def list_to_save(
+    jetstream: JetStream, settings: Settings, others: Iterable[str]
+) -> list[str]:
+    """The streams of a backup in its order, `others` first: a message of theirs may have its effect
+    in any of the router's streams.
 
-    Behind each of them comes the journal that it has if it holds dead letters. One of the router's that is given as another keeps its
-    place. Raises NotFound: one of the others does not exist.
+    Behind each of them comes the journal that it has if it holds dead letters. One of the router's
+    that is given as another keeps its place. Raises NotFound: one of the others does not exist.
     """
     ours = [spec.name for spec in await find_in_order(jetstream, settings)]
     added = [name for name in others if name not in ours]
@@ -77,4 +112,6 @@ async def list_to_save(jetstream: JetStream, settings: Settings, others: Iterabl
 def list_effect_streams(settings: Settings) -> frozenset[str]:
     """Streams whose messages have deterministic ids, so that the same effect is stored once."""
     streams = settings.streams
-    return frozenset((streams.assignments.name, streams.usage.name, streams.held.name, streams.dlq.name))
+    return frozenset(
+        (streams.assignments.name, streams.usage.name, streams.held.name, streams.dlq.name)
+    )

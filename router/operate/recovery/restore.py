@@ -16,8 +16,10 @@ from router.operate.recovery.windows import widen
 
 
 class RestoredStream(Struct, frozen=True):
-    """`missing_consumers`: durables that the snapshot should hold and does not. A server leaves out those whose copies are on other servers
-    than the stream's leader (https://github.com/nats-io/nats-server/issues/7829)."""
+    """`missing_consumers`: durables that the snapshot should hold and does not. A server leaves out
+    those whose copies are on other servers than the stream's leader
+    (https://github.com/nats-io/nats-server/issues/7829).
+    """
 
     name: str
     messages: int
@@ -38,9 +40,11 @@ async def restore(
     replicas: int | None = None,
     on_restored: OnRestored = lambda _: None,
 ) -> list[RestoredStream]:
-    """Make every stream. `effects`: streams that must know older ids afterwards; `replicas`: other copies than were saved.
+    """Make every stream. `effects`: streams that must know older ids afterwards; `replicas`: other
+    copies than were saved.
 
-    Raises UnusableBackup for a damaged file and TargetInUse where one of the streams exists, both before the first one is made.
+    Raises UnusableBackup for a damaged file and TargetInUse where one of the streams exists, both
+    before the first one is made.
     """
     verify_files(directory, manifest)
     await _require_none(jetstream, manifest)
@@ -55,16 +59,31 @@ async def restore(
 
 
 async def _require_none(jetstream: JetStream, manifest: Manifest) -> None:
-    found = [saved.name for saved in manifest.streams if await jetstream.stream(saved.name) is not None]
+    found = [
+        saved.name for saved in manifest.streams if await jetstream.stream(saved.name) is not None
+    ]
     if found:
-        raise TargetInUse(f"nothing was restored, for these streams exist, and none is overwritten: {', '.join(found)}")
+        raise TargetInUse(
+            "nothing was restored, for these streams exist, and none is overwritten: "
+            f"{', '.join(found)}"
+        )
 
 
-def _adapt(saved: SavedStream, began_at: datetime, effects: Collection[str], replicas: int | None) -> Json:
-    config = widen(saved.config, began_at, datetime.now(UTC)) if saved.name in effects else saved.config
+def _adapt(
+    saved: SavedStream, began_at: datetime, effects: Collection[str], replicas: int | None
+) -> Json:
+    config = (
+        widen(saved.config, began_at, datetime.now(UTC)) if saved.name in effects else saved.config
+    )
     return config if replicas is None else {**config, "num_replicas": replicas}
 
 
 def _describe(saved: SavedStream, state: Json) -> RestoredStream:
     consumers = state.get("consumer_count", 0)
-    return RestoredStream(saved.name, state["messages"], state["last_seq"], consumers, max(saved.consumers - consumers, 0))
+    return RestoredStream(
+        saved.name,
+        state["messages"],
+        state["last_seq"],
+        consumers,
+        max(saved.consumers - consumers, 0),
+    )

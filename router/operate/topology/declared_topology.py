@@ -31,26 +31,46 @@ Specs = Sequence[SubscriptionSpec[ConsumerConfig]]
 def declare_topology(settings: Settings, specs: Specs = SUBSCRIPTIONS) -> Topology:
     """Every stream, bucket and consumer that this router needs."""
     enabled = [(spec, settings) for spec in specs if spec.read_section(settings).is_enabled]
-    standby = [(spec, other) for spec in specs if spec.name == DECIDE.name for other in list_standby(settings)]
+    standby = [
+        (spec, other)
+        for spec in specs
+        if spec.name == DECIDE.name
+        for other in list_standby(settings)
+    ]
     messages = (_message_stream(*one) for one in enabled)
-    streams = (*messages, *_effect_streams(settings, specs), *_buckets(settings), *(_message_stream(*one) for one in standby))
-    return Topology(streams=streams, consumers=tuple(_consumer(*one) for one in (*enabled, *standby)))
+    streams = (
+        *messages,
+        *_effect_streams(settings, specs),
+        *_buckets(settings),
+        *(_message_stream(*one) for one in standby),
+    )
+    return Topology(
+        streams=streams, consumers=tuple(_consumer(*one) for one in (*enabled, *standby))
+    )
 
 
 def declare_partitions(settings: Settings, partitions: Sequence[str]) -> tuple[StreamSpec, ...]:
-    """The streams of these partitions' requests, and the bucket of their leases; nothing where there is no partition."""
-    requests = [_message_stream(DECIDE, select_partition(settings, partition)) for partition in partitions]
+    """The streams of these partitions' requests, and the bucket of their leases; nothing where
+    there is no partition.
+    """
+    requests = [
+        _message_stream(DECIDE, select_partition(settings, partition)) for partition in partitions
+    ]
     return (*requests, _bucket(settings.buckets.partitions)) if requests else ()
 
 
 def declare_audit_stream(settings: Settings) -> StreamSpec:
-    """What operators wrote. A full one drops its oldest event: a write is never refused because of what was written before."""
+    """What operators wrote. A full one drops its oldest event: a write is never refused because of
+    what was written before.
+    """
     audit = settings.streams.audit
     return replace(_stream(audit, ALL_AUDIT_EVENTS), max_messages=audit.max_messages)
 
 
 def declare_advisories_stream(settings: Settings) -> StreamSpec:
-    """The advisories about the durables of inboxes and agents; whichever of them comes first makes it."""
+    """The advisories about the durables of inboxes and agents; whichever of them comes first makes
+    it.
+    """
     return _stream(settings.streams.advisories, ALL_ADVISORIES)
 
 
@@ -63,19 +83,25 @@ def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) 
     """The stream of a subscription's messages: a full one drops its oldest message."""
     # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
     no_ack = spec.is_answered and settings.reply.confirm == "decision"
-    return _stream(spec.read_stream(settings), spec.read_section(settings).taken_subject, no_ack=no_ack)
+    return _stream(
+        spec.read_stream(settings), spec.read_section(settings).taken_subject, no_ack=no_ack
+    )
 
 
 def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
-    """Streams that the router publishes to before it acks: a full one refuses messages, and those that need it wait.
+    """Streams that the router publishes to before it acks: a full one refuses messages, and those
+    that need it wait.
 
-    No message waits for the events of violations and of audits, nor for the notices of held costs: their streams drop their oldest.
+    No message waits for the events of violations and of audits, nor for the notices of held costs:
+    their streams drop their oldest.
     """
     streams = settings.streams
     yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
     yield _stream(streams.usage, usage.USAGE_SUBJECT, usage.ADJUSTED_SUBJECT, discard="new")
     yield replace(_stream(streams.held, ALL_HELD), max_per_subject=MAX_HELD)
-    yield replace(_stream(streams.violations, ALL_VIOLATIONS), max_messages=streams.violations.max_messages)
+    yield replace(
+        _stream(streams.violations, ALL_VIOLATIONS), max_messages=streams.violations.max_messages
+    )
     yield declare_audit_stream(settings)
     yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")
 
@@ -83,8 +109,19 @@ def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     """The key-value buckets that all instances share."""
     buckets = settings.buckets
-    yield from map(_bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions))
-    yield from map(_bucket, (buckets.breakers, buckets.figures, buckets.canaries, buckets.budgets, buckets.budgets_spent))
+    yield from map(
+        _bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions)
+    )
+    yield from map(
+        _bucket,
+        (
+            buckets.breakers,
+            buckets.figures,
+            buckets.canaries,
+            buckets.budgets,
+            buckets.budgets_spent,
+        ),
+    )
     yield from map(_bucket, (buckets.prices, buckets.ratios, buckets.rate_limits))
     yield replace(_bucket(buckets.invocations), deletes_by_number=True)
     if settings.decide.partition is not None:
@@ -92,12 +129,19 @@ def _buckets(settings: Settings) -> Iterator[StreamSpec]:
 
 
 def _dead_letter_subjects(settings: Settings, specs: Specs) -> tuple[str, ...]:
-    """All dead letter subjects in use. No other stream binds them, and a publish to an unbound subject is lost."""
-    subjects = (dead_letter_subject(spec.read_section(settings).subject, settings.dlq.subject_pattern) for spec in specs)
+    """All dead letter subjects in use. No other stream binds them, and a publish to an unbound
+    subject is lost.
+    """
+    subjects = (
+        dead_letter_subject(spec.read_section(settings).subject, settings.dlq.subject_pattern)
+        for spec in specs
+    )
     return tuple(dict.fromkeys((*subjects, *WORKER_DEAD_LETTER_SUBJECTS)))
 
 
-def _stream(config: StreamConfig, *subjects: str, discard: str = "old", no_ack: bool = False) -> StreamSpec:
+def _stream(
+    config: StreamConfig, *subjects: str, discard: str = "old", no_ack: bool = False
+) -> StreamSpec:
     return StreamSpec(
         name=config.name,
         subjects=subjects,
@@ -123,4 +167,10 @@ def _consumer(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) -> Con
 
 
 def _bucket(config: BucketConfig) -> StreamSpec:
-    return bucket(config.name, ttl=config.ttl_ms / 1000, history=config.history, replicas=config.replicas, max_bytes=config.max_bytes)
+    return bucket(
+        config.name,
+        ttl=config.ttl_ms / 1000,
+        history=config.history,
+        replicas=config.replicas,
+        max_bytes=config.max_bytes,
+    )

@@ -1,9 +1,11 @@
-"""Compares streams and consumers on the server with the declared topology, and measures how far behind the consumers are.
+"""Compares streams and consumers on the server with the declared topology, and measures how far
+behind the consumers are.
 
     ensure          at the start: create, compare or trust, as the setting `topology` says
     create_again    a consumer was deleted: create it, unless an operator does
     compare_again   a consumer found its durable, which may have been missing
-    run             a child of the tree: every 5 s values for the gauges, and whether there is a quorum; every 30 s a comparison, sooner
+    run             a child of the tree: every 5 s values for the gauges, and whether there is a
+                    quorum; every 30 s a comparison, sooner
                     where something is missing, and that is made where `topology` is create
     check           for readiness
 
@@ -38,9 +40,14 @@ log = logs.logger(__name__)
 TOPOLOGY_EVERY_S = 5.0
 WITHOUT_QUORUM_EVERY_S = 1.0
 COMPARE_EVERY = 6  # measurements between two comparisons of the topology
-MAX_AGE_S = 3.5  # of an answer that counts as this round's; less than the shortest time between two rounds of one instance
+# of an answer that counts as this round's; less than the shortest time between two rounds of one
+# instance
+MAX_AGE_S = 3.5
 MAX_AGE_IN_TROUBLE_S = 0.75
-MENDS = {topology.PAUSED: "nats consumer resume", topology.IRREVERSIBLE: "nats stream rm, then router topology apply"}
+MENDS = {
+    topology.PAUSED: "nats consumer resume",
+    topology.IRREVERSIBLE: "nats stream rm, then router topology apply",
+}
 
 
 class MeasuredConsumers(Protocol):
@@ -57,7 +64,14 @@ class TopologyMonitor:
     """Measures the durables and remembers what drifted."""
 
     def __init__(
-        self, jetstream: JetStream, declared: Topology, metrics: Metrics, alerts: Alerts, consumers: MeasuredConsumers, *, mode: str
+        self,
+        jetstream: JetStream,
+        declared: Topology,
+        metrics: Metrics,
+        alerts: Alerts,
+        consumers: MeasuredConsumers,
+        *,
+        mode: str,
     ) -> None:
         self.jetstream = jetstream
         self.infos = SharedInfo(jetstream)
@@ -72,7 +86,8 @@ class TopologyMonitor:
         self._mode = mode  # create | check | off
         self._deleted_lines = LogRateLimit(every_s=10.0)
         for consumer in declared.consumers:
-            metrics.unread_dropped[consumers.find_label(consumer),] += 0  # from 0 on, so that its first event is an increase
+            # from 0 on, so that its first event is an increase
+            metrics.unread_dropped[consumers.find_label(consumer),] += 0
 
     async def ensure(self) -> None:
         """Create or compare what is declared. Raises Misconfigured when the server refuses it."""
@@ -82,10 +97,14 @@ class TopologyMonitor:
         try:
             self._report_drift(await look(self.jetstream, self._declared))
         except BrokerRefused as exc:
-            raise Misconfigured("topology", f"{exc}; `router topology plan` shows what is wanted") from exc
+            raise Misconfigured(
+                "topology", f"{exc}; `router topology plan` shows what is wanted"
+            ) from exc
 
     async def compare_again(self, _: Json) -> None:
-        """Compare a durable that an operator created at once, so that readiness need not wait for the next comparison."""
+        """Compare a durable that an operator created at once, so that readiness need not wait for
+        the next comparison.
+        """
         if self.drift:
             await self.ensure()
 
@@ -97,7 +116,10 @@ class TopologyMonitor:
     @property
     def check(self) -> ReadinessCheck:
         """Its line in /readyz."""
-        causes = [*([self.without_quorum] if self.without_quorum is not None else []), *map(str, self.drift)]
+        causes = [
+            *([self.without_quorum] if self.without_quorum is not None else []),
+            *map(str, self.drift),
+        ]
         return ReadinessCheck(not causes, "; ".join(causes) or "as declared")
 
     def _report_drift(self, drift: Sequence[Difference]) -> None:
@@ -105,7 +127,11 @@ class TopologyMonitor:
         drift = [one for one in drift if one.state != topology.WIDENED]
         for difference in drift:
             if difference not in self.drift:
-                log.error(events.TOPOLOGY_DRIFT, difference=str(difference), mend=MENDS.get(difference.state, "router topology apply"))
+                log.error(
+                    events.TOPOLOGY_DRIFT,
+                    difference=str(difference),
+                    mend=MENDS.get(difference.state, "router topology apply"),
+                )
         self.drift = tuple(drift)
 
     async def run(self) -> None:
@@ -114,7 +140,11 @@ class TopologyMonitor:
             while True:
                 await self._look(compares=count % COMPARE_EVERY == COMPARE_EVERY - 1)
                 count += 1
-                await asyncio.sleep(spread(TOPOLOGY_EVERY_S if self.without_quorum is None else WITHOUT_QUORUM_EVERY_S))
+                await asyncio.sleep(
+                    spread(
+                        TOPOLOGY_EVERY_S if self.without_quorum is None else WITHOUT_QUORUM_EVERY_S
+                    )
+                )
 
     async def _look(self, *, compares: bool) -> None:
         with suppress(RouterError):  # the broker is unavailable: its own readiness check shows that
@@ -132,7 +162,8 @@ class TopologyMonitor:
             log.error(events.BROKER_WITHOUT_LEADER, cause=str(exc))
         self.without_quorum = str(exc)
         if isinstance(exc, QuorumLost):
-            await self.jetstream.connection.leave_server()  # the others may have a quorum without this one
+            # the others may have a quorum without this one
+            await self.jetstream.connection.leave_server()
 
     def _on_quorum(self) -> None:
         if self.without_quorum is not None:
@@ -146,12 +177,17 @@ class TopologyMonitor:
     async def measure(self) -> None:
         """One round of values for the gauges. Raises BrokerUnavailable, BrokerRefused.
 
-        Without a quorum the first call is the last. Those of all streams are made together: they wake the server once, and the other
-        instances hear all answers before they begin rounds of their own, also where the machine is busy."""
+        Without a quorum the first call is the last. Those of all streams are made together: they
+        wake the server once, and the other instances hear all answers before they begin rounds of
+        their own, also where the machine is busy.
+        """
         self._is_missing = False
         for consumer in self._declared.consumers:
             await self._measure_consumer(consumer)
-        done = await asyncio.gather(*(self._measure_stream(stream.name) for stream in self._declared.streams), return_exceptions=True)
+        done = await asyncio.gather(
+            *(self._measure_stream(stream.name) for stream in self._declared.streams),
+            return_exceptions=True,
+        )
         for failure in filter(None, done):
             raise failure
 
@@ -163,7 +199,9 @@ class TopologyMonitor:
             self._report_drift(await topology.create(self.jetstream, self._declared))
 
     async def _measure_stream(self, stream: str) -> None:
-        """Measure how full a stream is: a full one with `discard = new` refuses messages, and the consumer that publishes them pauses."""
+        """Measure how full a stream is: a full one with `discard = new` refuses messages, and the
+        consumer that publishes them pauses.
+        """
         info = await self.infos.stream(stream, self._max_age)
         if info is None:
             self._is_missing = True
@@ -177,7 +215,9 @@ class TopologyMonitor:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))
 
     async def _measure_consumer(self, spec: ConsumerSpec) -> None:
-        both = await self.infos.read(f"LAG.{spec.stream}.{spec.durable}", self._max_age, partial(self._ask_both, spec))
+        both = await self.infos.read(
+            f"LAG.{spec.stream}.{spec.durable}", self._max_age, partial(self._ask_both, spec)
+        )
         if both is None:
             return
         info, label = both["consumer"], self._consumers.find_label(spec)
@@ -188,13 +228,19 @@ class TopologyMonitor:
         newest = self._consumers.find_newest_ns(spec)
         self._metrics.pending.set(pending, label)
         self._metrics.redelivered.set(info["num_redelivered"], label)
-        self._metrics.lag_seconds.set(max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, label)
+        self._metrics.lag_seconds.set(
+            max(0.0, time.time() - newest / 1e9) if pending and newest else 0.0, label
+        )
 
     async def _ask_both(self, spec: ConsumerSpec) -> Json | None:
         """The infos of a consumer and of its stream, in the order that `UnreadDrops` needs."""
         stream_info = await self.infos.stream(spec.stream)
         info = await self.jetstream.consumer(spec.stream, spec.durable)
-        return {"stream": stream_info, "consumer": info} if info is not None and stream_info is not None else None
+        return (
+            {"stream": stream_info, "consumer": info}
+            if info is not None and stream_info is not None
+            else None
+        )
 
     def _report_dropped(self, stream: str, label: str, count: int) -> None:
         self._metrics.unread_dropped[label,] += count
@@ -202,7 +248,13 @@ class TopologyMonitor:
         facts = {"stream": stream, "consumer": label, "count": count}
         text = "A stream was full or its messages too old: some were dropped before they were read"
         self._alerts.raise_alert(
-            Alert(severity=CRITICAL, component="router.topology", cause=f"unread_dropped:{label}", message=text, metadata=facts)
+            Alert(
+                severity=CRITICAL,
+                component="router.topology",
+                cause=f"unread_dropped:{label}",
+                message=text,
+                metadata=facts,
+            )
         )
 
 
@@ -210,7 +262,8 @@ class TopologyMonitor:
 # messages reports none of them, and its durable goes on at the next message that exists. Only a
 # gap shows: the position of the durable rises by more than its deliveries.
 #
-#     place     the stream position of the durable, or the sequence before the first message of the stream, if that is higher
+# place     the stream position of the durable, or the sequence before the first message of the
+# stream, if that is higher
 #     given     the deliveries of the durable
 #     place - given    rises by one with each message dropped unread, and falls with each redelivery
 #
@@ -237,18 +290,24 @@ class UnreadDrops:
         self._seen: dict[str, SeenDurable] = {}  # by durable
 
     def look(self, durable: str, stream: Json, consumer: Json) -> int:
-        """How many were dropped since the last call; the first call counts those that the durable has not passed yet.
+        """How many were dropped since the last call; the first call counts those that the durable
+        has not passed yet.
 
         `stream` must be fetched before `consumer`, or messages read in between count as dropped.
         """
-        passed, given = int(consumer["delivered"]["stream_seq"]), int(consumer["delivered"]["consumer_seq"])
+        passed, given = (
+            int(consumer["delivered"]["stream_seq"]),
+            int(consumer["delivered"]["consumer_seq"]),
+        )
         gone = int(stream["state"]["first_seq"]) - 1
         place = max(passed, gone)
         leader = str((consumer.get("cluster") or {}).get("leader", ""))
         before = self._seen.get(durable)
         is_same = before is not None and before.created == consumer["created"]
         counted = before.counted if before is not None and is_same else 0
-        self._seen[durable] = SeenDurable(consumer["created"], leader, place - given, max(place, counted))
+        self._seen[durable] = SeenDurable(
+            consumer["created"], leader, place - given, max(place, counted)
+        )
         if before is None or not is_same or before.leader != leader:
             return max(0, place - max(passed, counted))
         return max(0, min(place - given - before.ahead, gone - before.counted))

@@ -7,6 +7,19 @@
 """
 
 from router.operate.violations.groups import DIMENSIONS, ViolationGroup, add_up
-from router.operate.violations.reading import StoredViolation, ViolationFilter, read_one, read_violations
+from router.operate.violations.reading import (
+    StoredViolation,
+    ViolationFilter,
+    read_one,
+    read_violations,
+)
 
-__all__ = ["DIMENSIONS", "StoredViolation", "ViolationFilter", "ViolationGroup", "add_up", "read_one", "read_violations"]
+__all__ = [
+    "DIMENSIONS",
+    "StoredViolation",
+    "ViolationFilter",
+    "ViolationGroup",
+    "add_up",
+    "read_one",
+    "read_violations",
+]

@@ -1,11 +1,12 @@
-"""Stores violations of the header contract as events in a stream of their own, beside the way of the messages.
+"""Stores violations of the header contract as events in a stream of their own, beside the way of
+the messages.
 
     add ── an event of its own (`windows`) ──> queue ──> published, with publish acks
       └── above the limit, or while the queue is full: counted by the event that ends the minute
 
-A message never waits for its events. While the broker is unavailable events wait in the queue, and the minute does not end. What cannot
-be stored at all is counted.
-A redelivered message that is counted twice, because a process died after it counted, is stored once: its event has a derived id.
+A message never waits for its events. While the broker is unavailable events wait in the queue, and
+the minute does not end. What cannot be stored at all is counted. A redelivered message that is
+counted twice, because a process died after it counted, is stored once: its event has a derived id.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ class _QueuedEvent(Struct, frozen=True):
 
 
 class ViolationEvents:
-    """One object of a process. `instance`: a name that no other process has; `is_known`: whether the operator named a tenant."""
+    """One object of a process. `instance`: a name that no other process has; `is_known`: whether
+    the operator named a tenant.
+    """
 
     def __init__(
         self,
@@ -116,12 +119,14 @@ class ViolationEvents:
         return _QueuedEvent(event, self._make_id(event, broken))
 
     def _make_id(self, event: ViolationEvent, broken: BrokenContract) -> str:
-        """Of one message's violation, derived from its place; an event for several has an id of its own."""
+        """Of one message's violation, derived from its place; an event for several has an id of its
+        own.
+        """
         if event.count == 1 and broken.sequence:
             return f"violation:{broken.stream}:{broken.sequence}:{broken.stored_ns}:{event.header}:{event.rule}"
         return f"violation:{secrets.token_hex(12)}"
 
-    # -- the stream ------------------------------------------------------------------------------------------
+    # -- the stream --------------------------------------------------------------------------------
 
     async def _wait(self, seconds: float) -> None:
         if self._queue or seconds <= 0:
@@ -136,7 +141,8 @@ class ViolationEvents:
     async def _store(self, jetstream: JetStream) -> bool:
         """Publish what is queued. False: the broker is unavailable, and the rest stays queued."""
         while self._queue:
-            batch = list(islice(self._queue, BATCH))  # they stay in the queue: the process may end while they are published
+            # they stay in the queue: the process may end while they are published
+            batch = list(islice(self._queue, BATCH))
             results = await asyncio.gather(*(self._publish(jetstream, one) for one in batch))
             for _ in batch:
                 self._queue.popleft()
@@ -150,7 +156,9 @@ class ViolationEvents:
         """False: it must be published again."""
         headers = {MESSAGE_ID: queued.id, INSTANCE: self.instance}
         try:
-            await jetstream.publish(violation_subject(queued.event.subscription), violation_bytes(queued.event), headers)
+            await jetstream.publish(
+                violation_subject(queued.event.subscription), violation_bytes(queued.event), headers
+            )
         except BrokerUnavailable as exc:
             self._note_failure(exc)
             return False

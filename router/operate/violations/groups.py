@@ -1,4 +1,6 @@
-"""Adds events of violations up: whose they are, of which rule; the worst first, with an example each."""
+"""Adds events of violations up: whose they are, of which rule; the worst first, with an example
+each.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ DIMENSIONS: Mapping[str, Callable[[ViolationEvent], str]] = {
 
 
 class ViolationGroup(Struct):
-    """Violations that are equal in some dimensions. `example`: the newest event's sequence; the times are the server's text."""
+    """Violations that are equal in some dimensions. `example`: the newest event's sequence; the
+    times are the server's text.
+    """
 
     of: dict[str, str]
     count: int = 0
@@ -48,7 +52,9 @@ class ViolationGroup(Struct):
         self.message_id, self.trace_id = event.message_id, event.trace_id
 
 
-async def add_up(violations: AsyncIterator[StoredViolation], by: Sequence[str]) -> list[ViolationGroup]:
+async def add_up(
+    violations: AsyncIterator[StoredViolation], by: Sequence[str]
+) -> list[ViolationGroup]:
     """The groups, the one with the most violations first. `by`: names of DIMENSIONS."""
     groups: dict[tuple[str, ...], ViolationGroup] = {}
     async for violation in violations:

@@ -1,4 +1,6 @@
-"""Reads the events of violations, oldest first. A stream that is missing has none, and bytes that are no event are passed over."""
+"""Reads the events of violations, oldest first. A stream that is missing has none, and bytes that
+are no event are passed over.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class StoredViolation(Struct, frozen=True):
 
 
 class ViolationFilter(Struct, frozen=True, kw_only=True):
-    """Which events; None: any. `subject` may have wildcards, `rule` is `malformed` or `trace_id.malformed`."""
+    """Which events; None: any. `subject` may have wildcards, `rule` is `malformed` or
+    `trace_id.malformed`.
+    """
 
     tenant: str | None = None
     subject: str | None = None
@@ -41,9 +45,16 @@ ANY = ViolationFilter()
 
 
 async def read_violations(
-    jetstream: JetStream, stream: str, since: datetime | None = None, wanted: ViolationFilter = ANY, *, follow: bool = False
+    jetstream: JetStream,
+    stream: str,
+    since: datetime | None = None,
+    wanted: ViolationFilter = ANY,
+    *,
+    follow: bool = False,
 ) -> AsyncIterator[StoredViolation]:
-    """The events that were stored since then; with `follow` also those to come, without an end. Raises BrokerUnavailable."""
+    """The events that were stored since then; with `follow` also those to come, without an end.
+    Raises BrokerUnavailable.
+    """
     async for message in read_since(jetstream, stream, since, follow=follow):
         violation = _parse(message)
         if violation is not None and wanted.is_match(violation.event):

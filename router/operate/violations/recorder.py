@@ -1,4 +1,5 @@
-"""What a process does about violations of the header contract: it counts, stores and alerts, in one background task.
+"""What a process does about violations of the header contract: it counts, stores and alerts, in one
+background task.
 
 InboxPrefixes       which role asked, by the prefix of its inbox
 ViolationAlerts     an alert where many messages break the contract on one subject
@@ -37,11 +38,14 @@ from router.process.observability import Metrics
 # -- The recorder.
 
 LIVE_COPIES_EVERY_S = 30.0
-FindRequester = Callable[[Message], str | None]  # the inbox that waits for the answer, where the listener heard it
+# the inbox that waits for the answer, where the listener heard it
+FindRequester = Callable[[Message], str | None]
 
 
 class ViolationRecorder:
-    """One object of a process, shared by all consumers and listeners. `has_policies`: whether a tenant has policies of its own."""
+    """One object of a process, shared by all consumers and listeners. `has_policies`: whether a
+    tenant has policies of its own.
+    """
 
     def __init__(
         self,
@@ -61,8 +65,12 @@ class ViolationRecorder:
             is_known=lambda tenant_id: tenant_id in named or has_policies(tenant_id),
         )
         self.violations = Violations(metrics, self.events, clock)
-        self.refused = RefusedRequests(self.events.instance, self.violations.note, self.events.lose, clock)
-        self._alerts = ViolationAlerts(alerts, self.events.instance, settings.alerts.every_ms / 1000, clock)
+        self.refused = RefusedRequests(
+            self.events.instance, self.violations.note, self.events.lose, clock
+        )
+        self._alerts = ViolationAlerts(
+            alerts, self.events.instance, settings.alerts.every_ms / 1000, clock
+        )
         self._prefixes = InboxPrefixes(settings.reply.prefixes)
         self._find_requester: dict[str, FindRequester] = {}  # by stream
 
@@ -78,7 +86,9 @@ class ViolationRecorder:
         tenant_id: str | None,
         trace_id: str | None,
     ) -> None:
-        """A handler has read a message that violates the contract. `name`: its subscription's; None: the id could not be read."""
+        """A handler has read a message that violates the contract. `name`: its subscription's;
+        None: the id could not be read.
+        """
         is_counted_only = self.events.windows.is_full((tenant_id, message.subject, violations))
         broken = BrokenContract(
             subscription=name,
@@ -96,13 +106,19 @@ class ViolationRecorder:
         find = self._find_requester.get(message.stream)
         return None if find is None else self._prefixes.find(find(message))
 
-    def read_unreadable(self, name: str, message: Message, violations: tuple[Violation, ...], kind: MessageType) -> None:
+    def read_unreadable(
+        self, name: str, message: Message, violations: tuple[Violation, ...], kind: MessageType
+    ) -> None:
         """The same of a message that its reader refused."""
         found = extract_ids(message, kind)
         self.read(name, message, violations, found.get(TENANT_ID), found.get(TRACE_ID))
 
-    def refuse(self, subject: str, what: str, inbox: str, data: bytes, ids: Mapping[str, str]) -> None:
-        """The listener refused a request: `what` is the control header, or HEADER_BLOCK; `ids`: those that could be read."""
+    def refuse(
+        self, subject: str, what: str, inbox: str, data: bytes, ids: Mapping[str, str]
+    ) -> None:
+        """The listener refused a request: `what` is the control header, or HEADER_BLOCK; `ids`:
+        those that could be read.
+        """
         broken = BrokenContract(
             subscription=DECIDE.name,
             subject=subject,
@@ -128,8 +144,10 @@ class ViolationRecorder:
 # -- The prefix of a requester's inbox: which role asked, never the tokens by which its answers
 # are addressed.
 #
-#     _INBOX.x7Gk….1                    _INBOX                 every client's, where no role has a prefix of its own
-#     _INBOX_gateway.one.x7Gk….1        _INBOX_gateway.one     the gateway `one` (deploy/nats/accounts.conf)
+# _INBOX.x7Gk….1                    _INBOX                 every client's, where no role has a
+# prefix of its own
+# _INBOX_gateway.one.x7Gk….1        _INBOX_gateway.one     the gateway `one`
+# (deploy/nats/accounts.conf)
 #
 # An address is chosen by a client, so nothing of it is taken but a name of letters and digits
 # between a configured prefix and the 22 random characters that NATS' clients put behind it.
@@ -165,15 +183,21 @@ MAX_ALERT_SUBJECTS = 1_000
 
 
 class ViolationAlerts:
-    """One object of a process. `instance`: the name under which it publishes its events; `every_s`: seconds between two alerts."""
+    """One object of a process. `instance`: the name under which it publishes its events; `every_s`:
+    seconds between two alerts.
+    """
 
-    def __init__(self, alerts: Alerts, instance: str, every_s: float, clock: Clock = steady) -> None:
+    def __init__(
+        self, alerts: Alerts, instance: str, every_s: float, clock: Clock = steady
+    ) -> None:
         self._alerts = alerts
         self._instance = instance
         self._every_s = every_s
         self._clock = clock
         self._quiet_until: dict[str, float] = {}  # by subject
-        self._recent: defaultdict[str, deque[tuple[float, ViolationEvent]]] = defaultdict(lambda: deque(maxlen=MESSAGES_LIMIT))
+        self._recent: defaultdict[str, deque[tuple[float, ViolationEvent]]] = defaultdict(
+            lambda: deque(maxlen=MESSAGES_LIMIT)
+        )
 
     async def run(self, connection: Connection) -> None:
         """Listen until cancelled."""
@@ -201,7 +225,10 @@ class ViolationAlerts:
         recent.append((now, event))
         while now - recent[0][0] > WINDOW_S:
             recent.popleft()
-        if now >= self._quiet_until.get(event.subject, now) and sum(one.messages for _, one in recent) >= MESSAGES_LIMIT:
+        if (
+            now >= self._quiet_until.get(event.subject, now)
+            and sum(one.messages for _, one in recent) >= MESSAGES_LIMIT
+        ):
             if is_own:
                 self._alerts.raise_alert(_build_alert(event.subject, [one for _, one in recent]))
             recent.clear()
@@ -219,7 +246,10 @@ def _build_alert(subject: str, found: list[ViolationEvent]) -> Alert:
         severity=WARNING,
         component="router.contract",
         cause=f"contract_violations:{subject}",
-        message=f"{messages} messages broke the header contract within a minute, most of {whose}: {header} {rule}",
+        message=(
+            f"{messages} messages broke the header contract within a minute, most of {whose}: "
+            f"{header} {rule}"
+        ),
         metadata={
             "subject": subject,
             **({"tenant_id": tenant} if tenant is not None else {}),

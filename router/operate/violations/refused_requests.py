@@ -1,10 +1,14 @@
-"""Counts the violations of requests that the listener refuses and no stream has: once, although every instance hears them.
+"""Counts the violations of requests that the listener refuses and no stream has: once, although
+every instance hears them.
 
-    a request is refused         -> the instances tell one another its digest, the digests of some time in one message
-    a while later (`SETTLE_S`)   -> the instance with the lowest name of those that told the digest counts it
+    a request is refused         -> the instances tell one another its digest, the digests of some
+                                 time in one message
+    a while later (`SETTLE_S`)   -> the instance with the lowest name of those that told the digest
+                                 counts it
 
-A request that one instance of a group hears (while live copies are answered) is told by that one alone. An instance that dies in
-between counts nothing. Instances trust these messages, so only routers may publish on the subject.
+A request that one instance of a group hears (while live copies are answered) is told by that one
+alone. An instance that dies in between counts nothing. Instances trust these messages, so only
+routers may publish on the subject.
 """
 
 from __future__ import annotations
@@ -45,7 +49,9 @@ class _Numbers(Struct):
     free: list[int] = []  # a heap: those below `next` whose request is counted
 
     def take(self) -> int:
-        """Return the lowest number that is free: the other instances, which hear the same requests, find the same."""
+        """Return the lowest number that is free: the other instances, which hear the same requests,
+        find the same.
+        """
         if self.free:
             return heappop(self.free)
         self.next += 1
@@ -55,14 +61,22 @@ class _Numbers(Struct):
 class RefusedRequests:
     """One object of a process. `note` counts one, `lose` what is not counted."""
 
-    def __init__(self, instance: str, note: Callable[[BrokenContract], None], lose: Callable[[int], None], clock: Clock = steady) -> None:
+    def __init__(
+        self,
+        instance: str,
+        note: Callable[[BrokenContract], None],
+        lose: Callable[[int], None],
+        clock: Clock = steady,
+    ) -> None:
         self._instance = instance
         self._note = note
         self._lose = lose
         self._clock = clock
         self._pending: dict[str, _Refused] = {}  # by digest, oldest first
-        self._told_by_others: dict[str, float] = {}  # digests that another instance counts, and until when they are kept; oldest first
-        self._numbers: dict[bytes, _Numbers] = {}  # by the digest of a request: it may be sent again while it is pending
+        # digests that another instance counts, and until when they are kept; oldest first
+        self._told_by_others: dict[str, float] = {}
+        # by the digest of a request: it may be sent again while it is pending
+        self._numbers: dict[bytes, _Numbers] = {}
         self._untold: list[str] = []
         self._has_some = asyncio.Event()
 
@@ -71,10 +85,14 @@ class RefusedRequests:
         if len(self._pending) >= MAX_PENDING:
             self._lose(1)
             return
-        request = blake2b(data + f"\x00{inbox}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES).digest()
+        request = blake2b(
+            data + f"\x00{inbox}".encode("utf-8", "replace"), digest_size=DIGEST_BYTES
+        ).digest()
         number = self._numbers.setdefault(request, _Numbers()).take()
         digest = blake2b(request + b"%d" % number, digest_size=DIGEST_BYTES).hexdigest()
-        self._pending[digest] = _Refused(broken, self._clock() + SETTLE_S, digest in self._told_by_others, request, number)
+        self._pending[digest] = _Refused(
+            broken, self._clock() + SETTLE_S, digest in self._told_by_others, request, number
+        )
         self._untold.append(digest)
         self._has_some.set()
 
@@ -92,12 +110,17 @@ class RefusedRequests:
     def settle(self, *, is_ending: bool = False) -> None:
         """Count what no other instance counts."""
         now = self._clock()
-        while self._pending and (is_ending or self._pending[next(iter(self._pending))].until <= now):
+        while self._pending and (
+            is_ending or self._pending[next(iter(self._pending))].until <= now
+        ):
             refused = self._pending.pop(next(iter(self._pending)))
             self._free_number(refused)
             if not refused.is_anothers:
                 self._note(refused.broken)
-        while self._told_by_others and self._told_by_others[first := next(iter(self._told_by_others))] <= now:
+        while (
+            self._told_by_others
+            and self._told_by_others[first := next(iter(self._told_by_others))] <= now
+        ):
             del self._told_by_others[first]
 
     def _free_number(self, refused: _Refused) -> None:
@@ -107,7 +130,9 @@ class RefusedRequests:
             del self._numbers[refused.request]
 
     async def run(self, connection: Connection) -> None:
-        sid = await connection.subscribe_direct(REFUSED, lambda _subject, _reply, data, _headers: self.on_told(data))
+        sid = await connection.subscribe_direct(
+            REFUSED, lambda _subject, _reply, data, _headers: self.on_told(data)
+        )
         try:
             while True:
                 await self._has_some.wait()

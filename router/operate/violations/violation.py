@@ -1,8 +1,10 @@
-"""A violation of the header contract as an event: which tenant broke which rule, and where; never a value of a header.
+"""A violation of the header contract as an event: which tenant broke which rule, and where; never a
+value of a header.
 
-An event stands for `count` violations: itself, and those of the same tenant, subject, header and rule that were left out of the
-stream since the one before. `messages` of them are the first violation of their message, so the sum over all events counts messages.
-Rule: docs/reference/contracts.md#violation-events.
+An event stands for `count` violations: itself, and those of the same tenant, subject, header and
+rule that were left out of the stream since the one before. `messages` of them are the first
+violation of their message, so the sum over all events counts messages. Rule:
+docs/reference/contracts.md#violation-events.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ ALL_VIOLATIONS = VIOLATION_SUBJECT.replace("{subscription}", "*")
 
 
 class ViolationEvent(Struct, frozen=True, kw_only=True):
-    """`tenant_id` None: it could not be read, or with `several_tenants` the event stands for more than one.
+    """`tenant_id` None: it could not be read, or with `several_tenants` the event stands for more
+    than one.
 
     `stream` and `sequence` None: the listener refused the message, which no stream has.
     """
@@ -50,7 +53,11 @@ def violation_subject(subscription: str) -> str:
 
 def list_violation_fields(event: ViolationEvent) -> Mapping[str, object]:
     """The event as it is on the wire: what is not known is absent."""
-    return {name: value for name in ViolationEvent.__struct_fields__ if (value := getattr(event, name)) is not None}
+    return {
+        name: value
+        for name in ViolationEvent.__struct_fields__
+        if (value := getattr(event, name)) is not None
+    }
 
 
 def violation_bytes(event: ViolationEvent) -> bytes:
@@ -62,7 +69,9 @@ def read_violation(data: bytes) -> ViolationEvent:
     try:
         return _DECODER.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
-        raise Malformed(SCHEMA_VALIDATION_FAILED, "This is no violation event", STAGE_SCHEMA) from exc
+        raise Malformed(
+            SCHEMA_VALIDATION_FAILED, "This is no violation event", STAGE_SCHEMA
+        ) from exc
 
 
 _DECODER = msgspec.json.Decoder(ViolationEvent)

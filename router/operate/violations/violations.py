@@ -1,12 +1,16 @@
-"""Counts violations of the header contract, once for each stored message: metrics, log lines, events.
+"""Counts violations of the header contract, once for each stored message: metrics, log lines,
+events.
 
-A message may have several attempts, on several routers. Its violations are counted by the attempt that the shared attempt
-record names as the first one (`delivery.consume.attempts`):
+A message may have several attempts, on several routers. Its violations are counted by the attempt
+that the shared attempt record names as the first one (`delivery.consume.attempts`):
 
-    a first delivery              -> kept here, and counted when the attempt is settled and its record known
-    a redelivery without record   -> counted at once: the process of the first delivery died, or returned it unread
+    a first delivery              -> kept here, and counted when the attempt is settled and its
+                                  record known
+    a redelivery without record   -> counted at once: the process of the first delivery died, or
+                                  returned it unread
     a redelivery with a record    -> counted already
-    a live copy                   -> kept here, and counted when its stored copy is settled, or when that was not settled here in time
+    a live copy                   -> kept here, and counted when its stored copy is settled, or when
+                                  that was not settled here in time
     a request that is not stored  -> `refused_requests` finds the one instance that counts it
 
 What is kept until then holds ids, and no payload.
@@ -26,7 +30,8 @@ from router.process.observability import LogRateLimit, Metrics, events, logs
 
 log = logs.logger(__name__)
 
-MOST_UNSETTLED = 10_000  # messages in their first attempt: far more than a consumer may have in flight
+# messages in their first attempt: far more than a consumer may have in flight
+MOST_UNSETTLED = 10_000
 COUNTED = None  # of a redelivery whose handler may be called again
 MOST_SERIES = 4_096  # combinations whose labels are kept
 LINE_EVERY_S = 1.0
@@ -52,7 +57,8 @@ class Violations:
         self._clock = clock
         self._lines = LogRateLimit(every_s=LINE_EVERY_S, clock=clock)
         self._series: dict[tuple[str, str | None, tuple[Violation, ...]], _Series] = {}
-        # Oldest first; both are empty while clients keep the contract. A live copy has no place in a stream: its content identifies it.
+        # Oldest first; both are empty while clients keep the contract. A live copy has no place in
+        # a stream: its content identifies it.
         self.unsettled: dict[Place, BrokenContract | None] = {}
         self.live_copies: dict[int, BrokenContract] = {}
 
@@ -78,7 +84,9 @@ class Violations:
             self._note_at(broken, message)
 
     def count_live_copies(self) -> None:
-        """Called now and then: another instance settled the stored copies of those that are still here, and did not read them."""
+        """Called now and then: another instance settled the stored copies of those that are still
+        here, and did not read them.
+        """
         for content in [content for content, broken in self.live_copies.items() if broken.is_old]:
             self.note(self.live_copies.pop(content))
         for broken in self.live_copies.values():
@@ -95,15 +103,22 @@ class Violations:
             self.note(self.live_copies.pop(next(iter(self.live_copies))))
 
     def _note_at(self, broken: BrokenContract, message: Message) -> None:
-        broken.stream, broken.sequence, broken.stored_ns = message.stream, message.sequence, message.stored_ns
+        broken.stream, broken.sequence, broken.stored_ns = (
+            message.stream,
+            message.sequence,
+            message.stored_ns,
+        )
         self.note(broken)
 
     def note(self, broken: BrokenContract) -> None:
         """Count the violations of one message."""
-        series = self._series.get((broken.subject, broken.tenant_id, broken.violations)) or self._make_series(broken)
+        series = self._series.get(
+            (broken.subject, broken.tenant_id, broken.violations)
+        ) or self._make_series(broken)
         metrics, at = self._metrics, wall()
         metrics.violating_messages[series.subject, series.tenant] += 1
-        ids = {"trace_id": broken.trace_id, "message_id": broken.message_id}  # of the exemplar, by which a trace or a message is found
+        # of the exemplar, by which a trace or a message is found
+        ids = {"trace_id": broken.trace_id, "message_id": broken.message_id}
         for labels in series.labels:
             metrics.violations.note(labels, ids, at)
         if (now := self._clock()) >= series.quiet_until:
@@ -112,10 +127,15 @@ class Violations:
         self._events.add(broken)
 
     def _make_series(self, broken: BrokenContract) -> _Series:
-        subject, tenant = self._metrics.subject[broken.subject], self._metrics.tenant[broken.tenant_id or ""]
+        subject, tenant = (
+            self._metrics.subject[broken.subject],
+            self._metrics.tenant[broken.tenant_id or ""],
+        )
         if len(self._series) >= MOST_SERIES:
             self._series.clear()
-        series = _Series(subject, tenant, [(subject, *violation, tenant) for violation in broken.violations])
+        series = _Series(
+            subject, tenant, [(subject, *violation, tenant) for violation in broken.violations]
+        )
         self._series[broken.subject, broken.tenant_id, broken.violations] = series
         return series
 
@@ -130,7 +150,8 @@ class Violations:
             contract_violation=True,
             subject=broken.subject,
             tenant=broken.tenant_id,
-            message_id=broken.message_id or (f"{broken.stream}:{broken.sequence}" if broken.sequence else None),
+            message_id=broken.message_id
+            or (f"{broken.stream}:{broken.sequence}" if broken.sequence else None),
             headers=[name for name, _ in broken.violations],
             rule=violation[1],
         )

@@ -1,10 +1,14 @@
-"""Which violations of a minute get an event of their own; the others are added up. No I/O, no clock.
+"""Which violations of a minute get an event of their own; the others are added up. No I/O, no
+clock.
 
-    a tenant, subject, header and rule  ->  a window: its first `per_minute` violations get events, one more event stands for the rest
-    too many windows                    ->  further tenants share one for each subject, header and rule
+    a tenant, subject, header and rule  ->  a window: its first `per_minute` violations get events,
+                                            one more event stands for the rest
+    too many windows                    ->  further tenants share one for each subject, header and
+                                            rule
 
-Tenant ids are a client's to choose. So half of the windows is for tenants that the operator named: made-up ones cannot take their names
-from the events. And of all events of a minute only the first of each window are certain, so that no flood of tenants empties the stream.
+Tenant ids are a client's to choose. So half of the windows is for tenants that the operator named:
+made-up ones cannot take their names from the events. And of all events of a minute only the first
+of each window are certain, so that no flood of tenants empties the stream.
 """
 
 from __future__ import annotations
@@ -16,14 +20,17 @@ from msgspec import Struct
 from router.contracts.header_rules import Violation
 
 MAX_WINDOWS = 4_096  # half of them for known tenants only
-MAX_EVENTS = 2_000  # in a minute, beyond the first one of each window and the one that stands for its rest
+# in a minute, beyond the first one of each window and the one that stands for its rest
+MAX_EVENTS = 2_000
 _SHARED = "*"  # no tenant's id
 
 GroupKey = tuple[str | None, str, tuple[Violation, ...]]
 
 
 class BrokenContract(Struct, gc=False, kw_only=True):
-    """What one message broke: ids, never a payload or the value of another header. `sequence` 0: no stream has the message."""
+    """What one message broke: ids, never a payload or the value of another header. `sequence` 0: no
+    stream has the message.
+    """
 
     subscription: str
     subject: str
@@ -55,7 +62,9 @@ class ViolationWindow(Struct):
 
 
 class _Group(Struct):
-    """The windows of messages that are equal in tenant, subject and all that they break: found at once."""
+    """The windows of messages that are equal in tenant, subject and all that they break: found at
+    once.
+    """
 
     windows: tuple[ViolationWindow, ...]
     is_full: bool = False
@@ -75,13 +84,19 @@ class ViolationWindows:
         return len(self._windows)
 
     def is_full(self, key: GroupKey) -> bool:
-        """Whether such a message gets no event of its own for the rest of the minute: what only events need is not looked for."""
+        """Whether such a message gets no event of its own for the rest of the minute: what only
+        events need is not looked for.
+        """
         group = self._groups.get(key)
         return group is not None and group.is_full
 
     def add(self, broken: BrokenContract, *, has_room: bool) -> Sequence[ViolationWindow]:
-        """Count one message. Returns the windows that get an event now; `has_room`: whether one can be taken at all."""
-        group = self._groups.get((broken.tenant_id, broken.subject, broken.violations)) or self._make_group(broken)
+        """Count one message. Returns the windows that get an event now; `has_room`: whether one can
+        be taken at all.
+        """
+        group = self._groups.get(
+            (broken.tenant_id, broken.subject, broken.violations)
+        ) or self._make_group(broken)
         is_first = True
         for window in group.windows:
             window.last = broken
@@ -100,7 +115,11 @@ class ViolationWindows:
 
     def _choose(self, group: _Group) -> Sequence[ViolationWindow]:
         is_spent = self._events >= MAX_EVENTS
-        chosen = [window for window in group.windows if window.events < (1 if is_spent else self._per_minute)]
+        chosen = [
+            window
+            for window in group.windows
+            if window.events < (1 if is_spent else self._per_minute)
+        ]
         for window in chosen:
             window.events += 1
             window.inbox_prefix = window.last.inbox_prefix
@@ -109,7 +128,9 @@ class ViolationWindows:
         return chosen
 
     def _make_group(self, broken: BrokenContract) -> _Group:
-        group = _Group(tuple([self._find_window(broken, violation) for violation in broken.violations]))
+        group = _Group(
+            tuple([self._find_window(broken, violation) for violation in broken.violations])
+        )
         if len(self._groups) < MAX_WINDOWS:
             self._groups[broken.tenant_id, broken.subject, broken.violations] = group
         return group

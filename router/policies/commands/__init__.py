@@ -1,4 +1,6 @@
-"""`router policy`: check, write, show, compare and roll back policies, and synchronise them with a directory."""
+"""`router policy`: check, write, show, compare and roll back policies, and synchronise them with a
+directory.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,11 @@ from router.policies.commands.list_show import diff, history, list_, show
 from router.policies.commands.try_ import lint, try_
 from router.policies.commands.write import delete, put, rollback, sync
 
-policy = typer.Typer(no_args_is_help=True, help="Policies: checked, written, shown, compared, rolled back.", rich_markup_mode="rich")
+policy = typer.Typer(
+    no_args_is_help=True,
+    help="Policies: checked, written, shown, compared, rolled back.",
+    rich_markup_mode="rich",
+)
 
 policy.add_typer(canary, name="canary")
 policy.command("list")(list_)

@@ -1,4 +1,6 @@
-"""`router policy canary`: try a policy on a few requests, or on none as a shadow, and let the figures decide."""
+"""`router policy canary`: try a policy on a few requests, or on none as a shadow, and let the
+figures decide.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from router.policies.commands.store import Author, Name, Tenant, open_audited_store, open_store, refuse
+from router.policies.commands.store import (
+    Author,
+    Name,
+    Tenant,
+    open_audited_store,
+    open_store,
+    refuse,
+)
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import choose_author, read_bytes
@@ -19,7 +28,11 @@ if TYPE_CHECKING:
     from router.policies.model.canary_record import ArmRecord
     from router.policies.store import StoredPolicy
 
-canary = typer.Typer(no_args_is_help=True, help="A policy tried on a few requests: promoted or rolled back.", rich_markup_mode="rich")
+canary = typer.Typer(
+    no_args_is_help=True,
+    help="A policy tried on a few requests: promoted or rolled back.",
+    rich_markup_mode="rich",
+)
 
 COLUMNS = ("tenant", "policy", "version", "share", "ends", "outcomes", "state")
 
@@ -32,26 +45,55 @@ async def start(
     session: CommandSession,
     tenant: Tenant,
     name: Name,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate; - reads standard input.", dir_okay=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The candidate; - reads standard input.", dir_okay=False
+        ),
+    ],
     *,
-    share: Annotated[float, typer.Option("--share", metavar="PERCENT", help="Of requests and of sessions.", min=0.01, max=50.0)] = 5.0,
+    share: Annotated[
+        float,
+        typer.Option(
+            "--share", metavar="PERCENT", help="Of requests and of sessions.", min=0.01, max=50.0
+        ),
+    ] = 5.0,
     guard: Annotated[
-        list[str] | None, typer.Option("--guard", metavar="FIGURE<=FACTORx", help="error_rate<=1.2x, p95_latency<=1.2x; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--guard",
+            metavar="FIGURE<=FACTORx",
+            help="error_rate<=1.2x, p95_latency<=1.2x; may be repeated.",
+        ),
     ] = None,
-    span: Annotated[str, typer.Option("--for", metavar="TIME", help="At most so long: 30s, 10m, 1h, 7d.")] = "1h",
+    span: Annotated[
+        str, typer.Option("--for", metavar="TIME", help="At most so long: 30s, 10m, 1h, 7d.")
+    ] = "1h",
     min_results: Annotated[
-        int, typer.Option("--min-results", metavar="N", help="Fewer outcomes of the candidate promote nothing.", min=1, max=1_000_000)
+        int,
+        typer.Option(
+            "--min-results",
+            metavar="N",
+            help="Fewer outcomes of the candidate promote nothing.",
+            min=1,
+            max=1_000_000,
+        ),
     ] = 100,
-    shadow: Annotated[bool, typer.Option("--shadow", help="Decide beside every request, and use nothing of it.")] = False,
+    shadow: Annotated[
+        bool, typer.Option("--shadow", help="Decide beside every request, and use nothing of it.")
+    ] = False,
     author: Author = None,
 ) -> int:
-    """Begin a canary: the candidate decides a share of the requests until the figures decide. Without --guard both are guarded.
+    """Begin a canary: the candidate decides a share of the requests until the figures decide.
+    Without --guard both are guarded.
 
-    It is promoted when every guard holds for certain, or when its time is over and no guard is broken; it is rolled back as soon as a
-    guard is broken for certain, or when its time is over with fewer than --min-results outcomes. Either is a new version of the
-    policy, whose note in `history` says why. A policy has one canary at a time; `put`, `rollback` and `delete` end it.
+    It is promoted when every guard holds for certain, or when its time is over and no guard is
+    broken; it is rolled back as soon as a guard is broken for certain, or when its time is over
+    with fewer than --min-results outcomes. Either is a new version of the policy, whose note in
+    `history` says why. A policy has one canary at a time; `put`, `rollback` and `delete` end it.
 
-    Exit status: 0 it has begun, 1 refused: the document is wrong, there is no such policy, or it has a canary.
+    Exit status: 0 it has begun, 1 refused: the document is wrong, there is no such policy, or it
+    has a canary.
 
     Example:  router policy canary start acme default ./candidate.json --share 5 --guard 'error_rate<=1.2x' --for 1h
     """
@@ -64,20 +106,37 @@ async def start(
     try:
         parsed = check_policy(document, tenant, name)
         until_ms = await _read_now_ms(session) + span_ms
-        plan = _build_plan(parsed.document, 100.0 if shadow else share, guards, until_ms, min_results, shadow)
-        version = await (await open_audited_store(session)).start_canary(tenant, name, plan, author=choose_author(author))
+        plan = _build_plan(
+            parsed.document, 100.0 if shadow else share, guards, until_ms, min_results, shadow
+        )
+        version = await (await open_audited_store(session)).start_canary(
+            tenant, name, plan, author=choose_author(author)
+        )
     except PolicyError as exc:
         return refuse(exc, str(file), session.as_json)
-    fields = {"ok": True, "tenant": tenant, "policy": name, "version": version, **_list_plan_fields(plan)}
-    what = "a shadow decides beside every request" if shadow else f"the candidate decides {share:g} % of the requests"
-    session.emit_one(fields, f"{tenant}/{name} version {version}: {what} until {_format_ms(until_ms)}")
+    fields = {
+        "ok": True,
+        "tenant": tenant,
+        "policy": name,
+        "version": version,
+        **_list_plan_fields(plan),
+    }
+    what = (
+        "a shadow decides beside every request"
+        if shadow
+        else f"the candidate decides {share:g} % of the requests"
+    )
+    session.emit_one(
+        fields, f"{tenant}/{name} version {version}: {what} until {_format_ms(until_ms)}"
+    )
     return exit_codes.OK
 
 
 @canary.command()
 @command()
 async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
-    """Show the canary of a policy: what was counted of both arms, the state of each guard; of a shadow, how many decisions differ.
+    """Show the canary of a policy: what was counted of both arms, the state of each guard; of a
+    shadow, how many decisions differ.
 
     Exit status: 0 shown, 1 there is none: `router policy history` says what became of the last one.
 
@@ -85,7 +144,10 @@ async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
     """
     stored = await (await open_store(session)).get(tenant, name)
     if stored.record.canary is None:
-        return exit_codes.refuse(f"{tenant}/{name} has no canary; `router policy history {tenant} {name}` says what became of the last one")
+        return exit_codes.refuse(
+            f"{tenant}/{name} has no canary; `router policy history {tenant} {name}` says "
+            "what became of the last one"
+        )
     totals = await _read_totals(session, stored)
     fields = _list_status_fields(stored, stored.record.canary, totals, await _read_now_ms(session))
     session.emit_one(fields, lambda: _print_status(stored.record.canary, fields, totals))
@@ -94,12 +156,20 @@ async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
 
 @canary.command("list")
 @command()
-async def list_(session: CommandSession, *, tenant: Annotated[str | None, typer.Option(help="Only this tenant's own.")] = None) -> None:
+async def list_(
+    session: CommandSession,
+    *,
+    tenant: Annotated[str | None, typer.Option(help="Only this tenant's own.")] = None,
+) -> None:
     """List the canaries that run; with --json one object a line. Exit status 0.
 
     Example:  router policy canary list
     """
-    found = [one for one in await (await open_store(session)).list(tenant) if one.record.canary is not None]
+    found = [
+        one
+        for one in await (await open_store(session)).list(tenant)
+        if one.record.canary is not None
+    ]
     now_ms = await _read_now_ms(session)
     rows = [
         _list_status_fields(one, one.record.canary, await _read_totals(session, one), now_ms)
@@ -111,7 +181,9 @@ async def list_(session: CommandSession, *, tenant: Annotated[str | None, typer.
 
 @canary.command()
 @command()
-async def abort(session: CommandSession, tenant: Tenant, name: Name, *, author: Author = None) -> int:
+async def abort(
+    session: CommandSession, tenant: Tenant, name: Name, *, author: Author = None
+) -> int:
     """End a canary now: the version in force before it is in force again, as a new version.
 
     Exit status: 0 it is ended, 1 there is none, or it ended meanwhile.
@@ -123,7 +195,10 @@ async def abort(session: CommandSession, tenant: Tenant, name: Name, *, author: 
     if stored.record.canary is None:
         return exit_codes.refuse(f"{tenant}/{name} has no canary")
     version = await policies.abort_canary(tenant, name, stored.record.version, author=who)
-    session.emit_one({"ok": True, "tenant": tenant, "policy": name, "version": version}, f"{tenant}/{name} version {version}: aborted")
+    session.emit_one(
+        {"ok": True, "tenant": tenant, "policy": name, "version": version},
+        f"{tenant}/{name} version {version}: aborted",
+    )
     return exit_codes.OK
 
 
@@ -131,7 +206,9 @@ async def _read_now_ms(session: CommandSession) -> int:
     """The server's time, by which the routers judge. Raises BrokerUnavailable."""
     from router.delivery.wire.server_clock import ServerClock
 
-    clock = ServerClock(await session.open_jetstream(), f"KV_{session.settings.buckets.policies.name}")
+    clock = ServerClock(
+        await session.open_jetstream(), f"KV_{session.settings.buckets.policies.name}"
+    )
     await clock.read()
     return round(clock() * 1000)
 
@@ -159,7 +236,12 @@ def _read_span(text: str) -> int:
 
 
 def _build_plan(  # noqa: PLR0917 - one call
-    document: object, share: float, guards: tuple[CanaryGuard, ...], until_ms: int, min_results: int, is_shadow: bool
+    document: object,
+    share: float,
+    guards: tuple[CanaryGuard, ...],
+    until_ms: int,
+    min_results: int,
+    is_shadow: bool,
 ) -> CanaryPlan:
     from router.contracts.canary import MAX_SHARE, CanaryPlan
 
@@ -181,12 +263,20 @@ async def _read_totals(session: CommandSession, stored: StoredPolicy) -> CanaryT
     from router.policies.model.canary_record import read_canary_record
 
     records = []
-    for key, entry in (await DocumentBucket(await session.open_jetstream(), session.settings.buckets.canaries.name).read_all()).items():
+    for key, entry in (
+        await DocumentBucket(
+            await session.open_jetstream(), session.settings.buckets.canaries.name
+        ).read_all()
+    ).items():
         try:
             record = read_canary_record(key, entry.value)
         except Poison:
             continue
-        if (record.tenant_id, record.policy_id, record.version) == (stored.tenant_id, stored.policy_id, stored.record.version):
+        if (record.tenant_id, record.policy_id, record.version) == (
+            stored.tenant_id,
+            stored.policy_id,
+            stored.record.version,
+        ):
             records.append(record)
     return add_totals(records)
 
@@ -195,22 +285,42 @@ def _list_plan_fields(plan: CanaryPlan) -> Fields:
     shared: Fields = {"until": _format_ms(plan.until_ms), "is_shadow": plan.is_shadow}
     if plan.is_shadow:
         return shared
-    return {**shared, "share": plan.share, "guards": [str(one) for one in plan.guards], "min_results": plan.min_results}
+    return {
+        **shared,
+        "share": plan.share,
+        "guards": [str(one) for one in plan.guards],
+        "min_results": plan.min_results,
+    }
 
 
-def _list_status_fields(stored: StoredPolicy, plan: CanaryPlan, totals: CanaryTotals, now_ms: int) -> Fields:
+def _list_status_fields(
+    stored: StoredPolicy, plan: CanaryPlan, totals: CanaryTotals, now_ms: int
+) -> Fields:
     from msgspec import to_builtins
 
     from router.policies.model.canaries.verdict import describe_shadow, judge, list_findings
 
-    named: Fields = {"tenant": stored.tenant_id, "policy": stored.policy_id, "version": stored.record.version, **_list_plan_fields(plan)}
+    named: Fields = {
+        "tenant": stored.tenant_id,
+        "policy": stored.policy_id,
+        "version": stored.record.version,
+        **_list_plan_fields(plan),
+    }
     if plan.is_shadow:
-        return {**named, "shadow": to_builtins(totals.shadow), "state": describe_shadow(totals.shadow)}
+        return {
+            **named,
+            "shadow": to_builtins(totals.shadow),
+            "state": describe_shadow(totals.shadow),
+        }
     findings: list[Fields] = [
-        {"guard": str(one.guard), "is_broken": one.is_broken, "holds": one.holds, "why": one.text} for one in list_findings(plan, totals)
+        {"guard": str(one.guard), "is_broken": one.is_broken, "holds": one.holds, "why": one.text}
+        for one in list_findings(plan, totals)
     ]
     verdict, why = judge(plan, totals, now_ms)
-    arms = {"control": _list_arm_fields(totals.control), "candidate": _list_arm_fields(totals.candidate)}
+    arms = {
+        "control": _list_arm_fields(totals.control),
+        "candidate": _list_arm_fields(totals.candidate),
+    }
     return {**named, **arms, "findings": findings, "state": verdict.value, "why": why}
 
 
@@ -218,11 +328,18 @@ def _list_arm_fields(arm: ArmRecord) -> Fields:
     from router.policies.model.measurements import find_percentile
 
     p95 = find_percentile(arm.latencies, 0.95)
-    return {"outcomes": arm.outcomes, "errors": arm.errors, **({} if p95 is None else {"p95_latency_ms": round(p95, 1)})}
+    return {
+        "outcomes": arm.outcomes,
+        "errors": arm.errors,
+        **({} if p95 is None else {"p95_latency_ms": round(p95, 1)}),
+    }
 
 
 def _print_status(plan: CanaryPlan | None, fields: Fields, totals: CanaryTotals) -> None:
-    head = f"{fields['tenant']}/{fields['policy']} version {fields['version']}, until {fields['until']}: "
+    head = (
+        f"{fields['tenant']}/{fields['policy']} version {fields['version']}, until "
+        f"{fields['until']}: "
+    )
     if plan is None or plan.is_shadow:
         print(f"{head}shadow; {fields['state']}")
         return
@@ -236,7 +353,15 @@ def _build_row(fields: Fields) -> tuple[object, ...]:
     share = f"{fields['share']:g} %" if "share" in fields else "shadow"
     arm = fields.get("candidate")
     outcomes = arm["outcomes"] if isinstance(arm, dict) else None
-    return (fields["tenant"], fields["policy"], fields["version"], share, fields["until"], outcomes, fields["state"])
+    return (
+        fields["tenant"],
+        fields["policy"],
+        fields["version"],
+        share,
+        fields["until"],
+        outcomes,
+        fields["state"],
+    )
 
 
 def _format_ms(at_ms: int) -> str:

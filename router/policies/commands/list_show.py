@@ -1,4 +1,6 @@
-"""`router policy list`, `show`, `history`, `diff`: which policies there are, their content, and who changed what."""
+"""`router policy list`, `show`, `history`, `diff`: which policies there are, their content, and who
+changed what.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,22 @@ if TYPE_CHECKING:
 DELETED = "deleted"
 COLUMNS = ("tenant", "policy", "version", "author", "written", "hash")
 
-Version = Annotated[int | None, typer.Option("--version", metavar="VERSION", help="An earlier version instead of the present one.", min=1)]
+Version = Annotated[
+    int | None,
+    typer.Option(
+        "--version", metavar="VERSION", help="An earlier version instead of the present one.", min=1
+    ),
+]
 Former = Annotated[int, typer.Argument(metavar="A", help="The version before.", min=1)]
 Later = Annotated[int, typer.Argument(metavar="B", help="The version after.", min=1)]
 Directory = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Look into a directory instead of a server.", exists=True, file_okay=False)
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Look into a directory instead of a server.",
+        exists=True,
+        file_okay=False,
+    ),
 ]
 
 
@@ -36,61 +49,99 @@ Directory = Annotated[
 async def list_(
     session: CommandSession,
     *,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's own; _shared for every tenant's.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(help="Only this tenant's own; _shared for every tenant's.")
+    ] = None,
 ) -> None:
-    """List the policies in force, with version, author and time; with --json one object a line. Exit status 0.
+    """List the policies in force, with version, author and time; with --json one object a line.
+    Exit status 0.
 
     Example:  router policy list --tenant acme
     """
-    session.emit(await (await open_store(session)).list(tenant), COLUMNS, _build_stored_row, _list_stored_fields, empty="no policies")
+    session.emit(
+        await (await open_store(session)).list(tenant),
+        COLUMNS,
+        _build_stored_row,
+        _list_stored_fields,
+        empty="no policies",
+    )
 
 
 @command()
-async def show(session: CommandSession, tenant: Tenant, name: Name, *, version: Version = None, policies: Directory = None) -> int:
-    """Show the policy that a tenant's request would use: its own, or the shared one, in the newest form of a document.
+async def show(
+    session: CommandSession,
+    tenant: Tenant,
+    name: Name,
+    *,
+    version: Version = None,
+    policies: Directory = None,
+) -> int:
+    """Show the policy that a tenant's request would use: its own, or the shared one, in the newest
+    form of a document.
 
-    With --version exactly that one of the tenant's own. Exit status: 0 shown, 1 there is none or it cannot be used.
+    With --version exactly that one of the tenant's own. Exit status: 0 shown, 1 there is none or it
+    cannot be used.
 
     Example:  router policy show acme default
     """
     if policies is not None:
         return _show_file(session, policies, tenant, name)
     store = await open_store(session)
-    found = await _find_policy(store, tenant, name) if version is None else await store.get(tenant, name, version=version)
+    found = (
+        await _find_policy(store, tenant, name)
+        if version is None
+        else await store.get(tenant, name, version=version)
+    )
     document = found.record.document
-    session.emit_one({**_list_stored_fields(found), "document": document}, lambda: print_json(document))
+    session.emit_one(
+        {**_list_stored_fields(found), "document": document}, lambda: print_json(document)
+    )
     return exit_codes.OK
 
 
 @command()
 async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
-    """List who wrote which version when, oldest first. The last 64 writes are kept. Exit status: 0 listed, 1 there never was one.
+    """List who wrote which version when, oldest first. The last 64 writes are kept. Exit status: 0
+    listed, 1 there never was one.
 
     Example:  router policy history acme default
     """
     from router.delivery.kv.versioned_store import KEPT
 
-    changes = [_list_change_fields(change) for change in await (await open_store(session)).history(tenant, name)]
+    changes = [
+        _list_change_fields(change)
+        for change in await (await open_store(session)).history(tenant, name)
+    ]
     if session.as_json:
         print_json_lines(changes)
         return
-    print_table(("version", "author", "written", "hash", "note"), [_build_change_row(fields) for fields in changes])
+    print_table(
+        ("version", "author", "written", "hash", "note"),
+        [_build_change_row(fields) for fields in changes],
+    )
     print(f"{len(changes)} writes; the last {KEPT} are kept")
 
 
 @command()
-async def diff(session: CommandSession, tenant: Tenant, name: Name, former: Former, later: Later) -> int:
-    """Show what changed between two versions, place by place. Exit status: 0 they are the same, 1 they differ.
+async def diff(
+    session: CommandSession, tenant: Tenant, name: Name, former: Former, later: Later
+) -> int:
+    """Show what changed between two versions, place by place. Exit status: 0 they are the same, 1
+    they differ.
 
     Example:  router policy diff acme default 3 4
     """
     from router.policies.model.difference import find_differences
 
     store = await open_store(session)
-    before, after = [(await store.get(tenant, name, version=version)).record for version in (former, later)]
+    before, after = [
+        (await store.get(tenant, name, version=version)).record for version in (former, later)
+    ]
     found = find_differences(before.document, after.document)
     columns = ("where", f"version {former}", f"version {later}")
-    session.emit(found, columns, _build_difference_row, _list_difference_fields, empty="they say the same")
+    session.emit(
+        found, columns, _build_difference_row, _list_difference_fields, empty="they say the same"
+    )
     return exit_codes.NO if found else exit_codes.OK
 
 
@@ -99,16 +150,24 @@ def _show_file(session: CommandSession, directory: Path, tenant: str, name: str)
     from router.policies.model import SHARED, PolicyError, load_policy
 
     if not (ids.is_scoped(tenant) and ids.is_scoped(name)):
-        raise typer.BadParameter("a tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front")
+        raise typer.BadParameter(
+            "a tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front"
+        )
     places = (directory / owner / f"{name}.json" for owner in (tenant, SHARED))
     file = next((place for place in places if place.is_file()), None)
     if file is None:
-        return exit_codes.refuse(f"policy_not_found: neither {tenant}/{name}.json nor {SHARED}/{name}.json is in {directory}")
+        return exit_codes.refuse(
+            f"policy_not_found: neither {tenant}/{name}.json nor {SHARED}/{name}.json is "
+            f"in {directory}"
+        )
     try:
         document = load_policy(file.read_bytes(), file.parent.name, name).document
     except PolicyError as exc:
         return exit_codes.refuse(f"{file}: {exc}")
-    session.emit_one({"tenant": file.parent.name, "policy": name, "document": document}, lambda: print_json(document))
+    session.emit_one(
+        {"tenant": file.parent.name, "policy": name, "document": document},
+        lambda: print_json(document),
+    )
     return exit_codes.OK
 
 
@@ -122,11 +181,19 @@ async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPoli
             return await store.get(owner, name)
         except PolicyNotFound:
             continue
-    raise PolicyNotFound(f"there is neither {tenant}/{name} nor {SHARED}/{name}; `router policy list` shows what there is")
+    raise PolicyNotFound(
+        f"there is neither {tenant}/{name} nor {SHARED}/{name}; `router policy list` shows "
+        "what there is"
+    )
 
 
 def _list_record_fields(record: VersionRecord) -> dict[str, object]:
-    return {"version": record.version, "author": record.author, "time": record.time, "hash": record.hash}
+    return {
+        "version": record.version,
+        "author": record.author,
+        "time": record.time,
+        "hash": record.hash,
+    }
 
 
 def _list_stored_fields(one: StoredPolicy) -> dict[str, object]:
@@ -135,13 +202,22 @@ def _list_stored_fields(one: StoredPolicy) -> dict[str, object]:
 
 def _build_stored_row(one: StoredPolicy) -> tuple[object, ...]:
     record = one.record
-    return (one.tenant_id, one.policy_id, record.version, record.author, format_time(record.time), record.hash[:12])
+    return (
+        one.tenant_id,
+        one.policy_id,
+        record.version,
+        record.author,
+        format_time(record.time),
+        record.hash[:12],
+    )
 
 
 def _list_change_fields(change: Change[StoredPolicy]) -> dict[str, object]:
     if change.document is not None:
         record = change.document.record
-        return _list_record_fields(record) | ({"note": record.note} if record.note is not None else {})
+        return _list_record_fields(record) | (
+            {"note": record.note} if record.note is not None else {}
+        )
     time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
     return {"version": DELETED, "author": None, "time": time, "hash": None}
 
@@ -159,7 +235,10 @@ def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
     from router.policies.model.difference import ABSENT
 
     sides = {"before": one.before, "after": one.after}
-    return {"path": one.path, **{name: value for name, value in sides.items() if value is not ABSENT}}
+    return {
+        "path": one.path,
+        **{name: value for name, value in sides.items() if value is not ABSENT},
+    }
 
 
 def _format_value(value: object) -> str:

@@ -1,4 +1,6 @@
-"""The policies of a server for the commands of `router policy`, and the options that several of them share."""
+"""The policies of a server for the commands of `router policy`, and the options that several of
+them share.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,14 @@ if TYPE_CHECKING:
     from router.policies.store import PolicyStore
     from router.shell.session import CommandSession
 
-Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")]
+Tenant = Annotated[
+    str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")
+]
 Name = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")]
-Author = Annotated[str | None, typer.Option("--author", help="Who writes it, for the history. Default: your login name.")]
+Author = Annotated[
+    str | None,
+    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
+]
 
 
 async def open_store(session: CommandSession) -> PolicyStore:
@@ -25,7 +32,9 @@ async def open_store(session: CommandSession) -> PolicyStore:
     from router.delivery.kv.documents import DocumentBucket
     from router.policies.store import PolicyStore
 
-    return PolicyStore(DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name))
+    return PolicyStore(
+        DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name)
+    )
 
 
 async def open_audited_store(session: CommandSession) -> AuditedPolicies:
@@ -38,7 +47,13 @@ async def open_audited_store(session: CommandSession) -> AuditedPolicies:
 def refuse(exc: PolicyError, file: str, as_json: bool) -> int:
     """Print every mistake of a document with its path; return the exit status."""
     if as_json:
-        print_json({"ok": False, "code": exc.code, "errors": [{"path": path, "message": message} for path, message in exc.errors]})
+        print_json(
+            {
+                "ok": False,
+                "code": exc.code,
+                "errors": [{"path": path, "message": message} for path, message in exc.errors],
+            }
+        )
     for path, message in exc.errors:
         exit_codes.complain(f"{file}: {path}: {message}")
     return exit_codes.NO

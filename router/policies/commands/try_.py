@@ -1,7 +1,8 @@
 """`router policy lint` and `try`: no policy of a router changes.
 
 lint     check documents before a router reads them; no server is asked
-try      what a candidate would decide, and what it would change; what `PolicyTrial` found is printed first
+try      what a candidate would decide, and what it would change; what `PolicyTrial` found is
+         printed first
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ import typer
 from msgspec import structs
 
 from router.policies.commands.store import refuse
-from router.policies.trial import SIDES, Compared, PolicyTrial, combine_answers, describe_choice, list_sentences
+from router.policies.trial import (
+    SIDES,
+    Compared,
+    PolicyTrial,
+    combine_answers,
+    describe_choice,
+    list_sentences,
+)
 from router.shell import exit_codes
 from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command, skip_settings
@@ -32,37 +40,65 @@ MAX_CASES = 1000
 
 JsonFile = Annotated[
     Path | None,
-    typer.Option("--request", metavar="FILE", help="Decide this one request here, without a router.", exists=True, dir_okay=False),
+    typer.Option(
+        "--request",
+        metavar="FILE",
+        help="Decide this one request here, without a router.",
+        exists=True,
+        dir_okay=False,
+    ),
 ]
 
 
 @command()
 async def try_(
     session: CommandSession,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The candidate.", exists=True, dir_okay=False)
+    ],
     *,
-    tenant: Annotated[str | None, typer.Option(help="The tenant of the policy. Default: the name of FILE's directory.")] = None,
-    policy: Annotated[str | None, typer.Option(help="The policy's id. Default: the name of FILE.")] = None,
+    tenant: Annotated[
+        str | None,
+        typer.Option(help="The tenant of the policy. Default: the name of FILE's directory."),
+    ] = None,
+    policy: Annotated[
+        str | None, typer.Option(help="The policy's id. Default: the name of FILE.")
+    ] = None,
     against: Annotated[
-        int | None, typer.Option(metavar="N", help="Compare with the last N recorded decisions of a running router.", min=1, max=MAX_CASES)
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Compare with the last N recorded decisions of a running router.",
+            min=1,
+            max=MAX_CASES,
+        ),
     ] = None,
     request: JsonFile = None,
-    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001)] = 5.0,
+    timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001
+        ),
+    ] = 5.0,
 ) -> int:
     """Try a policy before it is written. Nothing is stored.
 
-    --against N: the candidate decides again what every instance recorded last (the setting `recorder.tenants`). The random draw
-    is the same, so an identical candidate changes nothing. Only the choice is compared: no extensions, no rate limits. A strategy looks
-    at what was learned of the providers when each was recorded. Shares, expected latency and cost stand beside today's.
+    --against N: the candidate decides again what every instance recorded last (the setting
+    `recorder.tenants`). The random draw is the same, so an identical candidate changes nothing.
+    Only the choice is compared: no extensions, no rate limits. A strategy looks at what was learned
+    of the providers when each was recorded. Shares, expected latency and cost stand beside today's.
 
-    Exit status: 0 nothing would change, 1 a decision would, or the candidate cannot be used, or there is nothing to compare it
-    with, 2 wrong use, 3 no answer. With --request: 0 decided, 1 refused.
+    Exit status: 0 nothing would change, 1 a decision would, or the candidate cannot be used, or
+    there is nothing to compare it with, 2 wrong use, 3 no answer. With --request: 0 decided, 1
+    refused.
 
     Example:  router policy try ./policies/acme/default.json --against 500
     """
     if (against is None) == (request is None):
         raise typer.BadParameter("give --against N or --request FILE")
-    candidate = _read_candidate(file, tenant or file.resolve().parent.name, policy or file.stem, session.as_json)
+    candidate = _read_candidate(
+        file, tenant or file.resolve().parent.name, policy or file.stem, session.as_json
+    )
     if request is not None:
         return _decide(session, candidate.policy, _read_request(request))
     return await _compare(session, candidate, against or 1, timeout_s, is_guessed=tenant is None)
@@ -82,21 +118,37 @@ def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> Pars
     return parsed
 
 
-async def _compare(session: CommandSession, candidate: ParsedPolicy, against: int, timeout_s: float, *, is_guessed: bool) -> int:
+async def _compare(
+    session: CommandSession,
+    candidate: ParsedPolicy,
+    against: int,
+    timeout_s: float,
+    *,
+    is_guessed: bool,
+) -> int:
     """`is_guessed`: the tenant is the directory's name, not an option."""
     from router.operate.admin.broadcast import request_from_all
     from router.operate.admin.service import ADMIN
 
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
-    asked = {"tenant_id": owner, "policy_id": name, "policy": candidate.document, "against": against}
+    asked = {
+        "tenant_id": owner,
+        "policy_id": name,
+        "policy": candidate.document,
+        "against": against,
+    }
     connection = (await session.open_jetstream()).connection
-    answers = await request_from_all(connection, session.settings.admin.api_key, ADMIN + TRY_SERVICE, asked, timeout_s)
+    answers = await request_from_all(
+        connection, session.settings.admin.api_key, ADMIN + TRY_SERVICE, asked, timeout_s
+    )
     if not answers.successful:
         return report_failure(answers)
     found = combine_answers(answers.successful, against, answers.missing)
     if found.total == 0:
         is_recorded = any(answer["is_recorded"] for answer in answers.successful)
-        return exit_codes.refuse(_describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed))
+        return exit_codes.refuse(
+            _describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed)
+        )
     session.emit_one(list_trial_fields(found), lambda: print_trial(found))
     return exit_codes.NO if found.changed else exit_codes.OK
 
@@ -104,12 +156,22 @@ async def _compare(session: CommandSession, candidate: ParsedPolicy, against: in
 def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
     from router.policies.model import SHARED
 
-    hint = f"; the tenant is {owner} because FILE's directory is called so: --tenant says another" if is_guessed else ""
+    hint = (
+        f"; the tenant is {owner} because FILE's directory is called so: --tenant says another"
+        if is_guessed
+        else ""
+    )
     if is_recorded:
         return f"no decision by {owner}/{name} is recorded yet{hint}"
     if owner == SHARED:
-        return f"no decisions are recorded: name tenants in the setting recorder.tenants of the router{hint}"
-    return f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the router{hint}"
+        return (
+            "no decisions are recorded: name tenants in the setting recorder.tenants of the "
+            f"router{hint}"
+        )
+    return (
+        f"no decisions of {owner} are recorded: name it in the setting recorder.tenants of the "
+        f"router{hint}"
+    )
 
 
 def _read_request(file: Path) -> RouteRequest:
@@ -117,7 +179,9 @@ def _read_request(file: Path) -> RouteRequest:
     from router.core.outcome import Fault
     from router.decide.model import read
 
-    asked = read(Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")).asked
+    asked = read(
+        Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")
+    ).asked
     if isinstance(asked, Fault):
         exit_codes.complain(f"{file}: {asked.message}")
         raise typer.Exit(exit_codes.USAGE)
@@ -137,7 +201,9 @@ def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> i
     answer = evaluate(policy, request, now=0.0, trace=trace)
     fields = encode_answer(answer)
     rows = [(step.stage, step.subject, step.verdict) for step in trace]
-    session.emit_one({**fields, "trace": to_builtins(trace)}, lambda: print_table(STEP_COLUMNS, rows))
+    session.emit_one(
+        {**fields, "trace": to_builtins(trace)}, lambda: print_table(STEP_COLUMNS, rows)
+    )
     if not session.as_json:
         print(printable(describe_answer(fields)))
     return exit_codes.OK if isinstance(answer, Decision) else exit_codes.NO
@@ -153,9 +219,17 @@ LINT_FIELDS = ("file", "severity", "path", "message")
 @command(skip_settings)
 def lint(
     session: CommandSession,
-    path: Annotated[Path, typer.Argument(metavar="FILE|DIR", help="A policy, or a directory of <tenant>/<policy>.json.", exists=True)],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="A policy, or a directory of <tenant>/<policy>.json.",
+            exists=True,
+        ),
+    ],
 ) -> int:
-    """Check policies: errors keep a policy from being used, warnings look wrong. Exit status: 1 when there is an error.
+    """Check policies: errors keep a policy from being used, warnings look wrong. Exit status: 1
+    when there is an error.
 
     Example:  router policy lint ./policies
     """
@@ -164,9 +238,17 @@ def lint(
         raise typer.BadParameter(f"{path}: there is no policy in it", param_hint="FILE|DIR")
     remarks = [remark for file, name in documents for remark in _check_document(file, name)]
     session.emit(
-        remarks, LINT_COLUMNS, tuple, lambda remark: dict(zip(LINT_FIELDS, remark, strict=True)), empty="nothing to say against it"
+        remarks,
+        LINT_COLUMNS,
+        tuple,
+        lambda remark: dict(zip(LINT_FIELDS, remark, strict=True)),
+        empty="nothing to say against it",
     )
-    return exit_codes.NO if any(severity == "error" for _, severity, _, _ in remarks) else exit_codes.OK
+    return (
+        exit_codes.NO
+        if any(severity == "error" for _, severity, _, _ in remarks)
+        else exit_codes.OK
+    )
 
 
 def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
@@ -209,12 +291,21 @@ UNCERTAINTIES = ("request", "why it cannot be compared")
 def print_trial(found: PolicyTrial) -> None:
     if found.changed:
         print_table(CHANGES, map(_build_change_row, found.changed))
-        print_table(PAIRS, ((before, after, count) for (before, after), count in found.pairs.items()))
-    print_table(SHARES, ((one.provider, f"{one.before:.1%}", f"{one.after:.1%}") for one in found.shares))
+        print_table(
+            PAIRS, ((before, after, count) for (before, after), count in found.pairs.items())
+        )
+    print_table(
+        SHARES, ((one.provider, f"{one.before:.1%}", f"{one.after:.1%}") for one in found.shares)
+    )
     if all(found.expected.get(side) for side in SIDES):
-        print(f"expected latency {_describe_means(found, 'latency_ms', ' ms')}, expected cost {_describe_means(found, 'cost', '')}")
+        print(
+            f"expected latency {_describe_means(found, 'latency_ms', ' ms')}, expected "
+            f"cost {_describe_means(found, 'cost', '')}"
+        )
     if found.unclear:
-        print_table(UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear))
+        print_table(
+            UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear)
+        )
     print(f"{'. '.join(list_sentences(found))}.")
 
 
@@ -223,13 +314,26 @@ def _describe_means(found: PolicyTrial, name: str, unit: str) -> str:
 
 
 def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
-    pairs = [{"before": before, "after": after, "requests": count} for (before, after), count in found.pairs.items()]
+    pairs = [
+        {"before": before, "after": after, "requests": count}
+        for (before, after), count in found.pairs.items()
+    ]
     shares = [structs.asdict(one) for one in found.shares]
-    return {**{name: getattr(found, name) for name in found.__struct_fields__}, "shares": shares, "pairs": pairs}
+    return {
+        **{name: getattr(found, name) for name in found.__struct_fields__},
+        "shares": shares,
+        "pairs": pairs,
+    }
 
 
 def _build_change_row(one: Compared) -> tuple[object, ...]:
     from datetime import UTC, datetime
 
     at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
-    return at, one["tenant_id"], one["request_id"], describe_choice(one["before"]), describe_choice(one["after"])
+    return (
+        at,
+        one["tenant_id"],
+        one["request_id"],
+        describe_choice(one["before"]),
+        describe_choice(one["after"]),
+    )

@@ -1,4 +1,5 @@
-"""`router policy sync`, `put`, `rollback`, `delete`: each writes one more version, and only over a version that the caller has seen.
+"""`router policy sync`, `put`, `rollback`, `delete`: each writes one more version, and only over a
+version that the caller has seen.
 
 sync                      make the server's policies equal to a directory under version control
 put, rollback, delete     one policy
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
 # -- `router policy put`, `rollback` and `delete`.
 
-Replaces = Annotated[int | None, typer.Option("--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1)]
+Replaces = Annotated[
+    int | None,
+    typer.Option(
+        "--replaces", metavar="VERSION", help="The version that you saw and replace.", min=1
+    ),
+]
 
 
 @command()
@@ -33,12 +39,18 @@ async def put(
     session: CommandSession,
     tenant: Tenant,
     name: Name,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The document; - reads standard input.", dir_okay=False)],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="The document; - reads standard input.", dir_okay=False
+        ),
+    ],
     *,
     replaces: Replaces = None,
     author: Author = None,
 ) -> int:
-    """Write a policy: every router uses it within a second. Without --replaces there must be none yet.
+    """Write a policy: every router uses it within a second. Without --replaces there must be none
+    yet.
 
     Exit status: 0 it is in force, 1 refused: the document is wrong, or another write came first.
 
@@ -55,7 +67,10 @@ async def put(
         )
     except PolicyError as exc:
         return refuse(exc, str(file), session.as_json)
-    warnings = [{"path": found.path, "message": found.message} for found in (*parsed.warnings, *lint(parsed.policy))]
+    warnings = [
+        {"path": found.path, "message": found.message}
+        for found in (*parsed.warnings, *lint(parsed.policy))
+    ]
     for warning in warnings:
         exit_codes.complain(f"{file}: {warning['path']}: {warning['message']}")
     _emit_version(session, tenant, name, version, "in force", warnings=warnings)
@@ -68,7 +83,15 @@ async def rollback(
     tenant: Tenant,
     name: Name,
     *,
-    to: Annotated[int, typer.Option("--to", metavar="VERSION", help="The version to go back to; `history` lists them.", min=1)],
+    to: Annotated[
+        int,
+        typer.Option(
+            "--to",
+            metavar="VERSION",
+            help="The version to go back to; `history` lists them.",
+            min=1,
+        ),
+    ],
     author: Author = None,
 ) -> None:
     """Write an earlier version again, as a new one. Works for a deleted policy too.
@@ -77,13 +100,20 @@ async def rollback(
 
     Example:  router policy rollback acme default --to 3
     """
-    version = await (await open_audited_store(session)).rollback(tenant, name, to, author=choose_author(author))
-    _emit_version(session, tenant, name, version, f"in force, as version {to} was", rolled_back_to=to)
+    version = await (await open_audited_store(session)).rollback(
+        tenant, name, to, author=choose_author(author)
+    )
+    _emit_version(
+        session, tenant, name, version, f"in force, as version {to} was", rolled_back_to=to
+    )
 
 
 @command()
-async def delete(session: CommandSession, tenant: Tenant, name: Name, *, replaces: Replaces = None) -> None:
-    """Delete a policy: requests for it use the shared one, or get none. Its history stays, `rollback` restores it.
+async def delete(
+    session: CommandSession, tenant: Tenant, name: Name, *, replaces: Replaces = None
+) -> None:
+    """Delete a policy: requests for it use the shared one, or get none. Its history stays,
+    `rollback` restores it.
 
     Exit status: 0 it is deleted, 1 there is none, or its version is not the one of --replaces.
 
@@ -98,7 +128,9 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name, *, replace
     _emit_version(session, tenant, name, version, "deleted", deleted=True)
 
 
-def _emit_version(session: CommandSession, tenant: str, name: str, version: int, outcome: str, **facts: object) -> None:
+def _emit_version(
+    session: CommandSession, tenant: str, name: str, version: int, outcome: str, **facts: object
+) -> None:
     fields = {"ok": True, "tenant": tenant, "policy": name, "version": version, **facts}
     session.emit_one(fields, f"{tenant}/{name} version {version}: {outcome}")
 
@@ -111,14 +143,23 @@ SYNC_COLUMNS = ("", "tenant", "policy", "now", "what changes")
 @command()
 async def sync(
     session: CommandSession,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="<tenant>/<policy>.json and _shared/.", exists=True, file_okay=False)],
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="<tenant>/<policy>.json and _shared/.", exists=True, file_okay=False
+        ),
+    ],
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and change nothing.")
+    ] = False,
     author: Author = None,
 ) -> int:
-    """Write what differs from DIR, and delete what is not in it. If one document is wrong, nothing is changed.
+    """Write what differs from DIR, and delete what is not in it. If one document is wrong, nothing
+    is changed.
 
-    Exit status: 0 all is equal now (with --dry-run: already), 1 refused, another write came first, or (--dry-run) it differs.
+    Exit status: 0 all is equal now (with --dry-run: already), 1 refused, another write came first,
+    or (--dry-run) it differs.
 
     Example:  router policy sync ./policies --dry-run
     """
@@ -129,10 +170,14 @@ async def sync(
     if files.mistakes or not files.policies:
         # An empty directory is a wrong path far more often than the wish to delete everything.
         empty = f"{directory}: there is no policy in it; to have none, delete them one by one"
-        return _refuse_directory([*map(str, files.mistakes)] or [empty], files.mistakes, session.as_json)
+        return _refuse_directory(
+            [*map(str, files.mistakes)] or [empty], files.mistakes, session.as_json
+        )
     policies = await open_audited_store(session)
     steps = plan(files.policies, await policies.store.list())
-    session.emit(steps, SYNC_COLUMNS, _build_step_row, _list_step_fields, empty="nothing to do: all is equal")
+    session.emit(
+        steps, SYNC_COLUMNS, _build_step_row, _list_step_fields, empty="nothing to do: all is equal"
+    )
     if dry_run:
         return exit_codes.NO if steps else exit_codes.OK
     done = 0
@@ -142,13 +187,23 @@ async def sync(
             done += 1
     finally:
         if done < len(steps):  # another write came first, the broker went away, or Ctrl-C
-            exit_codes.complain(f"at least the first {done} of {len(steps)} changes were made: run it again")
+            exit_codes.complain(
+                f"at least the first {done} of {len(steps)} changes were made: run it again"
+            )
     return exit_codes.OK
 
 
 def _refuse_directory(lines: list[str], mistakes: Sequence[Mistake], as_json: bool) -> int:
     if as_json:
-        print_json({"ok": False, "errors": [{"file": one.path, "path": one.where, "message": one.message} for one in mistakes]})
+        print_json(
+            {
+                "ok": False,
+                "errors": [
+                    {"file": one.path, "path": one.where, "message": one.message}
+                    for one in mistakes
+                ],
+            }
+        )
     for line in lines:
         exit_codes.complain(line)
     return exit_codes.NO
@@ -157,7 +212,9 @@ def _refuse_directory(lines: list[str], mistakes: Sequence[Mistake], as_json: bo
 def _list_step_fields(step: PolicySyncStep) -> dict[str, object]:
     tenant, name = step.key
     fields = {"action": step.action, "tenant": tenant, "policy": name, "replaces": step.replaces}
-    return {key: value for key, value in fields.items() if value is not None} | {"changes": [one.path for one in step.changes]}
+    return {key: value for key, value in fields.items() if value is not None} | {
+        "changes": [one.path for one in step.changes]
+    }
 
 
 def _build_step_row(step: PolicySyncStep) -> tuple[object, ...]:

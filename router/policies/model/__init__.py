@@ -1,7 +1,9 @@
-"""Policies: documents become values, and a value with a request becomes a decision. Pure: no clock, file or log in here.
+"""Policies: documents become values, and a value with a request becomes a decision. Pure: no clock,
+file or log in here.
 
     bytes ── load_policy ──> Policy ── PolicyTable ──> evaluate(policy, request, states, now) ──> Decision | Refusal
-                                                     ^ Sessions: remembered choices; RateLimits, SharedRates: checked before
+                                                     ^ Sessions: remembered choices; RateLimits,
+                                                     SharedRates: checked before
 
 Running extensions, measuring providers and storing documents belong to other rooms.
 """
@@ -18,15 +20,35 @@ from router.policies.model.lint import lint
 from router.policies.model.narrowed import StatesBehindBreakers
 from router.policies.model.parse import ParsedPolicy, load_policy, parse_policy
 from router.policies.model.plan import DEFAULT_COST, PROBE
-from router.policies.model.policy import SHARED, Policy, PolicyCanary, PolicyFinder, PolicyTable, list_arms
+from router.policies.model.policy import (
+    SHARED,
+    Policy,
+    PolicyCanary,
+    PolicyFinder,
+    PolicyTable,
+    list_arms,
+)
 from router.policies.model.providers import ProviderTracker
 from router.policies.model.rate_closure import LimitRules
 from router.policies.model.rate_limits import RateLimiter, RateLimits, TokensTaken, take_tokens
-from router.policies.model.reevaluation import RecordedDecision, Reevaluation, is_same_choice, reevaluate
+from router.policies.model.reevaluation import (
+    RecordedDecision,
+    Reevaluation,
+    is_same_choice,
+    reevaluate,
+)
 from router.policies.model.sessions import Sessions
 from router.policies.model.shadow import evaluate_shadow
 from router.policies.model.shared_rates import RateShort, RateSlice, SharedRates
-from router.policies.model.states import ATTEMPTS, NO_STATES, AverageStates, PreviousAttempt, ProviderState, ProviderStates, TraceStep
+from router.policies.model.states import (
+    ATTEMPTS,
+    NO_STATES,
+    AverageStates,
+    PreviousAttempt,
+    ProviderState,
+    ProviderStates,
+    TraceStep,
+)
 
 __all__ = [
     "ATTEMPTS",

@@ -1,10 +1,12 @@
 """Moving averages of the latency and the cost of each (tenant, provider), learned from results.
 
-Only successes count: a refusal that came back in a millisecond must not make its provider look fast. Each new figure weighs
-`AVERAGE_WEIGHT`, so an average follows a change within a few dozen results. A figure is clipped before it counts, to an hour, a cost
-of 1e9 and `MAX_STEP` times the average, so that one wrong clock cannot move an average for long. A cost begins at what the policy
-expects, and moves from there by the same steps: one free result makes no provider free. Each instance keeps its own averages, a
-bounded number: the pair longest without a result is dropped first, those of a tenant above its share before others.
+Only successes count: a refusal that came back in a millisecond must not make its provider look
+fast. Each new figure weighs `AVERAGE_WEIGHT`, so an average follows a change within a few dozen
+results. A figure is clipped before it counts, to an hour, a cost of 1e9 and `MAX_STEP` times the
+average, so that one wrong clock cannot move an average for long. A cost begins at what the policy
+expects, and moves from there by the same steps: one free result makes no provider free. Each
+instance keeps its own averages, a bounded number: the pair longest without a result is dropped
+first, those of a tenant above its share before others.
 """
 
 from __future__ import annotations
@@ -27,10 +29,13 @@ class Averages:
     def __init__(self, limit: int = 20_000, weight: float = AVERAGE_WEIGHT) -> None:
         self._weight = weight
         self._tenants: dict[str, AverageStates] = {}
-        self._pairs: BoundedCache[tuple[str, str], bool] = BoundedCache(limit, self._forget)  # longest without a result first
+        # longest without a result first
+        self._pairs: BoundedCache[tuple[str, str], bool] = BoundedCache(limit, self._forget)
 
     def states_of(self, tenant_id: str) -> ProviderStates:
-        """The tenant's providers; the object NO_STATES when no average is known, so that `evaluate` takes its fast path."""
+        """The tenant's providers; the object NO_STATES when no average is known, so that `evaluate`
+        takes its fast path.
+        """
         return self._tenants.get(tenant_id, NO_STATES)
 
     def observe(
@@ -44,7 +49,9 @@ class Averages:
         error_code: str | None,
         listed_cost: float = DEFAULT_COST,
     ) -> None:
-        """Add one outcome. The caller reports each outcome once. `listed_cost`: what the policy expects."""
+        """Add one outcome. The caller reports each outcome once. `listed_cost`: what the policy
+        expects.
+        """
         if status != SUCCESS:
             return
         states = self._tenants.get(tenant_id)

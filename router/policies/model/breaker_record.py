@@ -1,9 +1,11 @@
-"""How an opened or closed provider breaker, or a rate limit, stands in its bucket (docs/reference/extensions.md#provider-breaker).
+"""How an opened or closed provider breaker, or a rate limit, stands in its bucket
+(docs/reference/extensions.md#provider-breaker).
 
     {tenant_id, provider_id, state: open | closed | limited, opened_at_ms, until_ms, node, life}
 
-Half open is never written: every instance comes to it by itself at `until_ms`, and probes are each instance's own. A rate limit has
-a key of its own, because a provider may limit a tenant while its breaker is open.
+Half open is never written: every instance comes to it by itself at `until_ms`, and probes are each
+instance's own. A rate limit has a key of its own, because a provider may limit a tenant while its
+breaker is open.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ _Moment = Annotated[int, Meta(ge=0)]  # milliseconds since the epoch
 
 
 class BreakerRecord(Struct, frozen=True, kw_only=True):
-    """One transition. `node` names the instance to people, `life` one process: a node's name may come back."""
+    """One transition. `node` names the instance to people, `life` one process: a node's name may
+    come back.
+    """
 
     tenant_id: str
     provider_id: str

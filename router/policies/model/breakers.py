@@ -24,7 +24,14 @@ from router.contracts.assignment import deadline_ms
 from router.contracts.decision import Decision
 from router.contracts.failure_class import PROVIDER, classify_outcome
 from router.core.bounded_cache import BoundedCache
-from router.core.breakers import CLOSED, OPEN, BreakerRules, BreakerSnapshot, BreakerTransition, CircuitBreaker
+from router.core.breakers import (
+    CLOSED,
+    OPEN,
+    BreakerRules,
+    BreakerSnapshot,
+    BreakerTransition,
+    CircuitBreaker,
+)
 from router.core.breakers.breaker import OnTransition
 from router.core.clock import Clock, steady, wall
 from router.policies.model.document import BreakerConfig
@@ -46,11 +53,13 @@ class RemoteTransition(Struct, frozen=True):
 
 
 class ProviderBreakers:
-    """At most `limit` breakers; the one longest without a result is dropped first. `policies` returns the current table by
-    (tenant, policy), the same object until it changes. Pairs are (tenant, provider).
+    """At most `limit` breakers; the one longest without a result is dropped first. `policies`
+    returns the current table by (tenant, policy), the same object until it changes. Pairs are
+    (tenant, provider).
 
-    Openings of other instances are kept until their time is over, at most `limit`: a breaker that is created later honours them.
-    A breaker's name is `{tenant}/{provider}`: neither can hold a slash.
+    Openings of other instances are kept until their time is over, at most `limit`: a breaker that
+    is created later honours them. A breaker's name is `{tenant}/{provider}`: neither can hold a
+    slash.
     """
 
     def __init__(
@@ -65,17 +74,28 @@ class ProviderBreakers:
     ) -> None:
         self.blocked = BlockedTenants()  # shared with the rate limits
         self._policies = policies
-        self._order: BoundedCache[Pair, bool] = BoundedCache(limit, self._forget)  # the one longest without a result first
+        # the one longest without a result first
+        self._order: BoundedCache[Pair, bool] = BoundedCache(limit, self._forget)
         self._now = now
         self._today = today
         self._on_create = on_create
         self._on_change = on_change
         self._breakers: dict[Pair, CircuitBreaker] = {}
-        self._remote: BoundedCache[Pair, RemoteTransition] = BoundedCache(limit)  # openings, until their time is over
+        # openings, until their time is over
+        self._remote: BoundedCache[Pair, RemoteTransition] = BoundedCache(limit)
         self._policies_seen: Table = {}
         self._rules = ProviderRules({})
 
-    def observe(self, tenant_id: str, provider_id: str, *, latency_ms: int, cost: float, status: str, error_code: str | None) -> bool:
+    def observe(
+        self,
+        tenant_id: str,
+        provider_id: str,
+        *,
+        latency_ms: int,
+        cost: float,
+        status: str,
+        error_code: str | None,
+    ) -> bool:
         """One outcome, once. Returns whether the breaker opened by it."""
         breaker = self._find(tenant_id, provider_id)
         if breaker is None:
@@ -93,12 +113,15 @@ class ProviderBreakers:
         return breaker.state == OPEN  # there is no permit while it is
 
     def find_not_closed(self, tenant_id: str) -> StatesBehindBreakers | None:
-        """The tenant's breakers that are open or half open, and its rate limits; None when there are none."""
+        """The tenant's breakers that are open or half open, and its rate limits; None when there
+        are none.
+        """
         self._refresh_rules()
         return self.blocked.get(tenant_id)
 
     def on_decision(self, tenant_id: str, decision: Decision) -> None:
-        """A decision was made for this provider: half open, it is a probe until its assignment's deadline.
+        """A decision was made for this provider: half open, it is a probe until its assignment's
+        deadline.
 
         Rule: docs/reference/extensions.md#provider-breaker.
         """
@@ -124,7 +147,11 @@ class ProviderBreakers:
     def list_not_closed(self) -> Iterator[tuple[Pair, str]]:
         """Pair and state of every breaker that is open or half open."""
         self._refresh_rules()
-        return (((tenant_id, name), breaker.phase) for tenant_id, shut in self.blocked.items() for name, breaker in shut.breakers.items())
+        return (
+            ((tenant_id, name), breaker.phase)
+            for tenant_id, shut in self.blocked.items()
+            for name, breaker in shut.breakers.items()
+        )
 
     def __len__(self) -> int:
         return len(self._breakers)
@@ -167,11 +194,15 @@ class ProviderBreakers:
         if transition.state == CLOSED:
             self._remove_not_closed(tenant_id, provider_id)
         else:
-            self.blocked.enter(tenant_id).breakers[provider_id] = self._breakers[tenant_id, provider_id]
+            self.blocked.enter(tenant_id).breakers[provider_id] = self._breakers[
+                tenant_id, provider_id
+            ]
         self._on_change(transition)
 
     def _refresh_rules(self) -> None:
-        """After a change of the policies: update rules, drop breakers that no policy names, create those with a remote transition."""
+        """After a change of the policies: update rules, drop breakers that no policy names, create
+        those with a remote transition.
+        """
         if self._policies() is self._policies_seen:
             return
         self._policies_seen = self._policies()
@@ -211,21 +242,30 @@ Pair = tuple[str, str]  # tenant (or `_shared`), provider
 class ProviderRules:
     """The rules that follow from one table of policies, by (tenant, policy).
 
-    A tenant's rules are computed at their first lookup, and copied from the table `before` where the tenant's policies are the
-    same objects: a change of one tenant's policy costs the other tenants nothing.
+    A tenant's rules are computed at their first lookup, and copied from the table `before` where
+    the tenant's policies are the same objects: a change of one tenant's policy costs the other
+    tenants nothing.
     """
 
-    def __init__(self, policies: Mapping[tuple[str, str], Policy], before: ProviderRules | None = None) -> None:
+    def __init__(
+        self, policies: Mapping[tuple[str, str], Policy], before: ProviderRules | None = None
+    ) -> None:
         self._policies: dict[str, list[Policy]] = {}
         for policy in list_arms(policies.values()):
             if policy.circuit_breaker is not None:
                 self._policies.setdefault(policy.tenant_id, []).append(policy)
         self._rules: dict[str, Mapping[str, BreakerRules]] = {}
         if before is not None:
-            self._rules |= {tenant: rules for tenant, rules in before._rules.items() if self._is_unchanged(before, tenant)}
+            self._rules |= {
+                tenant: rules
+                for tenant, rules in before._rules.items()
+                if self._is_unchanged(before, tenant)
+            }
 
     def find(self, tenant_id: str, provider_id: str) -> BreakerRules | None:
-        return self._rules_of_tenant(tenant_id).get(provider_id) or self._rules_of_tenant(SHARED).get(provider_id)
+        return self._rules_of_tenant(tenant_id).get(provider_id) or self._rules_of_tenant(
+            SHARED
+        ).get(provider_id)
 
     def _rules_of_tenant(self, tenant_id: str) -> Mapping[str, BreakerRules]:
         if tenant_id not in self._policies:
@@ -237,7 +277,9 @@ class ProviderRules:
 
     def _is_unchanged(self, before: ProviderRules, tenant_id: str) -> bool:
         mine, theirs = self._policies.get(tenant_id, []), before._policies.get(tenant_id, [])
-        return len(mine) == len(theirs) and all(one is other for one, other in zip(mine, theirs, strict=True))
+        return len(mine) == len(theirs) and all(
+            one is other for one, other in zip(mine, theirs, strict=True)
+        )
 
 
 _NO_RULES: Mapping[str, BreakerRules] = {}
@@ -247,13 +289,20 @@ def _collect_rules(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
     found: dict[str, BreakerRules] = {}
     for policy in sorted(policies, key=_least_careful_first):
         if policy.circuit_breaker is not None:
-            found |= dict.fromkeys((provider for provider, _ in policy.plan.decisions), _rules_of(policy.circuit_breaker))
+            found |= dict.fromkeys(
+                (provider for provider, _ in policy.plan.decisions),
+                _rules_of(policy.circuit_breaker),
+            )
     return found
 
 
 def _least_careful_first(policy: Policy) -> tuple[int, int, tuple[int, ...]]:
     breaker = policy.circuit_breaker or BreakerConfig()
-    return -breaker.failure_threshold, breaker.timeout_ms, tuple(-ord(letter) for letter in policy.policy_id)
+    return (
+        -breaker.failure_threshold,
+        breaker.timeout_ms,
+        tuple(-ord(letter) for letter in policy.policy_id),
+    )
 
 
 def _rules_of(breaker: BreakerConfig) -> BreakerRules:

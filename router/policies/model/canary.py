@@ -1,9 +1,11 @@
-"""A policy with a canary: two arms, and which of them decides a request (docs/reference/canary.md#split).
+"""A policy with a canary: two arms, and which of them decides a request
+(docs/reference/canary.md#split).
 
     the record in the bucket ── parse_record ──> the version in force (control), with the candidate beside it
     request ── find_arm ──> control | candidate: a hash of the session, or of the request identity where it has none
 
-Pure: the same request of the same version finds the same arm on every instance and for ever. A shadow is never found.
+Pure: the same request of the same version finds the same arm on every instance and for ever. A
+shadow is never found.
 """
 
 from __future__ import annotations
@@ -27,9 +29,19 @@ def parse_record(record: VersionRecord, tenant_id: str, policy_id: str) -> Polic
     plan = record.canary
     if plan is None:
         return parse_policy(record.document, tenant_id, policy_id, record.version).policy
-    control = parse_policy(record.document, tenant_id, policy_id, record.version, arm=None if plan.is_shadow else CONTROL).policy
-    candidate = parse_policy(plan.document, tenant_id, policy_id, record.version, arm=CANDIDATE).policy
-    return replace(control, canary=PolicyCanary(candidate, int(plan.share / 100 * DRAW_RANGE), plan))
+    control = parse_policy(
+        record.document,
+        tenant_id,
+        policy_id,
+        record.version,
+        arm=None if plan.is_shadow else CONTROL,
+    ).policy
+    candidate = parse_policy(
+        plan.document, tenant_id, policy_id, record.version, arm=CANDIDATE
+    ).policy
+    return replace(
+        control, canary=PolicyCanary(candidate, int(plan.share / 100 * DRAW_RANGE), plan)
+    )
 
 
 def find_arm(policy: Policy, request: RouteRequest) -> Policy:

@@ -1,11 +1,15 @@
-"""What one instance has counted of a canary, as it stands in the bucket of canaries (docs/reference/canary.md#counted).
+"""What one instance has counted of a canary, as it stands in the bucket of canaries
+(docs/reference/canary.md#counted).
 
-    {tenant_id, policy_id, version, node, life, groups{number: {control{…}, candidate{…}}}, shadow{…}}
+    {tenant_id, policy_id, version, node, life, groups{number: {control{…}, candidate{…}}},
+    shadow{…}}
 
-The outcomes of a policy of `_shared` are counted by group of tenants, so that one tenant's cannot decide for all.
+The outcomes of a policy of `_shared` are counted by group of tenants, so that one tenant's cannot
+decide for all.
 
-Each process writes a key of its own for each canary, so no write conflicts with another, and what is counted is added up. A process that
-starts anew has a new key: what it had counted before stays where it is.
+Each process writes a key of its own for each canary, so no write conflicts with another, and what
+is counted is added up. A process that starts anew has a new key: what it had counted before stays
+where it is.
 """
 
 from __future__ import annotations
@@ -21,18 +25,23 @@ from router.core import ids
 from router.core.errors import Poison
 
 MAX_BUCKETS = 256  # of a distribution of latencies
-GROUPS = 32  # of tenants, by a hash of their ids: a record stays small, however many tenants there are
+# of tenants, by a hash of their ids: a record stays small, however many tenants there are
+GROUPS = 32
 
 _Count = Annotated[int, Meta(ge=0, le=2**53)]
 _Sum = Annotated[float, Meta(ge=0, le=1e18)]
 
 
 class ArmRecord(Struct, frozen=True, omit_defaults=True):
-    """One arm: `outcomes` are requests that ended, `errors` those that ended badly, `latencies` counts successes by bucket."""
+    """One arm: `outcomes` are requests that ended, `errors` those that ended badly, `latencies`
+    counts successes by bucket.
+    """
 
     outcomes: _Count = 0
     errors: _Count = 0
-    latencies: Annotated[dict[Annotated[int, Meta(ge=0, lt=MAX_BUCKETS)], _Count], Meta(max_length=MAX_BUCKETS)] = {}
+    latencies: Annotated[
+        dict[Annotated[int, Meta(ge=0, lt=MAX_BUCKETS)], _Count], Meta(max_length=MAX_BUCKETS)
+    ] = {}
 
 
 class GroupRecord(Struct, frozen=True, omit_defaults=True):
@@ -43,7 +52,9 @@ class GroupRecord(Struct, frozen=True, omit_defaults=True):
 
 
 class ShadowRecord(Struct, frozen=True, omit_defaults=True):
-    """Decisions with a shadow beside them: how many chose another provider, or refused; sums of what both expected, where both chose."""
+    """Decisions with a shadow beside them: how many chose another provider, or refused; sums of
+    what both expected, where both chose.
+    """
 
     decisions: _Count = 0
     differences: _Count = 0
@@ -55,14 +66,18 @@ class ShadowRecord(Struct, frozen=True, omit_defaults=True):
 
 
 class CanaryRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`version`: of the policy whose record holds the canary. `life` names one process, `node` names it to people."""
+    """`version`: of the policy whose record holds the canary. `life` names one process, `node`
+    names it to people.
+    """
 
     tenant_id: str
     policy_id: str
     version: Annotated[int, Meta(ge=1)]
     node: str
     life: str
-    groups: Annotated[dict[Annotated[int, Meta(ge=0, lt=GROUPS)], GroupRecord], Meta(max_length=GROUPS)] = {}
+    groups: Annotated[
+        dict[Annotated[int, Meta(ge=0, lt=GROUPS)], GroupRecord], Meta(max_length=GROUPS)
+    ] = {}
     shadow: ShadowRecord = ShadowRecord()
 
 
@@ -100,7 +115,9 @@ def add_groups(parts: Iterable[CanaryRecord]) -> tuple[GroupRecord, ...]:
 
 
 def _add_group(parts: Sequence[GroupRecord]) -> GroupRecord:
-    return GroupRecord(add_arms(one.control for one in parts), add_arms(one.candidate for one in parts))
+    return GroupRecord(
+        add_arms(one.control for one in parts), add_arms(one.candidate for one in parts)
+    )
 
 
 def add_shadows(parts: Iterable[ShadowRecord]) -> ShadowRecord:

@@ -1,9 +1,12 @@
-"""Compare a candidate policy's choice with a recorded decision: the verdict is about provider and reason only.
+"""Compare a candidate policy's choice with a recorded decision: the verdict is about provider and
+reason only.
 
-Each record is drawn with the policy version that decided it. So a candidate with the same content changes nothing, and every
-difference comes from the document, not from the draw. Once the candidate is stored, its new version number changes the draw.
+Each record is drawn with the policy version that decided it. So a candidate with the same content
+changes nothing, and every difference comes from the document, not from the draw. Once the candidate
+is stored, its new version number changes the draw.
 
-A candidate's strategy looks at the figures that were recorded with the decision, also where that was made by weight.
+A candidate's strategy looks at the figures that were recorded with the decision, also where that
+was made by weight.
 
 Rate limits and extensions are left out: they depend on more than one request and one document.
 """
@@ -15,7 +18,12 @@ from msgspec.structs import replace
 
 from router.contracts.decision import Decision, Refusal
 from router.policies.model.policy import Policy
-from router.policies.model.reevaluation import RecordedDecision, choice_of, is_same_choice, reevaluate
+from router.policies.model.reevaluation import (
+    RecordedDecision,
+    choice_of,
+    is_same_choice,
+    reevaluate,
+)
 
 UNCHANGED = "unchanged"
 CHANGED = "changed"
@@ -30,14 +38,18 @@ class Choice(Struct, frozen=True, omit_defaults=True):
 
 
 class ExpectedFigures(Struct, frozen=True):
-    """What the chosen provider was expected to take and to cost, by the averages of the moment of the decision."""
+    """What the chosen provider was expected to take and to cost, by the averages of the moment of
+    the decision.
+    """
 
     latency_ms: float
     cost: float
 
 
 class Comparison(Struct, frozen=True, omit_defaults=True):
-    """One recorded decision under a candidate. `uncertainty` says why the verdict is unclear; `after` is then only the likeliest choice."""
+    """One recorded decision under a candidate. `uncertainty` says why the verdict is unclear;
+    `after` is then only the likeliest choice.
+    """
 
     at_ms: int
     tenant_id: str
@@ -51,7 +63,9 @@ class Comparison(Struct, frozen=True, omit_defaults=True):
 
 
 def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
-    """Compare one record. Never raises: a candidate that refuses every request is a change like any other."""
+    """Compare one record. Never raises: a candidate that refuses every request is a change like any
+    other.
+    """
     made = reevaluate(replace(candidate, version=case.policy_version), case)
     same = UNCHANGED if is_same_choice(made.answer, case.answer) else CHANGED
     return Comparison(
@@ -68,4 +82,8 @@ def compare(candidate: Policy, case: RecordedDecision) -> Comparison:
 
 
 def _expect(answer: Decision | Refusal) -> ExpectedFigures | None:
-    return ExpectedFigures(answer.expected_latency_ms, answer.expected_cost) if isinstance(answer, Decision) else None
+    return (
+        ExpectedFigures(answer.expected_latency_ms, answer.expected_cost)
+        if isinstance(answer, Decision)
+        else None
+    )

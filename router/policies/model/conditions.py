@@ -6,11 +6,13 @@
     {">": [{"var": "context.size"}, 10]}      an operator and its two operands
     several keys                              all of them
 
-A path starts at `context`, `constraints`, `metadata` or `message`; any other first word is looked up in the context.
-A missing value (or null), and values of kinds that do not compare, make the condition false, `!=` too. No condition raises.
+A path starts at `context`, `constraints`, `metadata` or `message`; any other first word is looked
+up in the context. A missing value (or null), and values of kinds that do not compare, make the
+condition false, `!=` too. No condition raises.
 
-A request must not make a condition slow: `in` searches lists of at most 1 000 members and texts of at most 16 384 characters, and
-is false for longer ones; an object or a list is compared with a constant of the policy, never with another part of the request.
+A request must not make a condition slow: `in` searches lists of at most 1 000 members and texts of
+at most 16 384 characters, and is false for longer ones; an object or a list is compared with a
+constant of the policy, never with another part of the request.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ _MESSAGE_FIELDS = ("tenant_id", "message_type", "message_id", "payload", "payloa
 
 
 class ConditionInput(Struct, frozen=True):
-    """What a condition tests. `status` replaces `context.status`: the reported status, or one of the engine's own."""
+    """What a condition tests. `status` replaces `context.status`: the reported status, or one of
+    the engine's own.
+    """
 
     request: RouteRequest
     status: object = NO_VALUE
@@ -69,7 +73,9 @@ def compile_condition(document: Mapping[str, object], path: str, problems: Probl
 
 
 def kind_of(value: object) -> str | None:
-    """The JSON kind of a value; only values of the same kind compare. None: a value that never compares."""
+    """The JSON kind of a value; only values of the same kind compare. None: a value that never
+    compares.
+    """
     if isinstance(value, bool):
         return "boolean"
     if isinstance(value, int | float):
@@ -86,7 +92,12 @@ def is_in_class(status: object, status_class: object) -> bool:
     if not (isinstance(status_class, str) and STATUS_CLASS.fullmatch(status_class)):
         return False
     if isinstance(status, str):
-        return len(status) == 3 and status.isascii() and status.isdigit() and status[0] == status_class[0]
+        return (
+            len(status) == 3
+            and status.isascii()
+            and status.isdigit()
+            and status[0] == status_class[0]
+        )
     if isinstance(status, bool) or not isinstance(status, int | float):
         return False
     return status // 100 == int(status_class[0])
@@ -105,7 +116,9 @@ def _entry(name: str, value: object, path: str, problems: Problems) -> Condition
     return _match_any(looked_up, choices)
 
 
-def _comparison(compare: Callable[[object, object], bool], value: object, path: str, problems: Problems) -> Condition:
+def _comparison(
+    compare: Callable[[object, object], bool], value: object, path: str, problems: Problems
+) -> Condition:
     if not isinstance(value, list) or len(value) != 2:
         problems.add(path, "must be [left, right]")
         return match_always
@@ -118,12 +131,18 @@ def _comparison(compare: Callable[[object, object], bool], value: object, path: 
 
 
 def _require_scalar(value: object) -> object:
-    """A text, number or boolean as it is, else MISSING: comparing two large parts of a request would cost too much."""
+    """A text, number or boolean as it is, else MISSING: comparing two large parts of a request
+    would cost too much.
+    """
     return NO_VALUE if isinstance(value, Mapping | list | tuple) else value
 
 
 def _match_any(looked_up: Operand, choices: Sequence[object]) -> Condition:
-    simple = {(kind_of(choice), choice) for choice in choices if isinstance(choice, bool | int | float | str)}
+    simple = {
+        (kind_of(choice), choice)
+        for choice in choices
+        if isinstance(choice, bool | int | float | str)
+    }
     classes = [one for one in _CLASSES if ("text", one) in simple]
 
     def test(inputs: ConditionInput) -> bool:
@@ -153,7 +172,9 @@ def _variable(name: str, path: str, problems: Problems) -> Operand:
     if len(name) > LONGEST_PATH or len(steps) > MOST_STEPS:
         problems.add(path, f"is longer than {MOST_STEPS} steps or {LONGEST_PATH} characters")
     elif not _PATH.fullmatch(name):
-        problems.add(path, "is neither an operator (==, !=, >, <, >=, <=, in) nor a path such as context.a.b")
+        problems.add(
+            path, "is neither an operator (==, !=, >, <, >=, <=, in) nor a path such as context.a.b"
+        )
     elif root == "message" and (not steps or steps[0] not in _MESSAGE_FIELDS):
         problems.add(path, f"message has only {', '.join(_MESSAGE_FIELDS)}")
     if name in ("status", "context.status"):
@@ -208,7 +229,9 @@ def _is_within(a: object, b: object) -> bool:
 
 
 def _is_member(a: object, members: Sequence[object]) -> bool:
-    """Whether `==` holds for any member. Python's own `in` is tried first: it rejects most lists ten times faster."""
+    """Whether `==` holds for any member. Python's own `in` is tried first: it rejects most lists
+    ten times faster.
+    """
     class_of_a = _class_of(a)
     if a not in members and (class_of_a is None or class_of_a not in members):
         return False

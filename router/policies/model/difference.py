@@ -2,8 +2,9 @@
 
     providers[openai].weight: 70 -> 50
 
-List entries that have a `name` or an `id` are compared by it, so that an entry inserted in front is one difference. If the order
-of the other entries has changed too, that is one more difference. Other lists are compared as a whole.
+List entries that have a `name` or an `id` are compared by it, so that an entry inserted in front is
+one difference. If the order of the other entries has changed too, that is one more difference.
+Other lists are compared as a whole.
 """
 
 from __future__ import annotations
@@ -33,12 +34,16 @@ class DocumentDifference(Struct, frozen=True):
     after: object
 
 
-def find_differences(before: Mapping[str, object], after: Mapping[str, object]) -> list[DocumentDifference]:
+def find_differences(
+    before: Mapping[str, object], after: Mapping[str, object]
+) -> list[DocumentDifference]:
     """All differences, in the order of the documents, new keys last; empty: both say the same."""
     return list(_compare_objects(before, after, ""))
 
 
-def _compare_objects(before: Mapping[str, object], after: Mapping[str, object], path: str) -> Iterator[DocumentDifference]:
+def _compare_objects(
+    before: Mapping[str, object], after: Mapping[str, object], path: str
+) -> Iterator[DocumentDifference]:
     for key in dict.fromkeys((*before, *after)):
         place = f"{path}.{key}" if path else str(key)
         yield from _compare_values(before.get(key, ABSENT), after.get(key, ABSENT), place)
@@ -55,18 +60,25 @@ def _compare_values(before: object, after: object, path: str) -> Iterator[Docume
         yield DocumentDifference(path, before, after)
         return
     for name in dict.fromkeys((*one, *other)):
-        yield from _compare_values(one.get(name, ABSENT), other.get(name, ABSENT), f"{path}[{name}]")
+        yield from _compare_values(
+            one.get(name, ABSENT), other.get(name, ABSENT), f"{path}[{name}]"
+        )
     yield from _compare_order(list(one), list(other), path)
 
 
 def _compare_order(before: list[str], after: list[str], path: str) -> Iterator[DocumentDifference]:
-    stayed, now = [name for name in before if name in after], [name for name in after if name in before]
+    stayed, now = (
+        [name for name in before if name in after],
+        [name for name in after if name in before],
+    )
     if stayed != now:
         yield DocumentDifference(f"{path} (order)", stayed, now)
 
 
 def _index_by_name(value: object) -> dict[str, object] | None:
-    """The entries of a list by their names; None: not every entry has a unique name. An absent list counts as empty."""
+    """The entries of a list by their names; None: not every entry has a unique name. An absent list
+    counts as empty.
+    """
     if value is ABSENT:
         return {}
     if not isinstance(value, list):
@@ -86,7 +98,9 @@ def _is_same(before: object, after: object) -> bool:
     if isinstance(before, bool) or isinstance(after, bool):
         return before is after
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return before.keys() == after.keys() and all(_is_same(before[key], after[key]) for key in before)
+        return before.keys() == after.keys() and all(
+            _is_same(before[key], after[key]) for key in before
+        )
     if isinstance(before, list) and isinstance(after, list):
         return len(before) == len(after) and all(map(_is_same, before, after))
     return before == after

@@ -9,8 +9,8 @@
       ├─ RateLimit?      how often the policy may be asked
       └─ Pipeline        which extensions run before and after the choice
 
-Bounds and defaults are the parser's; `None` in place of an object means absent or `"enabled": false`.
-Source: docs/reference/policies.md#document.
+Bounds and defaults are the parser's; `None` in place of an object means absent or `"enabled":
+false`. Source: docs/reference/policies.md#document.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from router.policies.model.conditions import Condition
 
 
 class Provider(Struct, frozen=True):
-    """A candidate. `weight` is its share within its priority tier; the highest tier with an eligible provider wins."""
+    """A candidate. `weight` is its share within its priority tier; the highest tier with an
+    eligible provider wins.
+    """
 
     name: str
     weight: float  # 0..100
@@ -44,14 +46,18 @@ class Fallback(Struct, frozen=True):
 
 
 class StickySessions(Struct, frozen=True):
-    """Session affinity: requests with the same `context[session_key]` stay with one provider for `ttl_s` seconds."""
+    """Session affinity: requests with the same `context[session_key]` stay with one provider for
+    `ttl_s` seconds.
+    """
 
     session_key: str = "session_id"
     ttl_s: int = 600
 
 
 class BreakerConfig(Struct, frozen=True):
-    """The thresholds of the circuit breakers of this policy's providers, one per (tenant, provider)."""
+    """The thresholds of the circuit breakers of this policy's providers, one per (tenant,
+    provider).
+    """
 
     failure_threshold: int = 5
     success_threshold: int = 2
@@ -64,10 +70,13 @@ class BreakerConfig(Struct, frozen=True):
 
 
 class RoutingStrategy(Struct, frozen=True):
-    """A choice by learned figures: of two drawn providers the faster one, or of all the cheapest that meets the objectives."""
+    """A choice by learned figures: of two drawn providers the faster one, or of all the cheapest
+    that meets the objectives.
+    """
 
     type: str  # least_latency | cheapest
-    explore: float = 0.01  # 0..1: this share of requests goes to any provider of the tier, so that each stays measured
+    # 0..1: this share of requests goes to any provider of the tier, so that each stays measured
+    explore: float = 0.01
     p95_latency_ms: float | None = None  # objectives of cheapest
     success_rate: float | None = None
 
@@ -105,7 +114,9 @@ class Pipeline(Struct, frozen=True):
 
 
 class PolicyFinding(Struct, frozen=True):
-    """A remark about a document: `severity` is warning or error, `path` is like `providers[1].weight`."""
+    """A remark about a document: `severity` is warning or error, `path` is like
+    `providers[1].weight`.
+    """
 
     path: str
     severity: str

@@ -26,13 +26,17 @@ _MAX_PATH, _MAX_MESSAGE = 200, 400  # characters: both may quote the document
 class DocumentError(RouterError):
     """A document with mistakes.
 
-    `errors` holds the first twenty (path, message), in the order of reading, and one that counts those left out.
+    `errors` holds the first twenty (path, message), in the order of reading, and one that counts
+    those left out.
     """
 
     code = "invalid_document"
 
     def __init__(self, errors: Sequence[tuple[str, str]], more: int = 0) -> None:
-        told = [(shorten(path, _MAX_PATH), shorten(message, _MAX_MESSAGE)) for path, message in errors[:MAX_PROBLEMS]]
+        told = [
+            (shorten(path, _MAX_PATH), shorten(message, _MAX_MESSAGE))
+            for path, message in errors[:MAX_PROBLEMS]
+        ]
         more += len(errors) - len(told)
         self.errors = (*told, *([(CUT, f"{more} more problems")] if more else []))
         super().__init__("\n".join(f"{path}: {message}" for path, message in self.errors))
@@ -158,7 +162,10 @@ class Fields:
         """The objects of the list under `key`; empty if absent."""
         value = self.take(key)
         if value is None or isinstance(value, list):
-            return [Fields(item, f"{self.path_of(key)}[{index}]", self.problems) for index, item in enumerate(value or ())]
+            return [
+                Fields(item, f"{self.path_of(key)}[{index}]", self.problems)
+                for index, item in enumerate(value or ())
+            ]
         self.refuse(key, "is not a list")
         return []
 

@@ -1,11 +1,13 @@
-"""The providers that limit a tenant are left alone for a while, whether or not a policy has a circuit breaker.
+"""The providers that limit a tenant are left alone for a while, whether or not a policy has a
+circuit breaker.
 
     a result of the class `rate_limit` ── Retry-After, else a setting ──> closed: no decision chooses it
     its time is over ──> probed: one request in a second, until a result says how it is, for CAREFUL_S at most
     a result of another class, of work that began afterwards ──> as before
 
-So a provider does not get all the requests at once that waited for it. Closings are shared among instances as openings of
-breakers are (docs/reference/extensions.md#rate-limited); what is probed is each instance's own.
+So a provider does not get all the requests at once that waited for it. Closings are shared among
+instances as openings of breakers are (docs/reference/extensions.md#rate-limited); what is probed is
+each instance's own.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from router.core.clock import Clock, steady
 from router.policies.model.narrowed import BlockedTenants
 from router.policies.model.rate_closure import CAREFUL_S, LimitRules, RateClosure
 
-MOVED_S = 0.5  # an end that is later by less than this is the same one: it is neither kept nor shared
+# an end that is later by less than this is the same one: it is neither kept nor shared
+MOVED_S = 0.5
 
 Pair = tuple[str, str]  # tenant, provider
 OnLimited = Callable[[str, str, float], None]  # tenant, provider, seconds
@@ -86,7 +89,9 @@ class LimitedProviders:
         return 0 if limit is None else max(0, ceil((limit.until - self._now()) * 1000))
 
     def drop_ended(self, tenant_id: str) -> None:
-        """Forget closings whose time, and the time of care after it, is over. Called where the tenant has some."""
+        """Forget closings whose time, and the time of care after it, is over. Called where the
+        tenant has some.
+        """
         kept_from = self._now() - CAREFUL_S
         limits = self._blocked[tenant_id].limits
         for name in [name for name, limit in limits.items() if limit.until <= kept_from]:
@@ -99,7 +104,9 @@ class LimitedProviders:
         """Whether this is news."""
         now = self._now()
         until = now + left_s
-        known = self._blocked[tenant_id].limits.get(provider_id) if tenant_id in self._blocked else None
+        known = (
+            self._blocked[tenant_id].limits.get(provider_id) if tenant_id in self._blocked else None
+        )
         if known is not None and until < known.until + MOVED_S:
             return False
         shut = self._blocked.enter(tenant_id)

@@ -26,7 +26,11 @@ def _warnings(policy: Policy) -> Iterator[_Remark]:
     yield from _big_pipeline(policy)
     for index, rule in enumerate(policy.fallbacks):
         yield from _odd_conditions(rule.when, f"fallbacks[{index}].when")
-    for kind_, uses in (("pre", policy.pipeline.pre), ("validators", policy.pipeline.validators), ("post", policy.pipeline.post)):
+    for kind_, uses in (
+        ("pre", policy.pipeline.pre),
+        ("validators", policy.pipeline.validators),
+        ("post", policy.pipeline.post),
+    ):
         for index, use in enumerate(uses):
             yield from _odd_conditions(use.when, f"{kind_}[{index}].when")
 
@@ -37,7 +41,10 @@ def _idle_providers(policy: Policy) -> Iterator[_Remark]:
         if not provider.enabled:
             yield f"providers[{index}]", f"{provider.name} can never win: it is not enabled"
         elif provider.weight == 0 and provider.name not in targets:
-            yield f"providers[{index}]", f"{provider.name} can never win: its weight is 0 and no fallback names it"
+            yield (
+                f"providers[{index}]",
+                f"{provider.name} can never win: its weight is 0 and no fallback names it",
+            )
 
 
 def _unknown_targets(policy: Policy) -> Iterator[_Remark]:
@@ -52,10 +59,16 @@ def _unknown_targets(policy: Policy) -> Iterator[_Remark]:
 def _big_pipeline(policy: Policy) -> Iterator[_Remark]:
     by_kind = count_by_kind(policy.pipeline)
     if sum(by_kind.values()) > RECOMMENDED:
-        yield "pipeline", f"{sum(by_kind.values())} extensions; at most {RECOMMENDED} are recommended"
+        yield (
+            "pipeline",
+            f"{sum(by_kind.values())} extensions; at most {RECOMMENDED} are recommended",
+        )
     for name, count in by_kind.items():
         if count > RECOMMENDED_OF_A_KIND:
-            yield name, f"{count} extensions; at most {RECOMMENDED_OF_A_KIND} of a kind are recommended"
+            yield (
+                name,
+                f"{count} extensions; at most {RECOMMENDED_OF_A_KIND} of a kind are recommended",
+            )
 
 
 def _odd_conditions(when: Mapping[str, object], path: str) -> Iterator[_Remark]:
@@ -79,7 +92,9 @@ def _explain_comparison(name: str, sides: list[object], kinds: list[str | None])
         return "null is compared with nothing"
     if name not in ("==", "!=") and not {"number", "text"}.issuperset(known):
         return f"{', '.join(known)} has no order"
-    is_class = name in ("==", "!=") and isinstance(sides[1], str) and STATUS_CLASS.fullmatch(sides[1])
+    is_class = (
+        name in ("==", "!=") and isinstance(sides[1], str) and STATUS_CLASS.fullmatch(sides[1])
+    )
     if len(set(known)) > 1 and not is_class:
         return f"{known[0]} and {known[1]} do not compare"
     return None

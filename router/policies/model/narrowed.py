@@ -1,10 +1,11 @@
-"""The plan where run-time states are known: what follows from them is made once for each change, not for each request.
+"""The plan where run-time states are known: what follows from them is made once for each change,
+not for each request.
 
     breakers, limits  ── StatesBehindBreakers.narrow ──> the plan without the blocked providers
     averages          ── set_averages ──> the plan's decision with the averages in place of the policy's figures
 
-A decision is kept beside the averages that are in it, until one of them changes: it is the same object until then, so its encoding is
-kept too.
+A decision is kept beside the averages that are in it, until one of them changes: it is the same
+object until then, so its encoding is kept too.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ MAX_PLANS = 64  # of one tenant; beyond it all are made again as they are needed
 
 
 class StatesBehindBreakers:
-    """The states of a tenant while breakers are not closed, or providers limit it: the averages, and who is blocked.
+    """The states of a tenant while breakers are not closed, or providers limit it: the averages,
+    and who is blocked.
 
-    While nothing is probed, the blocked providers change with a transition, or when an opening ends, and plans are kept until then.
-    While a breaker is half open, or a rate limit has just ended, no plan is kept, because each probe may block the next request.
+    While nothing is probed, the blocked providers change with a transition, or when an opening
+    ends, and plans are kept until then. While a breaker is half open, or a rate limit has just
+    ended, no plan is kept, because each probe may block the next request.
 
-    `breakers`: those that are not closed, by provider; `limits`: the rate limits; after a change of them, or of one of them,
-    call `on_change`.
+    `breakers`: those that are not closed, by provider; `limits`: the rate limits; after a change of
+    them, or of one of them, call `on_change`.
     """
 
     __slots__ = ("averages", "breakers", "limits", "plans", "until")
@@ -39,27 +42,38 @@ class StatesBehindBreakers:
         self.averages: ProviderStates = NO_STATES  # set anew by each reader of the states
         self.breakers: dict[str, CircuitBreaker] = {}
         self.limits: dict[str, RateClosure] = {}
-        # By the id of the whole plan, which stands beside the narrowed one, so that no id is used again.
+        # By the id of the whole plan, which stands beside the narrowed one, so that no id is used
+        # again.
         self.plans: dict[int, tuple[DecisionPlan, DecisionPlan]] = {}
         self.until = -inf  # for how long the plans are valid, on the breakers' clock
 
     def get(self, provider_id: str, /) -> ProviderState | None:
-        state, breaker, limit = self.averages.get(provider_id), self.breakers.get(provider_id), self.limits.get(provider_id)
+        state, breaker, limit = (
+            self.averages.get(provider_id),
+            self.breakers.get(provider_id),
+            self.limits.get(provider_id),
+        )
         if breaker is None and limit is None:
             return state
         blocked_until = breaker.block_end() if breaker is not None else 0.0
         limited_until = limit.block_end() if limit is not None else 0.0
-        return replace(state or ProviderState(), blocked_until=blocked_until, limited_until=limited_until)
+        return replace(
+            state or ProviderState(), blocked_until=blocked_until, limited_until=limited_until
+        )
 
     def is_probing(self, provider_id: str) -> bool:
-        """Whether a decision for this provider may be a probe, so that its breaker or its limit must be told."""
+        """Whether a decision for this provider may be a probe, so that its breaker or its limit
+        must be told.
+        """
         return provider_id in self.breakers or provider_id in self.limits
 
     def on_change(self) -> None:
         self.until = -inf
 
     def narrow(self, plan: DecisionPlan, now: float) -> DecisionPlan:
-        """Make and keep the plan without the providers that are blocked now; `plans` has those that are kept until `until`."""
+        """Make and keep the plan without the providers that are blocked now; `plans` has those that
+        are kept until `until`.
+        """
         ends = self._list_ends()
         blocked = [name for name, end in ends.items() if now < end]
         if now >= self.until or len(self.plans) >= MAX_PLANS:
@@ -79,7 +93,9 @@ class StatesBehindBreakers:
 
 
 class BlockedTenants(dict[str, StatesBehindBreakers]):
-    """By tenant, while a breaker of it is not closed, or a provider limits it. Breakers and limits share it."""
+    """By tenant, while a breaker of it is not closed, or a provider limits it. Breakers and limits
+    share it.
+    """
 
     def enter(self, tenant_id: str) -> StatesBehindBreakers:
         """The tenant's states, for a change of them."""
@@ -99,14 +115,18 @@ class BlockedTenants(dict[str, StatesBehindBreakers]):
 
 
 def _leave_out(plan: DecisionPlan, blocked: Sequence[str]) -> DecisionPlan:
-    able = [provider for provider in find_able(plan.providers.values()) if provider.name not in blocked]
+    able = [
+        provider for provider in find_able(plan.providers.values()) if provider.name not in blocked
+    ]
     sticky = {name: decision for name, decision in plan.sticky.items() if name not in blocked}
     tiers = list_tiers(able, plan.decisions, plan.usual_reason)
     return replace(plan, top=tiers[0] if tiers else None, lower=tiers[1:], sticky=sticky)
 
 
 def set_averages(decision: Decision, states: AverageStates) -> Decision:
-    """The decision with the moving averages of its provider in place of the policy's figures, where there are any."""
+    """The decision with the moving averages of its provider in place of the policy's figures, where
+    there are any.
+    """
     learned = set_figures(decision, states.get(decision.provider_id))
     states.learned[id(decision)] = decision, learned
     return learned
@@ -118,7 +138,9 @@ def set_figures(decision: Decision, state: ProviderState | None) -> Decision:
         return decision
     return replace(
         decision,
-        expected_latency_ms=decision.expected_latency_ms if state.latency_ms is None else state.latency_ms,
+        expected_latency_ms=decision.expected_latency_ms
+        if state.latency_ms is None
+        else state.latency_ms,
         expected_cost=decision.expected_cost if state.cost is None else state.cost,
         samples=state.samples,
     )

@@ -1,7 +1,7 @@
 """Older forms of a policy document, rewritten to the one form that the parser knows.
 
-Every rewrite adds a warning that names the new form. Any other content is passed on unchanged, even if it is wrong: the parser
-reports mistakes.
+Every rewrite adds a warning that names the new form. Any other content is passed on unchanged, even
+if it is wrong: the parser reports mistakes.
 """
 
 from __future__ import annotations
@@ -26,15 +26,27 @@ def normalise(document: Mapping[str, object]) -> tuple[Document, tuple[PolicyFin
     """The canonical document (a copy) and a warning for each older form in it."""
     canonical: Document = dict(document)
     warnings: list[PolicyFinding] = []
-    for rewrite in (_nested_extensions, _provider_names, _weights_map, _status_lists, _single_fallback, _sticky_names):
-        rewrite(canonical, lambda path, message: warnings.append(PolicyFinding(path, "warning", message)))
+    for rewrite in (
+        _nested_extensions,
+        _provider_names,
+        _weights_map,
+        _status_lists,
+        _single_fallback,
+        _sticky_names,
+    ):
+        rewrite(
+            canonical,
+            lambda path, message: warnings.append(PolicyFinding(path, "warning", message)),
+        )
     return canonical, tuple(warnings)
 
 
 def _nested_extensions(document: Document, warn: Warn) -> None:
     nested = document.get("extensions")
     kinds = ("pre", "validators", "post")
-    if isinstance(nested, Mapping) and all(kind in kinds and kind not in document for kind in nested):
+    if isinstance(nested, Mapping) and all(
+        kind in kinds and kind not in document for kind in nested
+    ):
         warn("extensions", "write pre, validators and post at the top")
         document.update(nested)
         del document["extensions"]
@@ -44,17 +56,26 @@ def _provider_names(document: Document, warn: Warn) -> None:
     listed = document.get("providers")
     if isinstance(listed, list):
         is_weighted = isinstance(document.get("weights"), Mapping)
-        document["providers"] = [_provider(entry, index, is_weighted, warn) for index, entry in enumerate(listed)]
+        document["providers"] = [
+            _provider(entry, index, is_weighted, warn) for index, entry in enumerate(listed)
+        ]
 
 
 def _provider(entry: object, index: int, is_weighted: bool, warn: Warn) -> object:
     if isinstance(entry, str):
         warn(f"providers[{index}]", "write {name, weight, priority}")
         # A bare list is an order of preference; beside `weights` it only lists the providers.
-        return {"name": entry} if is_weighted else {"name": entry, "weight": FULL_WEIGHT, "priority": max(0, 100 - index)}
+        return (
+            {"name": entry}
+            if is_weighted
+            else {"name": entry, "weight": FULL_WEIGHT, "priority": max(0, 100 - index)}
+        )
     if isinstance(entry, Mapping) and "id" in entry and "name" not in entry:
         warn(f"providers[{index}].id", "write name")
-        renamed = {"name": entry["id"], **{key: value for key, value in entry.items() if key != "id"}}
+        renamed = {
+            "name": entry["id"],
+            **{key: value for key, value in entry.items() if key != "id"},
+        }
         return renamed if is_weighted else {"weight": FULL_WEIGHT, **renamed}
     return entry
 
@@ -76,14 +97,25 @@ def _weights_map(document: Document, warn: Warn) -> None:
 
 def _scale_weights(weights: Mapping[str, object]) -> Document:
     """Weights 0..1 as 0..100."""
-    figures = [value for value in weights.values() if isinstance(value, int | float) and not isinstance(value, bool)]
+    figures = [
+        value
+        for value in weights.values()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    ]
     if len(figures) < len(weights) or max(figures, default=2) > 1:
         return dict(weights)
-    return {name: round(value * FULL_WEIGHT, 9) for name, value in zip(weights, figures, strict=True)}
+    return {
+        name: round(value * FULL_WEIGHT, 9) for name, value in zip(weights, figures, strict=True)
+    }
 
 
 def _add_weight(entry: object, left: Document) -> object:
-    if isinstance(entry, Mapping) and "weight" not in entry and isinstance(entry.get("name"), str) and entry["name"] in left:
+    if (
+        isinstance(entry, Mapping)
+        and "weight" not in entry
+        and isinstance(entry.get("name"), str)
+        and entry["name"] in left
+    ):
         return {**entry, "weight": left.pop(entry["name"])}
     return entry
 
@@ -111,7 +143,10 @@ def _single_fallback(document: Document, warn: Warn) -> None:
         return
     warn("fallback", "write a last rule in fallbacks: {when, retry, to}")
     statuses = target.get("conditions") or [NO_PROVIDER_AVAILABLE]
-    document["fallbacks"] = [*rules, {"when": {"status": statuses}, "retry": 0, "to": target["provider"]}]
+    document["fallbacks"] = [
+        *rules,
+        {"when": {"status": statuses}, "retry": 0, "to": target["provider"]},
+    ]
     del document["fallback"]
 
 
@@ -123,7 +158,8 @@ def _sticky_names(document: Document, warn: Warn) -> None:
         if old not in sticky:
             continue
         value = f"{sticky[old]}s" if new == "ttl" and isinstance(sticky[old], int) else sticky[old]
-        if _is_same_value(sticky.setdefault(new, value), value):  # else the parser refuses the older name
+        # else the parser refuses the older name
+        if _is_same_value(sticky.setdefault(new, value), value):
             warn(f"sticky.{old}", f"write {new}")
             del sticky[old]
     document["sticky"] = sticky

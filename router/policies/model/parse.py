@@ -2,9 +2,11 @@
 
     bytes -> load_policy -> document -> normalise -> parse_policy -> Policy
 
-Sizes and counts are checked first: the largest legal document is read on the event loop within milliseconds, a larger one is not read.
+Sizes and counts are checked first: the largest legal document is read on the event loop within
+milliseconds, a larger one is not read.
 
-Which keys there are is said in `sections`; any other key is an error. The policy store counts versions.
+Which keys there are is said in `sections`; any other key is an error. The policy store counts
+versions.
 """
 
 from __future__ import annotations
@@ -48,7 +50,9 @@ class ParsedPolicy(Struct, frozen=True):
 
 
 def load_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
-    """`parse_policy` for the bytes of a JSON document. Checks depth first: a deeper document could be read, but not written back."""
+    """`parse_policy` for the bytes of a JSON document. Checks depth first: a deeper document could
+    be read, but not written back.
+    """
     check_size(data)
     if is_deeper(data, MAX_DEPTH):
         raise PolicyError([("policy", f"is nested deeper than {MAX_DEPTH}")])
@@ -62,25 +66,37 @@ def load_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
 def check_size(data: bytes, most: int = MAX_POLICY_BYTES) -> None:
     """Raises PolicyError."""
     if len(data) > most:
-        found = f"is larger than {MAX_POLICY_BYTES} bytes: it has {len(data)}; every router holds every policy in memory"
+        found = (
+            f"is larger than {MAX_POLICY_BYTES} bytes: it has {len(data)}; every router holds "
+            "every policy in memory"
+        )
         raise PolicyError([("policy", found)])
 
 
-def parse_policy(document: object, tenant_id: str, policy_id: str, version: int = 1, *, arm: str | None = None) -> ParsedPolicy:
-    """Read the document stored under (tenant_id, policy_id); `_shared` is a tenant too. `arm`: of a canary. Raises PolicyError."""
+def parse_policy(
+    document: object, tenant_id: str, policy_id: str, version: int = 1, *, arm: str | None = None
+) -> ParsedPolicy:
+    """Read the document stored under (tenant_id, policy_id); `_shared` is a tenant too. `arm`: of a
+    canary. Raises PolicyError.
+    """
     if not isinstance(document, Mapping):
         raise PolicyError([("policy", "is not an object")])
     _check_counts(document)
     canonical, warnings = normalise(document)
     fields = Fields(canonical, "", Problems())
-    return ParsedPolicy(read_policy(fields, tenant_id, policy_id, version, arm), canonical, warnings)
+    return ParsedPolicy(
+        read_policy(fields, tenant_id, policy_id, version, arm), canonical, warnings
+    )
 
 
 def _check_counts(document: Mapping[str, object]) -> None:
     """Check the lengths of all lists, before anything is read or rewritten. Raises PolicyError."""
     nested = document.get("extensions")
     problems = Problems()
-    for part, prefix in ((document, ""), (nested if isinstance(nested, Mapping) else {}, "extensions.")):
+    for part, prefix in (
+        (document, ""),
+        (nested if isinstance(nested, Mapping) else {}, "extensions."),
+    ):
         for key, most in MAX_COUNTS.items():
             value = part.get(key)
             if isinstance(value, list | Mapping) and len(value) > most:
@@ -88,8 +104,12 @@ def _check_counts(document: Mapping[str, object]) -> None:
     problems.raise_if_any()
 
 
-def read_policy(fields: Fields, tenant_id: str, policy_id: str, version: int = 1, arm: str | None = None) -> Policy:
-    """Read every key of the newest form; deploy/policies_page.py notes which, and their bounds. Raises PolicyError."""
+def read_policy(
+    fields: Fields, tenant_id: str, policy_id: str, version: int = 1, arm: str | None = None
+) -> Policy:
+    """Read every key of the newest form; deploy/policies_page.py notes which, and their bounds.
+    Raises PolicyError.
+    """
     _read_identity(fields, tenant_id, policy_id)
     providers, fallbacks = read_providers(fields), read_fallbacks(fields)
     if providers and not fallbacks and all(provider.weight == 0 for provider in providers):
@@ -101,10 +121,18 @@ def read_policy(fields: Fields, tenant_id: str, policy_id: str, version: int = 1
     uses = (*pipeline.pre, *pipeline.validators, *pipeline.post)
     conditions = sum(len(rule.when) for rule in fallbacks) + sum(len(use.when) for use in uses)
     if conditions > MOST_CONDITIONS:
-        fields.refuse("fallbacks", f"{conditions} conditions with those of the extensions, where {MOST_CONDITIONS} are allowed")
+        fields.refuse(
+            "fallbacks",
+            (
+                f"{conditions} conditions with those of the extensions, where "
+                f"{MOST_CONDITIONS} are allowed"
+            ),
+        )
     fields.close("a policy")
     fields.problems.raise_if_any()
-    named = {"policy_id": policy_id, "policy_version": str(version)} | ({ARM: arm} if arm is not None else {})
+    named = {"policy_id": policy_id, "policy_version": str(version)} | (
+        {ARM: arm} if arm is not None else {}
+    )
     return Policy(
         tenant_id=tenant_id,
         policy_id=policy_id,
@@ -133,13 +161,18 @@ def read_policy(fields: Fields, tenant_id: str, policy_id: str, version: int = 1
 
 def _read_identity(fields: Fields, tenant_id: str, policy_id: str) -> None:
     fields.choice("version", ("1.0",), "1.0")
-    _check_id(fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED)
+    _check_id(
+        fields, "tenant_id", tenant_id, is_legal=ids.is_scoped(tenant_id) or tenant_id == SHARED
+    )
     _check_id(fields, "policy_id", policy_id, is_legal=ids.is_scoped(policy_id))
 
 
 def _check_id(fields: Fields, key: str, stored: str, *, is_legal: bool) -> None:
     written = fields.take(key)
     if not is_legal:
-        fields.refuse(key, f"{quote(stored)} is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front")
+        fields.refuse(
+            key,
+            f"{quote(stored)} is not an id: 1..128 of A-Z a-z 0-9 _ . : - without . or _ in front",
+        )
     elif written not in (None, stored):
         fields.refuse(key, f"{quote(written)} is not {quote(stored)}, which it is stored under")

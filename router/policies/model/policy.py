@@ -1,6 +1,8 @@
-"""One policy: the content of its document, and the plan, which follows from it for every request. And the table of all policies.
+"""One policy: the content of its document, and the plan, which follows from it for every request.
+And the table of all policies.
 
-The table is replaced as a whole, so that a request sees the old set or the new one, never a mixture.
+The table is replaced as a whole, so that a request sees the old set or the new one, never a
+mixture.
 """
 
 from __future__ import annotations
@@ -13,14 +15,24 @@ from msgspec import Struct
 
 from router.contracts.canary import CanaryPlan
 from router.contracts.decision import Refusal
-from router.policies.model.document import BreakerConfig, Fallback, Pipeline, Provider, RateLimit, RoutingStrategy, StickySessions
+from router.policies.model.document import (
+    BreakerConfig,
+    Fallback,
+    Pipeline,
+    Provider,
+    RateLimit,
+    RoutingStrategy,
+    StickySessions,
+)
 from router.policies.model.plan import DecisionPlan
 
 SHARED = "_shared"  # the tenant of policies that every tenant may use
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """Read, checked and ready; `parse_policy` makes it. `tenant_id` is the key it is stored under, or `_shared`."""
+    """Read, checked and ready; `parse_policy` makes it. `tenant_id` is the key it is stored under,
+    or `_shared`.
+    """
 
     tenant_id: str
     policy_id: str
@@ -42,7 +54,9 @@ class Policy(Struct, frozen=True, kw_only=True):
 
 
 class PolicyCanary(Struct, frozen=True):
-    """What is tried beside a policy: requests whose point is below `bound` (of 2^64) are decided by `candidate`."""
+    """What is tried beside a policy: requests whose point is below `bound` (of 2^64) are decided by
+    `candidate`.
+    """
 
     candidate: Policy
     bound: int
@@ -95,5 +109,7 @@ class PolicyTable:
         self.has_high = any(policy.is_high for policy in self._table.values())
 
     def get_all(self) -> Mapping[Key, Policy]:
-        """The whole table: the same object until the next `replace`, so that a caller can tell by identity whether it changed."""
+        """The whole table: the same object until the next `replace`, so that a caller can tell by
+        identity whether it changed.
+        """
         return self._all

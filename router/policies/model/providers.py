@@ -1,7 +1,9 @@
-"""The run-time state of all providers as one object: averages, circuit breakers, rate limits, and what strategies choose by.
+"""The run-time state of all providers as one object: averages, circuit breakers, rate limits, and
+what strategies choose by.
 
-Results feed it, decisions read it. While all breakers of a tenant are closed, and no provider limits it, its states are the
-averages' own object: NO_STATES when there are none, so that `evaluate` takes its fast path.
+Results feed it, decisions read it. While all breakers of a tenant are closed, and no provider
+limits it, its states are the averages' own object: NO_STATES when there are none, so that
+`evaluate` takes its fast path.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from router.policies.model.states import ProviderStates
 
 
 class ProviderTracker:
-    """`results.ProviderFigures`, and the states of the decisions. `limits` share `breakers.blocked`."""
+    """`results.ProviderFigures`, and the states of the decisions. `limits` share
+    `breakers.blocked`.
+    """
 
     def __init__(
         self,
@@ -44,14 +48,37 @@ class ProviderTracker:
         assignment_id: str,
         listed_cost: float,
     ) -> None:
-        """Add one outcome. The caller reports each outcome once. `listed_cost`: what the policy expects of a success."""
+        """Add one outcome. The caller reports each outcome once. `listed_cost`: what the policy
+        expects of a success.
+        """
         self.averages.observe(
-            tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code, listed_cost=listed_cost
+            tenant_id,
+            provider_id,
+            latency_ms=latency_ms,
+            cost=cost,
+            status=status,
+            error_code=error_code,
+            listed_cost=listed_cost,
         )
-        has_opened = self.breakers.observe(tenant_id, provider_id, latency_ms=latency_ms, cost=cost, status=status, error_code=error_code)
+        has_opened = self.breakers.observe(
+            tenant_id,
+            provider_id,
+            latency_ms=latency_ms,
+            cost=cost,
+            status=status,
+            error_code=error_code,
+        )
         outcome = classify_outcome(status, error_code)
         self.limits.observe(tenant_id, provider_id, outcome, latency_ms, retry_after_ms)
-        self.measurements.on_result(tenant_id, provider_id, assignment_id, latency_ms, cost, outcome, listed_cost=listed_cost)
+        self.measurements.on_result(
+            tenant_id,
+            provider_id,
+            assignment_id,
+            latency_ms,
+            cost,
+            outcome,
+            listed_cost=listed_cost,
+        )
         if has_opened:
             self.measurements.on_opened(tenant_id, provider_id)
 
@@ -66,7 +93,9 @@ class ProviderTracker:
         return shut
 
     def on_decision(self, tenant_id: str, decision: Decision) -> None:
-        """A decision that may be a probe: of a breaker, after a rate limit, or of a provider that fails."""
+        """A decision that may be a probe: of a breaker, after a rate limit, or of a provider that
+        fails.
+        """
         self.breakers.on_decision(tenant_id, decision)
         self.limits.on_decision(tenant_id, decision.provider_id)
         if decision.reason == PROBE:

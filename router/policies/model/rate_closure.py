@@ -1,4 +1,5 @@
-"""One provider that limits one tenant: for how long it is left alone, and how it is tried afterwards.
+"""One provider that limits one tenant: for how long it is left alone, and how it is tried
+afterwards.
 
 `limited_providers` keeps them; `narrowed` leaves their providers out of the choice.
 """
@@ -12,14 +13,18 @@ PROBE_S = 1.0  # between two probes
 
 
 class LimitRules(Struct, frozen=True, kw_only=True):
-    """How long a provider is left alone: `usual_s` where it names no time, never longer than `longest_s`."""
+    """How long a provider is left alone: `usual_s` where it names no time, never longer than
+    `longest_s`.
+    """
 
     usual_s: float = 5.0
     longest_s: float = 600.0
 
     def find_span(self, retry_after_ms: int | None) -> float:
         """Seconds."""
-        return min(self.usual_s if retry_after_ms is None else retry_after_ms / 1000, self.longest_s)
+        return min(
+            self.usual_s if retry_after_ms is None else retry_after_ms / 1000, self.longest_s
+        )
 
 
 class RateClosure:

@@ -1,7 +1,9 @@
-"""The token bucket of a rate limit that all instances share: a document of the bucket `ROUTER_RATE_LIMITS`.
+"""The token bucket of a rate limit that all instances share: a document of the bucket
+`ROUTER_RATE_LIMITS`.
 
     key      {tenant}.{policy}
-    value    {full_at_ns}      when it is full again, nanoseconds since the epoch by the server's clock
+    value    {full_at_ns}      when it is full again, nanoseconds since the epoch by the server's
+                               clock
 
 docs/reference/policies.md#shared-rate-limit
 """

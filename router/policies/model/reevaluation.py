@@ -1,9 +1,11 @@
-"""A recorded decision with every input of `evaluate`, so that it can be evaluated again (docs/reference/policies.md#decision).
+"""A recorded decision with every input of `evaluate`, so that it can be evaluated again
+(docs/reference/policies.md#decision).
 
     RecordedDecision ── reevaluate(policy, case) ──> the answer, the trace, and an uncertainty
 
-A record holds no secret: the payload is left out, and values under masked keys are hidden. So a new evaluation may read a value
-that the record does not hold. `uncertainty` says so, and only where the choice depended on that value.
+A record holds no secret: the payload is left out, and values under masked keys are hidden. So a new
+evaluation may read a value that the record does not hold. `uncertainty` says so, and only where the
+choice depended on that value.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ class RecordedDecision(Struct, frozen=True, kw_only=True):
     policy_version: int
     session_key: str | None  # the policy's; `remembered` belongs to it
     states: Mapping[str, ProviderState]  # of the policy's providers, where anything was known
-    figures: Mapping[str, LearnedFigures] = NO_FIGURES  # of the policy's providers, where anything was learned
+    # of the policy's providers, where anything was learned
+    figures: Mapping[str, LearnedFigures] = NO_FIGURES
     now: float  # on the clock of `states`, seconds
     remembered: str | None
     previous: PreviousAttempt | None
@@ -54,7 +57,9 @@ class RecordedDecision(Struct, frozen=True, kw_only=True):
 
 
 class Reevaluation(Struct, frozen=True):
-    """The result of a new evaluation. With an `uncertainty` the whole request might have got another answer."""
+    """The result of a new evaluation. With an `uncertainty` the whole request might have got
+    another answer.
+    """
 
     answer: Decision | Refusal
     steps: tuple[TraceStep, ...]
@@ -62,7 +67,9 @@ class Reevaluation(Struct, frozen=True):
 
 
 def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
-    """Evaluate a recorded decision with a policy: its own version explains it, another version compares."""
+    """Evaluate a recorded decision with a policy: its own version explains it, another version
+    compares.
+    """
     steps: list[TraceStep] = []
     answer = evaluate(
         policy,
@@ -78,13 +85,17 @@ def reevaluate(policy: Policy, case: RecordedDecision) -> Reevaluation:
 
 
 def is_same_choice(one: Decision | Refusal, other: Decision | Refusal) -> bool:
-    """Whether both choose the same provider for the same reason, or refuse with the same code. Figures may differ."""
+    """Whether both choose the same provider for the same reason, or refuse with the same code.
+    Figures may differ.
+    """
     return choice_of(one) == choice_of(other)
 
 
 def choice_of(answer: Decision | Refusal) -> tuple[str | None, str]:
     """(provider, reason) of a decision, (None, code) of a refusal."""
-    return (answer.provider_id, answer.reason) if isinstance(answer, Decision) else (None, answer.code)
+    return (
+        (answer.provider_id, answer.reason) if isinstance(answer, Decision) else (None, answer.code)
+    )
 
 
 def has_session_key(policy: Policy, session_key: str | None) -> bool:
@@ -92,14 +103,19 @@ def has_session_key(policy: Policy, session_key: str | None) -> bool:
     return policy.sticky is not None and policy.sticky.session_key == session_key
 
 
-def _find_uncertainties(policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]) -> Iterator[str]:
+def _find_uncertainties(
+    policy: Policy, case: RecordedDecision, steps: Sequence[TraceStep]
+) -> Iterator[str]:
     """Each value that this evaluation read and the record does not hold, as a sentence."""
     if case.is_cut:
         yield "the request was too large to be recorded whole"
     asked = {step.subject for step in steps if step.stage == "fallback"}
     for index, rule in enumerate(policy.fallbacks):
         if (path := f"fallbacks[{index}]") in asked:
-            yield from (f"{path}.when looks at {name}, which is not recorded" for name in find_hidden_paths(case.request, rule.when))
+            yield from (
+                f"{path}.when looks at {name}, which is not recorded"
+                for name in find_hidden_paths(case.request, rule.when)
+            )
     if policy.sticky is not None and any(step.stage in _BY_STRATEGY for step in steps):
         hidden = find_hidden_paths(case.request, {f"context.{policy.sticky.session_key}": 0})
         yield from (f"the session is drawn by {name}, which is not recorded" for name in hidden)
@@ -110,7 +126,9 @@ NOT_KEPT = ("payload", "payload_ref")  # of a message
 
 
 def find_hidden_paths(request: RouteRequest, when: Mapping[str, object]) -> Iterator[str]:
-    """The paths of `when` whose values are hidden in the masked request, in the order of the condition."""
+    """The paths of `when` whose values are hidden in the masked request, in the order of the
+    condition.
+    """
     return (path for path in _paths(when) if _is_hidden(request, path.split(".")))
 
 
@@ -119,7 +137,9 @@ def _paths(when: Mapping[str, object]) -> Iterator[str]:
         if name not in OPERATORS:
             yield name
         elif isinstance(value, list):
-            yield from (str(side["var"]) for side in value if isinstance(side, Mapping) and "var" in side)
+            yield from (
+                str(side["var"]) for side in value if isinstance(side, Mapping) and "var" in side
+            )
 
 
 def _is_hidden(request: RouteRequest, path: Sequence[str]) -> bool:

@@ -1,7 +1,7 @@
 """Each object of a policy document: its keys, bounds and defaults, one reader for each.
 
-The tables are in docs/reference/policies.md#document. Where it leaves a bound open, the bound here is generous and still a number
-that every reader of an answer can hold.
+The tables are in docs/reference/policies.md#document. Where it leaves a bound open, the bound here
+is generous and still a number that every reader of an answer can hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ YEAR_S = 365 * 86_400
 MOST_FIGURE = 1e9
 MOST_PROVIDERS, MOST_FALLBACKS, MOST_USES = 500, 100, 32
 _USES = ("pre", "validators", "post")
-MAX_COUNTS = {"providers": MOST_PROVIDERS, "weights": MOST_PROVIDERS, "fallbacks": MOST_FALLBACKS, **dict.fromkeys(_USES, MOST_USES)}
+MAX_COUNTS = {
+    "providers": MOST_PROVIDERS,
+    "weights": MOST_PROVIDERS,
+    "fallbacks": MOST_FALLBACKS,
+    **dict.fromkeys(_USES, MOST_USES),
+}
 MOST_CONDITIONS = 256  # of all rules and extensions: a request may have to look at each
 MOST_PAUSES = 10  # of a rule's backoff: it has at most ten retries
 HIGH = "high"
@@ -76,7 +81,13 @@ def read_fallbacks(fields: Fields) -> tuple[Fallback, ...]:
 def _fallback(fields: Fields) -> Fallback:
     fields.require("when", "to")
     when, applies = _condition(fields)
-    rule = Fallback(fields.text("to", NAME, ""), when, applies, fields.integer("retry", 0, 10, 1), _backoff(fields))
+    rule = Fallback(
+        fields.text("to", NAME, ""),
+        when,
+        applies,
+        fields.integer("retry", 0, 10, 1),
+        _backoff(fields),
+    )
     fields.close("a fallback")
     return rule
 
@@ -89,9 +100,14 @@ def _condition(fields: Fields) -> tuple[Mapping[str, object], Condition]:
 def _backoff(fields: Fields) -> tuple[int, ...]:
     value = fields.take("backoff")
     steps = value if isinstance(value, list) else [] if value is None else [value]
-    if len(steps) <= MOST_PAUSES and all(type(step) is int and 0 <= step <= 300_000 for step in steps):
+    if len(steps) <= MOST_PAUSES and all(
+        type(step) is int and 0 <= step <= 300_000 for step in steps
+    ):
         return tuple(steps)
-    fields.refuse("backoff", f"is neither milliseconds within 0..300000 nor a list of at most {MOST_PAUSES} of them")
+    fields.refuse(
+        "backoff",
+        f"is neither milliseconds within 0..300000 nor a list of at most {MOST_PAUSES} of them",
+    )
     return ()
 
 
@@ -100,7 +116,10 @@ def read_sticky(parent: Fields) -> StickySessions | None:
     if fields is None:
         return None
     enabled = fields.flag("enabled", True)
-    session_key, ttl = fields.text("session_key", SESSION_KEY, "session_id"), fields.text("ttl", DURATION, "10m")
+    session_key, ttl = (
+        fields.text("session_key", SESSION_KEY, "session_id"),
+        fields.text("ttl", DURATION, "10m"),
+    )
     ttl_s = int(ttl[:-1]) * SECONDS_PER_UNIT[ttl[-1]]
     if not 1 <= ttl_s <= YEAR_S:
         fields.refuse("ttl", f'"{ttl[:40]}" is not within 1s..8760h')
@@ -141,11 +160,18 @@ def read_strategy(parent: Fields) -> RoutingStrategy | None:
         fields.refuse("within", f"is a key of {CHEAPEST}")
     p95_latency_ms, success_rate = _objectives(within) if within is not None else (None, None)
     fields.close("strategy")
-    return RoutingStrategy(type_, 0.01 if explore is None else explore, p95_latency_ms, success_rate) if type_ != WEIGHTED else None
+    return (
+        RoutingStrategy(type_, 0.01 if explore is None else explore, p95_latency_ms, success_rate)
+        if type_ != WEIGHTED
+        else None
+    )
 
 
 def _objectives(fields: Fields) -> tuple[float | None, float | None]:
-    limits = fields.number("p95_latency_ms", 1, MOST_FIGURE, None), fields.number("success_rate", 0.01, 1, None)
+    limits = (
+        fields.number("p95_latency_ms", 1, MOST_FIGURE, None),
+        fields.number("success_rate", 0.01, 1, None),
+    )
     fields.close("within")
     return limits
 
@@ -160,16 +186,28 @@ def read_rate_limit(parent: Fields) -> RateLimit | None:
         return None
     enabled = fields.flag("enabled", True)
     fields.require("requests_per_second", "burst")
-    limit = RateLimit(fields.number("requests_per_second", 1, 1_000_000, 1), fields.integer("burst", 1, 1_000_000, 1))
+    limit = RateLimit(
+        fields.number("requests_per_second", 1, 1_000_000, 1),
+        fields.integer("burst", 1, 1_000_000, 1),
+    )
     fields.close("rate_limit")
     return limit if enabled else None
 
 
 def read_pipeline(fields: Fields) -> Pipeline:
     return Pipeline(
-        pre=tuple(_extension(entry, "mode", ("required", "optional"), "optional") for entry in fields.children("pre")),
-        validators=tuple(_extension(entry, "on_fail", ("block", "warn", "ignore"), "block") for entry in fields.children("validators")),
-        post=tuple(_extension(entry, "mode", ("required", "optional"), "optional") for entry in fields.children("post")),
+        pre=tuple(
+            _extension(entry, "mode", ("required", "optional"), "optional")
+            for entry in fields.children("pre")
+        ),
+        validators=tuple(
+            _extension(entry, "on_fail", ("block", "warn", "ignore"), "block")
+            for entry in fields.children("validators")
+        ),
+        post=tuple(
+            _extension(entry, "mode", ("required", "optional"), "optional")
+            for entry in fields.children("post")
+        ),
         parallel=fields.flag("parallel", False),
     )
 

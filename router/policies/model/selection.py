@@ -1,12 +1,14 @@
-"""The choice where the plan does not suffice: the request sets limits, there are run-time states, or a failure is reported.
+"""The choice where the plan does not suffice: the request sets limits, there are run-time states,
+or a failure is reported.
 
     a failure is reported  ── rules ──> retry 50 | fallback 25
     a provider is eligible ── sticky 100 ──> weighted 50, in the highest priority tier
     none is                ── rules ──> fallback 25 | circuit_breaker_fallback 20
     else                   ── decision_failed (no_provider_available)
 
-A rule's target needs no weight, but like every provider it must be enabled, within the request's limits where its figures are
-known, and blocked neither by its breaker nor by a rate limit; else the next rule is tried.
+A rule's target needs no weight, but like every provider it must be enabled, within the request's
+limits where its figures are known, and blocked neither by its breaker nor by a rate limit; else the
+next rule is tried.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ from router.policies.model.draw import weighted_hash
 from router.policies.model.measurements import LearnedFigures
 from router.policies.model.narrowed import set_figures
 from router.policies.model.normalise import NO_PROVIDER_AVAILABLE
-from router.policies.model.plan import CIRCUIT_BREAKER_FALLBACK, FALLBACK, RETRY, STICKY, DecisionPlan, list_tiers
+from router.policies.model.plan import (
+    CIRCUIT_BREAKER_FALLBACK,
+    FALLBACK,
+    RETRY,
+    STICKY,
+    DecisionPlan,
+    list_tiers,
+)
 from router.policies.model.policy import Policy
 from router.policies.model.sound import find_sound, may_keep_session
 from router.policies.model.states import ATTEMPTS, PreviousAttempt, ProviderStates, TraceStep
@@ -54,7 +63,9 @@ class Selection(Struct, frozen=True):
     trace: list[TraceStep] | None
 
     def choose(self) -> Decision | Refusal:
-        fallen = {provider.name: self._find_ineligibility(provider) for provider in self.policy.providers}
+        fallen = {
+            provider.name: self._find_ineligibility(provider) for provider in self.policy.providers
+        }
         eligible = [provider for provider in self.policy.providers if fallen[provider.name] is None]
         status = self.request.context.get("status")
         if is_failure(status) and (decision := self._apply_rules((status,), FALLBACK)):
@@ -71,10 +82,14 @@ class Selection(Struct, frozen=True):
         self._note("sticky", self.remembered, verdict)
         return self._answer(self.remembered, STICKY) if verdict == "chosen" else None
 
-    def _judge_session(self, plan: DecisionPlan, remembered: str, eligible: Sequence[Provider]) -> str:
+    def _judge_session(
+        self, plan: DecisionPlan, remembered: str, eligible: Sequence[Provider]
+    ) -> str:
         if not any(provider.name == remembered for provider in eligible):
             return "not eligible"
-        if self.policy.strategy is not None and not may_keep_session(plan, remembered, self.figures):
+        if self.policy.strategy is not None and not may_keep_session(
+            plan, remembered, self.figures
+        ):
             return "its results fail"
         return "chosen"
 
@@ -82,18 +97,28 @@ class Selection(Struct, frozen=True):
         policy, top = self.policy, plan.top
         assert top is not None  # there is an eligible provider  # noqa: S101
         if policy.strategy is None:
-            point = weighted_hash(policy.version, self.request.tenant_id, self.key) if top.bounds else 0
+            point = (
+                weighted_hash(policy.version, self.request.tenant_id, self.key) if top.bounds else 0
+            )
             chosen = top.decisions[bisect_right(top.bounds, point)]
         else:
-            chosen = choose_by_figures(policy, plan, self.request, self.key, self.figures, is_kept=False)
+            chosen = choose_by_figures(
+                policy, plan, self.request, self.key, self.figures, is_kept=False
+            )
             if self.trace is not None:
                 self.trace.extend(self._trace_choice(policy.strategy, plan, chosen.reason))
         self._note(chosen.reason, chosen.provider_id, "chosen")
         return self._answer(chosen.provider_id, chosen.reason)
 
-    def _trace_choice(self, strategy: RoutingStrategy, plan: DecisionPlan, reason: str) -> Iterator[TraceStep]:
+    def _trace_choice(
+        self, strategy: RoutingStrategy, plan: DecisionPlan, reason: str
+    ) -> Iterator[TraceStep]:
         sound = find_sound(plan, self.figures, is_kept=False)
-        point = weighted_hash(self.policy.version, self.request.tenant_id, self.key) if sound.tier.bounds else 0
+        point = (
+            weighted_hash(self.policy.version, self.request.tenant_id, self.key)
+            if sound.tier.bounds
+            else 0
+        )
         return trace_candidates(strategy, sound, point, self.figures, reason)
 
     def _plan(self, eligible: Sequence[Provider]) -> DecisionPlan:
@@ -102,58 +127,96 @@ class Selection(Struct, frozen=True):
         tiers = list_tiers(eligible, plan.decisions, plan.usual_reason)
         return replace(plan, top=tiers[0], lower=tiers[1:])
 
-    def _choose_without_eligible(self, status: object, fallen: Mapping[str, str | None]) -> Decision | Refusal:
+    def _choose_without_eligible(
+        self, status: object, fallen: Mapping[str, str | None]
+    ) -> Decision | Refusal:
         if _PASSING.intersection(fallen.values()):
-            decision = self._apply_rules((CIRCUIT_BREAKER_OPEN, ALL_PROVIDERS_FAILED), CIRCUIT_BREAKER_FALLBACK)
+            decision = self._apply_rules(
+                (CIRCUIT_BREAKER_OPEN, ALL_PROVIDERS_FAILED), CIRCUIT_BREAKER_FALLBACK
+            )
         else:
             decision = self._apply_rules((status,), FALLBACK) if status is not None else None
         decision = decision or self._apply_rules((NO_PROVIDER_AVAILABLE,), FALLBACK)
         if decision is not None:
             return decision
-        details = {"reason": NO_PROVIDER_AVAILABLE, "providers": fallen, **self._find_retry_after(fallen)}
+        details = {
+            "reason": NO_PROVIDER_AVAILABLE,
+            "providers": fallen,
+            **self._find_retry_after(fallen),
+        }
         return Refusal(DECISION_FAILED, "No provider is eligible and no fallback applies", details)
 
     def _find_retry_after(self, fallen: Mapping[str, str | None]) -> Mapping[str, int]:
-        """When the first of the providers that are only blocked may be chosen; nothing where none is."""
+        """When the first of the providers that are only blocked may be chosen; nothing where none
+        is.
+        """
         states = [self.states.get(name) for name, why in fallen.items() if why in _PASSING]
-        ends = [max(state.blocked_until, state.limited_until) for state in states if state is not None]
+        ends = [
+            max(state.blocked_until, state.limited_until) for state in states if state is not None
+        ]
         return {"retry_after_ms": max(1, ceil((min(ends) - self.now) * 1000))} if ends else {}
 
     def _apply_rules(self, statuses: Sequence[object], reason: str) -> Decision | None:
-        """The decision of the first rule that matches one of the statuses and whose provider may take the request."""
+        """The decision of the first rule that matches one of the statuses and whose provider may
+        take the request.
+        """
         all_inputs = [ConditionInput(self.request, status) for status in statuses]
         for index, rule in enumerate(self.policy.fallbacks):
             if not any(rule.applies(inputs) for inputs in all_inputs):
-                self._note_rule(index, lambda: f"does not match {', '.join(shorten(str(one), _LONGEST_STATUS) for one in statuses)}")
+                self._note_rule(
+                    index,
+                    lambda: (
+                        "does not match "
+                        f"{', '.join(shorten(str(one), _LONGEST_STATUS) for one in statuses)}"
+                    ),
+                )
             elif (decision := self._apply_rule(rule, reason)) is not None:
-                self._note("fallback", f"fallbacks[{index}]", f"{decision.reason}: {decision.provider_id}")
+                self._note(
+                    "fallback", f"fallbacks[{index}]", f"{decision.reason}: {decision.provider_id}"
+                )
                 return decision
             else:
-                self._note("fallback", f"fallbacks[{index}]", f"{rule.to}: {self._find_obstacle(rule.to)}")
+                self._note(
+                    "fallback", f"fallbacks[{index}]", f"{rule.to}: {self._find_obstacle(rule.to)}"
+                )
         return None
 
     def _note_rule(self, index: int, verdict: Callable[[], str]) -> None:
-        """Trace a rule. `verdict` is called only when a trace is wanted: a request may hold a very long status."""
+        """Trace a rule. `verdict` is called only when a trace is wanted: a request may hold a very
+        long status.
+        """
         if self.trace is not None:
             self._note("fallback", f"fallbacks[{index}]", verdict())
 
     def _apply_rule(self, rule: Fallback, reason: str) -> Decision | None:
         previous = self.previous
-        if previous is not None and previous.attempts <= rule.retry and self._may_retry(previous.provider_id):
+        if (
+            previous is not None
+            and previous.attempts <= rule.retry
+            and self._may_retry(previous.provider_id)
+        ):
             decision = self._answer(previous.provider_id, RETRY)
-            return replace(decision, metadata={**decision.metadata, ATTEMPTS: str(previous.attempts + 1)})
+            return replace(
+                decision, metadata={**decision.metadata, ATTEMPTS: str(previous.attempts + 1)}
+            )
         return self._answer(rule.to, reason) if self._find_obstacle(rule.to) is None else None
 
     def _may_retry(self, name: str) -> bool:
         return (name, RETRY) in self.policy.plan.decisions and self._find_obstacle(name) is None
 
     def _find_ineligibility(self, provider: Provider) -> str | None:
-        why = "zero_weight" if provider.enabled and provider.weight == 0 else self._find_obstacle(provider.name)
+        why = (
+            "zero_weight"
+            if provider.enabled and provider.weight == 0
+            else self._find_obstacle(provider.name)
+        )
         self._note("eligible", provider.name, why or "yes")
         return why
 
     def _find_obstacle(self, name: str) -> str | None:
-        """Why the provider may not take this request; what passes by itself is named only when there is no other reason."""
+        """Why the provider may not take this request; what passes by itself is named only when
+        there is no other reason.
+        """
         provider, state = self.policy.plan.providers.get(name), self.states.get(name)
         if provider is not None and not provider.enabled:
             return "disabled"
@@ -164,7 +227,9 @@ class Selection(Struct, frozen=True):
             return None
         return CIRCUIT_BREAKER_OPEN if self.now < state.blocked_until else RATE_LIMITED
 
-    def _find_exceeded_limit(self, provider: Provider | None, name: str, limits: Mapping[str, object]) -> str | None:
+    def _find_exceeded_limit(
+        self, provider: Provider | None, name: str, limits: Mapping[str, object]
+    ) -> str | None:
         latency_ms, cost = self._averages(name)
         if latency_ms is None and provider is not None:
             latency_ms = provider.expected_latency_ms
@@ -179,7 +244,9 @@ class Selection(Struct, frozen=True):
         return (None, None) if state is None else (state.latency_ms, state.cost)
 
     def _answer(self, name: str, reason: str) -> Decision:
-        """The decision made at load, with the moving averages in place of the policy's figures where there are any."""
+        """The decision made at load, with the moving averages in place of the policy's figures
+        where there are any.
+        """
         return set_figures(self.policy.plan.decisions[name, reason], self.states.get(name))
 
     def _note(self, stage: str, subject: str, verdict: str) -> None:
@@ -188,7 +255,9 @@ class Selection(Struct, frozen=True):
 
 
 def is_failure(status: object) -> bool:
-    """True for a `context.status` that says that something failed: a text other than ok or success, a number from 400."""
+    """True for a `context.status` that says that something failed: a text other than ok or success,
+    a number from 400.
+    """
     if isinstance(status, str):
         if len(status) == 3 and status.isascii() and status.isdigit():
             return status >= "400"

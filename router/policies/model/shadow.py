@@ -1,4 +1,6 @@
-"""A shadow: what the candidate of a policy would have chosen, beside the choice that counts (docs/reference/canary.md#shadow)."""
+"""A shadow: what the candidate of a policy would have chosen, beside the choice that counts
+(docs/reference/canary.md#shadow).
+"""
 
 from __future__ import annotations
 
@@ -29,4 +31,12 @@ def evaluate_shadow(
         return None
     session_key = policy.sticky.session_key if policy.sticky is not None else None
     remembered = remembered if has_session_key(canary.candidate, session_key) else None
-    return evaluate(canary.candidate, request, states=states, figures=figures, now=now, remembered=remembered, previous=previous)
+    return evaluate(
+        canary.candidate,
+        request,
+        states=states,
+        figures=figures,
+        now=now,
+        remembered=remembered,
+        previous=previous,
+    )

@@ -1,12 +1,14 @@
-"""Rate limits over all instances: each takes tokens of the shared bucket in advance, a slice, and decides from it.
+"""Rate limits over all instances: each takes tokens of the shared bucket in advance, a slice, and
+decides from it.
 
 allow ──> a token of the slice; below half of it: the next ones are asked for, in the background
    ├── no token, and the bucket has just had none ──> refused until the next one
    ├── no token ──> RateShort: the request waits for the bucket's answer
    └── the bucket cannot be reached ──> this instance counts alone for a while
 
-A slice is one token at first, and doubles while it is used up quickly, up to a tenth of the smaller of rate and burst. Its tokens
-are dropped after a second: no instance saves them up (docs/reference/policies.md#shared-rate-limit).
+A slice is one token at first, and doubles while it is used up quickly, up to a tenth of the smaller
+of rate and burst. Its tokens are dropped after a second: no instance saves them up
+(docs/reference/policies.md#shared-rate-limit).
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from router.policies.model.rate_limits import RateLimits, name_bucket
 WAIT_S = 1.0  # of a request, for the bucket's answer
 ALONE_S = 5.0  # for so long a bucket that gave none is not asked
 HELD_S = 1.0  # a token that was taken in advance is used by then
-LONGEST_PAUSE_S = 0.02  # before a bucket that has just had no token is asked again, where tokens come faster
+# before a bucket that has just had no token is asked again, where tokens come faster
+LONGEST_PAUSE_S = 0.02
 KEPT_S = 3600.0
 LIMIT = 100_000  # slices
 PART = 10  # a slice is at most this part of the smaller of rate and burst
@@ -41,7 +44,9 @@ class RateShort(LeaseShort):
         self._on_silence = on_silence
 
     async def wait(self) -> None:
-        """Until the bucket has answered; without an answer in time this instance counts alone, and the request goes on."""
+        """Until the bucket has answered; without an answer in time this instance counts alone, and
+        the request goes on.
+        """
         try:
             async with asyncio.timeout(WAIT_S):
                 await self._slice.join()
@@ -75,11 +80,14 @@ class RateSlice:
         self.size = 1
         self.held_until = self.refused_until = self._given_at = -math.inf
         self.is_asked = False
-        self.revision = self.full_at_ns = 0  # of the document, when this instance wrote it last; revision 0: it has not
+        # of the document, when this instance wrote it last; revision 0: it has not
+        self.revision = self.full_at_ns = 0
         self._waiters: list[Deferred[None]] = []
 
     def find_wanted(self, now: float) -> int:
-        """How many tokens to ask for: those that fill the slice, or one for each request that waits."""
+        """How many tokens to ask for: those that fill the slice, or one for each request that
+        waits.
+        """
         held = self.tokens if now < self.held_until else 0
         return max(1, self.size - held, len(self._waiters))
 
@@ -95,7 +103,13 @@ class RateSlice:
         if self._given_at < now - HELD_S:
             self.size = max(1, self.size >> 1)
         elif self._given_at > now - HELD_S / 4:
-            self.size = max(1, min(self.size << 1, int(min(self.limit.requests_per_second, self.limit.burst) / PART)))
+            self.size = max(
+                1,
+                min(
+                    self.size << 1,
+                    int(min(self.limit.requests_per_second, self.limit.burst) / PART),
+                ),
+            )
 
     def on_granted(self, granted: int, now: float, wait_s: float) -> None:
         """The bucket has given so many. `wait_s`: until it has another one; 0: it has."""
@@ -116,7 +130,8 @@ class RateSlice:
 
 
 class SharedRates:
-    """`on_asked` gets each slice whose bucket is to be asked: what sets it answers by `on_granted`, or calls `count_alone`.
+    """`on_asked` gets each slice whose bucket is to be asked: what sets it answers by `on_granted`,
+    or calls `count_alone`.
 
     `on_alone` gets why this instance counts alone from now on.
     """

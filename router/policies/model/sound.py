@@ -1,10 +1,12 @@
-"""Who fails, by learned figures, is left out of a strategy's choice, and tried now and then (docs/reference/policies.md#failing).
+"""Who fails, by learned figures, is left out of a strategy's choice, and tried now and then
+(docs/reference/policies.md#failing).
 
     find_sound ── the highest tier in which a provider does not fail, without those of it that do; the top one if all fail
     find_due   ── the one of those left out that this request probes, or None
 
-How often: the figures say of a provider that fails which share of the requests may be its probe (`probe_share`): none until a second
-after its last one. So a decision stays a function of its request and its figures.
+How often: the figures say of a provider that fails which share of the requests may be its probe
+(`probe_share`): none until a second after its last one. So a decision stays a function of its
+request and its figures.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ Figures = Mapping[str, LearnedFigures]
 
 
 class SoundTier(Struct, frozen=True):
-    """Whom a strategy chooses among, and who fails: beside them or in a higher tier; all of the plan where all fail."""
+    """Whom a strategy chooses among, and who fails: beside them or in a higher tier; all of the
+    plan where all fail.
+    """
 
     tier: Tier
     failing: tuple[Provider, ...] = ()
@@ -49,8 +53,12 @@ def find_sound(plan: DecisionPlan, figures: Figures, *, is_kept: bool) -> SoundT
     return found
 
 
-def find_due(policy: Policy, request: RouteRequest, failing: Sequence[Provider], figures: Figures) -> Provider | None:
-    """Drawn by the request, not by its session: else all requests of one session would be probes, or none."""
+def find_due(
+    policy: Policy, request: RouteRequest, failing: Sequence[Provider], figures: Figures
+) -> Provider | None:
+    """Drawn by the request, not by its session: else all requests of one session would be probes,
+    or none.
+    """
     point = weighted_hash(policy.version, request.tenant_id, request.request_key)
     least = point * _WHETHER & _MASK
     due = [one for one in failing if least < figures[one.name].probe_share * DRAW_RANGE]
@@ -59,7 +67,9 @@ def find_due(policy: Policy, request: RouteRequest, failing: Sequence[Provider],
 
 def may_keep_session(plan: DecisionPlan, name: str, figures: Figures) -> bool:
     """Whether a session stays at this provider: not where it fails and another one does not."""
-    return not _is_failing(name, figures) or all(_is_failing(one.name, figures) for one in _list_candidates(plan))
+    return not _is_failing(name, figures) or all(
+        _is_failing(one.name, figures) for one in _list_candidates(plan)
+    )
 
 
 def _find_sound(plan: DecisionPlan, figures: Figures) -> SoundTier:
@@ -70,7 +80,10 @@ def _find_sound(plan: DecisionPlan, figures: Figures) -> SoundTier:
         failing += [one for one in tier.candidates if _is_failing(one.name, figures)]
         if well:
             is_whole = len(well) == len(tier.candidates)
-            return SoundTier(tier if is_whole else make_tier(well, plan.decisions, plan.usual_reason), tuple(failing))
+            return SoundTier(
+                tier if is_whole else make_tier(well, plan.decisions, plan.usual_reason),
+                tuple(failing),
+            )
     return SoundTier(plan.top, tuple(failing))
 
 

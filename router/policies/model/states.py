@@ -1,4 +1,6 @@
-"""The run-time states of providers as `evaluate` reads them. Values only: other files measure and change them."""
+"""The run-time states of providers as `evaluate` reads them. Values only: other files measure and
+change them.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from router.contracts.decision import Decision
 class ProviderState(Struct, frozen=True):
     """One provider, for one tenant. None: no result has come yet."""
 
-    blocked_until: float = 0.0  # the breaker blocks every call until this time, on the clock of `now`
+    # the breaker blocks every call until this time, on the clock of `now`
+    blocked_until: float = 0.0
     latency_ms: float | None = None  # moving average
     cost: float | None = None  # moving average
     samples: int = 0  # successes in these averages, of this instance
@@ -33,7 +36,8 @@ class ProviderStates(Protocol):
 class AverageStates(dict[str, ProviderState]):
     """Averages alone: none of these providers is blocked.
 
-    `learned`: decisions with these averages, each beside the plan's decision whose id is its key; a change of an average clears it.
+    `learned`: decisions with these averages, each beside the plan's decision whose id is its key; a
+    change of an average clears it.
     """
 
     __slots__ = ("learned",)
@@ -43,14 +47,18 @@ class AverageStates(dict[str, ProviderState]):
         self.learned: dict[int, tuple[Decision, Decision]] = {}
 
 
-NO_STATES: Mapping[str, ProviderState] = MappingProxyType({})  # the common case: `evaluate` compares by identity and takes its fast path
+# the common case: `evaluate` compares by identity and takes its fast path
+NO_STATES: Mapping[str, ProviderState] = MappingProxyType({})
 
 
-ATTEMPTS = "attempts"  # in a retry's metadata: how many attempts there were, read by the next follow-up
+# in a retry's metadata: how many attempts there were, read by the next follow-up
+ATTEMPTS = "attempts"
 
 
 class PreviousAttempt(Struct, frozen=True):
-    """The earlier assignment that a request follows up: its provider, and the number of attempts so far."""
+    """The earlier assignment that a request follows up: its provider, and the number of attempts so
+    far.
+    """
 
     provider_id: str
     attempts: int
@@ -59,6 +67,7 @@ class PreviousAttempt(Struct, frozen=True):
 class TraceStep(Struct, frozen=True):
     """One line of a trace: the subject (a provider, or a rule's path) and the verdict on it."""
 
-    stage: str  # pipeline | eligible | fallback | sticky | candidate, or the reason of a choice among several
+    # pipeline | eligible | fallback | sticky | candidate, or the reason of a choice among several
+    stage: str
     subject: str
     verdict: str

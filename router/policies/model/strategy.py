@@ -1,4 +1,5 @@
-"""The choice of a provider by learned figures, for the policies whose `strategy` says so (docs/reference/policies.md#strategy).
+"""The choice of a provider by learned figures, for the policies whose `strategy` says so
+(docs/reference/policies.md#strategy).
 
     figures ── who fails is left out, unless all do ──> the highest tier in which a provider does not fail
     a request that is pushed ── a share of all, and one in a second ──> probe: a provider that is left out, to see how it is
@@ -6,8 +7,9 @@
                      ── least_latency ─────────────> two providers by weight; the one with the lower score
                      ── cheapest ──────────────────> of those that meet the objectives the cheapest; else the one that misses them least
 
-Pure: the same request and the same figures give the same provider. A provider with too few outcomes counts with the policy's
-figures, and as one that meets the objectives. Who is left out, and who is due for a probe, is `sound`'s to say.
+Pure: the same request and the same figures give the same provider. A provider with too few outcomes
+counts with the policy's figures, and as one that meets the objectives. Who is left out, and who is
+due for a probe, is `sound`'s to say.
 """
 
 from __future__ import annotations
@@ -20,31 +22,55 @@ from router.contracts.request import RouteRequest
 from router.policies.model.document import Provider, RoutingStrategy
 from router.policies.model.draw import DRAW_RANGE, weighted_hash
 from router.policies.model.measurements import LearnedFigures, TenantFigures
-from router.policies.model.plan import CHEAPEST, DEFAULT_COST, EXPLORE, LEAST_LATENCY, OBJECTIVES_MISSED, PROBE, DecisionPlan, Tier
+from router.policies.model.plan import (
+    CHEAPEST,
+    DEFAULT_COST,
+    EXPLORE,
+    LEAST_LATENCY,
+    OBJECTIVES_MISSED,
+    PROBE,
+    DecisionPlan,
+    Tier,
+)
 from router.policies.model.policy import Policy
 from router.policies.model.sound import SoundTier, find_due, find_sound
 from router.policies.model.states import TraceStep
 
-# Odd numbers without a pattern: a point times one of them, modulo the range, is another point that a hash could have given.
+# Odd numbers without a pattern: a point times one of them, modulo the range, is another point that
+# a hash could have given.
 SECOND, WHETHER, WHICH = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95, 0xF1357AEA2E62A9C5
 _MASK = DRAW_RANGE - 1
-UNKNOWN_LATENCY_MS = 1.0  # of a provider that neither results nor the policy know: it is tried soon, and few times at once
+# of a provider that neither results nor the policy know: it is tried soon, and few times at once
+UNKNOWN_LATENCY_MS = 1.0
 MAX_CHOICES = 64  # kept of one tenant
 
 Figures = Mapping[str, LearnedFigures]
 
 
 def choose_by_figures(
-    policy: Policy, plan: DecisionPlan, request: RouteRequest, key: str, figures: Figures, *, is_kept: bool = True
+    policy: Policy,
+    plan: DecisionPlan,
+    request: RouteRequest,
+    key: str,
+    figures: Figures,
+    *,
+    is_kept: bool = True,
 ) -> Decision:
-    """The decision for a request that is drawn by `key`. `plan` is the policy's, without providers that may not be chosen.
+    """The decision for a request that is drawn by `key`. `plan` is the policy's, without providers
+    that may not be chosen.
 
-    `plan.top` must be there. `is_kept`: the plan is the same object for many requests, so what follows from it is kept.
+    `plan.top` must be there. `is_kept`: the plan is the same object for many requests, so what
+    follows from it is kept.
     """
     strategy, tier = policy.strategy, plan.top
-    if (type(figures) is not TenantFigures or figures.failing) and (sound := find_sound(plan, figures, is_kept=is_kept)).failing:
+    if (type(figures) is not TenantFigures or figures.failing) and (
+        sound := find_sound(plan, figures, is_kept=is_kept)
+    ).failing:
         tier = sound.tier
-        if request.push_assignment and (due := find_due(policy, request, sound.failing, figures)) is not None:
+        if (
+            request.push_assignment
+            and (due := find_due(policy, request, sound.failing, figures)) is not None
+        ):
             return plan.decisions[due.name, PROBE]
     assert strategy is not None  # what the caller has looked at  # noqa: S101
     assert tier is not None  # noqa: S101
@@ -55,7 +81,9 @@ def choose_by_figures(
         return _choose_cheapest(strategy, plan, tier, figures, is_kept=is_kept)
     one, other = draw_two(tier.bounds, point)
     candidates = tier.candidates
-    is_first = one == other or score_of(candidates[one], figures) <= score_of(candidates[other], figures)
+    is_first = one == other or score_of(candidates[one], figures) <= score_of(
+        candidates[other], figures
+    )
     return tier.decisions[one if is_first else other]
 
 
@@ -65,13 +93,16 @@ def find_explored(tier: Tier, point: int) -> int:
 
 
 def draw_two(bounds: Sequence[int], point: int) -> tuple[int, int]:
-    """Two places by weight: the one that WEIGHTED draws, and one of the others. The same place twice: there is no other."""
+    """Two places by weight: the one that WEIGHTED draws, and one of the others. The same place
+    twice: there is no other.
+    """
     if not bounds:
         return 0, 0
     one = bisect_right(bounds, point)
     begin = bounds[one - 1] if one else 0
     width = (bounds[one] if one < len(bounds) else DRAW_RANGE) - begin
-    at = (point * SECOND & _MASK) * (DRAW_RANGE - width) >> 64  # on the line without the first one's share
+    # on the line without the first one's share
+    at = (point * SECOND & _MASK) * (DRAW_RANGE - width) >> 64
     return one, bisect_right(bounds, at + width if at >= begin else at)
 
 
@@ -80,7 +111,9 @@ def score_of(provider: Provider, figures: Figures) -> float:
     known = figures.get(provider.name)
     if known is not None and known.score is not None:
         return known.score
-    expected = UNKNOWN_LATENCY_MS if provider.expected_latency_ms is None else provider.expected_latency_ms
+    expected = (
+        UNKNOWN_LATENCY_MS if provider.expected_latency_ms is None else provider.expected_latency_ms
+    )
     return expected if known is None else expected * (known.in_flight + 1)
 
 
@@ -93,18 +126,30 @@ def cost_of(provider: Provider, figures: Figures) -> float:
 
 
 def excess_of(strategy: RoutingStrategy, provider: Provider, figures: Figures) -> float:
-    """How many times the objectives are missed, by the one that is missed most; at most 1: they are met."""
+    """How many times the objectives are missed, by the one that is missed most; at most 1: they are
+    met.
+    """
     known = figures.get(provider.name)
-    latency_ms = provider.expected_latency_ms if known is None or known.p95_latency_ms is None else known.p95_latency_ms
+    latency_ms = (
+        provider.expected_latency_ms
+        if known is None or known.p95_latency_ms is None
+        else known.p95_latency_ms
+    )
     excess = 0.0
     if strategy.p95_latency_ms is not None and latency_ms is not None:
         excess = latency_ms / strategy.p95_latency_ms
-    if strategy.success_rate is not None and known is not None and known.recent_success_rate is not None:
+    if (
+        strategy.success_rate is not None
+        and known is not None
+        and known.recent_success_rate is not None
+    ):
         excess = max(excess, strategy.success_rate / max(known.recent_success_rate, 1e-9))
     return excess
 
 
-def _choose_cheapest(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, figures: Figures, *, is_kept: bool) -> Decision:
+def _choose_cheapest(
+    strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, figures: Figures, *, is_kept: bool
+) -> Decision:
     """Once for all requests of a plan until the figures are made anew."""
     if not is_kept or not isinstance(figures, TenantFigures):
         return _find_cheapest(strategy, plan, tier, figures)
@@ -118,16 +163,24 @@ def _choose_cheapest(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, 
     return decision
 
 
-def _find_cheapest(strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, figures: Figures) -> Decision:
+def _find_cheapest(
+    strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, figures: Figures
+) -> Decision:
     excess = {provider.name: excess_of(strategy, provider, figures) for provider in tier.candidates}
     able = [provider for provider in tier.candidates if excess[provider.name] <= 1]
     if able:
-        return plan.decisions[min(able, key=lambda provider: cost_of(provider, figures)).name, CHEAPEST]
-    best = min(tier.candidates, key=lambda provider: (excess[provider.name], cost_of(provider, figures)))
+        return plan.decisions[
+            min(able, key=lambda provider: cost_of(provider, figures)).name, CHEAPEST
+        ]
+    best = min(
+        tier.candidates, key=lambda provider: (excess[provider.name], cost_of(provider, figures))
+    )
     return plan.decisions[best.name, OBJECTIVES_MISSED]
 
 
-def trace_candidates(strategy: RoutingStrategy, sound: SoundTier, point: int, figures: Figures, reason: str) -> Iterator[TraceStep]:
+def trace_candidates(
+    strategy: RoutingStrategy, sound: SoundTier, point: int, figures: Figures, reason: str
+) -> Iterator[TraceStep]:
     """What was left out, and what was compared, for a trace."""
     for provider in sound.failing:
         yield TraceStep("candidate", provider.name, "its results fail: left out, but for probes")
@@ -135,18 +188,30 @@ def trace_candidates(strategy: RoutingStrategy, sound: SoundTier, point: int, fi
         yield from _list_compared(strategy, sound.tier, point, figures)
 
 
-def _list_compared(strategy: RoutingStrategy, tier: Tier, point: int, figures: Figures) -> Iterator[TraceStep]:
+def _list_compared(
+    strategy: RoutingStrategy, tier: Tier, point: int, figures: Figures
+) -> Iterator[TraceStep]:
     if strategy.type == LEAST_LATENCY:
         for place in dict.fromkeys(draw_two(tier.bounds, point)):
             provider = tier.candidates[place]
-            yield TraceStep("candidate", provider.name, f"score {score_of(provider, figures):.6g}{_describe_source(provider, figures)}")
+            yield TraceStep(
+                "candidate",
+                provider.name,
+                f"score {score_of(provider, figures):.6g}{_describe_source(provider, figures)}",
+            )
         return
     for provider in tier.candidates:
         excess = excess_of(strategy, provider, figures)
         met = "meets the objectives" if excess <= 1 else f"misses an objective {excess:.3g} times"
-        yield TraceStep("candidate", provider.name, f"cost {cost_of(provider, figures):.6g}, {met}{_describe_source(provider, figures)}")
+        yield TraceStep(
+            "candidate",
+            provider.name,
+            f"cost {cost_of(provider, figures):.6g}, {met}{_describe_source(provider, figures)}",
+        )
 
 
 def _describe_source(provider: Provider, figures: Figures) -> str:
     known = figures.get(provider.name)
-    return "" if known is not None and known.score is not None else ", too few results: by the policy"
+    return (
+        "" if known is not None and known.score is not None else ", too few results: by the policy"
+    )

@@ -4,7 +4,8 @@ events logs log_rate_limit            log lines: their names, their form, their 
 bounds instruments metrics            metrics: bounded labels, the instruments, every metric by name
 exposition readiness http             the pages /metrics, /healthz and /readyz
 http_protocol                         how many connections that port takes, and for how long
-tracing (_messages, _setup)           spans around handlers, calls and what they publish; none without an OpenTelemetry SDK
+tracing (_messages, _setup)           spans around handlers, calls and what they publish; none
+                                      without an OpenTelemetry SDK
 broker_log                            log lines of a connection that is lost and restored
 """
 

@@ -1,7 +1,9 @@
-"""Metric labels with a bounded number of values: senders choose the names, and every new value costs Prometheus a time series.
+"""Metric labels with a bounded number of values: senders choose the names, and every new value
+costs Prometheus a time series.
 
-Both classes are dictionaries from a name to its label, so a known name costs one lookup: `metrics.policy[policy_id]`. A label has
-at most 128 characters. A character that cannot be printed (a control character, one that changes the direction of text) is escaped.
+Both classes are dictionaries from a name to its label, so a known name costs one lookup:
+`metrics.policy[policy_id]`. A label has at most 128 characters. A character that cannot be printed
+(a control character, one that changes the direction of text) is escaped.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ def label_of(name: str) -> str:
     short = _cut(name)
     if short.isprintable():
         return short
-    return _cut("".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in short))
+    return _cut(
+        "".join(
+            c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
+            for c in short
+        )
+    )
 
 
 def _cut(text: str) -> str:
@@ -43,7 +50,9 @@ class BoundedLabels(dict[str, str]):
 
 
 class AllowedLabels(dict[str, str]):
-    """Listed names are labels of their own; every other name is "other" (METRICS_TENANT_LABEL_ALLOWLIST)."""
+    """Listed names are labels of their own; every other name is "other"
+    (METRICS_TENANT_LABEL_ALLOWLIST).
+    """
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__((name, label_of(name)) for name in names)

@@ -1,4 +1,6 @@
-"""Log lines of a connection to the broker: disconnected, reconnected. The relay, the inbox, agents and workers use it."""
+"""Log lines of a connection to the broker: disconnected, reconnected. The relay, the inbox, agents
+and workers use it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ log = logs.logger(__name__)
 
 
 class BrokerLog:
-    """Logs what happens to one connection. With `is_closing` the process closes it itself, and nothing is logged."""
+    """Logs what happens to one connection. With `is_closing` the process closes it itself, and
+    nothing is logged.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name

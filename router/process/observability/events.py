@@ -1,4 +1,6 @@
-"""The names of all log events. They are constants, so that a search for one finds its source; facts go into fields."""
+"""The names of all log events. They are constants, so that a search for one finds its source; facts
+go into fields.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +17,35 @@ CHILD_CRASHED: Final = "child.crashed"
 CHILD_ENDED: Final = "child.ended"
 CHILD_RESTARTING: Final = "child.restarting"
 CHILD_STUCK: Final = "child.stuck"
-HELPER_FAILED: Final = "helper.failed"  # a background task, which is restarted after a pause; the process goes on
+# a background task, which is restarted after a pause; the process goes on
+HELPER_FAILED: Final = "helper.failed"
 SUPERVISOR_GAVE_UP: Final = "supervisor.gave_up"
 
 # The processes of `router serve --processes`
 RELOAD_BEGAN: Final = "reload.began"
 RELOAD_ENDED: Final = "reload.ended"
-RELOAD_REFUSED: Final = "reload.refused"  # the new settings, or a process with them, are not usable: the old ones stay
-PROCESS_SILENT: Final = "process.silent"  # its event loop hangs: it is killed, and another process takes its place
-PROCESS_KILLED: Final = "process.killed"  # it did not end before its deadline, or the parent was asked to end at once
+# the new settings, or a process with them, are not usable: the old ones stay
+RELOAD_REFUSED: Final = "reload.refused"
+# its event loop hangs: it is killed, and another process takes its place
+PROCESS_SILENT: Final = "process.silent"
+# it did not end before its deadline, or the parent was asked to end at once
+PROCESS_KILLED: Final = "process.killed"
 PARENT_DIED: Final = "parent.died"  # the process drains and ends
 
 # The broker
 BROKER_DISCONNECTED: Final = "broker.disconnected"
 BROKER_RECONNECTED: Final = "broker.reconnected"
 BROKER_ERROR: Final = "broker.error"
-BROKER_WITHOUT_LEADER: Final = "broker.without_leader"  # JetStream does not answer, or a stream or consumer can store nothing
+# JetStream does not answer, or a stream or consumer can store nothing
+BROKER_WITHOUT_LEADER: Final = "broker.without_leader"
 BROKER_WITH_LEADER: Final = "broker.with_leader"
-BROKER_LIMIT: Final = "broker.limit"  # the server enforces a limit of the account or its own: `limit` has its words; the connection is lost
-PERMISSION_DENIED: Final = "broker.permission_denied"  # the server does not let this user publish to, or subscribe to, the subject
-LOGIN_UNPROTECTED: Final = "broker.login_unprotected"  # a password, token or key is sent to another host without TLS
+# the server enforces a limit of the account or its own: `limit` has its words; the connection is
+# lost
+BROKER_LIMIT: Final = "broker.limit"
+# the server does not let this user publish to, or subscribe to, the subject
+PERMISSION_DENIED: Final = "broker.permission_denied"
+# a password, token or key is sent to another host without TLS
+LOGIN_UNPROTECTED: Final = "broker.login_unprotected"
 
 # Streams and consumers
 TOPOLOGY_DRIFT: Final = "topology.drift"
@@ -47,22 +58,31 @@ BUCKET_REPLACED: Final = "bucket.replaced"
 # Delivery
 CONSUMER_DELETED: Final = "consumer.deleted"
 CONSUMER_PAUSED: Final = "consumer.paused"
-CONSUMER_PAUSED_BY_SERVER: Final = "consumer.paused_by_server"  # an operator paused the durable: nothing is delivered
+# an operator paused the durable: nothing is delivered
+CONSUMER_PAUSED_BY_SERVER: Final = "consumer.paused_by_server"
 CONSUMER_RESUMED_BY_SERVER: Final = "consumer.resumed_by_server"
 CONSUMER_RESUMED: Final = "consumer.resumed"
-OVERLOAD_BEGAN: Final = "overload.began"  # requests are answered from their live copies, tenants in turn
-OVERLOAD_REFUSES: Final = "overload.refuses"  # a request above its tenant's share is answered `overloaded`
+# requests are answered from their live copies, tenants in turn
+OVERLOAD_BEGAN: Final = "overload.began"
+# a request above its tenant's share is answered `overloaded`
+OVERLOAD_REFUSES: Final = "overload.refuses"
 OVERLOAD_ENDED: Final = "overload.ended"
-STORAGE_REFUSED_FOR_GOOD: Final = "storage.refused_for_good"  # what a message must store is too large, or its stream is missing or sealed
-STORAGE_REFUSED: Final = "storage.refused"  # a stream is full, missing or sealed: messages that must store there wait, the others go on
+# what a message must store is too large, or its stream is missing or sealed
+STORAGE_REFUSED_FOR_GOOD: Final = "storage.refused_for_good"
+# a stream is full, missing or sealed: messages that must store there wait, the others go on
+STORAGE_REFUSED: Final = "storage.refused"
 STORAGE_TAKES: Final = "storage.takes"
-REQUESTS_NOT_STORED: Final = "requests.not_stored"  # they are heard, and their stream stores none of them
+# they are heard, and their stream stores none of them
+REQUESTS_NOT_STORED: Final = "requests.not_stored"
 REQUESTS_STORED_AGAIN: Final = "requests.stored_again"
-REQUESTS_WAIT: Final = "requests.wait"  # a bucket is unavailable: messages that need it wait, the others go on
+# a bucket is unavailable: messages that need it wait, the others go on
+REQUESTS_WAIT: Final = "requests.wait"
 REQUESTS_GO_ON: Final = "requests.go_on"
-DEAD_LETTER_OMITTED: Final = "dead_letter.omitted"  # their stream is full: the requester is answered, no dead letter is stored
+# their stream is full: the requester is answered, no dead letter is stored
+DEAD_LETTER_OMITTED: Final = "dead_letter.omitted"
 UNREAD_DROPPED: Final = "messages.dropped_unread"
-ASSIGNMENTS_KEPT: Final = "assignments.kept"  # finished assignments could not be removed from their stream
+# finished assignments could not be removed from their stream
+ASSIGNMENTS_KEPT: Final = "assignments.kept"
 HANDLER_FAILED: Final = "handler.failed"
 MESSAGE_SETTLED: Final = "message.settled"
 PUBLISH_FAILED: Final = "publish.failed"
@@ -73,7 +93,8 @@ REPLY_REFUSED: Final = "reply.refused"
 
 # Decisions, extensions, workers
 CONTRACT_VIOLATION: Final = "contract.violation"
-VIOLATIONS_UNSTORED: Final = "contract.violations_unstored"  # the events of violations cannot be stored; the messages go on
+# the events of violations cannot be stored; the messages go on
+VIOLATIONS_UNSTORED: Final = "contract.violations_unstored"
 POLICY_LOADED: Final = "policy.loaded"
 POLICY_BROKEN: Final = "policy.broken"
 POLICY_WARNING: Final = "policy.warning"
@@ -83,19 +104,22 @@ SAMPLE_REMOVED: Final = "sample.removed"
 EXTENSIONS_LOADED: Final = "extensions.loaded"
 EXTENSION_BROKEN: Final = "extension.broken"
 EXTENSION_FAILED: Final = "extension.failed"  # in the extension's own code
-EXTENSION_THREADS_HELD: Final = "extension.threads_held"  # functions past their deadline keep all threads: requests wait for one
+# functions past their deadline keep all threads: requests wait for one
+EXTENSION_THREADS_HELD: Final = "extension.threads_held"
 EXTENSION_TOLERATED: Final = "extension.tolerated"  # it failed or rejected, and its mode is `warn`
 EXTENSION_REGISTERED: Final = "extension.registered"
 EXTENSION_UNREGISTERED: Final = "extension.unregistered"
 
-LEASE_UNAVAILABLE: Final = "partition.lease_unavailable"  # the lease of a partition cannot be read or renewed
+# the lease of a partition cannot be read or renewed
+LEASE_UNAVAILABLE: Final = "partition.lease_unavailable"
 PARTITION_TAKEN_OVER: Final = "partition.taken_over"  # none of its own routers renewed its lease
 PARTITION_HANDED_BACK: Final = "partition.handed_back"
 PARTITION_UNATTENDED: Final = "partition.unattended"  # no router takes its requests
 PARTITION_ATTENDED: Final = "partition.attended"  # again
 BREAKER_CHANGED: Final = "breaker.changed"
 BREAKER_UNREADABLE: Final = "breaker.unreadable"
-PROVIDER_LIMITS: Final = "provider.limits"  # it limits a tenant, whose decisions leave it alone for a while
+# it limits a tenant, whose decisions leave it alone for a while
+PROVIDER_LIMITS: Final = "provider.limits"
 FIGURES_UNREADABLE: Final = "figures.unreadable"
 FIGURES_NOT_SHARED: Final = "figures.not_shared"
 RATIOS_UNREADABLE: Final = "ratios.unreadable"
@@ -106,56 +130,76 @@ CANARY_NOT_ENDED: Final = "canary.not_ended"
 CANARY_ENDED: Final = "canary.ended"
 INVOCATION_NOT_METERED: Final = "invocation.not_metered"
 INVOCATION_ESTIMATED: Final = "invocation.estimated"  # its router died, or could not store its end
-INVOCATION_UNREADABLE: Final = "invocation.unreadable"  # a record of an attempt, as a router of another version may write it
+# a record of an attempt, as a router of another version may write it
+INVOCATION_UNREADABLE: Final = "invocation.unreadable"
 BUDGET_BROKEN: Final = "budget.broken"
 PRICE_BROKEN: Final = "price.broken"
-BUDGET_UNAVAILABLE: Final = "budget.unavailable"  # its bucket, or the usage stream: reservations wait
-USAGE_REPLACED: Final = "usage.replaced"  # another usage stream, or one that lost its end: settled on after the last settled event
-RATE_LIMITS_ALONE: Final = "rate_limits.alone"  # their bucket is unavailable: this instance counts by itself
+# its bucket, or the usage stream: reservations wait
+BUDGET_UNAVAILABLE: Final = "budget.unavailable"
+# another usage stream, or one that lost its end: settled on after the last settled event
+USAGE_REPLACED: Final = "usage.replaced"
+# their bucket is unavailable: this instance counts by itself
+RATE_LIMITS_ALONE: Final = "rate_limits.alone"
 RESULT_FORGED: Final = "result.forged"
 RESULT_CONFLICT: Final = "result.conflict"
 RESULT_OVERRULED: Final = "result.overruled"  # it says otherwise than its assignment, which counts
 RESULT_HELD: Final = "result.held"  # its cost is above the bound, and booked at it
-WORKER_STARTS: Final = "worker.starts"  # its durable is new: how many of the assignments that waited are finished
-WORKER_THREADS_HELD: Final = "worker.threads_held"  # plain handlers past their deadline keep all threads: assignments wait for one
+# its durable is new: how many of the assignments that waited are finished
+WORKER_STARTS: Final = "worker.starts"
+# plain handlers past their deadline keep all threads: assignments wait for one
+WORKER_THREADS_HELD: Final = "worker.threads_held"
 WORKER_CHANGED: Final = "worker.changed"
 HEARTBEAT_REFUSED: Final = "heartbeat.refused"
 WORKER_DEAD_LETTER: Final = "worker.dead_letter"
 
 # The mailbox
-DATABASE_UNPROTECTED: Final = "database.unprotected"  # another host, and the connection string does not require TLS
+# another host, and the connection string does not require TLS
+DATABASE_UNPROTECTED: Final = "database.unprotected"
 STALE_ROW_SCAN_FAILED: Final = "inbox.stale_row_scan_failed"
 INBOX_CLEANED: Final = "inbox.cleaned"
-INBOX_WAITS: Final = "inbox.waits"  # another process holds the events, or died with them: they are redelivered after the ack wait
-INBOX_UNSERVED: Final = "inbox.unserved"  # its handler answers, and refuses every event: no attempt is used
+# another process holds the events, or died with them: they are redelivered after the ack wait
+INBOX_WAITS: Final = "inbox.waits"
+# its handler answers, and refuses every event: no attempt is used
+INBOX_UNSERVED: Final = "inbox.unserved"
 INBOX_SERVED: Final = "inbox.served"  # the handler accepts events again
 INBOX_NOT_CLEANED: Final = "inbox.not_cleaned"
 
 # Agents
 AGENT_RESUMED: Final = "agent.resumed"
-AGENT_UNSENT: Final = "agent.unsent"  # messages of an earlier run are refused by their stream; a later start sends them again
+# messages of an earlier run are refused by their stream; a later start sends them again
+AGENT_UNSENT: Final = "agent.unsent"
 DUPLICATE_DETECTED: Final = "duplicate.detected"  # MeshForge, step 2
 MESSAGE_RESCUED: Final = "message.rescued"  # the server had stopped delivering it
 
 # The outbox
-OUTBOX_PAUSED: Final = "outbox.paused"  # the broker or the database is unavailable: no attempt is used
+# the broker or the database is unavailable: no attempt is used
+OUTBOX_PAUSED: Final = "outbox.paused"
 OUTBOX_RESUMED: Final = "outbox.resumed"
 OUTBOX_PARKED: Final = "outbox.parked"
-OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"  # the broker lost a message that it had acknowledged: it is published again
-OUTBOX_INTEGRITY_SCAN_FAILED: Final = "outbox.integrity_scan_failed"  # until it works again, lost messages are not found
+# the broker lost a message that it had acknowledged: it is published again
+OUTBOX_TAKEN_BACK: Final = "outbox.taken_back"
+# until it works again, lost messages are not found
+OUTBOX_INTEGRITY_SCAN_FAILED: Final = "outbox.integrity_scan_failed"
 OUTBOX_CLEANED: Final = "outbox.cleaned"
 
 # The log itself
 LOG_LINES_LOST: Final = "log.lines_lost"  # so many could not be written; this one could
-OUTPUT_NOT_WRITTEN: Final = "output.not_written"  # what a service tells on standard output, which has no room or no reader
+# what a service tells on standard output, which has no room or no reader
+OUTPUT_NOT_WRITTEN: Final = "output.not_written"
 
 # Operators
 ALERT_RAISED: Final = "alert.raised"
 GAUGE_FAILED: Final = "gauge.failed"
 SERVICE_FAILED: Final = "service.failed"
-CONSOLE_LOGIN_REFUSED: Final = "console.login_refused"  # a wrong password, or no such user; at most one line a second
-CONSOLE_USERS_UNREADABLE: Final = "console.users_unreadable"  # no user of the file can log in, and those who were are logged out
-CONSOLE_RUN_FAILED: Final = "console.run_failed"  # a replay or a discard ended by an error of ours: what it did until then stands
-CONSOLE_AUDIT_LOST: Final = "console.audit_lost"  # a write is done, and its audit event could not be stored
-ADMIN_AUDIT_LOST: Final = "admin.audit_lost"  # the same of a request to a router, whose answer says so
-ADMIN_KEY_REFUSED: Final = "admin.key_refused"  # a wrong api_key, or none; at most one line a second
+# a wrong password, or no such user; at most one line a second
+CONSOLE_LOGIN_REFUSED: Final = "console.login_refused"
+# no user of the file can log in, and those who were are logged out
+CONSOLE_USERS_UNREADABLE: Final = "console.users_unreadable"
+# a replay or a discard ended by an error of ours: what it did until then stands
+CONSOLE_RUN_FAILED: Final = "console.run_failed"
+# a write is done, and its audit event could not be stored
+CONSOLE_AUDIT_LOST: Final = "console.audit_lost"
+# the same of a request to a router, whose answer says so
+ADMIN_AUDIT_LOST: Final = "admin.audit_lost"
+# a wrong api_key, or none; at most one line a second
+ADMIN_KEY_REFUSED: Final = "admin.key_refused"

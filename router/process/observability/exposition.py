@@ -1,10 +1,11 @@
-"""Renders the instruments as Prometheus' text, or as OpenMetrics with exemplars, without blocking the event loop.
+"""Renders the instruments as Prometheus' text, or as OpenMetrics with exemplars, without blocking
+the event loop.
 
     snapshot   on the loop      copies of the numbers, microseconds
     render     in a thread      text, by prometheus_client
 
-The thread and the loop share one interpreter lock, which a busy thread releases only every 5 ms. So rendering
-pauses after a few dozen samples, and the loop never waits longer than these take.
+The thread and the loop share one interpreter lock, which a busy thread releases only every 5 ms. So
+rendering pauses after a few dozen samples, and the loop never waits longer than these take.
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector, CollectorRegistry
 from prometheus_client.samples import Sample
 
-from router.process.observability.instruments import Exemplar, HistogramBuckets, Instrument, Labels, MetricFamily
+from router.process.observability.instruments import (
+    Exemplar,
+    HistogramBuckets,
+    Instrument,
+    Labels,
+    MetricFamily,
+)
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 OPEN_METRICS = openmetrics.CONTENT_TYPE_LATEST
@@ -56,12 +63,16 @@ class MetricRegistry:
 
 
 def choose_content_type(accept: str) -> str:
-    """OPEN_METRICS for a scraper that takes it, as Prometheus does where it stores exemplars; else Prometheus' text."""
+    """OPEN_METRICS for a scraper that takes it, as Prometheus does where it stores exemplars; else
+    Prometheus' text.
+    """
     types = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
     return OPEN_METRICS if OPEN_METRICS.partition(";")[0] in types else CONTENT_TYPE
 
 
-def render(snapshot: Sequence[MetricFamily], *, process: bool = True, content_type: str = CONTENT_TYPE) -> bytes:
+def render(
+    snapshot: Sequence[MetricFamily], *, process: bool = True, content_type: str = CONTENT_TYPE
+) -> bytes:
     """The text of a snapshot, and of the process (memory, CPU, open files). Call it in a thread."""
     scrape = _Scrape(snapshot, _PROCESS if process else None)
     if content_type == OPEN_METRICS:
@@ -70,10 +81,18 @@ def render(snapshot: Sequence[MetricFamily], *, process: bool = True, content_ty
 
 
 def process_families(pid: int, process: str) -> Snapshot:
-    """Memory, CPU and open files of another process, under the label `process`. Empty when it has ended, or where there is no /proc."""
+    """Memory, CPU and open files of another process, under the label `process`. Empty when it has
+    ended, or where there is no /proc.
+    """
     collector = ProcessCollector(pid=lambda: pid, registry=CollectorRegistry(auto_describe=True))
     return tuple(
-        MetricFamily(one.samples[0].name, one.documentation, one.type, ("process",), {(process,): one.samples[0].value})
+        MetricFamily(
+            one.samples[0].name,
+            one.documentation,
+            one.type,
+            ("process",),
+            {(process,): one.samples[0].value},
+        )
         for one in collector.collect()
         if one.samples
     )
@@ -102,9 +121,16 @@ def _pause_between(samples: Iterable[Sample]) -> Iterator[Sample]:
 
 def _samples(family: MetricFamily) -> Iterator[Sample]:
     if family.kind == "histogram":
-        return chain.from_iterable(_histogram(family, values, buckets) for values, buckets in family.buckets.items())
+        return chain.from_iterable(
+            _histogram(family, values, buckets) for values, buckets in family.buckets.items()
+        )
     return (
-        Sample(family.name, dict(zip(family.labels, values, strict=True)), value, exemplar=_build_exemplar(family.exemplars.get(values)))
+        Sample(
+            family.name,
+            dict(zip(family.labels, values, strict=True)),
+            value,
+            exemplar=_build_exemplar(family.exemplars.get(values)),
+        )
         for values, value in family.series.items()
     )
 
@@ -117,9 +143,12 @@ def _histogram(family: MetricFamily, values: Labels, buckets: HistogramBuckets) 
     name, labels = family.name, dict(zip(family.labels, values, strict=True))
     sums = list(accumulate(buckets.counts))
     for edge, count in zip((*buckets.edges, inf), sums, strict=True):
-        yield Sample(f"{name}_bucket", {**labels, "le": "+Inf" if edge == inf else repr(edge)}, count)
+        yield Sample(
+            f"{name}_bucket", {**labels, "le": "+Inf" if edge == inf else repr(edge)}, count
+        )
     yield Sample(f"{name}_count", labels, sums[-1])
     yield Sample(f"{name}_sum", labels, buckets.total)
 
 
-_PROCESS = ProcessCollector(registry=CollectorRegistry(auto_describe=True))  # not the global registry: an embedding program may use that
+# not the global registry: an embedding program may use that
+_PROCESS = ProcessCollector(registry=CollectorRegistry(auto_describe=True))

@@ -2,8 +2,10 @@
 
 /healthz   200 as long as the process answers; 503 with a cause that only a new process ends
 /readyz    200 or 503, {"ready": bool, "checks": {name: {"ok": bool, "detail": str}}}
-/metrics   Prometheus' text of the given source, or OpenMetrics where the scraper takes it; rendered in a thread
-/contract  the published contract: /contract/asyncapi.json, /contract/schemas/decide.json …, read in a thread; 404 where there is none
+/metrics   Prometheus' text of the given source, or OpenMetrics where the scraper takes it; rendered
+           in a thread
+/contract  the published contract: /contract/asyncapi.json, /contract/schemas/decide.json …, read in
+           a thread; 404 where there is none
 
 `http_protocol` limits the connections and the time of each.
 """
@@ -30,13 +32,15 @@ from router.process.observability.http_protocol import GuardedProtocol, OpenConn
 from router.process.observability.readiness import Readiness, is_ready
 
 TICK_S = 1.0  # between two readings of the clock for the header Date
-ACCEPT_BACKLOG = 64  # connections accepted in one turn of the loop, before `http_protocol` applies its limit
+# connections accepted in one turn of the loop, before `http_protocol` applies its limit
+ACCEPT_BACKLOG = 64
 
 
 ReadPage = Callable[[str], bytes | None]  # a page below /contract/; None: there is none
 
 
-ReadCause = Callable[[], str | None]  # why only a new process helps; None: nothing is wrong with this one
+# why only a new process helps; None: nothing is wrong with this one
+ReadCause = Callable[[], str | None]
 
 
 def read_no_cause() -> None:
@@ -72,7 +76,9 @@ class HttpServer:
         self._app = create_application(source, readiness, read_page, stuck)
 
     async def run(self, on_started: Callable[[int], None] | None = None) -> None:
-        """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address cannot be bound."""
+        """Serve. `on_started` is called with the bound port. Raises Misconfigured if the address
+        cannot be bound.
+        """
         await serve_application(self._app, self._host, self._port, on_started)
 
 
@@ -84,7 +90,9 @@ async def serve_application(
     *,
     protocol: type[GuardedProtocol] = GuardedProtocol,
 ) -> None:
-    """Serve an application until cancelled, within the limits of `protocol`. Raises Misconfigured if the address cannot be bound."""
+    """Serve an application until cancelled, within the limits of `protocol`. Raises Misconfigured
+    if the address cannot be bound.
+    """
     config = uvicorn.Config(
         application,
         http=partial(protocol, open_connections=OpenConnections()),  # type: ignore[arg-type]  # uvicorn calls it like a class
@@ -93,7 +101,8 @@ async def serve_application(
         log_config=None,
         access_log=False,
         server_header=False,
-        proxy_headers=False,  # else any client chooses the address that its guesses of a password are counted by
+        # else any client chooses the address that its guesses of a password are counted by
+        proxy_headers=False,
         timeout_graceful_shutdown=2,
         backlog=ACCEPT_BACKLOG,
     )
@@ -112,7 +121,10 @@ async def serve_application(
 
 
 def create_application(
-    source: MetricSource, readiness: Readiness, read_page: ReadPage = read_no_page, stuck: ReadCause = read_no_cause
+    source: MetricSource,
+    readiness: Readiness,
+    read_page: ReadPage = read_no_page,
+    stuck: ReadCause = read_no_cause,
 ) -> Starlette:
     """The pages as an ASGI application."""
 
@@ -132,14 +144,25 @@ def create_application(
 
     async def contract(request: Request) -> Response:
         page = await asyncio.to_thread(read_page, request.path_params["page"])
-        return PlainTextResponse("not found\n", 404) if page is None else Response(page, media_type="application/json")
+        return (
+            PlainTextResponse("not found\n", 404)
+            if page is None
+            else Response(page, media_type="application/json")
+        )
 
-    routes = {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz, "/contract/{page:path}": contract}
+    routes = {
+        "/metrics": metrics,
+        "/healthz": healthz,
+        "/readyz": readyz,
+        "/contract/{page:path}": contract,
+    }
     return Starlette(routes=[Route(path, page) for path, page in routes.items()])
 
 
 async def _tick(server: uvicorn.Server) -> None:
-    """Not `main_loop`, which wakes ten times a second to see whether it should end: the supervision tree cancels this one."""
+    """Not `main_loop`, which wakes ten times a second to see whether it should end: the supervision
+    tree cancels this one.
+    """
     while True:
         await server.on_tick(0)
         await asyncio.sleep(TICK_S)
@@ -147,8 +170,12 @@ async def _tick(server: uvicorn.Server) -> None:
 
 def _bind(host: str, port: int) -> socket.socket:
     try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, *_, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         return socket.create_server(address[:2], family=family, backlog=ACCEPT_BACKLOG)
     except OSError as exc:
         advice = "name a free port, 0 for any, or an address of this host in http_host"
-        raise Misconfigured("http_port", f"{host}:{port} cannot be bound ({exc.strerror}): {advice}") from exc
+        raise Misconfigured(
+            "http_port", f"{host}:{port} cannot be bound ({exc.strerror}): {advice}"
+        ) from exc

@@ -1,11 +1,13 @@
-"""HTTP protocol with limits, for a port that any host may reach: uvicorn's protocol, with a bound on connections and their time.
+"""HTTP protocol with limits, for a port that any host may reach: uvicorn's protocol, with a bound
+on connections and their time.
 
     a connection ── more than `most` ──> the host with the most connections loses its oldest one, idle ones first
                  ── no whole request within REQUEST_TIMEOUT_S of its start, or of the last response ──> closed
                  ── a response that is not read within RESPONSE_TIMEOUT_S ──> closed
 
-So the newest connection is always served: a probe gets through however many connections are held open, and the process keeps its
-file descriptors for the broker. Clients' errors are not logged, because clients decide how often they happen; our own errors are.
+So the newest connection is always served: a probe gets through however many connections are held
+open, and the process keeps its file descriptors for the broker. Clients' errors are not logged,
+because clients decide how often they happen; our own errors are.
 """
 
 from __future__ import annotations
@@ -18,13 +20,15 @@ from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-REQUEST_TIMEOUT_S = 5.0  # to send a request, from the start of the connection or the end of the response before it
+# to send a request, from the start of the connection or the end of the response before it
+REQUEST_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 30.0  # to read a response
 MAX_CONNECTIONS = 100  # a scrape and two probes need three
 FILES_PER_CONNECTION = 8  # at most this part of the files that the process may open
 
 _log = logging.getLogger("router.http")
-_log.setLevel(logging.ERROR)  # a client can cause "Invalid HTTP request received." as often as it likes
+# a client can cause "Invalid HTTP request received." as often as it likes
+_log.setLevel(logging.ERROR)
 
 
 class OpenConnections:
@@ -74,7 +78,7 @@ class GuardedProtocol(H11Protocol):
     def abort(self) -> None:
         self.transport.abort()
 
-    # -- uvicorn's methods, each extended by the limits ---------------------------------------------------------------
+    # -- uvicorn's methods, each extended by the limits --------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -115,6 +119,12 @@ class GuardedProtocol(H11Protocol):
 
 
 def connection_limit() -> int:
-    """Connections that this process allows: it needs its other files for the broker, the database and the tables."""
+    """Connections that this process allows: it needs its other files for the broker, the database
+    and the tables.
+    """
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MAX_CONNECTIONS if files == resource.RLIM_INFINITY else max(4, min(MAX_CONNECTIONS, files // FILES_PER_CONNECTION))
+    return (
+        MAX_CONNECTIONS
+        if files == resource.RLIM_INFINITY
+        else max(4, min(MAX_CONNECTIONS, files // FILES_PER_CONNECTION))
+    )

@@ -1,11 +1,13 @@
-"""The instruments that the hot path counts with: plain ints and floats, written by the loop only, read by the scrape only.
+"""The instruments that the hot path counts with: plain ints and floats, written by the loop only,
+read by the scrape only.
 
     Counter             one number                      metrics.replays.value += 1
     LabelledCounter     a number for each label set     metrics.acks["router-results",] += 1
     ExemplarCounter     the same, with the newest event of each series
     Histogram           a histogram                     metrics.decision_seconds.observe(0.0004)
     LabelledHistogram   a histogram for each label      metrics.extension_seconds[extension].observe(0.002)
-    Gauge               a function for each label set   metrics.in_flight.set_function(lambda: consumer.in_flight, "router-results")
+    Gauge               a function for each label set   metrics.in_flight.set_function(lambda:
+                                                        consumer.in_flight, "router-results")
     CallbackGauge       one function for all series     metrics.breaker_states.set_function(board.read_states)
 
 Only `exposition` knows Prometheus. A `MetricFamily` is a copy, which another thread may read.
@@ -32,7 +34,8 @@ Value = int | float
 NO_FIGURE = float("nan")
 MAX_EXEMPLAR = 128  # characters of all names and values, by the OpenMetrics specification
 
-# Bucket edges in seconds: from the cost of a policy without extensions to the longest deadline of a policy.
+# Bucket edges in seconds: from the cost of a policy without extensions to the longest deadline of a
+# policy.
 LATENCY_EDGES_S = (
     5e-6,
     1e-5,
@@ -60,7 +63,9 @@ LATENCY_EDGES_S = (
 
 
 class HistogramBuckets(Struct, frozen=True):
-    """A copy of a histogram. `counts[i]`: values up to `edges[i]` and above the edge before it; the last count: above all edges."""
+    """A copy of a histogram. `counts[i]`: values up to `edges[i]` and above the edge before it; the
+    last count: above all edges.
+    """
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -68,7 +73,9 @@ class HistogramBuckets(Struct, frozen=True):
 
 
 class Aggregation(StrEnum):
-    """How the values of one gauge in several processes become one: MAX where all processes measure the same thing."""
+    """How the values of one gauge in several processes become one: MAX where all processes measure
+    the same thing.
+    """
 
     MAX = "max"
     MIN = "min"  # ready when all processes are ready
@@ -76,7 +83,9 @@ class Aggregation(StrEnum):
 
 
 class Exemplar(Struct, frozen=True):
-    """One event of a series, named by its ids: only the OpenMetrics format has it. `at`: seconds since the epoch."""
+    """One event of a series, named by its ids: only the OpenMetrics format has it. `at`: seconds
+    since the epoch.
+    """
 
     labels: Mapping[str, str]
     at: float
@@ -122,7 +131,9 @@ class Counter:
 
 
 class LabelledCounter(defaultdict[Labels, int]):
-    """A counter with labels: a dictionary whose keys are the label values, in the order of `labels`."""
+    """A counter with labels: a dictionary whose keys are the label values, in the order of
+    `labels`.
+    """
 
     __slots__ = ("help", "labels", "name")
 
@@ -137,7 +148,9 @@ class LabelledCounter(defaultdict[Labels, int]):
 
 
 class ExemplarCounter(LabelledCounter):
-    """A LabelledCounter that remembers the newest event of each series: `counter.note(labels, {"trace_id": …}, now)`."""
+    """A LabelledCounter that remembers the newest event of each series: `counter.note(labels,
+    {"trace_id": …}, now)`.
+    """
 
     __slots__ = ("_newest",)
 
@@ -151,9 +164,15 @@ class ExemplarCounter(LabelledCounter):
         self._newest[labels] = ids, at
 
     def family(self) -> MetricFamily:
-        """Of the ids those are told that fit into an exemplar, the first ones first. It is built at a scrape, not at each event."""
-        exemplars = {labels: Exemplar(_fit(ids), at) for labels, (ids, at) in dict(self._newest).items()}
-        return MetricFamily(self.name, self.help, "counter", self.labels, dict(self), exemplars=exemplars)
+        """Of the ids those are told that fit into an exemplar, the first ones first. It is built at
+        a scrape, not at each event.
+        """
+        exemplars = {
+            labels: Exemplar(_fit(ids), at) for labels, (ids, at) in dict(self._newest).items()
+        }
+        return MetricFamily(
+            self.name, self.help, "counter", self.labels, dict(self), exemplars=exemplars
+        )
 
 
 def _fit(ids: Ids) -> Mapping[str, str]:
@@ -204,15 +223,26 @@ class LabelledHistogram(dict[str, Histogram]):
         return histogram
 
     def family(self) -> MetricFamily:
-        return MetricFamily(self.name, self.help, "histogram", (self.label,), {}, {(value,): one.buckets() for value, one in self.items()})
+        return MetricFamily(
+            self.name,
+            self.help,
+            "histogram",
+            (self.label,),
+            {},
+            {(value,): one.buckets() for value, one in self.items()},
+        )
 
 
 class Gauge:
-    """Calls a function for each label set at each scrape, on the loop: the function must be quick and must not wait."""
+    """Calls a function for each label set at each scrape, on the loop: the function must be quick
+    and must not wait.
+    """
 
     __slots__ = ("_functions", "_log_limit", "aggregation", "help", "labels", "name")
 
-    def __init__(self, name: str, text: str, *labels: str, aggregation: Aggregation = Aggregation.MAX) -> None:
+    def __init__(
+        self, name: str, text: str, *labels: str, aggregation: Aggregation = Aggregation.MAX
+    ) -> None:
         self.name = name
         self.help = text
         self.labels = labels
@@ -221,7 +251,9 @@ class Gauge:
         self._log_limit = LogRateLimit(every_s=60.0)
 
     def set_function(self, function: Callable[[], Value], *values: str) -> None:
-        """Read the series of these label values by `function`; it replaces an earlier one (that of a restarted child)."""
+        """Read the series of these label values by `function`; it replaces an earlier one (that of
+        a restarted child).
+        """
         self._functions[values] = function
 
     def set(self, value: Value, *values: str) -> None:
@@ -230,7 +262,9 @@ class Gauge:
 
     def family(self) -> MetricFamily:
         series = {values: self._read(values) for values in self._functions}
-        return MetricFamily(self.name, self.help, "gauge", self.labels, series, aggregation=self.aggregation)
+        return MetricFamily(
+            self.name, self.help, "gauge", self.labels, series, aggregation=self.aggregation
+        )
 
     def _read(self, values: Labels) -> Value:
         try:
@@ -242,11 +276,20 @@ class Gauge:
 
 
 class CallbackGauge:
-    """A gauge or counter whose series come and go: one function, called on the loop at each scrape, returns them all."""
+    """A gauge or counter whose series come and go: one function, called on the loop at each scrape,
+    returns them all.
+    """
 
     __slots__ = ("_function", "_log_limit", "aggregation", "help", "kind", "labels", "name")
 
-    def __init__(self, name: str, text: str, *labels: str, kind: str = "gauge", aggregation: Aggregation = Aggregation.MAX) -> None:
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        *labels: str,
+        kind: str = "gauge",
+        aggregation: Aggregation = Aggregation.MAX,
+    ) -> None:
         self.name = name
         self.help = text
         self.labels = labels
@@ -259,7 +302,14 @@ class CallbackGauge:
         self._function = function
 
     def family(self) -> MetricFamily:
-        return MetricFamily(self.name, self.help, self.kind, self.labels, self._series(), aggregation=self.aggregation)
+        return MetricFamily(
+            self.name,
+            self.help,
+            self.kind,
+            self.labels,
+            self._series(),
+            aggregation=self.aggregation,
+        )
 
     def _series(self) -> Mapping[Labels, Value]:
         try:

@@ -12,14 +12,16 @@ _OVERFLOW = object()
 class LogRateLimit:
     """`if rate_limit.allow((subject, header, rule)): log.warning(…)`.
 
-    `every_s`: seconds between two lines of one key. While there are `limit` keys, all new ones together get one line.
+    `every_s`: seconds between two lines of one key. While there are `limit` keys, all new ones
+    together get one line.
     """
 
     def __init__(self, every_s: float = 1.0, limit: int = 1000, clock: Clock = steady) -> None:
         self._every_s = every_s
         self._limit = limit
         self._clock = clock
-        self._until: dict[Hashable, float] = {}  # oldest first: a key moves to the end whenever it is allowed
+        # oldest first: a key moves to the end whenever it is allowed
+        self._until: dict[Hashable, float] = {}
 
     def allow(self, key: Hashable) -> bool:
         """Whether a line of this key may be logged now; if so, the next one must wait."""

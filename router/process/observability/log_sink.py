@@ -1,10 +1,12 @@
-"""Where the lines of a log go: a stream that may be full, or that no program reads. Writing never raises and never waits.
+"""Where the lines of a log go: a stream that may be full, or that no program reads. Writing never
+raises and never waits.
 
     write ── the stream takes it ──────────────> written at once, in order
        ├─── its reader stands still (a full pipe) ──> kept, up to 1 MiB; a thread writes it when the reader goes on
        └─── no room, no reader, or nothing more can be kept ──> counted, and told in a line of its own once a line can be written
 
-A service must outlive its log: any client can cause lines, and a disk of logs is often another one than that of the data.
+A service must outlive its log: any client can cause lines, and a disk of logs is often another one
+than that of the data.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ from collections.abc import Callable
 from typing import TextIO
 
 MAX_KEPT = 1 << 20  # bytes that wait for a reader
-PIECE = 4096  # a pipe that is writable takes so much without waiting (PIPE_BUF, https://man7.org/linux/man-pages/man7/pipe.7.html)
+# a pipe that is writable takes so much without waiting (PIPE_BUF,
+# https://man7.org/linux/man-pages/man7/pipe.7.html)
+PIECE = 4096
 LOOK_S = 0.5
 CLOSE_S = 1.0  # for what waits when the process ends
 
@@ -26,14 +30,17 @@ CLOSE_S = 1.0  # for what waits when the process ends
 class LogSink:
     """A file for writing lines. `describe_lost` makes the line that tells how many were lost.
 
-    Any thread may write. `lost_total` counts since the process began; what `write` returns says nothing of it.
+    Any thread may write. `lost_total` counts since the process began; what `write` returns says
+    nothing of it.
     """
 
     def __init__(self, out: TextIO, describe_lost: Callable[[int], str]) -> None:
         self._out = out
         self._describe_lost = describe_lost
         self._descriptor = _find_descriptor(out)
-        self._is_file = self._descriptor is not None and stat.S_ISREG(os.fstat(self._descriptor).st_mode)
+        self._is_file = self._descriptor is not None and stat.S_ISREG(
+            os.fstat(self._descriptor).st_mode
+        )
         self._lock = threading.Lock()
         self._kept: deque[bytes] = deque()
         self._kept_bytes = 0
@@ -68,14 +75,18 @@ class LogSink:
             drainer.join(CLOSE_S)
 
     def _write_now(self, text: str) -> None:
-        """The line, after the one that tells what was lost. A line is lost whole: what is torn is ended first."""
+        """The line, after the one that tells what was lost. A line is lost whole: what is torn is
+        ended first.
+        """
         if self._lost and self._put(self._build_note()):
             self._lost = 0
         if self._lost or not self._put(text.encode("utf-8", "backslashreplace")):
             self._count_lost()
 
     def _build_note(self) -> bytes:
-        return (("\n" if self._is_torn else "") + self._describe_lost(self._lost)).encode("utf-8", "backslashreplace")
+        return (("\n" if self._is_torn else "") + self._describe_lost(self._lost)).encode(
+            "utf-8", "backslashreplace"
+        )
 
     def _put(self, data: bytes) -> bool:
         """Whether the bytes are written, or kept for the thread."""
@@ -125,7 +136,9 @@ class LogSink:
                     self._kept.popleft()
 
     def _try_piece(self, data: bytes) -> bytes:
-        """The rest; nothing where the stream is gone, which is counted. Only this thread writes while something is kept."""
+        """The rest; nothing where the stream is gone, which is counted. Only this thread writes
+        while something is kept.
+        """
         try:
             return self._write_bytes(data, LOOK_S)
         except (OSError, ValueError):
@@ -148,7 +161,9 @@ def _find_descriptor(out: TextIO) -> int | None:
 
 
 def _is_writable(descriptor: int, wait_s: float) -> bool:
-    """Whether a piece is taken without waiting. A reader that is gone counts as well: writing tells."""
+    """Whether a piece is taken without waiting. A reader that is gone counts as well: writing
+    tells.
+    """
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(wait_s * 1000))

@@ -1,4 +1,5 @@
-"""Logs: one JSON object a line on standard error (or text for people), with secrets and logins masked.
+"""Logs: one JSON object a line on standard error (or text for people), with secrets and logins
+masked.
 
 Logging never raises and never waits: lines that cannot be written are counted, and told when there
 is room again (`log_sink`).
@@ -50,16 +51,26 @@ _SHORT_TEXT = 1024  # characters of each text in a line that would be too long
 
 def logger(name: str) -> FilteringBoundLogger:
     """A logger that adds the module's name. It can be created before `configure` is called."""
-    return cast(FilteringBoundLogger, structlog.wrap_logger(None, wrapper_class=cast(type[FilteringBoundLogger], _bind), module=name))
+    return cast(
+        FilteringBoundLogger,
+        structlog.wrap_logger(
+            None, wrapper_class=cast(type[FilteringBoundLogger], _bind), module=name
+        ),
+    )
 
 
-def configure(level: str = "info", style: str = "json", stream: TextIO | None = None, **facts: object) -> None:
+def configure(
+    level: str = "info", style: str = "json", stream: TextIO | None = None, **facts: object
+) -> None:
     """Called once, before the first line. `level`: one of LEVELS; `style`: json | console; `stream`: standard error.
 
     `facts` are added to every line of the router: which process it is, for instance.
     """
     out = _open_sink(stream or sys.stderr, style)
-    renderers: list[Processor] = [*([_json_exception, _render_json] if style == "json" else [_console(out), _cut_line]), _hide_logins]
+    renderers: list[Processor] = [
+        *([_json_exception, _render_json] if style == "json" else [_console(out), _cut_line]),
+        _hide_logins,
+    ]
     structlog.configure(
         processors=[_add_facts(facts), *_facts(), _truncate_and_mask, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
@@ -70,7 +81,9 @@ def configure(level: str = "info", style: str = "json", stream: TextIO | None = 
 
 
 def _bind(logger: object, **parts: Any) -> FilteringBoundLogger:
-    """A logger as `configure` set it up. Without that the router is a library, and the program may use structlog itself."""
+    """A logger as `configure` set it up. Without that the router is a library, and the program may
+    use structlog itself.
+    """
     config = structlog.get_config()
     if _truncate_and_mask not in config["processors"]:
         return cast(FilteringBoundLogger, LibraryLogger(parts["context"]["module"]))
@@ -93,7 +106,12 @@ def _open_sink(out: TextIO, style: str) -> LogSink:
 
 
 def _describe_lost(lost: int) -> str:
-    fact = {"event": events.LOG_LINES_LOST, "level": "warning", "lines": lost, "timestamp": _format_time()}
+    fact = {
+        "event": events.LOG_LINES_LOST,
+        "level": "warning",
+        "lines": lost,
+        "timestamp": _format_time(),
+    }
     return orjson.dumps(fact).decode() + "\n"
 
 
@@ -105,12 +123,16 @@ def _format_time() -> str:
     return datetime.now(UTC).isoformat().replace("+00:00", "Z")
 
 
-_DESCRIBE_LOST: Mapping[str, Callable[[int], str]] = {"json": _describe_lost, "console": _describe_lost_in_words}
+_DESCRIBE_LOST: Mapping[str, Callable[[int], str]] = {
+    "json": _describe_lost,
+    "console": _describe_lost_in_words,
+}
 _sinks: list[LogSink] = []  # the one in use
 
 
 def _console(out: LogSink) -> Processor:
-    # With Rich installed the default prints the local variables of a traceback: payloads and secrets among them.
+    # With Rich installed the default prints the local variables of a traceback: payloads and
+    # secrets among them.
     return structlog.dev.ConsoleRenderer(colors=out.isatty(), exception_formatter=_write_traceback)
 
 
@@ -122,7 +144,10 @@ def _write_traceback(out: TextIO, exc_info: ExcInfo) -> None:
 
 
 def _facts() -> list[Processor]:
-    return [structlog.processors.add_log_level, structlog.processors.TimeStamper(fmt="iso", utc=True)]
+    return [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
 
 
 def _format_other_loggers(level: int, renderers: list[Processor], out: LogSink) -> None:
@@ -130,21 +155,29 @@ def _format_other_loggers(level: int, renderers: list[Processor], out: LogSink) 
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *_facts()],
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _truncate_and_mask, *renderers],
+            processors=[
+                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                _truncate_and_mask,
+                *renderers,
+            ],
         )
     )
     logging.basicConfig(handlers=[handler], level=max(level, logging.WARNING), force=True)
 
 
 def _add_facts(facts: Mapping[str, object]) -> Processor:
-    def add(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    def add(
+        _logger: object, _method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
         event.update(facts)
         return event
 
     return add
 
 
-def _truncate_and_mask(_logger: object, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+def _truncate_and_mask(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> Mapping[str, Any]:
     return cast(Mapping[str, Any], mask_secrets(truncate(event)))
 
 
@@ -168,21 +201,28 @@ def _render_json(_logger: object, _method: str, event: Mapping[str, Any]) -> str
     line = _as_json(event)
     if len(line) <= MAX_LINE:
         return line
-    short = {key: shorten(value, _SHORT_TEXT) if isinstance(value, str) else value for key, value in event.items()}
-    return _as_json({key: value for key, value in short.items() if isinstance(value, str | int | float | None)})
+    short = {
+        key: shorten(value, _SHORT_TEXT) if isinstance(value, str) else value
+        for key, value in event.items()
+    }
+    return _as_json(
+        {key: value for key, value in short.items() if isinstance(value, str | int | float | None)}
+    )
 
 
 def _as_json(event: Mapping[str, Any]) -> str:
     try:
         return orjson.dumps(event, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
     except TypeError:
-        # Text that is not UTF-8 (a header, a reply subject) and integers above 64 bits: the slower encoder escapes them.
+        # Text that is not UTF-8 (a header, a reply subject) and integers above 64 bits: the slower
+        # encoder escapes them.
         return json.dumps(event, default=str, skipkeys=True)
 
 
 # -- Lines in a program that never calls `configure`: they go to Python's `logging`.
 #
-#     logging.getLogger("router")      the parent of all loggers here; the program configures it, else Python writes warnings to stderr
+# logging.getLogger("router")      the parent of all loggers here; the program configures it, else
+# Python writes warnings to stderr
 #
 # A line is text: the event, then `name=value`. The traceback is formatted here as text, because
 # a handler of the program could print the values of local variables, and with them payloads.
@@ -220,7 +260,9 @@ class LibraryLogger:
 
 def render(event: str, facts: Mapping[str, object]) -> str:
     """The line, and below it the traceback of its `exc_info`; logins and masked keys are hidden."""
-    visible = mask_secrets(truncate({name: value for name, value in facts.items() if name != "exc_info"}))
+    visible = mask_secrets(
+        truncate({name: value for name, value in facts.items() if name != "exc_info"})
+    )
     assert isinstance(visible, dict)  # a mapping stays one  # noqa: S101
     words = [event, *(f"{name}={printable(str(value))}" for name, value in visible.items())]
     lines = [" ".join(words).replace("\n", "\\n"), *_traceback(facts.get("exc_info"))]

@@ -14,7 +14,8 @@ class ReadinessCheck(Struct, frozen=True):
     detail: str = ""
 
 
-Readiness = Callable[[], Mapping[str, ReadinessCheck]]  # called on the loop at each probe: it must be quick and must not wait
+# called on the loop at each probe: it must be quick and must not wait
+Readiness = Callable[[], Mapping[str, ReadinessCheck]]
 
 
 def readiness_series(checks: Mapping[str, ReadinessCheck]) -> dict[tuple[str, ...], int]:

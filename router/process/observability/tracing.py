@@ -1,14 +1,19 @@
-"""Spans, if the process has an OpenTelemetry SDK (W3C Trace Context, OpenTelemetry's messaging conventions).
+"""Spans, if the process has an OpenTelemetry SDK (W3C Trace Context, OpenTelemetry's messaging
+conventions).
 
-    process    a message in its handler                         consumer    parent: the message's `traceparent`
-    create     an effect of a handler: assignment, result,      producer    parent: `process`; the effect carries it as
+    process    a message in its handler                         consumer    parent: the message's
+               `traceparent`
+    create     an effect of a handler: assignment, result,      producer    parent: `process`; the
+               effect carries it as
                usage event, dead letter                                     `traceparent`
     send       a request that waits for its answer              client      parent: the current span
-    replay     a dead letter that is replayed                   producer    a new trace, linked to the one that failed
+    replay     a dead letter that is replayed                   producer    a new trace, linked to
+               the one that failed
 
-A consumer or a caller calls `find_tracing()` once, when it is created. It is None without a configured SDK; then the consumer
-does nothing for traces, and they cost nothing. Only this file and `tracing_setup` import OpenTelemetry, which is no dependency.
-Attributes are places, sizes and outcomes: no payload, no header but the message's id, no text of an exception.
+A consumer or a caller calls `find_tracing()` once, when it is created. It is None without a
+configured SDK; then the consumer does nothing for traces, and they cost nothing. Only this file and
+`tracing_setup` import OpenTelemetry, which is no dependency. Attributes are places, sizes and
+outcomes: no payload, no header but the message's id, no text of an exception.
 """
 
 from __future__ import annotations
@@ -45,10 +50,18 @@ def find_tracing() -> Tracing | None:
     return Tracing() if isinstance(api.get_tracer_provider(), sdk.TracerProvider) else None
 
 
-def trace_request(subject: str, headers: Mapping[str, str]) -> AbstractContextManager[Mapping[str, str]]:
-    """A span around a request and its answer, if there is an SDK. Yields the headers to send the request with."""
+def trace_request(
+    subject: str, headers: Mapping[str, str]
+) -> AbstractContextManager[Mapping[str, str]]:
+    """A span around a request and its answer, if there is an SDK. Yields the headers to send the
+    request with.
+    """
     tracing = find_tracing()
-    return contextlib.nullcontext(headers) if tracing is None else tracing.trace_request(subject, headers)
+    return (
+        contextlib.nullcontext(headers)
+        if tracing is None
+        else tracing.trace_request(subject, headers)
+    )
 
 
 class Tracing:
@@ -58,23 +71,36 @@ class Tracing:
         # Untyped: mypy and most processes run where OpenTelemetry is not installed.
         self._api: Any = import_module("opentelemetry.trace")
         self._root: Context = import_module("opentelemetry.context").Context()
-        self._w3c: Any = import_module("opentelemetry.trace.propagation.tracecontext").TraceContextTextMapPropagator()
+        self._w3c: Any = import_module(
+            "opentelemetry.trace.propagation.tracecontext"
+        ).TraceContextTextMapPropagator()
         self._tracer = self._api.get_tracer(SCOPE)
 
-    # -- a message in its handler --------------------------------------------------------------------------------
+    # -- a message in its handler ------------------------------------------------------------------
 
     def start_message_span(self, message: Message) -> Span:
-        """Start the span of a message; `end_span` ends it. A message without a `traceparent` starts a new trace."""
+        """Start the span of a message; `end_span` ends it. A message without a `traceparent` starts
+        a new trace.
+        """
         facts = {**_facts("process", message.subject, message.data), **_stream_facts(message)}
-        return self._start(f"process {message.subject}", "CONSUMER", facts, self._read_parent(message.headers) or self._root)
+        return self._start(
+            f"process {message.subject}",
+            "CONSUMER",
+            facts,
+            self._read_parent(message.headers) or self._root,
+        )
 
     def start_server_span(self, name: str, headers: Mapping[str, str], facts: Facts) -> Span:
         """The same for a request that is no stored message."""
         return self._start(name, "SERVER", facts, self._read_parent(headers) or self._root)
 
     def activate(self, span: Span) -> AbstractContextManager[Span]:
-        """Make it the parent of spans started inside. Exceptions are not recorded, because they may quote a payload."""
-        context: AbstractContextManager[Span] = self._api.use_span(span, record_exception=False, set_status_on_exception=False)
+        """Make it the parent of spans started inside. Exceptions are not recorded, because they may
+        quote a payload.
+        """
+        context: AbstractContextManager[Span] = self._api.use_span(
+            span, record_exception=False, set_status_on_exception=False
+        )
         return context
 
     def end_span(self, span: Span, error: str | None = None) -> None:
@@ -91,27 +117,54 @@ class Tracing:
         span.set_attribute("error.type", error)
         span.set_status(self._api.StatusCode.ERROR)
 
-    # -- a message that is published -----------------------------------------------------------------------------------
+    # -- a message that is published ---------------------------------------------------------------
 
     def trace_effect(self, effect: Effect, parent: Span | Mapping[str, str]) -> Effect:
-        """The effect with a span of its own as `traceparent`. `parent`: the handler's span, or the headers of its message."""
-        context = self._read_parent(parent) if isinstance(parent, Mapping) else self._api.set_span_in_context(parent, self._root)
-        span = self._start(f"create {effect.subject}", "PRODUCER", _effect_facts("create", effect), context or self._root)
+        """The effect with a span of its own as `traceparent`. `parent`: the handler's span, or the
+        headers of its message.
+        """
+        context = (
+            self._read_parent(parent)
+            if isinstance(parent, Mapping)
+            else self._api.set_span_in_context(parent, self._root)
+        )
+        span = self._start(
+            f"create {effect.subject}",
+            "PRODUCER",
+            _effect_facts("create", effect),
+            context or self._root,
+        )
         span.end()
         return replace(effect, headers=self._add_traceparent(span, effect.headers))
 
     def trace_replay(self, effect: Effect) -> Effect:
         """The effect as the start of a new trace, linked to the trace in which it failed."""
         context = self._read_parent(effect.headers)
-        links = [] if context is None else [self._api.Link(self._api.get_current_span(context).get_span_context())]
-        span = self._start(f"replay {effect.subject}", "PRODUCER", _effect_facts("replay", effect), self._root, links)
+        links = (
+            []
+            if context is None
+            else [self._api.Link(self._api.get_current_span(context).get_span_context())]
+        )
+        span = self._start(
+            f"replay {effect.subject}",
+            "PRODUCER",
+            _effect_facts("replay", effect),
+            self._root,
+            links,
+        )
         span.end()
         return replace(effect, headers=self._add_traceparent(span, effect.headers))
 
     @contextlib.contextmanager
-    def trace_request(self, subject: str, headers: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
-        """A span until the answer is there. Headers that name another trace than the current one decide the parent."""
-        span = self._start(f"send {subject}", "CLIENT", _facts("send", subject), self._choose_parent(headers))
+    def trace_request(
+        self, subject: str, headers: Mapping[str, str]
+    ) -> Iterator[Mapping[str, str]]:
+        """A span until the answer is there. Headers that name another trace than the current one
+        decide the parent.
+        """
+        span = self._start(
+            f"send {subject}", "CLIENT", _facts("send", subject), self._choose_parent(headers)
+        )
         error: str | None = "cancelled"
         try:
             with self.activate(span):
@@ -123,27 +176,48 @@ class Tracing:
         finally:
             self.end_span(span, error)
 
-    # -- W3C -----------------------------------------------------------------------------------------------------
+    # -- W3C ---------------------------------------------------------------------------------------
 
-    def _start(self, name: str, kind: str, facts: Facts, parent: Context | None, links: list[Any] | None = None) -> Span:
+    def _start(
+        self,
+        name: str,
+        kind: str,
+        facts: Facts,
+        parent: Context | None,
+        links: list[Any] | None = None,
+    ) -> Span:
         """`parent` None: the current span."""
         span: Span = self._tracer.start_span(name, parent, self._api.SpanKind[kind], facts, links)
         return span
 
     def _read_parent(self, headers: Mapping[str, str]) -> Context | None:
-        """None if `traceparent` is missing or not valid, which counts as missing (docs/reference/contracts.md#violations)."""
+        """None if `traceparent` is missing or not valid, which counts as missing
+        (docs/reference/contracts.md#violations).
+        """
         traceparent = traceparent_in(headers)
-        return None if traceparent is None else self._w3c.extract({TRACEPARENT: traceparent}, self._root)
+        return (
+            None
+            if traceparent is None
+            else self._w3c.extract({TRACEPARENT: traceparent}, self._root)
+        )
 
     def _choose_parent(self, headers: Mapping[str, str]) -> Context | None:
-        """None, the current span, if the headers repeat the `traceparent` of the trace that it belongs to."""
+        """None, the current span, if the headers repeat the `traceparent` of the trace that it
+        belongs to.
+        """
         current = self._api.get_current_span().get_span_context()
-        return None if headers.get(TRACEPARENT, "")[3:35] == f"{current.trace_id:032x}" else self._read_parent(headers)
+        return (
+            None
+            if headers.get(TRACEPARENT, "")[3:35] == f"{current.trace_id:032x}"
+            else self._read_parent(headers)
+        )
 
     def _add_traceparent(self, span: Span, headers: Mapping[str, str]) -> dict[str, str]:
         trace_headers: dict[str, str] = {}
         self._w3c.inject(trace_headers, self._api.set_span_in_context(span, self._root))
-        return replace_headers(headers, {name: trace_headers[name] for name in (TRACEPARENT,) if name in trace_headers})
+        return replace_headers(
+            headers, {name: trace_headers[name] for name in (TRACEPARENT,) if name in trace_headers}
+        )
 
 
 def code_of(exc: BaseException) -> str:
@@ -164,8 +238,16 @@ def _facts(operation: str, subject: str, data: bytes | None = None) -> dict[str,
 
 
 def _effect_facts(operation: str, effect: Effect) -> Facts:
-    reason = {} if (value := effect.headers.get("x-dlq-reason")) is None else {"router.dlq.reason": value}
-    return {**_facts(operation, effect.subject, effect.data), **_id_facts({MESSAGE_ID: effect.id}), **reason}
+    reason = (
+        {}
+        if (value := effect.headers.get("x-dlq-reason")) is None
+        else {"router.dlq.reason": value}
+    )
+    return {
+        **_facts(operation, effect.subject, effect.data),
+        **_id_facts({MESSAGE_ID: effect.id}),
+        **reason,
+    }
 
 
 def _stream_facts(message: Message) -> Facts:

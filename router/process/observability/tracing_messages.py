@@ -1,6 +1,8 @@
-"""Traces for a consumer's messages: the handler runs inside a span, and its effects carry that trace.
+"""Traces for a consumer's messages: the handler runs inside a span, and its effects carry that
+trace.
 
-    handle = trace_handler(handle)              the same handler, unless an SDK is configured when the consumer is created
+    handle = trace_handler(handle)              the same handler, unless an SDK is configured when
+                                                the consumer is created
     dead_letter = trace_dead_letter(dead_letter)
 
 The handler gets the message unchanged, so it does the same with an SDK as without.
@@ -41,7 +43,8 @@ def trace_dead_letter(dead_letter: DeadLetterWriter) -> DeadLetterWriter:
         if effect is None:
             return None
         traced = tracing.trace_effect(effect, message.headers)
-        # A dead letter fits the server's size limit with exactly its headers: one more header could exceed it.
+        # A dead letter fits the server's size limit with exactly its headers: one more header could
+        # exceed it.
         return traced if TRACEPARENT in effect.headers else effect
 
     return write
@@ -66,7 +69,11 @@ class TracedHandler:
             outcome = self._handle(message)
         if isinstance(outcome, Deferred):
             return self._map(span, outcome)
-        return self._await(span, outcome) if isinstance(outcome, Awaitable) else self._end(span, outcome)
+        return (
+            self._await(span, outcome)
+            if isinstance(outcome, Awaitable)
+            else self._end(span, outcome)
+        )
 
     async def _await(self, span: Span, awaitable: Awaitable[Outcome]) -> Outcome:
         with self._activate(span):
@@ -98,6 +105,11 @@ class TracedHandler:
         span.set_attribute("router.outcome", type(outcome).__name__.lower())
         error = outcome.fault.code if isinstance(outcome, Retry | Dead | Hold) else None
         if isinstance(outcome, Done) and outcome.effects:
-            outcome = replace(outcome, effects=tuple(self._tracing.trace_effect(effect, span) for effect in outcome.effects))
+            outcome = replace(
+                outcome,
+                effects=tuple(
+                    self._tracing.trace_effect(effect, span) for effect in outcome.effects
+                ),
+            )
         self._tracing.end_span(span, error)
         return outcome

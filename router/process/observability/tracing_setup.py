@@ -1,11 +1,13 @@
-"""Configures an OpenTelemetry SDK for a command of the router, if OpenTelemetry's own environment variables ask for one.
+"""Configures an OpenTelemetry SDK for a command of the router, if OpenTelemetry's own environment
+variables ask for one.
 
     OTEL_EXPORTER_OTLP_ENDPOINT    a collector that takes OTLP over HTTP (or ..._TRACES_ENDPOINT)
     OTEL_TRACES_EXPORTER           otlp (when an endpoint is given) | console | none
-    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SDK_DISABLED: as OpenTelemetry defines them
+    OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_TRACES_SAMPLER, OTEL_BSP_*, OTEL_SDK_DISABLED:
+    as OpenTelemetry defines them
 
-Without them nothing is imported and nothing is traced. A program that embeds the router and configures its own TracerProvider
-does not need this file. The SDK is the extra `otel`.
+Without them nothing is imported and nothing is traced. A program that embeds the router and
+configures its own TracerProvider does not need this file. The SDK is the extra `otel`.
 """
 
 from __future__ import annotations
@@ -50,16 +52,28 @@ def export_spans(environ: Mapping[str, str] = os.environ) -> Iterator[None]:
 def _read_exporter(environ: Mapping[str, str]) -> str | None:
     if environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
-    named = environ.get(EXPORTER) or (OTLP if any(environ.get(name) for name in ENDPOINTS) else "none")
+    named = environ.get(EXPORTER) or (
+        OTLP if any(environ.get(name) for name in ENDPOINTS) else "none"
+    )
     if named == "none":
         return None
     if named not in (OTLP, CONSOLE):
-        raise Misconfigured(EXPORTER, f"{named!r} is not legal: it should be {OTLP}, {CONSOLE} or none")
+        raise Misconfigured(
+            EXPORTER, f"{named!r} is not legal: it should be {OTLP}, {CONSOLE} or none"
+        )
     if named == OTLP and environ.get(PROTOCOL, SUPPORTED_PROTOCOL) != SUPPORTED_PROTOCOL:
-        raise Misconfigured(PROTOCOL, f"{environ[PROTOCOL]!r} is not legal: {SUPPORTED_PROTOCOL} is the supported protocol")
-    if importlib.util.find_spec("opentelemetry") is None or importlib.util.find_spec("opentelemetry.sdk") is None:
+        raise Misconfigured(
+            PROTOCOL,
+            f"{environ[PROTOCOL]!r} is not legal: {SUPPORTED_PROTOCOL} is the supported protocol",
+        )
+    if (
+        importlib.util.find_spec("opentelemetry") is None
+        or importlib.util.find_spec("opentelemetry.sdk") is None
+    ):
         variable = next(name for name in (EXPORTER, *ENDPOINTS) if environ.get(name))
-        raise Misconfigured(variable, "traces need the extra `otel`: pip install 'beamline-router[otel]'")
+        raise Misconfigured(
+            variable, "traces need the extra `otel`: pip install 'beamline-router[otel]'"
+        )
     return named
 
 

@@ -1,4 +1,5 @@
-"""Supervision as in Erlang: a tree of children, each with a rule for its restart. Every task of a process has a parent.
+"""Supervision as in Erlang: a tree of children, each with a rule for its restart. Every task of a
+process has a parent.
 
 tree        the tree as data, and its drawing
 budget      how many restarts a supervisor allows
@@ -13,4 +14,15 @@ from router.process.supervision.helper import Helper, helper_states
 from router.process.supervision.supervise import supervise
 from router.process.supervision.tree import Child, Intensity, Restart, Strategy, Supervisor, draw
 
-__all__ = ["Child", "Helper", "Intensity", "Restart", "Strategy", "SupervisionFailed", "Supervisor", "draw", "helper_states", "supervise"]
+__all__ = [
+    "Child",
+    "Helper",
+    "Intensity",
+    "Restart",
+    "Strategy",
+    "SupervisionFailed",
+    "Supervisor",
+    "draw",
+    "helper_states",
+    "supervise",
+]

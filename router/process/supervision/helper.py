@@ -1,9 +1,11 @@
-"""A background task that its process can do without for a while: gauges, retention, a scan. Its failure never ends the process.
+"""A background task that its process can do without for a while: gauges, retention, a scan. Its
+failure never ends the process.
 
     it fails ──> one log line a minute for each kind of failure, `is_failing` for a gauge ──> a pause ──> it is restarted
 
-An ordinary child that fails uses up its supervisor's restarts, and then the process ends. A helper restarts itself and uses up
-none. Only Misconfigured is escalated, as from any child, because a restart does not correct a setting.
+An ordinary child that fails uses up its supervisor's restarts, and then the process ends. A helper
+restarts itself and uses up none. Only Misconfigured is escalated, as from any child, because a
+restart does not correct a setting.
 """
 
 from __future__ import annotations
@@ -27,7 +29,14 @@ STABLE_AFTER_S = 60.0  # a run that lasts longer resets the count of failures, a
 class Helper:
     """Runs one background task until it is cancelled, restarting it after failures."""
 
-    def __init__(self, name: str, run: Callable[[], Awaitable[None]], *, clock: Clock = steady, pause: Pause = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        name: str,
+        run: Callable[[], Awaitable[None]],
+        *,
+        clock: Clock = steady,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
         self.name = name
         self._run = run
         self._clock = clock
@@ -63,7 +72,13 @@ class Helper:
         self._failing_until = self._clock() + pause_s + STABLE_AFTER_S
         if self._lines.allow(type(exc).__name__):
             cause = str(exc) if isinstance(exc, RouterError) else type(exc).__name__
-            log.error(events.HELPER_FAILED, helper=self.name, cause=cause, restart_in_s=pause_s, exc_info=exc)
+            log.error(
+                events.HELPER_FAILED,
+                helper=self.name,
+                cause=cause,
+                restart_in_s=pause_s,
+                exc_info=exc,
+            )
         return pause_s
 
 

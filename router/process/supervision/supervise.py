@@ -1,11 +1,13 @@
-"""Runs a supervision tree: starts children in order, restarts them by their rules, stops them in reverse order.
+"""Runs a supervision tree: starts children in order, restarts them by their rules, stops them in
+reverse order.
 
-    a child ends   ->  does its rule restart it?  ->  budget left?  ->  pause, start it (and those after it)
+    a child ends   ->  does its rule restart it?  ->  budget left?  ->  pause, start it (and those
+                                                      after it)
                                                       no            ->  stop the others, raise SupervisionFailed
     cancelled      ->  stop all, the last started first, each within its own deadline
 
-A cancellation of the supervisor and one of a child are distinguished by where they appear: the first is raised where this file
-waits, the second is only read from a finished task.
+A cancellation of the supervisor and one of a child are distinguished by where they appear: the
+first is raised where this file waits, the second is only read from a finished task.
 """
 
 from __future__ import annotations
@@ -27,10 +29,13 @@ Failure = BaseException | None  # None: the child returned
 _LAST_CHANCE_S = 0.1  # after the deadline, for a child that only reacts to the second cancellation
 
 
-async def supervise(tree: Supervisor, *, clock: Clock = steady, pause: Pause = asyncio.sleep) -> None:
+async def supervise(
+    tree: Supervisor, *, clock: Clock = steady, pause: Pause = asyncio.sleep
+) -> None:
     """Run the tree until cancelled; when this returns, all children have ended.
 
-    Raises SupervisionFailed if a failure is escalated above the root, and Misconfigured if a child raises it: it is not restarted.
+    Raises SupervisionFailed if a failure is escalated above the root, and Misconfigured if a child
+    raises it: it is not restarted.
     """
     await _RunningSupervisor(tree, tree.name, clock, pause).run()
 
@@ -56,7 +61,8 @@ class _RunningSupervisor:
 
     async def _wait_for_end(self) -> Node:
         if not self._tasks:
-            await asyncio.Event().wait()  # no child is left to restart; a supervisor runs until it is cancelled
+            # no child is left to restart; a supervisor runs until it is cancelled
+            await asyncio.Event().wait()
         await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
         return next(node for node, task in self._tasks.items() if task.done())
 
@@ -72,7 +78,12 @@ class _RunningSupervisor:
             log.error(events.SUPERVISOR_GAVE_UP, supervisor=self._path, child=node.name)
             raise SupervisionFailed(self._path, node.name) from failure
         restarted = await self._stop_dependents(node)
-        log.info(events.CHILD_RESTARTING, child=f"{self._path}/{node.name}", delay_s=delay, together_with=[n.name for n in restarted[1:]])
+        log.info(
+            events.CHILD_RESTARTING,
+            child=f"{self._path}/{node.name}",
+            delay_s=delay,
+            together_with=[n.name for n in restarted[1:]],
+        )
         await self._pause(delay)
         await self._start(restarted)
 
@@ -130,9 +141,12 @@ class _RunningSupervisor:
         if failure is None:
             log.info(events.CHILD_ENDED, child=task.get_name())
         elif isinstance(failure, SupervisionFailed | Misconfigured):
-            log.error(events.CHILD_CRASHED, child=task.get_name(), error=str(failure))  # its causes were logged where they happened
+            # its causes were logged where they happened
+            log.error(events.CHILD_CRASHED, child=task.get_name(), error=str(failure))
         else:
-            log.error(events.CHILD_CRASHED, child=task.get_name(), error=repr(failure), exc_info=failure)
+            log.error(
+                events.CHILD_CRASHED, child=task.get_name(), error=repr(failure), exc_info=failure
+            )
         return failure
 
 

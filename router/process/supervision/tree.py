@@ -1,8 +1,8 @@
 """The supervision tree as data. Building one starts nothing; `supervise` runs it, `draw` prints it.
 
-Children start in the order of the list, each one running until it first waits, and stop in the reverse order. A child does
-not signal that it is ready: the broker can become unavailable at any moment, so every child must cope with another one that is
-not ready anyway, also at the start.
+Children start in the order of the list, each one running until it first waits, and stop in the
+reverse order. A child does not signal that it is ready: the broker can become unavailable at any
+moment, so every child must cope with another one that is not ready anyway, also at the start.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ class Intensity(Struct, frozen=True):
 
 
 class Child(Struct, frozen=True, eq=False):
-    """One coroutine. `run` is called at each start; `shutdown_s`: seconds that it has to end after its cancellation."""
+    """One coroutine. `run` is called at each start; `shutdown_s`: seconds that it has to end after
+    its cancellation.
+    """
 
     name: str
     run: Callable[[], Awaitable[None]]
@@ -45,7 +47,9 @@ class Child(Struct, frozen=True, eq=False):
 
 
 class Supervisor(Struct, frozen=True, eq=False):
-    """Children under one strategy. As a child of another supervisor it has no deadline, because its own children have theirs."""
+    """Children under one strategy. As a child of another supervisor it has no deadline, because its
+    own children have theirs.
+    """
 
     name: str
     children: tuple[Child | Supervisor, ...]
@@ -60,7 +64,9 @@ class Supervisor(Struct, frozen=True, eq=False):
 
 
 def draw(tree: Supervisor) -> str:
-    """The tree as text, one node a line: names, strategies and intensities, restart rules and deadlines."""
+    """The tree as text, one node a line: names, strategies and intensities, restart rules and
+    deadlines.
+    """
     return "\n".join([_label(tree), *_branches(tree)])
 
 
@@ -75,4 +81,7 @@ def _branches(tree: Supervisor) -> Iterator[str]:
 def _label(node: Child | Supervisor) -> str:
     if isinstance(node, Child):
         return f"{node.name}  {node.restart}, {node.shutdown_s:g} s to stop"
-    return f"{node.name}  {node.strategy}, {node.intensity.restarts} restarts in {node.intensity.seconds:g} s"
+    return (
+        f"{node.name}  {node.strategy}, {node.intensity.restarts} restarts in "
+        f"{node.intensity.seconds:g} s"
+    )

@@ -1,4 +1,5 @@
-"""Writing an extension: a function becomes a NATS service that the router can call (docs/reference/extensions.md#calls).
+"""Writing an extension: a function becomes a NATS service that the router can call
+(docs/reference/extensions.md#calls).
 
     from router.sdk.extension import pre, serve
 
@@ -24,7 +25,8 @@ function_runner   one request through all of this, in a span where OpenTelemetry
 contract          what the router expects of any extension, as requests and checks
 dispatcher        receives requests and queues them: how many at once, each with its deadline
 replies           an answer, a refusal, a stream
-server            endpoints, counted and described by nats.micro, on one connection: started, drained, ended
+server            endpoints, counted and described by nats.micro, on one connection: started,
+                  drained, ended
 register          the entry in the registry, written by the router when it is missing
 
 Does not know policies, retries and breakers: they are the router's.

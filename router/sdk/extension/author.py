@@ -1,4 +1,5 @@
-"""The decorators. A decorated function can still be called like that function, so a test needs no broker.
+"""The decorators. A decorated function can still be called like that function, so a test needs no
+broker.
 
 @validator("pii_guard", version="v2")
 def pii_guard(request): ...
@@ -24,13 +25,21 @@ Function = Callable[[Any], Any]
 
 
 class Extension:
-    """One function under one subject. `blocking`: a plain function that waits or computes long runs in a thread; any
-    other plain function runs between two messages, and delays all of them. `timeout_ms` and `retry` go into its registry
-    entry; None leaves them to the registry.
+    """One function under one subject. `blocking`: a plain function that waits or computes long runs
+    in a thread; any other plain function runs between two messages, and delays all of them.
+    `timeout_ms` and `retry` go into its registry entry; None leaves them to the registry.
     """
 
     def __init__(
-        self, function: Function, kind: str, extension_id: str, version: str, *, blocking: bool, timeout_ms: int | None, retry: int | None
+        self,
+        function: Function,
+        kind: str,
+        extension_id: str,
+        version: str,
+        *,
+        blocking: bool,
+        timeout_ms: int | None,
+        retry: int | None,
     ) -> None:
         functools.update_wrapper(self, function)
         _check(function, kind, extension_id, version, blocking)
@@ -65,35 +74,73 @@ Decorator = Callable[[Function], Extension]
 
 
 def pre(
-    extension_id: str, *, version: str = "v1", blocking: bool = False, timeout_ms: int | None = None, retry: int | None = None
+    extension_id: str,
+    *,
+    version: str = "v1",
+    blocking: bool = False,
+    timeout_ms: int | None = None,
+    retry: int | None = None,
 ) -> Decorator:
     """A pre-processor: may change the message and add to the context before a provider is chosen."""
-    return _decorator(PRE, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry)
+    return _decorator(
+        PRE, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry
+    )
 
 
 def validator(
-    extension_id: str, *, version: str = "v1", blocking: bool = False, timeout_ms: int | None = None, retry: int | None = None
+    extension_id: str,
+    *,
+    version: str = "v1",
+    blocking: bool = False,
+    timeout_ms: int | None = None,
+    retry: int | None = None,
 ) -> Decorator:
     """A validator: says whether a request may go on."""
-    return _decorator(VALIDATOR, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry)
+    return _decorator(
+        VALIDATOR, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry
+    )
 
 
 def post(
-    extension_id: str, *, version: str = "v1", blocking: bool = False, timeout_ms: int | None = None, retry: int | None = None
+    extension_id: str,
+    *,
+    version: str = "v1",
+    blocking: bool = False,
+    timeout_ms: int | None = None,
+    retry: int | None = None,
 ) -> Decorator:
     """A post-processor: sees the decision, and may add metadata to it."""
-    return _decorator(POST, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry)
+    return _decorator(
+        POST, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry
+    )
 
 
 def provider(
-    extension_id: str, *, version: str = "v1", blocking: bool = False, timeout_ms: int | None = None, retry: int | None = None
+    extension_id: str,
+    *,
+    version: str = "v1",
+    blocking: bool = False,
+    timeout_ms: int | None = None,
+    retry: int | None = None,
 ) -> Decorator:
     """A custom provider: answers a prompt. An async generator streams."""
-    return _decorator(PROVIDER, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry)
+    return _decorator(
+        PROVIDER, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry
+    )
 
 
-def _decorator(kind: str, extension_id: str, version: str, *, blocking: bool, timeout_ms: int | None, retry: int | None) -> Decorator:
-    return lambda function: Extension(function, kind, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry)
+def _decorator(
+    kind: str,
+    extension_id: str,
+    version: str,
+    *,
+    blocking: bool,
+    timeout_ms: int | None,
+    retry: int | None,
+) -> Decorator:
+    return lambda function: Extension(
+        function, kind, extension_id, version, blocking=blocking, timeout_ms=timeout_ms, retry=retry
+    )
 
 
 def _check(function: object, kind: str, extension_id: str, version: str, blocking: bool) -> None:
@@ -104,7 +151,9 @@ def _check(function: object, kind: str, extension_id: str, version: str, blockin
     if not ids.is_token(version):
         raise Misconfigured("version", "should be 1..64 of A-Z a-z 0-9 _ -, for instance v1")
     if kind == PROVIDER and extension_id == RESERVED_PROVIDER:
-        raise Misconfigured("id", f"{RESERVED_PROVIDER} is taken: beamline.provider.v1.invoke is not an extension")
+        raise Misconfigured(
+            "id", f"{RESERVED_PROVIDER} is taken: beamline.provider.v1.invoke is not an extension"
+        )
     if inspect.isasyncgenfunction(function) and kind != PROVIDER:
         raise Misconfigured(kind, "only a provider may be an async generator")
     if blocking and (is_async_callable(function) or inspect.isasyncgenfunction(function)):

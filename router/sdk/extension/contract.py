@@ -23,7 +23,14 @@ from router.extensions.model.entry import PROVIDER, VALIDATOR
 CONCURRENT_CALLS = 16
 CHECK_TENANT = "contract-check"
 TRACE = "contract-check-1"
-DECISION = {"provider_id": "check", "reason": "weighted", "priority": 50, "expected_latency_ms": 500, "expected_cost": 0.01, "metadata": {}}
+DECISION = {
+    "provider_id": "check",
+    "reason": "weighted",
+    "priority": 50,
+    "expected_latency_ms": 500,
+    "expected_cost": 0.01,
+    "metadata": {},
+}
 
 
 class Reaction(Struct, frozen=True):
@@ -49,45 +56,102 @@ class ContractCase(Struct, frozen=True, kw_only=True):
     times: int = 1
 
 
-def cases(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> tuple[ContractCase, ...]:
+def cases(
+    kind: str, extension_id: str, payload: object, config: Mapping[str, object]
+) -> tuple[ContractCase, ...]:
     """Every case for an extension of this kind; `payload`: one that it can handle."""
     whole = _request(kind, extension_id, payload, config)
     good, bad = _answers(kind, extension_id), _expect_decline
-    bare = {name: value for name, value in whole.items() if name not in ("metadata", "context", "parameters", "trace_id")}
+    bare = {
+        name: value
+        for name, value in whole.items()
+        if name not in ("metadata", "context", "parameters", "trace_id")
+    }
     headers = {"trace_id": TRACE, "tenant_id": CHECK_TENANT, DEADLINE: "1500"}
     return (
         ContractCase(name="answers a request", data=_json(whole), judge=good, headers=headers),
-        ContractCase(name="ignores fields that it does not know", data=_json({**whole, "x_unknown": {"a": [1]}}), judge=good),
+        ContractCase(
+            name="ignores fields that it does not know",
+            data=_json({**whole, "x_unknown": {"a": [1]}}),
+            judge=good,
+        ),
         ContractCase(name="does without optional fields", data=_json(bare), judge=good),
-        ContractCase(name=f"answers {CONCURRENT_CALLS} requests at once", data=_json(whole), judge=good, times=CONCURRENT_CALLS),
+        ContractCase(
+            name=f"answers {CONCURRENT_CALLS} requests at once",
+            data=_json(whole),
+            judge=good,
+            times=CONCURRENT_CALLS,
+        ),
         ContractCase(name="declines an empty body", data=b"", judge=bad),
         ContractCase(name="declines what is not JSON", data=b'{"tenant_id": ', judge=bad),
         ContractCase(name="declines what is not an object", data=b'["tenant_id"]', judge=bad),
-        ContractCase(name="declines a request without tenant_id", data=_json(_omit(whole, "tenant_id")), judge=bad),
-        *_build_misshapen(kind, whole),
-        ContractCase(name="declines what nests too deep", data=_build_deep(kind, whole), judge=bad, is_must=False),
-        ContractCase(name="declines what is too large", data=_build_large(kind, whole), judge=bad, is_must=False),
         ContractCase(
-            name="does no work past the deadline", data=_json(whole), judge=_expect_refusal, headers={DEADLINE: "0"}, is_must=False
+            name="declines a request without tenant_id",
+            data=_json(_omit(whole, "tenant_id")),
+            judge=bad,
+        ),
+        *_build_misshapen(kind, whole),
+        ContractCase(
+            name="declines what nests too deep",
+            data=_build_deep(kind, whole),
+            judge=bad,
+            is_must=False,
+        ),
+        ContractCase(
+            name="declines what is too large",
+            data=_build_large(kind, whole),
+            judge=bad,
+            is_must=False,
+        ),
+        ContractCase(
+            name="does no work past the deadline",
+            data=_json(whole),
+            judge=_expect_refusal,
+            headers={DEADLINE: "0"},
+            is_must=False,
         ),
         ContractCase(name="still answers after all that", data=_json(whole), judge=good),
     )
 
 
-def _request(kind: str, extension_id: str, payload: object, config: Mapping[str, object]) -> dict[str, Any]:
+def _request(
+    kind: str, extension_id: str, payload: object, config: Mapping[str, object]
+) -> dict[str, Any]:
     fields: dict[str, Any] = {"trace_id": TRACE, "tenant_id": CHECK_TENANT, "config": dict(config)}
     if kind == PROVIDER:
-        prompt = prompt_of(payload) if isinstance(payload, RawJson | str) else write_payload(payload).decode()
-        return {**fields, "provider_id": extension_id, "prompt": prompt, "parameters": {}, "context": {}}
+        prompt = (
+            prompt_of(payload)
+            if isinstance(payload, RawJson | str)
+            else write_payload(payload).decode()
+        )
+        return {
+            **fields,
+            "provider_id": extension_id,
+            "prompt": prompt,
+            "parameters": {},
+            "context": {},
+        }
     message = {"message_id": "m-1", "message_type": "chat", "payload": payload, "metadata": {}}
-    return {**fields, "payload": message, "metadata": {"policy_id": "default", "decision": DECISION}}
+    return {
+        **fields,
+        "payload": message,
+        "metadata": {"policy_id": "default", "decision": DECISION},
+    }
 
 
 def _build_misshapen(kind: str, whole: Mapping[str, Any]) -> tuple[ContractCase, ...]:
     part = "prompt" if kind == PROVIDER else "payload"
     return (
-        ContractCase(name=f"declines a request without {part}", data=_json(_omit(whole, part)), judge=_expect_decline),
-        ContractCase(name=f"declines a {part} of another type", data=_json({**whole, part: 7}), judge=_expect_decline),
+        ContractCase(
+            name=f"declines a request without {part}",
+            data=_json(_omit(whole, part)),
+            judge=_expect_decline,
+        ),
+        ContractCase(
+            name=f"declines a {part} of another type",
+            data=_json({**whole, part: 7}),
+            judge=_expect_decline,
+        ),
     )
 
 
@@ -101,7 +165,9 @@ def _answers(kind: str, extension_id: str) -> Judge:
             if kind == PROVIDER:
                 read_answer(reaction.data, extension_id)
             else:
-                (read_validator_answer if kind == VALIDATOR else read_processor_answer)(reaction.data)
+                (read_validator_answer if kind == VALIDATOR else read_processor_answer)(
+                    reaction.data
+                )
         except RouterError as exc:
             return str(exc)
         return None

@@ -1,11 +1,13 @@
 """Receive one extension's requests, run or queue them, and answer each exactly once.
 
     plain function     answered between two messages: no task, no queue
-    any other          a task each, `concurrency` at once; more wait, each with its own deadline; too many: 503
-    blocking           the same, and a request begins when a thread is free: one past its deadline keeps its thread until it returns
+    any other          a task each, `concurrency` at once; more wait, each with its own deadline;
+                       too many: 503
+    blocking           the same, and a request begins when a thread is free: one past its deadline
+                       keeps its thread until it returns
 
-A deadline is relative (`Router-Deadline-Ms`: the time that is left), since hosts' clocks differ. So it runs from the moment the
-message arrives here, and a request that waited too long is not begun.
+A deadline is relative (`Router-Deadline-Ms`: the time that is left), since hosts' clocks differ. So
+it runs from the moment the message arrives here, and a request that waited too long is not begun.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from router.contracts.provider_call import STREAM_HEADER
 from router.core.clock import steady
 from router.delivery.wire.calls.micro_endpoint import CountCallback
 from router.delivery.wire.calls.reply_streams import ReplyStreams
-from router.delivery.wire.calls.request_server import FAILED, INBOXES, OVERLOADED, STOPPING, ReplyAddresses, RequestServer
+from router.delivery.wire.calls.request_server import (
+    FAILED,
+    INBOXES,
+    OVERLOADED,
+    STOPPING,
+    ReplyAddresses,
+    RequestServer,
+)
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import Headers
 from router.sdk.extension.author import Extension
@@ -38,7 +47,9 @@ REFUSALS: Mapping[str, RequestFailed] = {
 
 
 class DispatcherRules(Struct, frozen=True, kw_only=True):
-    """`concurrency`: tasks at once; `waiting`: requests that may wait for one; `prefixes`: where answers may go; `drain_s`: seconds."""
+    """`concurrency`: tasks at once; `waiting`: requests that may wait for one; `prefixes`: where
+    answers may go; `drain_s`: seconds.
+    """
 
     concurrency: int = 64
     waiting: int = 4096
@@ -49,9 +60,17 @@ class DispatcherRules(Struct, frozen=True, kw_only=True):
 class RequestDispatcher(RequestServer[IncomingCall]):
     """The dispatcher of one extension; all of its subjects share it."""
 
-    def __init__(self, extension: Extension, connection: Connection, outlets: ReplyStreams, rules: DispatcherRules) -> None:
+    def __init__(
+        self,
+        extension: Extension,
+        connection: Connection,
+        outlets: ReplyStreams,
+        rules: DispatcherRules,
+    ) -> None:
         super().__init__(connection, extension.id, at_once=rules.concurrency, drain_s=rules.drain_s)
-        self._threads = DaemonThreads(rules.concurrency, extension.id) if extension.blocking else None
+        self._threads = (
+            DaemonThreads(rules.concurrency, extension.id) if extension.blocking else None
+        )
         self._runner = FunctionRunner(extension, self._threads)
         self._replies = Replies(connection, outlets)
         self._rules = rules
@@ -60,14 +79,19 @@ class RequestDispatcher(RequestServer[IncomingCall]):
         self._streams = extension.streams
         self._waiting: deque[IncomingCall] = deque()
 
-    def dispatch(self, counted: CountCallback, reply: str, data: bytes, headers: Headers | None) -> None:
+    def dispatch(
+        self, counted: CountCallback, reply: str, data: bytes, headers: Headers | None
+    ) -> None:
         """Accept one request and return at once; a plain function has answered by then."""
         if not self._addresses.may_reach(reply):
             return
         arrived = time.perf_counter_ns()
-        found = headers if headers is not None else {}  # its own dict: the author's function may write into it
+        # its own dict: the author's function may write into it
+        found = headers if headers is not None else {}
         left = _remaining_s(found) if DEADLINE in found else None
-        call = IncomingCall(reply, data, found, arrived, None if left is None else steady() + left, counted)
+        call = IncomingCall(
+            reply, data, found, arrived, None if left is None else steady() + left, counted
+        )
         if left is not None and left <= 0:
             self._replies.decline(call, build_overdue_error())
         elif self._is_plain:
@@ -81,10 +105,14 @@ class RequestDispatcher(RequestServer[IncomingCall]):
 
     async def answer(self, request: IncomingCall) -> None:
         if self._streams and request.headers.get(STREAM_HEADER) == "true":
-            await self._replies.stream(request, self._runner.stream(request.data, request.headers, request.deadline))
+            await self._replies.stream(
+                request, self._runner.stream(request.data, request.headers, request.deadline)
+            )
             return
         try:
-            self._replies.answer(request, await self._runner.run(request.data, request.headers, request.deadline))
+            self._replies.answer(
+                request, await self._runner.run(request.data, request.headers, request.deadline)
+            )
         except RequestFailed as failed:
             self._replies.decline(request, failed)
 

@@ -1,7 +1,10 @@
-"""Run one request through one extension: bytes in, an answer's bytes out, or `RequestFailed`. Nothing else can come of it.
+"""Run one request through one extension: bytes in, an answer's bytes out, or `RequestFailed`.
+Nothing else can come of it.
 
-    Refused                     its own status, its own text; so RequestRefused, RateLimited, ProviderFailed (`sdk.failures`)
-    any other exception         500, logged here with its traceback; the caller learns that it failed, never why
+    Refused                     its own status, its own text; so RequestRefused, RateLimited,
+                                ProviderFailed (`sdk.failures`)
+    any other exception         500, logged here with its traceback; the caller learns that it
+                                failed, never why
     the deadline passes         504: no caller waits any more, so an async function is cancelled
 
 Does not know NATS; `router extension try` runs the very same. Each request has a span, where the
@@ -23,7 +26,14 @@ from router.extensions.model.failure import REQUESTS
 from router.process.observability import LogRateLimit, events, logs
 from router.process.observability import tracing as spans
 from router.sdk.extension.author import Extension
-from router.sdk.extension.provider_io import Output, encode_output, join_pieces, last_piece, piece_of, read_invocation
+from router.sdk.extension.provider_io import (
+    Output,
+    encode_output,
+    join_pieces,
+    last_piece,
+    piece_of,
+    read_invocation,
+)
 from router.sdk.extension.replies import build_stopping_error
 from router.sdk.extension.request import read_request
 from router.sdk.extension.response import encode_post, encode_pre, encode_validator
@@ -53,12 +63,15 @@ def build_overdue_error() -> RequestFailed:
 
 
 class FunctionRunner:
-    """Runs one extension's function. `threads` run a function that blocks, None = one of its own; `tell` gets the exceptions that it
-    raised.
+    """Runs one extension's function. `threads` run a function that blocks, None = one of its own;
+    `tell` gets the exceptions that it raised.
     """
 
     def __init__(
-        self, extension: Extension, threads: DaemonThreads | None = None, tell: Callable[[BaseException], None] | None = None
+        self,
+        extension: Extension,
+        threads: DaemonThreads | None = None,
+        tell: Callable[[BaseException], None] | None = None,
     ) -> None:
         self._extension = extension
         self._threads = threads or DaemonThreads(1, extension.id)
@@ -77,7 +90,9 @@ class FunctionRunner:
                 raise self._translate(exc) from None
 
     async def run(self, data: bytes, headers: Headers, deadline: float | None) -> bytes:
-        """For any other; `deadline` is a time of the steady clock. Raises RequestFailed, CancelledError."""
+        """For any other; `deadline` is a time of the steady clock. Raises RequestFailed,
+        CancelledError.
+        """
         with self._traced(headers):
             try:
                 request = self._read(data, headers)
@@ -85,12 +100,19 @@ class FunctionRunner:
             except BaseException as exc:  # the author's code may raise anything
                 raise self._translate(exc) from None
 
-    async def stream(self, data: bytes, headers: Headers, deadline: float | None) -> AsyncGenerator[bytes, None]:
-        """The pieces of a streaming provider, the last one done. Raises RequestFailed, CancelledError."""
+    async def stream(
+        self, data: bytes, headers: Headers, deadline: float | None
+    ) -> AsyncGenerator[bytes, None]:
+        """The pieces of a streaming provider, the last one done. Raises RequestFailed,
+        CancelledError.
+        """
         last = Output()
         try:
-            async with contextlib.aclosing(self._extension.function(self._read(data, headers))) as yields:
-                while (piece := await _run_within(deadline, anext(yields, _END))) is not _END:  # None would be a piece, and is refused
+            async with contextlib.aclosing(
+                self._extension.function(self._read(data, headers))
+            ) as yields:
+                # None would be a piece, and is refused
+                while (piece := await _run_within(deadline, anext(yields, _END))) is not _END:
                     if isinstance(piece, Output):
                         last = piece
                         break
@@ -109,13 +131,17 @@ class FunctionRunner:
 
     async def _call_in_thread(self, request: Any) -> object:
         if self._threads.are_busy and self._threads.held and self._lines.allow("threads"):
-            log.warning(events.EXTENSION_THREADS_HELD, extension=self._extension.id, held=self._threads.held)
+            log.warning(
+                events.EXTENSION_THREADS_HELD, extension=self._extension.id, held=self._threads.held
+            )
         if not await self._threads.acquire():
             raise build_stopping_error()
         return await self._threads.call(self._extension.function, request)
 
     def _translate(self, exc: BaseException) -> RequestFailed:
-        """The error that the caller gets. An author's `sys.exit()`, or a cancelled task of the author's own, ends one request."""
+        """The error that the caller gets. An author's `sys.exit()`, or a cancelled task of the
+        author's own, ends one request.
+        """
         match exc:
             case RequestFailed():
                 return exc
@@ -124,7 +150,9 @@ class FunctionRunner:
             case RequestRefused():
                 return RequestFailed(422, "request_refused", text_of(exc), fault=REQUESTS)
             case RateLimited():
-                return RequestFailed(429, "rate_limited", text_of(exc), retry_after_ms=exc.retry_after_ms)
+                return RequestFailed(
+                    429, "rate_limited", text_of(exc), retry_after_ms=exc.retry_after_ms
+                )
             case ProviderFailed():
                 return RequestFailed(502, "provider_failed", text_of(exc))
             case _ if is_from_outside(exc):
@@ -136,7 +164,12 @@ class FunctionRunner:
 
     def _log(self, exc: BaseException) -> None:
         if self._lines.allow(type(exc).__name__):
-            log.error(events.EXTENSION_FAILED, extension=self._extension.id, error=type(exc).__name__, exc_info=exc)
+            log.error(
+                events.EXTENSION_FAILED,
+                extension=self._extension.id,
+                error=type(exc).__name__,
+                exc_info=exc,
+            )
 
 
 async def _run_within(deadline: float | None, work: Awaitable[object]) -> object:
@@ -170,7 +203,11 @@ def build_tracer(extension: Extension) -> Traced:
     traced = spans.find_tracing()
     if traced is None:
         return lambda _: NO_SPAN
-    attributes = {"extension.id": extension.id, "extension.type": extension.kind, "extension.version": extension.version}
+    attributes = {
+        "extension.id": extension.id,
+        "extension.type": extension.kind,
+        "extension.version": extension.version,
+    }
 
     @contextlib.contextmanager
     def span(headers: Mapping[str, str]) -> Iterator[None]:

@@ -1,8 +1,10 @@
-"""The same two steps for providers: what one is given, and its output as bytes (docs/reference/extensions.md#provider-call).
+"""The same two steps for providers: what one is given, and its output as bytes
+(docs/reference/extensions.md#provider-call).
 
     {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, model?, cost?, metadata}
 
-A stream's pieces and what its last chunk says are here too; how pieces travel is `delivery.wire.calls.reply_streams`' business.
+A stream's pieces and what its last chunk says are here too; how pieces travel is
+`delivery.wire.calls.reply_streams`' business.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from router.contracts.raw_json import RawJson, has_endless_number, read_around_p
 from router.contracts.told_usage import MAX_COST, MAX_TOKENS
 from router.core.ids import is_opaque, is_token
 from router.extensions.model.failure import find_fault
-from router.sdk.extension.request import MAX_REQUEST_BYTES, NO_HEADERS, check_size, refuse, tenant, trace
+from router.sdk.extension.request import (
+    MAX_REQUEST_BYTES,
+    NO_HEADERS,
+    check_size,
+    refuse,
+    tenant,
+    trace,
+)
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
 from router.sdk.extension.results import NOTHING, RequestFailed
 
@@ -41,20 +50,30 @@ class Invocation(Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = NO_HEADERS
 
     @classmethod
-    def from_prompt(cls, prompt: str | bytes, *, provider_id: str = "mine", tenant_id: str = "acme", **rest: Any) -> Self:
-        return cls(provider_id=provider_id, tenant_id=tenant_id, prompt=prompt, **{"trace_id": "t-1", **rest})
+    def from_prompt(
+        cls, prompt: str | bytes, *, provider_id: str = "mine", tenant_id: str = "acme", **rest: Any
+    ) -> Self:
+        return cls(
+            provider_id=provider_id,
+            tenant_id=tenant_id,
+            prompt=prompt,
+            **{"trace_id": "t-1", **rest},
+        )
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """What a provider has used so far. A streaming provider may yield it at any time, as soon as it knows its model and its input:
+    """What a provider has used so far. A streaming provider may yield it at any time, as soon as it
+    knows its model and its input:
 
-    a stream that is cut is billed by what was told by then, and by an estimate of what came after it.
+    a stream that is cut is billed by what was told by then, and by an estimate of what came after
+    it.
     """
 
     model: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    cached_tokens: int | None = None  # the part of prompt_tokens that came from the provider's cache
+    # the part of prompt_tokens that came from the provider's cache
+    cached_tokens: int | None = None
     cost: float | None = None  # in the currency of the policies
 
     @property
@@ -124,8 +143,16 @@ def _prompt(body: Mapping[str, Any]) -> str | bytes:
 def encode_output(invocation: Invocation, value: object) -> bytes:
     """The whole answer, which is one JSON object."""
     made = check_output(value if isinstance(value, Output) else Output(output=value))
-    answer: dict[str, object] = {"provider_id": invocation.provider_id, "output": made.output, "usage": made.usage}
-    answer |= {name: value for name, value in (("model", made.model), ("cost", made.cost)) if value is not None}
+    answer: dict[str, object] = {
+        "provider_id": invocation.provider_id,
+        "output": made.output,
+        "usage": made.usage,
+    }
+    answer |= {
+        name: value
+        for name, value in (("model", made.model), ("cost", made.cost))
+        if value is not None
+    }
     return encode({**answer, "metadata": check_metadata(made.metadata, "metadata")})
 
 
@@ -143,7 +170,9 @@ def check_usage(made: Usage) -> None:
         raise_invalid("usage", f"tokens should be whole numbers, from 0 to {MAX_TOKENS}")
     if (made.cached_tokens or 0) > (made.prompt_tokens or 0):
         raise_invalid("cached_tokens", "should be a part of prompt_tokens")
-    if made.cost is not None and not (type(made.cost) in (int, float) and 0 <= made.cost <= MAX_COST):
+    if made.cost is not None and not (
+        type(made.cost) in (int, float) and 0 <= made.cost <= MAX_COST
+    ):
         raise_invalid("cost", f"should be a number, from 0 to {MAX_COST:.0f}")
     if made.model is not None and not (isinstance(made.model, str) and is_opaque(made.model)):
         raise_invalid("model", "should be 1..128 printable characters of ASCII without a space")
@@ -155,7 +184,13 @@ def piece_of(yielded: object) -> bytes:
         check_usage(yielded)
         return chunk_bytes(StreamChunk(metadata=strings(yielded.told)))
     if not isinstance(yielded, str | bytes):
-        raise_invalid("data", f"a streaming provider yields text, bytes or Usage, and an Output as the last, not {type(yielded).__name__}")
+        raise_invalid(
+            "data",
+            (
+                "a streaming provider yields text, bytes or Usage, and an Output as the last, "
+                f"not {type(yielded).__name__}"
+            ),
+        )
     return require_fit(chunk_bytes(StreamChunk(data=yielded)))
 
 
@@ -165,12 +200,19 @@ def last_piece(made: Output) -> bytes:
     if not isinstance(made.output, str):
         raise_invalid("output", "the last piece of a stream should be text")
     fields = {**check_metadata(made.metadata, "metadata"), **made.told}
-    return require_fit(chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(fields))))
+    return require_fit(
+        chunk_bytes(StreamChunk(data=made.output, done=True, metadata=strings(fields)))
+    )
 
 
 def broken_piece(failed: RequestFailed) -> bytes:
     """The piece that ends a stream which has failed."""
-    fields = {"status": ERROR, "error_code": failed.code, "error_message": str(failed), "fault": find_fault(failed.status, failed.fault)}
+    fields = {
+        "status": ERROR,
+        "error_code": failed.code,
+        "error_message": str(failed),
+        "fault": find_fault(failed.status, failed.fault),
+    }
     if failed.retry_after_ms is not None:
         fields["retry_after_ms"] = str(failed.retry_after_ms)
     return chunk_bytes(StreamChunk(done=True, metadata=fields))

@@ -1,8 +1,9 @@
 """Self-registration: ask the router to write an entry for each extension that has none.
 
-An existing entry stays as it is: operators own it. The request goes to `beamline.router.v1.admin.put_extension` with
-`replaces: 0`, so that the router itself decides which of two was first. A router that does not answer is asked again: soon at first, then
-every minute, at once after a reconnect. The extensions serve requests all the while.
+An existing entry stays as it is: operators own it. The request goes to
+`beamline.router.v1.admin.put_extension` with `replaces: 0`, so that the router itself decides which
+of two was first. A router that does not answer is asked again: soon at first, then every minute, at
+once after a reconnect. The extensions serve requests all the while.
 """
 
 from __future__ import annotations
@@ -33,7 +34,12 @@ RECONNECT_CHECK_S = 0.25  # how soon a reconnect is noticed
 class Registration:
     """The entries of one server's extensions."""
 
-    def __init__(self, extensions: Sequence[Extension], instances: Mapping[str, int], api_key: str | None = None) -> None:
+    def __init__(
+        self,
+        extensions: Sequence[Extension],
+        instances: Mapping[str, int],
+        api_key: str | None = None,
+    ) -> None:
         self._entries = [entry_of(extension, instances) for extension in extensions]
         self._headers = {"api_key": api_key} if api_key is not None else None
         self._once = LogRateLimit(every_s=60.0)
@@ -54,7 +60,9 @@ class Registration:
                 tries, lives = tries + 1, connection.reconnect_count
 
     async def _try_register(self, connection: Connection, entry: Mapping[str, object]) -> bool:
-        """Return True if nothing is left to do for this entry; a refusal is logged, and stays one until an operator acts."""
+        """Return True if nothing is left to do for this entry; a refusal is logged, and stays one
+        until an operator acts.
+        """
         try:
             is_new = await put_missing(connection, entry, self._headers)
         except Unanswered as exc:
@@ -71,13 +79,20 @@ class Registration:
             log.warning(events.EXTENSION_UNREGISTERED, extension=entry["id"], why=why)
 
 
-async def put_missing(connection: Connection, entry: Mapping[str, object], headers: Mapping[str, str] | None) -> bool:
-    """Return whether the entry was written now; False: one existed. Raises Unanswered; RouterError when the router refuses."""
+async def put_missing(
+    connection: Connection, entry: Mapping[str, object], headers: Mapping[str, str] | None
+) -> bool:
+    """Return whether the entry was written now; False: one existed. Raises Unanswered; RouterError
+    when the router refuses.
+    """
     if not connection.is_connected:
-        raise Unanswered("the broker is away")  # a request would be kept until it is back, and so would each of the next ones
+        # a request would be kept until it is back, and so would each of the next ones
+        raise Unanswered("the broker is away")
     body = orjson.dumps({**entry, "replaces": 0, "author": REGISTRATION_AUTHOR})
     try:
-        answer = await connection.request(PUT, body, timeout=TIMEOUT_S, headers=dict(headers) if headers else None)
+        answer = await connection.request(
+            PUT, body, timeout=TIMEOUT_S, headers=dict(headers) if headers else None
+        )
         response = orjson.loads(answer.data)
     except (nats.errors.Error, OSError) as exc:  # TimeoutError is an OSError
         raise Unanswered("no router answers to register it") from exc

@@ -1,8 +1,10 @@
 """Answer a request: a response, an error, or a stream of pieces. Each of them is counted.
 
 answer      the bytes that `function_runner` made
-refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error, Router-Fault, Router-Retry-After-Ms
-stream      pieces until the last one, or until the subscriber is gone (`delivery.wire.calls.reply_streams`); a failure is its last piece
+refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error,
+            Router-Fault, Router-Retry-After-Ms
+stream      pieces until the last one, or until the subscriber is gone
+            (`delivery.wire.calls.reply_streams`); a failure is its last piece
 """
 
 from __future__ import annotations
@@ -63,7 +65,10 @@ class Replies:
     def decline(self, call: IncomingCall, failed: RequestFailed) -> None:
         details = {"code": failed.code, "message": str(failed)}
         body = {"error": details if failed.field is None else {**details, "field": failed.field}}
-        said = {SERVICE_ERROR_CODE: str(failed.status), SERVICE_ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS]}
+        said = {
+            SERVICE_ERROR_CODE: str(failed.status),
+            SERVICE_ERROR: f"{failed.code}: {failed}"[:ERROR_LETTERS],
+        }
         if failed.fault is not None:
             said[FAULT] = failed.fault
         if failed.retry_after_ms is not None:
@@ -91,12 +96,22 @@ class Replies:
         call.finish(error)
 
     def _require_fit(self, data: bytes) -> None:
-        """Raises RequestFailed: for an answer above the server's limit, it would close the connection."""
+        """Raises RequestFailed: for an answer above the server's limit, it would close the
+        connection.
+        """
         if len(data) > self._connection.max_payload:
-            raise_invalid("payload", f"the answer of {len(data)} bytes is above the server's limit of {self._connection.max_payload}")
+            raise_invalid(
+                "payload",
+                (
+                    f"the answer of {len(data)} bytes is above the server's limit of "
+                    f"{self._connection.max_payload}"
+                ),
+            )
 
     async def _room(self) -> None:
-        """Let other tasks run, and the socket send: an author's generator may never await, nor know how fast the reader is."""
+        """Let other tasks run, and the socket send: an author's generator may never await, nor know
+        how fast the reader is.
+        """
         while True:
             await asyncio.sleep(0)
             if self._connection.pending_data_size < MAX_UNSENT_BYTES:

@@ -1,7 +1,8 @@
-"""What a function of an author is given: a request, read and checked (`contracts.extension` has its shape).
+"""What a function of an author is given: a request, read and checked (`contracts.extension` has its
+shape).
 
-Limits come before parsing; unknown fields are ignored; null is absent. What is wrong becomes `RequestFailed` naming the field,
-never its value. Providers are asked otherwise: `provider_io`.
+Limits come before parsing; unknown fields are ignored; null is absent. What is wrong becomes
+`RequestFailed` naming the field, never its value. Providers are asked otherwise: `provider_io`.
 """
 
 from __future__ import annotations
@@ -19,15 +20,16 @@ from router.contracts.raw_json import NULL, RawJson
 from router.core.ids import is_opaque
 from router.sdk.extension.results import NOTHING, RequestFailed
 
-MAX_REQUEST_BYTES = MAX_PAYLOAD_BYTES + 3 * MAX_METADATA_BYTES  # a message, its context, its config, and what names them
+# a message, its context, its config, and what names them
+MAX_REQUEST_BYTES = MAX_PAYLOAD_BYTES + 3 * MAX_METADATA_BYTES
 NO_HEADERS: Mapping[str, str] = {}
 
 
 class Request(Struct, frozen=True, kw_only=True):
     """One request to a pre-processor, validator or post-processor.
 
-    `metadata` is the routing context with `policy_id`; `config` is what the policy and the registry say to this extension.
-    In tests: `Request.from_payload("text", config={...})`.
+    `metadata` is the routing context with `policy_id`; `config` is what the policy and the registry
+    say to this extension. In tests: `Request.from_payload("text", config={...})`.
     """
 
     tenant_id: str
@@ -39,13 +41,17 @@ class Request(Struct, frozen=True, kw_only=True):
 
     @property
     def payload(self) -> Any:
-        """The message's payload: any JSON value, or bytes that are not UTF-8. Integers are exact, other numbers floats."""
+        """The message's payload: any JSON value, or bytes that are not UTF-8. Integers are exact,
+        other numbers floats.
+        """
         payload = self.message.payload
         return payload.read() if isinstance(payload, RawJson) else payload
 
     @property
     def payload_bytes(self) -> bytes:
-        """The payload's JSON as it was sent, to read numbers that no float holds; or the bytes that are not UTF-8."""
+        """The payload's JSON as it was sent, to read numbers that no float holds; or the bytes that
+        are not UTF-8.
+        """
         payload = self.message.payload
         return payload if isinstance(payload, bytes) else (payload or NULL).data
 
@@ -64,10 +70,14 @@ class Request(Struct, frozen=True, kw_only=True):
         return decision if isinstance(decision, Mapping) else NOTHING
 
     @classmethod
-    def from_payload(cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any) -> Self:
+    def from_payload(
+        cls, payload: object, *, tenant_id: str = "acme", message_type: str = "chat", **rest: Any
+    ) -> Self:
         """A request with this payload, to try a function out; `rest` are fields of a Request."""
         sent = payload if isinstance(payload, bytes) else RawJson.encode(payload)
-        message = ExtensionMessage(payload=sent, message_type=message_type, message_id="m-1", metadata={})
+        message = ExtensionMessage(
+            payload=sent, message_type=message_type, message_id="m-1", metadata={}
+        )
         return cls(tenant_id=tenant_id, message=message, **{"trace_id": "t-1", **rest})
 
 
@@ -90,7 +100,11 @@ def read_request(data: bytes, headers: Mapping[str, str]) -> Request:
 
 def check_size(data: bytes) -> None:
     if len(data) > MAX_REQUEST_BYTES:
-        raise RequestFailed(413, "payload_too_large", f"The request of {len(data)} bytes is larger than {MAX_REQUEST_BYTES}")
+        raise RequestFailed(
+            413,
+            "payload_too_large",
+            f"The request of {len(data)} bytes is larger than {MAX_REQUEST_BYTES}",
+        )
 
 
 def tenant(value: object) -> str:

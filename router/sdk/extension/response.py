@@ -1,10 +1,11 @@
-"""What an author's function returned, as the bytes of an answer (docs/reference/extensions.md#calls).
+"""What an author's function returned, as the bytes of an answer
+(docs/reference/extensions.md#calls).
 
     pre, post    {payload{message_id, message_type, payload, metadata}, metadata}
     validator    {status: ok} | {status: reject, reason, details}
 
-A value that is none of these is the author's mistake, found here before the router sees it: `RequestFailed` 422, naming the field.
-It is not tried again, since it would be the same again.
+A value that is none of these is the author's mistake, found here before the router sees it:
+`RequestFailed` 422, naming the field. It is not tried again, since it would be the same again.
 """
 
 from __future__ import annotations
@@ -29,7 +30,11 @@ def encode_pre(request: Request, value: object) -> bytes:
         return _encode_message(request, UNCHANGED, NOTHING)
     if isinstance(value, tuple):
         return _encode_message(request, *_pair(value))
-    return _encode_response(request, value) if isinstance(value, Response) else _encode_message(request, value, NOTHING)
+    return (
+        _encode_response(request, value)
+        if isinstance(value, Response)
+        else _encode_message(request, value, NOTHING)
+    )
 
 
 def encode_post(request: Request, value: object) -> bytes:
@@ -37,7 +42,11 @@ def encode_post(request: Request, value: object) -> bytes:
         return _encode_message(request, UNCHANGED, NOTHING)
     if isinstance(value, tuple):
         return _encode_message(request, *_pair(value))
-    return _encode_response(request, value) if isinstance(value, Response) else _encode_message(request, UNCHANGED, value)
+    return (
+        _encode_response(request, value)
+        if isinstance(value, Response)
+        else _encode_message(request, UNCHANGED, value)
+    )
 
 
 def encode_validator(_request: Request, value: object) -> bytes:
@@ -46,10 +55,19 @@ def encode_validator(_request: Request, value: object) -> bytes:
     if value is False:
         value = Rejection("rejected")
     if not isinstance(value, Rejection):
-        raise_invalid("status", f"a validator returns None, True, False or reject(…), not {type(value).__name__}")
+        raise_invalid(
+            "status",
+            f"a validator returns None, True, False or reject(…), not {type(value).__name__}",
+        )
     if not isinstance(value.reason, str) or not value.reason:
         raise_invalid("reason", "should be text")
-    answer = encode({"status": REJECT, "reason": value.reason, "details": check_metadata(value.details, "details")})
+    answer = encode(
+        {
+            "status": REJECT,
+            "reason": value.reason,
+            "details": check_metadata(value.details, "details"),
+        }
+    )
     if len(answer) > MAX_METADATA_BYTES:
         raise_invalid("reason", f"a rejection is at most {MAX_METADATA_BYTES} bytes")
     return answer
@@ -57,7 +75,9 @@ def encode_validator(_request: Request, value: object) -> bytes:
 
 def _pair(value: tuple[object, ...]) -> tuple[object, object]:
     if len(value) != 2:
-        raise_invalid("payload", f"a tuple should be (payload, metadata); this one has {len(value)} parts")
+        raise_invalid(
+            "payload", f"a tuple should be (payload, metadata); this one has {len(value)} parts"
+        )
     return value[0], value[1]
 
 
@@ -65,9 +85,15 @@ def _encode_response(request: Request, value: Response) -> bytes:
     return _encode_message(request, value.payload, value.metadata, value.message_metadata)
 
 
-def _encode_message(request: Request, payload: object, metadata: object, message_metadata: object = NOTHING) -> bytes:
+def _encode_message(
+    request: Request, payload: object, metadata: object, message_metadata: object = NOTHING
+) -> bytes:
     found = request.message
-    kept = {"message_id": found.message_id, "message_type": found.message_type, "payload_ref": found.payload_ref}
+    kept = {
+        "message_id": found.message_id,
+        "message_type": found.message_type,
+        "payload_ref": found.payload_ref,
+    }
     message: dict[str, object] = {name: value for name, value in kept.items() if value is not None}
     message.update(_payload(found.payload if payload is UNCHANGED else payload))
     added = check_metadata(message_metadata, "payload.metadata")
@@ -76,11 +102,15 @@ def _encode_message(request: Request, payload: object, metadata: object, message
 
 
 def _payload(payload: object) -> dict[str, object]:
-    """The payload in JSON: an unchanged one as it was sent, bytes that are not UTF-8 with their encoding beside them."""
+    """The payload in JSON: an unchanged one as it was sent, bytes that are not UTF-8 with their
+    encoding beside them.
+    """
     if not isinstance(payload, bytes):
         return {"payload": payload}
     text, encoding = text_of(payload)
-    return {"payload": text} if encoding is None else {"payload": text, "payload_encoding": encoding}
+    return (
+        {"payload": text} if encoding is None else {"payload": text, "payload_encoding": encoding}
+    )
 
 
 def check_metadata(metadata: object, place: str) -> dict[str, object]:
@@ -116,4 +146,6 @@ def _dump(value: object, place: str) -> bytes:
 
 
 def raise_invalid(place: str, message: str) -> NoReturn:
-    raise RequestFailed(422, "invalid_answer", f"Invalid answer: {place}: {message}", place, fault=ANSWERS)
+    raise RequestFailed(
+        422, "invalid_answer", f"Invalid answer: {place}: {message}", place, fault=ANSWERS
+    )

@@ -1,7 +1,8 @@
 """Serve extensions: one connection, a service for each, all of them drained at the end.
 
     start      subscribe to the subjects, then answer $SRV, then (if configured) register
-    drain      unsubscribe, so that requests go to other instances; finish what is here; answer the rest with 503
+    drain      unsubscribe, so that requests go to other instances; finish what is here; answer the
+               rest with 503
     end        flush everything, and close the connection
 
 It waits for an unavailable broker, and subscribes again when it is back. How an extension looks as
@@ -47,9 +48,10 @@ class ExtensionServer:
 
     `concurrency`: requests of one extension at work at once, where its function awaits or blocks.
 
-    `instances`: ids of this process in the registry, with their weights (1..100); each is a subject of its own below the
-    extension's. `register`: have the router write an entry for each extension that has none; `api_key` is for that.
-    `drain_s`: seconds that requests in flight may take at the end. `reply_prefixes`: answers go to inboxes under these alone.
+    `instances`: ids of this process in the registry, with their weights (1..100); each is a subject
+    of its own below the extension's. `register`: have the router write an entry for each extension
+    that has none; `api_key` is for that. `drain_s`: seconds that requests in flight may take at the
+    end. `reply_prefixes`: answers go to inboxes under these alone.
     """
 
     def __init__(
@@ -68,12 +70,15 @@ class ExtensionServer:
         self._nats = nats
         self._registration = Registration(extensions, instances, api_key) if register else None
         self._instances = tuple(instances)
-        self._rules = DispatcherRules(concurrency=concurrency, prefixes=reply_prefixes, drain_s=drain_s)
+        self._rules = DispatcherRules(
+            concurrency=concurrency, prefixes=reply_prefixes, drain_s=drain_s
+        )
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """Serve. `on_ready` gets the broker's URL once, when every subject is subscribed.
 
-        Raises BrokerUnavailable at the start, ConnectionStuck when only a new process comes through.
+        Raises BrokerUnavailable at the start, ConnectionStuck when only a new process comes
+        through.
         """
         await run_until_signal(self.work(on_ready))
 
@@ -86,16 +91,25 @@ class ExtensionServer:
         finally:
             await close_connection(connection)
 
-    async def _serve(self, connection: Connection, outlets: ReplyStreams, on_ready: Callable[[str], None]) -> None:
+    async def _serve(
+        self, connection: Connection, outlets: ReplyStreams, on_ready: Callable[[str], None]
+    ) -> None:
         services: list[Service] = []
         dispatchers: list[RequestDispatcher] = []
         try:
             for extension in self._extensions:
                 dispatchers.append(RequestDispatcher(extension, connection, outlets, self._rules))
                 services.append(await create_service(connection, extension))
-                for subject in (extension.subject, *(f"{extension.subject}.{instance}" for instance in self._instances)):
-                    await build_endpoint(connection, extension, subject, dispatchers[-1].dispatch).join(services[-1])
-            await connection.require_permission(*(extension.subject for extension in self._extensions))
+                for subject in (
+                    extension.subject,
+                    *(f"{extension.subject}.{instance}" for instance in self._instances),
+                ):
+                    await build_endpoint(
+                        connection, extension, subject, dispatchers[-1].dispatch
+                    ).join(services[-1])
+            await connection.require_permission(
+                *(extension.subject for extension in self._extensions)
+            )
             url = connection.connected_url
             on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
             if self._registration is not None:
@@ -116,23 +130,37 @@ def serve(
     drain_s: float = 10.0,
     on_ready: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve these extensions as `router.run` does: until SIGINT or SIGTERM, then drain. The options are those of `ExtensionServer`."""
+    """Serve these extensions as `router.run` does: until SIGINT or SIGTERM, then drain. The options
+    are those of `ExtensionServer`.
+    """
     server = ExtensionServer(
-        *extensions, nats=url, register=register, instances=instances, api_key=api_key, concurrency=concurrency, drain_s=drain_s
+        *extensions,
+        nats=url,
+        register=register,
+        instances=instances,
+        api_key=api_key,
+        concurrency=concurrency,
+        drain_s=drain_s,
     )
     run(server.run(on_ready))
 
 
 def _check(extensions: Sequence[Extension], instances: Mapping[str, int], concurrency: int) -> None:
     if not extensions or not all(isinstance(one, Extension) for one in extensions):
-        raise Misconfigured("extensions", "should be functions with @pre, @validator, @post or @provider on them, at least one")
+        raise Misconfigured(
+            "extensions",
+            "should be functions with @pre, @validator, @post or @provider on them, at least one",
+        )
     subjects = [extension.subject for extension in extensions]
     for subject in subjects:
         if subjects.count(subject) > 1:
             raise Misconfigured("extensions", f"two of them answer on {subject}")
     for instance, weight in instances.items():
         if not ids.is_token(instance) or not 1 <= weight <= 100:
-            raise Misconfigured("instances", "should be ids of 1..64 of A-Z a-z 0-9 _ -, each with a weight of 1..100")
+            raise Misconfigured(
+                "instances",
+                "should be ids of 1..64 of A-Z a-z 0-9 _ -, each with a weight of 1..100",
+            )
     if concurrency < 1:
         raise Misconfigured("concurrency", "should be 1 or more")
 
@@ -141,7 +169,9 @@ def _check(extensions: Sequence[Extension], instances: Mapping[str, int], concur
 # and responses.
 
 _NUMBERED = re.compile(r"v?(\d{1,9})")
-_ASKS = "{trace_id, tenant_id, payload{message_id, message_type, payload, metadata}, metadata, config}"
+_ASKS = (
+    "{trace_id, tenant_id, payload{message_id, message_type, payload, metadata}, metadata, config}"
+)
 _SHAPES: Mapping[str, tuple[str, str]] = {
     PROVIDER: (
         "{trace_id, tenant_id, provider_id, prompt, parameters, context}",
@@ -167,19 +197,38 @@ async def create_service(connection: Connection, extension: Extension) -> Servic
     )
 
 
-def build_endpoint(connection: Connection, extension: Extension, subject: str, on_request: OnRequest) -> MicroEndpoint:
+def build_endpoint(
+    connection: Connection, extension: Extension, subject: str, on_request: OnRequest
+) -> MicroEndpoint:
     """One subject of the service."""
     asks, gives = _SHAPES.get(extension.kind, (_ASKS, "{payload, metadata}"))
     metadata = {"request": asks, "response": gives, **_build_schemas(extension.kind)}
-    return MicroEndpoint(connection, on_request, name=extension.id, subject=subject, queue_group=extension.id, metadata=metadata)
+    return MicroEndpoint(
+        connection,
+        on_request,
+        name=extension.id,
+        subject=subject,
+        queue_group=extension.id,
+        metadata=metadata,
+    )
 
 
 def _build_schemas(kind: str) -> dict[str, str]:
-    """The JSON Schema of request and response as text, without examples: `$SRV.INFO` carries text only."""
+    """The JSON Schema of request and response as text, without examples: `$SRV.INFO` carries text
+    only.
+    """
     shapes = build_shapes()
     names = _SCHEMAS.get(kind, ("extension-request", "extension-message"))
-    schemas = dict(zip(("request_schema", "response_schema"), (shapes[name].build_schema() for name in names), strict=True))
-    return {name: orjson.dumps({**schema, "examples": []}).decode() for name, schema in schemas.items()}
+    schemas = dict(
+        zip(
+            ("request_schema", "response_schema"),
+            (shapes[name].build_schema() for name in names),
+            strict=True,
+        )
+    )
+    return {
+        name: orjson.dumps({**schema, "examples": []}).decode() for name, schema in schemas.items()
+    }
 
 
 def _semantic(version: str) -> str:

@@ -1,1 +1,3 @@
-"""Samples to copy: agents, extensions, a service that handles events, and the pages for their authors."""
+"""Samples to copy: agents, extensions, a service that handles events, and the pages for their
+authors.
+"""

@@ -1,10 +1,12 @@
-"""A service with `POST /handle`, as docs/reference/requirements.md#sd-32 wants it: what the tests, the README and a first try talk to.
+"""A service with `POST /handle`, as docs/reference/requirements.md#sd-32 wants it: what the tests,
+the README and a first try talk to.
 
     uvicorn router.sdk.samples.service:app --port 8000
 
-It remembers which message ids it has handled and says 409 to those; an event can ask for any other answer by its payload:
-`{"answer": 422}` is refused as poison, `{"answer": 503}` fails. A real service keeps its memory in its database, in the
-transaction of the effect: this one forgets when it ends.
+It remembers which message ids it has handled and says 409 to those; an event can ask for any other
+answer by its payload: `{"answer": 422}` is refused as poison, `{"answer": 503}` fails. A real
+service keeps its memory in its database, in the transaction of the effect: this one forgets when it
+ends.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ REQUIRED_FIELDS = ("message_id", "subject", "event_type", "event_version", "occu
 
 
 class SampleService:
-    """`handled`: how often each message id had its effect; `calls`: how often the service was called with it."""
+    """`handled`: how often each message id had its effect; `calls`: how often the service was
+    called with it.
+    """
 
     def __init__(self) -> None:
         self.handled: Counter[str] = Counter()
@@ -36,7 +40,10 @@ class SampleService:
         return Response(status_code=await self._choose_status(event))
 
     async def _choose_status(self, event: dict[str, Any]) -> int:
-        message_id, wish = event["message_id"], event["payload"] if isinstance(event["payload"], dict) else {}
+        message_id, wish = (
+            event["message_id"],
+            event["payload"] if isinstance(event["payload"], dict) else {},
+        )
         self.calls[message_id] += 1
         await asyncio.sleep(wish.get("seconds", 0))
         if "answer" in wish:

@@ -1,13 +1,17 @@
-"""Tests of your own policies, extensions and workers: `pip install 'beamline-router[testing]'`, and pytest has the fixture.
+"""Tests of your own policies, extensions and workers: `pip install 'beamline-router[testing]'`, and
+pytest has the fixture.
 
     def test_a_customer_is_answered(embedded_router):
         assert_decided(embedded_router.decide("hello", tenant_id="acme"), provider_id="openai")
 
-`docs/how-to/test-your-own.md` is the manual. Everything is called from plain functions: what serves runs in a thread of its own.
+`docs/how-to/test-your-own.md` is the manual. Everything is called from plain functions: what serves
+runs in a thread of its own.
 
 plugin            the fixtures; pytest loads it at its start, so it imports pytest alone
-embedded_router   a nats-server, a router on it in a thread with its event loop, and what a test does with them
-fakes             a provider and an extension that answer what they are told, and keep what they were asked
+embedded_router   a nats-server, a router on it in a thread with its event loop, and what a test
+                  does with them
+fakes             a provider and an extension that answer what they are told, and keep what they
+                  were asked
 assertions        what must be true of an answer, in one line
 """
 

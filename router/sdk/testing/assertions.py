@@ -6,7 +6,9 @@ from router.contracts.decision import Decision, Refusal
 from router.sdk.answer import Answer
 
 
-def assert_decided(answer: Answer, *, provider_id: str | None = None, reason: str | None = None, **metadata: str) -> Decision:
+def assert_decided(
+    answer: Answer, *, provider_id: str | None = None, reason: str | None = None, **metadata: str
+) -> Decision:
     """Return the decision; with this provider, this reason and this metadata, where they are given."""
     if answer.decision is None:
         raise AssertionError(f"it was not decided: {_describe(answer)}")
@@ -16,7 +18,9 @@ def assert_decided(answer: Answer, *, provider_id: str | None = None, reason: st
     for name, value in wanted.items():
         found = had[name] if name in had else decision.metadata.get(name)
         if value is not None and found != value:
-            raise AssertionError(f"{name} should be {value!r} and is {found!r}: {_describe(answer)}")
+            raise AssertionError(
+                f"{name} should be {value!r} and is {found!r}: {_describe(answer)}"
+            )
     return decision
 
 

@@ -3,7 +3,8 @@
     decide                                    ask
     serve_extensions, start_worker            what it calls, and what does the work
     read_dead_letters, read_usage             what is stored
-    wait_for_dead_letters, wait_for_usage     the same, once there are as many: a result is metered shortly after it came
+    wait_for_dead_letters, wait_for_usage     the same, once there are as many: a result is metered
+                                              shortly after it came
 
 All of it runs in an event loop in a thread of its own, so that tests need no plugin for async ones.
 """
@@ -43,7 +44,9 @@ MAX_READ = 10_000  # messages that one call returns
 
 
 class EmbeddedRouter:
-    """For a `with` block, or the fixture. `store`: a directory for its streams. `settings`: by name; no variable is read."""
+    """For a `with` block, or the fixture. `store`: a directory for its streams. `settings`: by
+    name; no variable is read.
+    """
 
     def __init__(self, store: Path, policies: Path, settings: Mapping[str, object]) -> None:
         self._server = EmbeddedServer(store)
@@ -76,8 +79,16 @@ class EmbeddedRouter:
         timeout_s: float = 10.0,
         **more: Any,
     ) -> Answer:
-        """Ask as `Client.decide` does, which `more` goes to. A refusal is an Answer. Raises Unanswered."""
-        asked = {"tenant_id": tenant_id, "message_type": message_type, "push": push, "timeout": timeout_s, **more}
+        """Ask as `Client.decide` does, which `more` goes to. A refusal is an Answer. Raises
+        Unanswered.
+        """
+        asked = {
+            "tenant_id": tenant_id,
+            "message_type": message_type,
+            "push": push,
+            "timeout": timeout_s,
+            **more,
+        }
         return self._loop.run(self._client.decide(payload=payload, **asked))
 
     def serve_extensions(self, *extensions: Extension) -> None:
@@ -96,12 +107,18 @@ class EmbeddedRouter:
         """Return the usage events that are stored now, the oldest first."""
         return self._loop.run(self._read_usage())
 
-    def wait_for_dead_letters(self, count: int = 1, timeout_s: float = SEEN_WITHIN_S) -> list[DeadLetter]:
-        """Return them once there are `count`. Raises AssertionError after `timeout_s`, and if there are more."""
+    def wait_for_dead_letters(
+        self, count: int = 1, timeout_s: float = SEEN_WITHIN_S
+    ) -> list[DeadLetter]:
+        """Return them once there are `count`. Raises AssertionError after `timeout_s`, and if there
+        are more.
+        """
         return self._loop.run(_wait_for("dead letters", self._read_dead_letters, count, timeout_s))
 
     def wait_for_usage(self, count: int = 1, timeout_s: float = SEEN_WITHIN_S) -> list[UsageEvent]:
-        """Return the usage events once there are `count`. Raises AssertionError after `timeout_s`, and if there are more."""
+        """Return the usage events once there are `count`. Raises AssertionError after `timeout_s`,
+        and if there are more.
+        """
         return self._loop.run(_wait_for("usage events", self._read_usage, count, timeout_s))
 
     async def _start(self) -> None:
@@ -122,14 +139,24 @@ class EmbeddedRouter:
         finally:
             self._loop.close()
 
-    async def _run_in_background(self, work: Callable[[Callable[[Any], None]], Coroutine[Any, Any, None]]) -> Any:
-        """Run it until the test ends; return what it announces when it is ready. What it raises ends the test."""
+    async def _run_in_background(
+        self, work: Callable[[Callable[[Any], None]], Coroutine[Any, Any, None]]
+    ) -> Any:
+        """Run it until the test ends; return what it announces when it is ready. What it raises
+        ends the test.
+        """
         return await self._opened.enter_async_context(run_in_background(work, READY_WITHIN_S))
 
     async def _serve_extensions(self, extensions: tuple[Extension, ...]) -> None:
-        await self._run_in_background(ExtensionServer(*extensions, nats=self.settings.nats, register=True).work)
+        await self._run_in_background(
+            ExtensionServer(*extensions, nats=self.settings.nats, register=True).work
+        )
         wanted = {one.id for one in extensions}
-        await poll(lambda: asyncio.sleep(0, self._service.list_extensions()), lambda found: wanted <= found, SEEN_WITHIN_S)
+        await poll(
+            lambda: asyncio.sleep(0, self._service.list_extensions()),
+            lambda found: wanted <= found,
+            SEEN_WITHIN_S,
+        )
 
     async def _start_worker(self, handler: Handler) -> None:
         self._workers += 1
@@ -145,7 +172,12 @@ class EmbeddedRouter:
 
     async def _read_dead_letters(self) -> list[DeadLetter]:
         stream = self.settings.streams.dlq.name
-        return [one async for one in list_newest_first(self._jetstream, stream, DeadLetterFilter(), limit=MAX_READ)][::-1]
+        return [
+            one
+            async for one in list_newest_first(
+                self._jetstream, stream, DeadLetterFilter(), limit=MAX_READ
+            )
+        ][::-1]
 
     async def _read_usage(self) -> list[UsageEvent]:
         async with open_reader(self._jetstream, self.settings.streams.usage.name) as reader:
@@ -153,10 +185,14 @@ class EmbeddedRouter:
         return [msgspec.json.decode(one.data, type=UsageEvent) for one in stored]
 
 
-async def _wait_for(what: str, read: Callable[[], Awaitable[list[T]]], count: int, timeout_s: float) -> list[T]:
+async def _wait_for(
+    what: str, read: Callable[[], Awaitable[list[T]]], count: int, timeout_s: float
+) -> list[T]:
     found = await poll(read, lambda stored: len(stored) >= count, timeout_s)
     if len(found) != count:
-        raise AssertionError(f"there should be {count} {what}, there are {len(found)}: {found[:10]}")
+        raise AssertionError(
+            f"there should be {count} {what}, there are {len(found)}: {found[:10]}"
+        )
     return found
 
 
@@ -170,7 +206,9 @@ class BackgroundLoop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="router-testing", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="router-testing", daemon=True
+        )
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

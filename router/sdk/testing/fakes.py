@@ -1,4 +1,6 @@
-"""A provider and an extension for tests: they answer what they are told, and keep what they were asked."""
+"""A provider and an extension for tests: they answer what they are told, and keep what they were
+asked.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,22 @@ MAX_KEPT = 10_000  # the oldest go first
 class FakeProvider:
     """A worker's handler, for `EmbeddedRouter.start_worker`.
 
-    `output`: any JSON value, or a StepResult. `cost`: of each attempt. `fails`: raised instead, as a worker's function raises it
-    (`router.core.errors`). `latency_s`: seconds that each answer takes.
+    `output`: any JSON value, or a StepResult. `cost`: of each attempt. `fails`: raised instead, as
+    a worker's function raises it (`router.core.errors`). `latency_s`: seconds that each answer
+    takes.
     """
 
-    def __init__(self, output: object = "", *, cost: float = 0.0, fails: Exception | None = None, latency_s: float = 0.0) -> None:
-        self._step = output if isinstance(output, StepResult) else StepResult(output=output, cost=cost)
+    def __init__(
+        self,
+        output: object = "",
+        *,
+        cost: float = 0.0,
+        fails: Exception | None = None,
+        latency_s: float = 0.0,
+    ) -> None:
+        self._step = (
+            output if isinstance(output, StepResult) else StepResult(output=output, cost=cost)
+        )
         self._fails = fails
         self._latency_s = latency_s
         self.assignments: deque[ExecAssignment] = deque(maxlen=MAX_KEPT)
@@ -36,12 +48,15 @@ class FakeProvider:
 
 
 class FakeExtension(Extension):
-    """An extension, for `EmbeddedRouter.serve_extensions`. `kind`: pre, validator, post or provider.
+    """An extension, for `EmbeddedRouter.serve_extensions`. `kind`: pre, validator, post or
+    provider.
 
     `answer`: what an author's function would return, or an exception that it would raise.
     """
 
-    def __init__(self, kind: str, extension_id: str, answer: object = None, *, version: str = "v1") -> None:
+    def __init__(
+        self, kind: str, extension_id: str, answer: object = None, *, version: str = "v1"
+    ) -> None:
         self._answer = answer
         self.requests: deque[Any] = deque(maxlen=MAX_KEPT)  # Request, of a provider Invocation
 
@@ -51,4 +66,6 @@ class FakeExtension(Extension):
                 raise self._answer
             return self._answer
 
-        super().__init__(answer_request, kind, extension_id, version, blocking=False, timeout_ms=None, retry=None)
+        super().__init__(
+            answer_request, kind, extension_id, version, blocking=False, timeout_ms=None, retry=None
+        )

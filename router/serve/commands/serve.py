@@ -1,4 +1,6 @@
-"""`router serve`: run a router until a signal stops it, as one process or several, on an embedded broker if asked for."""
+"""`router serve`: run a router until a signal stops it, as one process or several, on an embedded
+broker if asked for.
+"""
 
 from __future__ import annotations
 
@@ -35,35 +37,68 @@ def serve(
     nats_url: NatsUrl = None,
     policies: PoliciesDir = None,
     config: ConfigFile = None,
-    http_port: Annotated[int | None, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any. Default: 9001.")] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any. Default: 9001."),
+    ] = None,
     processes: Processes = None,
     _workers: RenamedWorkers = None,
-    embedded: Annotated[bool, typer.Option("--embedded", help="Start an embedded NATS server as well.")] = False,
-    store: Annotated[Path, typer.Option(metavar="DIR", help="Where the embedded server stores its streams.", file_okay=False)] = STORE,
-    nats_port: Annotated[int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)] = PORT,
-    console: Annotated[bool, typer.Option("--console", help="With --embedded: start the console as well, a process of its own.")] = False,
-    open_console: Annotated[bool, typer.Option("--open", help="With --console: open it in a browser, if there is one.")] = False,
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Start an embedded NATS server as well.")
+    ] = False,
+    store: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="Where the embedded server stores its streams.", file_okay=False
+        ),
+    ] = STORE,
+    nats_port: Annotated[
+        int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)
+    ] = PORT,
+    console: Annotated[
+        bool,
+        typer.Option(
+            "--console", help="With --embedded: start the console as well, a process of its own."
+        ),
+    ] = False,
+    open_console: Annotated[
+        bool, typer.Option("--open", help="With --console: open it in a browser, if there is one.")
+    ] = False,
 ) -> None:
-    """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal: 130.
+    """Run a router: answer requests until SIGTERM or Ctrl-C; then finish what is in flight and end
+    with 0. A second signal: 130.
 
-    Prints one JSON line, router.ready, on standard output once requests are answered. Logs go to standard error.
-    --policies only seeds: it stores what the server never had and changes no policy that a person wrote. Only the samples, which an
-    embedded server starts with, are replaced: its files replace them, the others of them are removed, and the log names each.
+    Prints one JSON line, router.ready, on standard output once requests are answered. Logs go to
+    standard error. --policies only seeds: it stores what the server never had and changes no policy
+    that a person wrote. Only the samples, which an embedded server starts with, are replaced: its
+    files replace them, the others of them are removed, and the log names each.
 
-    With --processes 2 and more a parent supervises the processes: it restarts one that dies, and at SIGHUP it reads the
-    settings again and replaces one process after the other, so that requests are answered all the time.
+    With --processes 2 and more a parent supervises the processes: it restarts one that dies, and at
+    SIGHUP it reads the settings again and replaces one process after the other, so that requests
+    are answered all the time.
 
-    With --console the console is a child of this process; it prints console.ready with its address after that.
+    With --console the console is a child of this process; it prints console.ready with its address
+    after that.
 
     Example:  router serve --embedded --console --policies ./policies
     """
     if embedded and nats_url is not None:
-        raise typer.BadParameter("give --embedded or --nats-url: the embedded server has its own address")
+        raise typer.BadParameter(
+            "give --embedded or --nats-url: the embedded server has its own address"
+        )
     if console and not embedded:
-        raise typer.BadParameter("--console goes with --embedded; beside another server run `router console`, with a role of its own")
+        raise typer.BadParameter(
+            "--console goes with --embedded; beside another server run `router console`, "
+            "with a role of its own"
+        )
     if open_console and not console:
         raise typer.BadParameter("--open goes with --console")
-    given = {"nats.url": nats_url, "http.port": http_port, "policies.dir": policies, "processes": processes}
+    given = {
+        "nats.url": nats_url,
+        "http.port": http_port,
+        "policies.dir": policies,
+        "processes": processes,
+    }
     server = _make_server(store, nats_port) if embedded else None
     # An embedded server that does not start is a failure, not a missing answer.
     unavailable = exit_codes.NO_ANSWER if server is None else exit_codes.NO
@@ -86,11 +121,15 @@ def _make_server(store: Path, port: int) -> EmbeddedServer:
     return EmbeddedServer(store, port=port)
 
 
-def _load_settings(config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None) -> Settings:
+def _load_settings(
+    config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None
+) -> Settings:
     from router.core.errors import Misconfigured
     from router.shell.load_settings import load_settings_of_command
 
-    settings = load_settings_of_command(config, given if server is None else {**given, "nats.url": server.url}).settings
+    settings = load_settings_of_command(
+        config, given if server is None else {**given, "nats.url": server.url}
+    ).settings
     directory = settings.policies.dir
     if directory is None and server is not None:
         return _set_policies_dir(find_samples(), settings)
@@ -100,10 +139,14 @@ def _load_settings(config: Path | None, given: Mapping[str, object], server: Emb
 
 
 def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
-    return settings.model_copy(update={"policies": settings.policies.model_copy(update={"dir": directory})})
+    return settings.model_copy(
+        update={"policies": settings.policies.model_copy(update={"dir": directory})}
+    )
 
 
-async def _serve(read: Read, server: EmbeddedServer | None, make_console: Callable[[], ConsoleProcess] | None) -> int:
+async def _serve(
+    read: Read, server: EmbeddedServer | None, make_console: Callable[[], ConsoleProcess] | None
+) -> int:
     from router.process.observability import configure
     from router.process.supervision import Child, Restart
     from router.shell.signals import run_until_signal, serve_on_embedded_broker
@@ -117,7 +160,11 @@ async def _serve(read: Read, server: EmbeddedServer | None, make_console: Callab
         if console is not None:
             console.start(nats_url, http)
 
-    serve, reload = (_serve_alone(read, announce), None) if settings.processes == 1 else _serve_fleet(read, announce)
+    serve, reload = (
+        (_serve_alone(read, announce), None)
+        if settings.processes == 1
+        else _serve_fleet(read, announce)
+    )
     if server is None:
         return await run_until_signal(serve(), reload=reload)
     server.take_bodies_of(settings.max_payload_bytes)
@@ -128,8 +175,14 @@ async def _serve(read: Read, server: EmbeddedServer | None, make_console: Callab
         settings = await _drop_unused_samples(read())
         await serve()
 
-    beside = [Child("console", console.run, Restart.TEMPORARY, shutdown_s=10.0)] if console is not None else []
-    return await run_until_signal(serve_on_embedded_broker(server, serve_what_stands, stop_s, beside), reload=reload)
+    beside = (
+        [Child("console", console.run, Restart.TEMPORARY, shutdown_s=10.0)]
+        if console is not None
+        else []
+    )
+    return await run_until_signal(
+        serve_on_embedded_broker(server, serve_what_stands, stop_s, beside), reload=reload
+    )
 
 
 async def _drop_unused_samples(settings: Settings) -> Settings:
@@ -182,7 +235,11 @@ def _announce(nats_url: str, http: str, settings: Settings) -> None:
     announce_event("router.ready", nats_url=nats_url, http=http, policies=policies, **processes)
     with contextlib.suppress(OSError):  # words for people, on an output that may be full
         if is_sample:
-            print("router: no --policies given: the samples that come with the package are in use", file=sys.stderr, flush=True)
+            print(
+                "router: no --policies given: the samples that come with the package are in use",
+                file=sys.stderr,
+                flush=True,
+            )
         if sys.stderr.isatty():
             print(_format_invitation(nats_url, http), file=sys.stderr, flush=True)
 

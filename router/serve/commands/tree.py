@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from router.config import Settings
 
 
-def load_router_settings(nats_url: NatsUrl = None, config: ConfigFile = None, processes: Processes = None) -> Settings:
+def load_router_settings(
+    nats_url: NatsUrl = None, config: ConfigFile = None, processes: Processes = None
+) -> Settings:
     from router.shell.load_settings import load_settings_of_command
 
     return load_settings_of_command(config, {"nats.url": nats_url, "processes": processes}).settings
@@ -26,7 +28,10 @@ def tree(session: CommandSession, _workers: RenamedWorkers = None) -> None:
     Example:  router tree
     """
     drawings = _draw_trees(session.settings)
-    session.emit_one({name: drawing.splitlines() for name, drawing in drawings.items()}, "\n\n".join(drawings.values()))
+    session.emit_one(
+        {name: drawing.splitlines() for name, drawing in drawings.items()},
+        "\n\n".join(drawings.values()),
+    )
 
 
 def _draw_trees(settings: Settings) -> dict[str, str]:

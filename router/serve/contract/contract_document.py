@@ -1,4 +1,6 @@
-"""The published contract of a router with these settings. No server is asked, and nothing is started."""
+"""The published contract of a router with these settings. No server is asked, and nothing is
+started.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,21 @@ from router.serve.contract.asyncapi import ContractFacts, build_document
 
 def build_contract_document(settings: Settings) -> dict[str, Any]:
     """The AsyncAPI document."""
-    context = AppContext(settings, Metrics(), Alerts(settings.node_id, 1.0), PolicyTable(), JetStream(Connection()))
+    context = AppContext(
+        settings, Metrics(), Alerts(settings.node_id, 1.0), PolicyTable(), JetStream(Connection())
+    )
     shapes, services = build_contract_shapes(settings), build_services(context, None)
-    return build_document(ContractFacts(settings=settings, topology=declare_topology(settings), shapes=shapes, services=services))
+    return build_document(
+        ContractFacts(
+            settings=settings, topology=declare_topology(settings), shapes=shapes, services=services
+        )
+    )
 
 
 class ContractPages:
-    """The contract over HTTP, below /contract/: `asyncapi.json`, `schemas/decide.json` … Made at the first request, and kept."""
+    """The contract over HTTP, below /contract/: `asyncapi.json`, `schemas/decide.json` … Made at
+    the first request, and kept.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -37,12 +47,19 @@ class ContractPages:
         """None: there is no such page."""
         if not self._pages:
             shapes = build_contract_shapes(self._settings).values()
-            schemas = {f"schemas/{shape.name}.json": orjson.dumps(shape.build_schema()) for shape in shapes}
-            self._pages = {"asyncapi.json": orjson.dumps(build_contract_document(self._settings)), **schemas}
+            schemas = {
+                f"schemas/{shape.name}.json": orjson.dumps(shape.build_schema()) for shape in shapes
+            }
+            self._pages = {
+                "asyncapi.json": orjson.dumps(build_contract_document(self._settings)),
+                **schemas,
+            }
         return self._pages.get(path)
 
 
 def build_contract_shapes(settings: Settings) -> dict[str, MessageShape]:
     """The messages, with the bounds of the settings."""
-    limits = ShapeLimits(max_cost=settings.results.max_cost, assignment_subjects=settings.assignment.subjects)
+    limits = ShapeLimits(
+        max_cost=settings.results.max_cost, assignment_subjects=settings.assignment.subjects
+    )
     return dict(build_shapes(limits))

@@ -10,10 +10,28 @@ from router.contracts.masked_payload import describe_payload
 from router.core.errors import RouterError
 from router.core.masking import mask_secrets
 from router.delivery.wire.api import JetStream
-from router.operate.violations import DIMENSIONS, StoredViolation, ViolationFilter, ViolationGroup, add_up, read_one, read_violations
+from router.operate.violations import (
+    DIMENSIONS,
+    StoredViolation,
+    ViolationFilter,
+    ViolationGroup,
+    add_up,
+    read_one,
+    read_violations,
+)
 from router.operate.violations.violation import list_violation_fields
 from router.serve.contract.published_page import TABS
-from router.shell.page_data import Fact, FactList, InvalidAddress, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.shell.page_data import (
+    Fact,
+    FactList,
+    InvalidAddress,
+    Page,
+    PageNotFound,
+    PageParams,
+    Sources,
+    TextBlock,
+    build_command,
+)
 from router.shell.table import Column, Row, Table, TableFilter
 
 DEFAULT_SINCE = "24h"
@@ -26,13 +44,21 @@ FILTERS = (
     TableFilter("since", "Since", DEFAULT_SINCE),
     TableFilter("by", "By", DEFAULT_BY),
 )
-LABELS = {"tenant": "Tenant", "subject": "Subject", "rule": "Rule", "inbox": "Inbox", "instance": "Instance"}
+LABELS = {
+    "tenant": "Tenant",
+    "subject": "Subject",
+    "rule": "Rule",
+    "inbox": "Inbox",
+    "instance": "Instance",
+}
 
 
 async def read_contract(sources: Sources, params: PageParams) -> Page:
     """The worst first, with the newest event of each as its example."""
     since, names = params.text("since") or DEFAULT_SINCE, _read_names(params)
-    wanted = ViolationFilter(tenant=params.text("tenant"), subject=params.text("subject"), rule=params.text("rule"))
+    wanted = ViolationFilter(
+        tenant=params.text("tenant"), subject=params.text("subject"), rule=params.text("rule")
+    )
     start = params.instant("since", DEFAULT_SINCE)
     stream = sources.settings.streams.violations.name
     groups = await add_up(read_violations(sources.link.jetstream(), stream, start, wanted), names)
@@ -47,7 +73,10 @@ async def read_contract(sources: Sources, params: PageParams) -> Page:
             Column("example", "Example", "id", "address"),
         ),
         rows=[_build_row(group) for group in groups],
-        empty=f"No violations since {since}. Senders that break a rule of the headers are listed here, with an example each.",
+        empty=(
+            f"No violations since {since}. Senders that break a rule of the headers are listed "
+            "here, with an example each."
+        ),
         filters=FILTERS,
     )
     return Page(
@@ -65,16 +94,25 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     jetstream = sources.link.jetstream()
     found = await read_one(jetstream, stream, sequence)
     if found is None:
-        raise PageNotFound(f"There is no event {sequence} in {stream}: it is too old, or never was.")
+        raise PageNotFound(
+            f"There is no event {sequence} in {stream}: it is too old, or never was."
+        )
     fields = list_violation_fields(found.event)
-    facts = [Fact(name.replace("_", " ").capitalize(), _to_cell(value)) for name, value in fields.items() if name != "timestamp"]
+    facts = [
+        Fact(name.replace("_", " ").capitalize(), _to_cell(value))
+        for name, value in fields.items()
+        if name != "timestamp"
+    ]
     rule = find_rule((found.event.header, found.event.rule))
     explained = [
         Fact("Rule", rule.name),
         Fact("It says", rule.says),
         Fact("More", build_command("router", "explain", rule.code), kind="id"),
     ]
-    lists = [FactList("Its rule", explained), FactList("The event", [Fact("Stored", found.stored_at, kind="time"), *facts])]
+    lists = [
+        FactList("Its rule", explained),
+        FactList("The event", [Fact("Stored", found.stored_at, kind="time"), *facts]),
+    ]
     return Page(
         title=f"Violation {sequence}",
         lead=f"{found.event.header}.{found.event.rule} on {found.event.subject}",
@@ -93,8 +131,18 @@ def _read_names(params: PageParams) -> list[str]:
 
 
 def _build_row(group: ViolationGroup) -> Row:
-    figures: Row = {"violations": group.count, "messages": group.messages, "first_seen": group.first_seen, "last_seen": group.last_seen}
-    return {**group.of, **figures, "example": group.example, "address": f"/contract/{group.example}"}
+    figures: Row = {
+        "violations": group.count,
+        "messages": group.messages,
+        "first_seen": group.first_seen,
+        "last_seen": group.last_seen,
+    }
+    return {
+        **group.of,
+        **figures,
+        "example": group.example,
+        "address": f"/contract/{group.example}",
+    }
 
 
 async def _read_message(jetstream: JetStream, found: StoredViolation) -> list[FactList | TextBlock]:
@@ -106,13 +154,27 @@ async def _read_message(jetstream: JetStream, found: StoredViolation) -> list[Fa
     try:
         message = await jetstream.message(event.stream, event.sequence)
     except RouterError as exc:
-        return [TextBlock("The message", "", f"cannot be read here ({exc.code}); {command} shows it")]
+        return [
+            TextBlock("The message", "", f"cannot be read here ({exc.code}); {command} shows it")
+        ]
     if message is None:
-        return [TextBlock("The message", "", f"{event.stream} has no message {event.sequence}: it is too old, or was removed")]
+        return [
+            TextBlock(
+                "The message",
+                "",
+                f"{event.stream} has no message {event.sequence}: it is too old, or was removed",
+            )
+        ]
     headers = mask_secrets(message.headers)
     shown = describe_payload(message.data)
-    text = dump_json(shown.get("payload", shown), orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
-    facts = [Fact(name, str(value)) for name, value in headers.items()] if isinstance(headers, dict) else []
+    text = dump_json(
+        shown.get("payload", shown), orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    ).decode()
+    facts = (
+        [Fact(name, str(value)) for name, value in headers.items()]
+        if isinstance(headers, dict)
+        else []
+    )
     return [
         FactList("The message's headers", facts),
         TextBlock("Its payload, masked", text[:MAX_PAYLOAD_TEXT], f"{len(message.data):,} bytes"),

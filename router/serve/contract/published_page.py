@@ -1,6 +1,8 @@
-"""The published contract: every subject with its messages, the fields of each message, the rules of the headers. No server is asked.
+"""The published contract: every subject with its messages, the fields of each message, the rules of
+the headers. No server is asked.
 
-The pages show what `router contract asyncapi`, `schemas` and `headers` publish, with the bounds of the console's settings.
+The pages show what `router contract asyncapi`, `schemas` and `headers` publish, with the bounds of
+the console's settings.
 """
 
 from __future__ import annotations
@@ -14,10 +16,23 @@ from router.contracts.shapes.fields import list_fields, list_required
 from router.contracts.shapes.parts import PARTS, Schema
 from router.operate.catalogue import MessageShape, ShapeLimits, build_shapes
 from router.serve.contract.asyncapi.channels import RECEIVE, ChannelSpec, list_channels
-from router.shell.page_data import Fact, FactList, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.shell.page_data import (
+    Fact,
+    FactList,
+    Page,
+    PageNotFound,
+    PageParams,
+    Sources,
+    TextBlock,
+    build_command,
+)
 from router.shell.table import Column, Row, Table
 
-TABS = (("/contract", "Violations"), ("/contract/channels", "Channels"), ("/contract/rules", "Header rules"))
+TABS = (
+    ("/contract", "Violations"),
+    ("/contract/channels", "Channels"),
+    ("/contract/rules", "Header rules"),
+)
 CHANNEL_COLUMNS = (
     Column("router", "A router"),
     Column("subject", "Subject", "id"),
@@ -25,7 +40,12 @@ CHANNEL_COLUMNS = (
     Column("reply", "Answer", "id", "reply_address"),
     Column("text", "What it is", "prose"),
 )
-FIELD_COLUMNS = (Column("field", "Field", "id"), Column("type", "Kind"), Column("required", "In every form"), Column("says", "Is", "prose"))
+FIELD_COLUMNS = (
+    Column("field", "Field", "id"),
+    Column("type", "Kind"),
+    Column("required", "In every form"),
+    Column("says", "Is", "prose"),
+)
 RULE_COLUMNS = (
     Column("rule", "Rule", "id"),
     Column("says", "The header is"),
@@ -36,7 +56,11 @@ RULE_COLUMNS = (
 
 async def read_channels(sources: Sources, _: PageParams) -> Page:
     """A row for each message of a subject."""
-    rows = [_build_channel_row(channel, message) for channel in list_channels(sources.settings) for message in channel.messages]
+    rows = [
+        _build_channel_row(channel, message)
+        for channel in list_channels(sources.settings)
+        for message in channel.messages
+    ]
     note = "Without the operators' services: `router contract asyncapi` has them, and the streams."
     return Page(
         title="Channels",
@@ -58,7 +82,9 @@ async def read_message(sources: Sources, params: PageParams) -> Page:
         Fact("Rules", shape.page),
         Fact("In protobuf", shape.proto),
     )
-    examples = "\n\n".join(orjson.dumps(one, option=orjson.OPT_INDENT_2).decode() for one in shape.examples)
+    examples = "\n\n".join(
+        orjson.dumps(one, option=orjson.OPT_INDENT_2).decode() for one in shape.examples
+    )
     required = set(list_required(shape.body))
     return Page(
         title=f"{shape.name}: {shape.title}",
@@ -67,7 +93,10 @@ async def read_message(sources: Sources, params: PageParams) -> Page:
         lists=[FactList("The message", facts), TextBlock("Examples", examples)],
         table=Table(
             columns=FIELD_COLUMNS,
-            rows=[_build_field_row(place, field, required) for place, field in list_fields(shape.body).items()],
+            rows=[
+                _build_field_row(place, field, required)
+                for place, field in list_fields(shape.body).items()
+            ],
             empty="It has any fields.",
             note="Fields that are not known are ignored.",
         ),
@@ -76,7 +105,9 @@ async def read_message(sources: Sources, params: PageParams) -> Page:
 
 async def read_rules(_: Sources, __: PageParams) -> Page:
     """The rules of the headers."""
-    rows: list[Row] = [{"rule": one.code, "says": one.says, "usual": one.usual, "do": one.do} for one in RULES]
+    rows: list[Row] = [
+        {"rule": one.code, "says": one.says, "usual": one.usual, "do": one.do} for one in RULES
+    ]
     return Page(
         title="Header rules",
         lead="what breaks one is counted, and does not stop a message",
@@ -88,7 +119,11 @@ async def read_rules(_: Sources, __: PageParams) -> Page:
 
 def _build_all(sources: Sources) -> Mapping[str, MessageShape]:
     settings = sources.settings
-    return build_shapes(ShapeLimits(max_cost=settings.results.max_cost, assignment_subjects=settings.assignment.subjects))
+    return build_shapes(
+        ShapeLimits(
+            max_cost=settings.results.max_cost, assignment_subjects=settings.assignment.subjects
+        )
+    )
 
 
 def _build_channel_row(channel: ChannelSpec, message: str) -> Row:
@@ -107,7 +142,19 @@ def _build_channel_row(channel: ChannelSpec, message: str) -> Row:
 def _build_field_row(place: str, field: Schema, required: set[str]) -> Row:
     part = PARTS.get(str(field.get("$ref", "")).rpartition("/")[2], {})
     kind = field.get("type", part.get("type", "any value"))
-    legal = [orjson.dumps(value).decode() for value in field.get("enum", [field["const"]] if "const" in field else ())]
-    words = [str(text) for text in (field.get("description"), part.get("description"), ", ".join(legal)) if text]
+    legal = [
+        orjson.dumps(value).decode()
+        for value in field.get("enum", [field["const"]] if "const" in field else ())
+    ]
+    words = [
+        str(text)
+        for text in (field.get("description"), part.get("description"), ", ".join(legal))
+        if text
+    ]
     kinds = " or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)
-    return {"field": place, "type": kinds, "required": "yes" if place in required else None, "says": "; ".join(words) or None}
+    return {
+        "field": place,
+        "type": kinds,
+        "required": "yes" if place in required else None,
+        "says": "; ".join(words) or None,
+    }

@@ -1,14 +1,18 @@
-"""One router as several processes on the same durables, under one parent: `router serve --processes N`.
+"""One router as several processes on the same durables, under one parent: `router serve --processes
+N`.
 
 merge_snapshots    metrics of several processes merged into one page; pure
 build              which code a process runs: settings are passed only between equal builds
 ipc                messages between parent and child, over a socket pair
 child              the child's side: a whole RouterService without an HTTP port
-process            the parent's side of one child process; how long it has said nothing while its parent was awake
+process            the parent's side of one child process; how long it has said nothing while its
+                   parent was awake
 process_slot       one of the N places: the process that serves in it, its replacement, its restarts
-fleet              the supervision tree; SIGHUP: one slot after the other gets a new process; the pages for operators, the shutdown
+fleet              the supervision tree; SIGHUP: one slot after the other gets a new process; the
+                   pages for operators, the shutdown
 
-The parent handles no messages and holds nothing that a child needs to be correct: if it dies, the children drain and end.
+The parent handles no messages and holds nothing that a child needs to be correct: if it dies, the
+children drain and end.
 """
 
 from __future__ import annotations

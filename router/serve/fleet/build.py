@@ -1,7 +1,8 @@
 """Which code a process runs, as far as parent and child must agree on it.
 
-A child runs the code installed when it starts, the parent the code installed when the parent started. Settings that one build
-wrote must not be read by another: a field that the other build needs could be missing while it works.
+A child runs the code installed when it starts, the parent the code installed when the parent
+started. Settings that one build wrote must not be read by another: a field that the other build
+needs could be missing while it works.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from router.core.setting_values import list_settings
 
 
 class BuildChanged(RouterError):
-    """The code on disk is no longer the parent's. The parent must be restarted; a reload is not enough."""
+    """The code on disk is no longer the parent's. The parent must be restarted; a reload is not
+    enough.
+    """
 
     code = "code_changed"
 
@@ -24,6 +27,8 @@ class BuildChanged(RouterError):
 
 
 def build_id() -> str:
-    """The version, and a digest of the names of all settings: equal if pickled settings mean the same."""
+    """The version, and a digest of the names of all settings: equal if pickled settings mean the
+    same.
+    """
     names = "\n".join(setting.name for setting in list_settings(Settings()))
     return f"{__version__}+{hashlib.sha256(names.encode()).hexdigest()[:16]}"

@@ -1,9 +1,12 @@
-"""A child process of a fleet: `python -m router.serve.fleet.child FD`, a whole RouterService without an HTTP port.
+"""A child process of a fleet: `python -m router.serve.fleet.child FD`, a whole RouterService
+without an HTTP port.
 
 StartChild    the parent sends the settings; ChildStarted when requests are answered
 ReadStatus    answered by ChildStatus: the snapshot costs the loop a fraction of a millisecond
-SIGTERM       or a closed socket pair, when the parent has died: drain, send the last ChildStatus, end with status 0;
-              a second SIGTERM changes nothing, because the parent kills a child that must end at once
+SIGTERM       or a closed socket pair, when the parent has died: drain, send the last ChildStatus,
+              end with status 0;
+              a second SIGTERM changes nothing, because the parent kills a child that must end at
+              once
 """
 
 from __future__ import annotations
@@ -21,7 +24,15 @@ from router.core.errors import Misconfigured, RouterError, describe_causes
 from router.process.observability import configure, events, logs
 from router.process.observability.tracing_setup import export_spans
 from router.serve.fleet.build import BuildChanged, build_id
-from router.serve.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromParent, Ipc, ReadStatus, StartChild
+from router.serve.fleet.ipc import (
+    ChildFailed,
+    ChildStarted,
+    ChildStatus,
+    FromParent,
+    Ipc,
+    ReadStatus,
+    StartChild,
+)
 from router.serve.service import RouterService
 
 log = logs.logger("router.serve.fleet.child")  # not `__main__`
@@ -30,7 +41,8 @@ OK, FAILED, MISCONFIGURED = 0, 1, 2
 
 
 def main(descriptor: int) -> int:
-    for number in (signal.SIGINT, signal.SIGHUP):  # Ctrl-C in the terminal and reloads are for the parent
+    # Ctrl-C in the terminal and reloads are for the parent
+    for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     with socket.socket(fileno=descriptor) as end, export_spans():
         end.set_inheritable(False)
@@ -82,7 +94,9 @@ class ChildService:
 
     def send_status(self) -> None:
         if self._service is not None:
-            self.ipc.send(ChildStatus(self._service.readiness(), self._service.metrics.registry.snapshot()))
+            self.ipc.send(
+                ChildStatus(self._service.readiness(), self._service.metrics.registry.snapshot())
+            )
 
     def send_failure(self, exc: RouterError) -> None:
         setting = exc.setting if isinstance(exc, Misconfigured) else ""

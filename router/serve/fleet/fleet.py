@@ -2,7 +2,8 @@
 
 start    a process for every slot; ready once all of them answer requests
 ready    as long as the current process of each slot is; a rolling restart keeps it ready
-reload   on SIGHUP the settings are read again, and the process of one slot after the other is replaced
+reload   on SIGHUP the settings are read again, and the process of one slot after the other is
+         replaced
 end      all processes drain at once, each within its own deadlines; the port closes last
 """
 
@@ -13,7 +14,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from router.config import Settings
-from router.process.observability import HttpServer, ParentMetrics, ReadinessCheck, events, logs, render
+from router.process.observability import (
+    HttpServer,
+    ParentMetrics,
+    ReadinessCheck,
+    events,
+    logs,
+    render,
+)
 from router.process.observability.exposition import CONTENT_TYPE, Snapshot, process_families
 from router.process.supervision import Child, Intensity, Supervisor, supervise
 from router.serve.contract.contract_document import ContractPages
@@ -24,8 +32,10 @@ from router.serve.fleet.process_slot import ProcessSlot
 # -- The fleet.
 
 RESTARTS_PER_PROCESS, RESTARTS_WITHIN_S = 5, 30
-MAX_RESTARTS = 20  # of all together: pauses grow to a second each, so a crash loop never exceeds thirty in 30 s
-SCRAPE_TIMEOUT_S = 1.0  # a scrape waits so long for all processes together; of a late one it shows the last status
+# of all together: pauses grow to a second each, so a crash loop never exceeds thirty in 30 s
+MAX_RESTARTS = 20
+# a scrape waits so long for all processes together; of a late one it shows the last status
+SCRAPE_TIMEOUT_S = 1.0
 
 
 def _do_nothing(_nats_url: str, _http: str) -> None:
@@ -33,12 +43,16 @@ def _do_nothing(_nats_url: str, _http: str) -> None:
 
 
 class Fleet:
-    """`read` returns the settings, at the start and at each reload; the number of processes and the port stay as at the start.
+    """`read` returns the settings, at the start and at each reload; the number of processes and the
+    port stay as at the start.
 
-    `on_ready` is called once, when all processes answer requests, with the server's URL and that of the pages.
+    `on_ready` is called once, when all processes answer requests, with the server's URL and that of
+    the pages.
     """
 
-    def __init__(self, read: ReadSettings, on_ready: Callable[[str, str], None] = _do_nothing) -> None:
+    def __init__(
+        self, read: ReadSettings, on_ready: Callable[[str, str], None] = _do_nothing
+    ) -> None:
         self.metrics = ParentMetrics()
         self._read = read
         self._on_ready = on_ready
@@ -48,14 +62,17 @@ class Fleet:
         self._is_ready = False
 
     async def run(self) -> None:
-        """Serve until cancelled. Raises Misconfigured, or SupervisionFailed if processes end too often."""
+        """Serve until cancelled. Raises Misconfigured, or SupervisionFailed if processes end too
+        often.
+        """
         try:
             await supervise(self.tree(self._read()))
         finally:
             if _is_cancelled_twice():
                 for slot in self._slots:
                     slot.kill()
-            await asyncio.gather(*(slot.stop() for slot in self._slots))  # processes whose slot was not running
+            # processes whose slot was not running
+            await asyncio.gather(*(slot.stop() for slot in self._slots))
 
     def reload(self) -> None:
         """Read the settings again and replace every process. During a reload: once more afterwards."""
@@ -63,15 +80,28 @@ class Fleet:
 
     def tree(self, settings: Settings) -> Supervisor:
         """The supervision tree; building it starts nothing."""
-        slots = self._slots = tuple(ProcessSlot(number + 1, settings, self.metrics, self._announce) for number in range(settings.processes))
+        slots = self._slots = tuple(
+            ProcessSlot(number + 1, settings, self.metrics, self._announce)
+            for number in range(settings.processes)
+        )
         stop_s = stop_timeout_s(settings)
-        server = HttpServer(settings.http.host, settings.http.port, self, self.readiness, ContractPages(settings).read)
-        http = Child("http", lambda: server.run(lambda port: self._on_bound(settings.http.host, port)))
+        server = HttpServer(
+            settings.http.host,
+            settings.http.port,
+            self,
+            self.readiness,
+            ContractPages(settings).read,
+        )
+        http = Child(
+            "http", lambda: server.run(lambda port: self._on_bound(settings.http.host, port))
+        )
         processes = (Child(slot.name, slot.run, shutdown_s=stop_s) for slot in slots)
         reload = Child("reload", lambda: Reload(self._reload_requested, self._read).run(slots))
-        return Supervisor("fleet", (http, *processes, reload), intensity=_scale_restarts(len(slots)))
+        return Supervisor(
+            "fleet", (http, *processes, reload), intensity=_scale_restarts(len(slots))
+        )
 
-    # -- the pages -----------------------------------------------------------------------------------------------
+    # -- the pages ---------------------------------------------------------------------------------
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         """The checks of /readyz: one for each slot."""
@@ -82,9 +112,11 @@ class Fleet:
         if answers := [answer for slot in self._slots for answer in slot.request_status()]:
             await asyncio.wait(answers, timeout=SCRAPE_TIMEOUT_S)
         snapshots = [snapshot for slot in self._slots for snapshot in slot.snapshots()]
-        return await asyncio.to_thread(_render, [self.metrics.registry.snapshot(), *snapshots], content_type)
+        return await asyncio.to_thread(
+            _render, [self.metrics.registry.snapshot(), *snapshots], content_type
+        )
 
-    # -- ready ---------------------------------------------------------------------------------------------------
+    # -- ready -------------------------------------------------------------------------------------
 
     def _on_bound(self, host: str, port: int) -> None:
         self._http = f"http://{host}:{port}"
@@ -112,14 +144,19 @@ def _is_cancelled_twice() -> bool:
 
 
 def _render(snapshots: Sequence[Snapshot], content_type: str) -> bytes:
-    return render(merge_snapshots((*snapshots, process_families(os.getpid(), "parent"))), process=False, content_type=content_type)
+    return render(
+        merge_snapshots((*snapshots, process_families(os.getpid(), "parent"))),
+        process=False,
+        content_type=content_type,
+    )
 
 
 # -- The reload, a rolling restart.
 #
 # SIGHUP during a reload           one more reload afterwards, never two at a time
 # settings that are not legal      no process is replaced
-# code that has changed            the first new process refuses, so none is replaced: the parent must be restarted
+# code that has changed            the first new process refuses, so none is replaced: the parent
+# must be restarted
 # a process that is not ready      its slot and those after it keep their processes
 
 log = logs.logger(__name__)
@@ -128,7 +165,9 @@ ReadSettings = Callable[[], Settings]  # reads every source again; raises Miscon
 
 
 class Reload:
-    """The last child of the fleet's tree, so it is stopped first: no slot is replaced during shutdown."""
+    """The last child of the fleet's tree, so it is stopped first: no slot is replaced during
+    shutdown.
+    """
 
     def __init__(self, requested: asyncio.Event, read: ReadSettings) -> None:
         self._requested = requested
@@ -141,7 +180,8 @@ class Reload:
                 self._requested.clear()
                 await self._replace_all(slots)
         except asyncio.CancelledError:
-            # Shutdown. The tree stops one slot after the other, but all processes drain at once: each has the same deadlines.
+            # Shutdown. The tree stops one slot after the other, but all processes drain at once:
+            # each has the same deadlines.
             for slot in slots:
                 slot.terminate()
             raise
@@ -149,7 +189,8 @@ class Reload:
     async def _replace_all(self, slots: Sequence[ProcessSlot]) -> None:
         try:
             settings = self._read()
-        except Exception as exc:  # a file that is not UTF-8, a missing directory: the running processes go on
+        except Exception as exc:
+            # a file that is not UTF-8, a missing directory: the running processes go on
             log.error(events.RELOAD_REFUSED, error=str(exc) or repr(exc))
             return
         log.info(events.RELOAD_BEGAN)

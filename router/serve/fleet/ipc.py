@@ -1,11 +1,13 @@
 """Messages between the parent and a child process, over a socket pair that the child inherits.
 
 parent    StartChild    the settings, once              ReadStatus    asks for the status
-child     ChildStarted  requests are answered           ChildStatus   an answer, or the last status before the end
+child     ChildStarted  requests are answered           ChildStatus   an answer, or the last status
+                                                        before the end
           ChildFailed   the child ends, and why
 
-A frame is a length of four bytes and MessagePack. When either process dies the kernel closes the pair, and the other one notices
-at once, on every system: so a parent that is killed leaves no child behind, and none of this needs an open port.
+A frame is a length of four bytes and MessagePack. When either process dies the kernel closes the
+pair, and the other one notices at once, on every system: so a parent that is killed leaves no child
+behind, and none of this needs an open port.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ CLOSE_TIMEOUT_S = 1.0  # the child waits no longer for a parent that does not re
 
 
 class StartChild(Struct, tag=True):
-    """`settings`: pickled, because secrets hide from every other encoding; only the parent can send it.
+    """`settings`: pickled, because secrets hide from every other encoding; only the parent can send
+    it.
 
     `build_id`: the build of the settings; a child of another build does not unpickle them.
     """
@@ -55,7 +58,9 @@ class ChildStatus(Struct, tag=True):
 
 
 class ChildFailed(Struct, tag=True):
-    """Why the child ends. `setting`: the setting to correct, if a restart would not help; else empty."""
+    """Why the child ends. `setting`: the setting to correct, if a restart would not help; else
+    empty.
+    """
 
     setting: str
     text: str
@@ -67,10 +72,15 @@ Received = TypeVar("Received")
 
 
 class Ipc(asyncio.Protocol, Generic[Received]):
-    """One end. `on_frame` is called for each frame, `on_closed` once when the other end closes; neither may wait."""
+    """One end. `on_frame` is called for each frame, `on_closed` once when the other end closes;
+    neither may wait.
+    """
 
     def __init__(
-        self, decoder: msgspec.msgpack.Decoder[Received], on_frame: Callable[[Received], None], on_closed: Callable[[], None]
+        self,
+        decoder: msgspec.msgpack.Decoder[Received],
+        on_frame: Callable[[Received], None],
+        on_closed: Callable[[], None],
     ) -> None:
         self._decoder = decoder
         self._on_frame = on_frame
@@ -99,7 +109,7 @@ class Ipc(asyncio.Protocol, Generic[Received]):
                 async with asyncio.timeout(CLOSE_TIMEOUT_S):
                     await self._closed.wait()
 
-    # -- asyncio.Protocol ----------------------------------------------------------------------------------------
+    # -- asyncio.Protocol --------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.WriteTransport, transport)
@@ -116,13 +126,15 @@ class Ipc(asyncio.Protocol, Generic[Received]):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if isinstance(exc, OSError):  # of a write: asyncio leaves unread what the other end sent before it closed
+        # of a write: asyncio leaves unread what the other end sent before it closed
+        if isinstance(exc, OSError):
             self._read_rest()
         self._closed.set()
         self._on_closed()
 
     def _read_rest(self) -> None:
-        with contextlib.suppress(OSError):  # nothing is left, or the kernel tells of the close once more
+        # nothing is left, or the kernel tells of the close once more
+        with contextlib.suppress(OSError):
             while self._end is not None and (data := self._end.recv(READ_SIZE)):
                 self.data_received(data)
 

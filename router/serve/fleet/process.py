@@ -1,4 +1,5 @@
-"""One child process, as its parent sees it: starts it, asks for its status, stops it, and knows why it ended.
+"""One child process, as its parent sees it: starts it, asks for its status, stops it, and knows why
+it ended.
 
 A child that says nothing for too long is killed; `SilenceCounter`, which stands first, says for how
 long it has said nothing.
@@ -23,7 +24,15 @@ from router.core.errors import Misconfigured, RouterError
 from router.process.observability import ReadinessCheck, events, logs
 from router.process.observability.exposition import Snapshot, process_families
 from router.serve.fleet.build import build_id
-from router.serve.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, ReadStatus, StartChild
+from router.serve.fleet.ipc import (
+    ChildFailed,
+    ChildStarted,
+    ChildStatus,
+    FromChild,
+    Ipc,
+    ReadStatus,
+    StartChild,
+)
 from router.serve.fleet.merge_snapshots import drop_gauges
 
 # -- The process.
@@ -32,7 +41,8 @@ log = logs.logger(__name__)
 
 PROGRAM = ("-m", "router.serve.fleet.child")
 STDERR = 2
-CHILD_SILENCE_S = 3.0  # after so long without a message the child is not ready, and its gauges are left out
+# after so long without a message the child is not ready, and its gauges are left out
+CHILD_SILENCE_S = 3.0
 STOP_MARGIN_S = 5.0  # beyond a child's own hard deadline: for its other tasks and the interpreter
 MAX_PENDING_REQUESTS = 8  # status requests on their way; further ones wait for the last of these
 NO_CHECKS: Mapping[str, ReadinessCheck] = MappingProxyType({})
@@ -45,7 +55,9 @@ class ChildEnded(RouterError):
 
 
 class ChildProcess:
-    """`number`: its slot, the value of the label `process`. `on_ready` is called when it answers requests."""
+    """`number`: its slot, the value of the label `process`. `on_ready` is called when it answers
+    requests.
+    """
 
     def __init__(self, number: int, on_ready: Callable[[], None]) -> None:
         self.nats_url: str | None = None  # once it answers requests
@@ -68,7 +80,8 @@ class ChildProcess:
         self._most_silence_s = 0.0  # 0 = any
 
     async def start(self, settings: Settings) -> None:
-        """Start it without waiting. Its standard output is the parent's standard error, because the parent's output is for programs.
+        """Start it without waiting. Its standard output is the parent's standard error, because the
+        parent's output is for programs.
 
         Raises OSError if the system has no process or no file descriptor left.
         """
@@ -91,7 +104,7 @@ class ChildProcess:
             raise
         self._ipc.send(StartChild(pickle.dumps(settings), build_id()))
 
-    # -- its status ----------------------------------------------------------------------------------------------
+    # -- its status --------------------------------------------------------------------------------
 
     @property
     def pid(self) -> int:
@@ -104,14 +117,22 @@ class ChildProcess:
         if self.nats_url is None:
             return ReadinessCheck(False, f"process {self.pid} is starting")
         if silence_s > CHILD_SILENCE_S:
-            return ReadinessCheck(False, f"process {self.pid} has said nothing for {silence_s:.0f} s")
-        problems = "; ".join(f"{name}: {check.detail}" for name, check in self._checks.items() if not check.ok)
+            return ReadinessCheck(
+                False, f"process {self.pid} has said nothing for {silence_s:.0f} s"
+            )
+        problems = "; ".join(
+            f"{name}: {check.detail}" for name, check in self._checks.items() if not check.ok
+        )
         return ReadinessCheck(not problems, problems or f"process {self.pid}")
 
     @property
     def families(self) -> Snapshot:
         """Its last metrics; without gauges when it is silent."""
-        return self._families if steady() - self._last_frame_at <= CHILD_SILENCE_S else drop_gauges(self._families)
+        return (
+            self._families
+            if steady() - self._last_frame_at <= CHILD_SILENCE_S
+            else drop_gauges(self._families)
+        )
 
     @property
     def failure(self) -> RouterError | None:
@@ -121,14 +142,20 @@ class ChildProcess:
             return Misconfigured(self._reported.setting, self._reported.text)
         if self._is_terminated or not status:
             return None
-        how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        how = (
+            f"was killed by {signal.Signals(-status).name}"
+            if status < 0
+            else f"ended with status {status}"
+        )
         why = f": {self._reported.text}" if self._reported is not None else ""
         if self._is_hung:
             why = f": its event loop said nothing for {self._most_silence_s:g} s"
         return ChildEnded(f"process-{self._number}, process {self.pid}, {how}{why}")
 
     def request_status(self) -> asyncio.Future[None]:
-        """Done when the status has arrived, or the process has not started or has ended. The caller must limit its wait."""
+        """Done when the status has arrived, or the process has not started or has ended. The caller
+        must limit its wait.
+        """
         if len(self._pending) >= MAX_PENDING_REQUESTS:
             return self._pending[-1]
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -140,7 +167,9 @@ class ChildProcess:
         return answer
 
     def end_if_silent(self, interval_s: float) -> None:
-        """Call it at each interval, with a status request. A child whose event loop hangs is killed, so that another one takes its slot."""
+        """Call it at each interval, with a status request. A child whose event loop hangs is
+        killed, so that another one takes its slot.
+        """
         if self.nats_url is None or self._is_terminated or not self._most_silence_s:
             return
         if self._silence is None:
@@ -148,7 +177,12 @@ class ChildProcess:
         self._silence.look(self._last_frame_at)
         if self._silence.seconds >= self._most_silence_s and not self._is_hung:
             self._is_hung = True
-            log.error(events.PROCESS_SILENT, process=f"process-{self._number}", pid=self.pid, silent_s=self._most_silence_s)
+            log.error(
+                events.PROCESS_SILENT,
+                process=f"process-{self._number}",
+                pid=self.pid,
+                silent_s=self._most_silence_s,
+            )
             self.kill()
 
     async def wait_until_ready(self, timeout_s: float) -> bool:
@@ -162,7 +196,7 @@ class ChildProcess:
             return False
         return not self._closed.is_set()
 
-    # -- its end -------------------------------------------------------------------------------------------------
+    # -- its end -----------------------------------------------------------------------------------
 
     async def wait_until_ended(self, timeout_s: float) -> bool:
         try:
@@ -174,7 +208,11 @@ class ChildProcess:
 
     def terminate(self) -> None:
         """SIGTERM, once: it drains and ends."""
-        if not self._is_terminated and self._process is not None and self._process.returncode is None:
+        if (
+            not self._is_terminated
+            and self._process is not None
+            and self._process.returncode is None
+        ):
             self._process.terminate()
         self._is_terminated = True
 
@@ -186,7 +224,9 @@ class ChildProcess:
             self._process.kill()
 
     async def stop(self) -> None:
-        """Terminate it and wait. It is killed when it exceeds its deadlines, or when this call is cancelled."""
+        """Terminate it and wait. It is killed when it exceeds its deadlines, or when this call is
+        cancelled.
+        """
         self.terminate()
         try:
             if not await self.wait_until_ended(self._stop_timeout_s):
@@ -201,7 +241,7 @@ class ChildProcess:
             await self._closed.wait()  # first the socket pair: it delivers the last status
             await self._process.wait()
 
-    # -- its messages --------------------------------------------------------------------------------------------
+    # -- its messages ------------------------------------------------------------------------------
 
     def _on_frame(self, frame: FromChild) -> None:
         self._last_frame_at = steady()

@@ -1,10 +1,13 @@
 """One of the N places of a fleet: a child of the supervision tree, served by one process at a time.
 
-    run        a process serves in the slot; when it ends by itself, so does `run`, and the tree restarts it;
+    run        a process serves in the slot; when it ends by itself, so does `run`, and the tree
+               restarts it;
                one whose event loop hangs is killed
-    replace    a second process starts beside the current one; once it is ready it takes over, and the first one drains
+    replace    a second process starts beside the current one; once it is ready it takes over, and
+               the first one drains
 
-Requests are answered throughout a replacement. A replacement that does not get ready changes nothing.
+Requests are answered throughout a replacement. A replacement that does not get ready changes
+nothing.
 """
 
 from __future__ import annotations
@@ -19,29 +22,39 @@ from router.process.observability.exposition import Snapshot
 from router.serve.fleet.merge_snapshots import drop_gauges, merge_snapshots
 from router.serve.fleet.process import ChildEnded, ChildProcess
 
-POLL_INTERVAL_S = 0.5  # between two status requests: so old are the last metrics of a process that died
+# between two status requests: so old are the last metrics of a process that died
+POLL_INTERVAL_S = 0.5
 READY_TIMEOUT_S = 60.0  # for a replacement to connect, check the streams and load the policies
 
 
 class ProcessSlot:
-    """`number`: 1 to N. `settings`: those of its process. `on_ready` is called each time its process gets ready."""
+    """`number`: 1 to N. `settings`: those of its process. `on_ready` is called each time its
+    process gets ready.
+    """
 
-    def __init__(self, number: int, settings: Settings, metrics: ParentMetrics, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, number: int, settings: Settings, metrics: ParentMetrics, on_ready: Callable[[], None]
+    ) -> None:
         self.name = f"process-{number}"
         self._number = number
         self._settings = settings
         self._metrics = metrics
         self._on_ready = on_ready
         self._current: ChildProcess | None = None
-        self._processes: list[ChildProcess] = []  # the current one, its replacement, those that drain
+        # the current one, its replacement, those that drain
+        self._processes: list[ChildProcess] = []
         self._ended_counts: Snapshot = ()  # what ended processes counted
         metrics.up.set_function(lambda: int(self.check.ok), str(number))
 
-    # -- for the pages -------------------------------------------------------------------------------------------
+    # -- for the pages -----------------------------------------------------------------------------
 
     @property
     def check(self) -> ReadinessCheck:
-        return self._current.check if self._current is not None else ReadinessCheck(False, "no process: it is being restarted")
+        return (
+            self._current.check
+            if self._current is not None
+            else ReadinessCheck(False, "no process: it is being restarted")
+        )
 
     @property
     def nats_url(self) -> str | None:
@@ -54,15 +67,20 @@ class ProcessSlot:
 
     def snapshots(self) -> list[Snapshot]:
         """Counters of all processes, ended ones included, and gauges of the current one."""
-        running = (process.families if process is self._current else drop_gauges(process.families) for process in self._processes)
+        running = (
+            process.families if process is self._current else drop_gauges(process.families)
+            for process in self._processes
+        )
         return [self._ended_counts, *running]
 
-    # -- the child of the tree -----------------------------------------------------------------------------------
+    # -- the child of the tree ---------------------------------------------------------------------
 
     async def run(self) -> None:
         """Serve until cancelled. Raises ChildEnded, or Misconfigured if a restart would not help."""
         try:
-            ended = await self._wait_for_end(self._current or await self._take_slot(await self._start_process(self._settings)))
+            ended = await self._wait_for_end(
+                self._current or await self._take_slot(await self._start_process(self._settings))
+            )
         except asyncio.CancelledError:
             await self.stop()
             raise
@@ -74,13 +92,16 @@ class ProcessSlot:
             raise failure
 
     async def replace(self, settings: Settings) -> str | None:
-        """Start another process, and let it take over when it is ready. Returns why it could not, or None."""
+        """Start another process, and let it take over when it is ready. Returns why it could not,
+        or None.
+        """
         try:
             replacement = await self._start_process(settings)
         except RouterError as exc:
             return str(exc)
         if not await replacement.wait_until_ready(READY_TIMEOUT_S):
-            failure = replacement.failure  # read before it is stopped: a process that was told to end has not failed
+            # read before it is stopped: a process that was told to end has not failed
+            failure = replacement.failure
             await self._stop_process(replacement)
             return str(failure or f"it was not ready within {READY_TIMEOUT_S:.0f} s")
         previous, self._current, self._settings = self._current, replacement, settings
@@ -103,7 +124,7 @@ class ProcessSlot:
         self.terminate()
         await asyncio.gather(*(self._stop_process(process) for process in list(self._processes)))
 
-    # -- processes -----------------------------------------------------------------------------------------------
+    # -- processes ---------------------------------------------------------------------------------
 
     async def _take_slot(self, started: ChildProcess) -> ChildProcess:
         """The process that serves: the one just started, unless a replacement got ready meanwhile."""
@@ -125,8 +146,11 @@ class ProcessSlot:
         process = ChildProcess(self._number, self._on_ready)
         self._processes.append(process)  # before it starts, so that a shutdown stops it too
         try:
-            await process.start(settings.model_copy(update={"node_id": f"{settings.node_id}-{self._number}"}))
-        except BaseException as exc:  # also when cancelled: a process that did not start is not kept
+            await process.start(
+                settings.model_copy(update={"node_id": f"{settings.node_id}-{self._number}"})
+            )
+        except BaseException as exc:
+            # also when cancelled: a process that did not start is not kept
             self._remove(process)
             if isinstance(exc, OSError):
                 raise ChildEnded(f"{self.name} could not be started: {exc}") from exc
@@ -141,4 +165,6 @@ class ProcessSlot:
         """Keep its counts: Prometheus reads a counter that falls as a restart of all processes."""
         if process in self._processes:
             self._processes.remove(process)
-            self._ended_counts = merge_snapshots((self._ended_counts, drop_gauges(process.families)))
+            self._ended_counts = merge_snapshots(
+                (self._ended_counts, drop_gauges(process.families))
+            )

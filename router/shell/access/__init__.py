@@ -7,7 +7,8 @@
     form       reads a form that a browser sends, within bounds
     login      the addresses /login and /logout
 
-Without `console.users` every browser that reaches the address may read. Rule: docs/how-to/console.md#access.
+Without `console.users` every browser that reaches the address may read. Rule:
+docs/how-to/console.md#access.
 """
 
 from router.shell.access.control import Access, AccessControl
@@ -16,4 +17,13 @@ from router.shell.access.login import LoginPages
 from router.shell.access.sessions import LoginSession
 from router.shell.access.users import ConsoleUser
 
-__all__ = ["Access", "AccessControl", "ConsoleUser", "FormRefused", "LoginPages", "LoginSession", "SentForm", "read_form"]
+__all__ = [
+    "Access",
+    "AccessControl",
+    "ConsoleUser",
+    "FormRefused",
+    "LoginPages",
+    "LoginSession",
+    "SentForm",
+    "read_form",
+]

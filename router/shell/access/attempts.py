@@ -1,4 +1,5 @@
-"""How often a password may be tried, so that guessing is slow however fast the client is, and cannot fill the memory.
+"""How often a password may be tried, so that guessing is slow however fast the client is, and
+cannot fill the memory.
 
     one address     5 wrong ones at once, then one in 10 s
     all together    50 at once, then one a second
@@ -34,7 +35,9 @@ class LoginAttempts:
     def __init__(self, clock: Clock = steady) -> None:
         self._clock = clock
         self._all = TokenBucket(ALL, ALL_PER_S, ALL, clock())
-        self._addresses: TTLCache[str, TokenBucket] = TTLCache(ADDRESSES, ONE / ONE_PER_S, timer=clock)
+        self._addresses: TTLCache[str, TokenBucket] = TTLCache(
+            ADDRESSES, ONE / ONE_PER_S, timer=clock
+        )
         self._trusted: TTLCache[str, bool] = TTLCache(ADDRESSES, TRUSTED_S, timer=clock)
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0
@@ -47,7 +50,8 @@ class LoginAttempts:
         self._waiting += 1
         try:
             async with self._turn:
-                if not self._may_try(address):  # looked at in turn: of those that wait each has had its answer
+                # looked at in turn: of those that wait each has had its answer
+                if not self._may_try(address):
                     raise TooManyLogins
                 yield
         finally:
@@ -69,5 +73,6 @@ class LoginAttempts:
         bucket = self._addresses.get(address)
         if bucket is None:
             bucket = TokenBucket(ONE, ONE_PER_S, ONE, self._clock())
-        self._addresses[address] = bucket  # its time begins anew: it is full again when it is forgotten
+        # its time begins anew: it is full again when it is forgotten
+        self._addresses[address] = bucket
         return bucket

@@ -2,7 +2,8 @@
 
                     no console.users                       console.users
 console.writes off  every browser reads                    users read, each what is theirs
-console.writes on   every browser reads, the admin key writes   users read and write what is theirs; so does the admin key
+console.writes on   every browser reads, the admin key writes   users read and write what is theirs;
+                    so does the admin key
 """
 
 from __future__ import annotations
@@ -48,20 +49,29 @@ class Access(Struct, frozen=True):
 
 
 class AccessControl:
-    """Raises Misconfigured at once if writes are on and no user could log in, or if the file of users cannot be read."""
+    """Raises Misconfigured at once if writes are on and no user could log in, or if the file of
+    users cannot be read.
+    """
 
     def __init__(self, settings: Settings) -> None:
         console = settings.console
         self._writes = console.writes
         self._users = UserFile(console.users)
-        self._api_key = settings.admin.api_key.get_secret_value() if console.writes and settings.admin.api_key is not None else None
+        self._api_key = (
+            settings.admin.api_key.get_secret_value()
+            if console.writes and settings.admin.api_key is not None
+            else None
+        )
         self.needs_login = console.users is not None
         self.has_login = self._writes or self.needs_login
         self.sessions = LoginSessions()
         self.attempts = LoginAttempts()
         self._once = LogRateLimit()
         if self._writes and self._api_key is None and not self._users.read():
-            raise Misconfigured("console.writes", "needs a login: set admin.api_key, or name a file of users in console.users")
+            raise Misconfigured(
+                "console.writes",
+                "needs a login: set admin.api_key, or name a file of users in console.users",
+            )
         self._users.read()
 
     def find(self, request: Request) -> Access:
@@ -70,27 +80,41 @@ class AccessControl:
         if session is not None and not self._is_still_user(session.user):
             self.sessions.end(session)
             session = None
-        return Access(session, can_write=self._writes and session is not None, has_login=self.has_login)
+        return Access(
+            session, can_write=self._writes and session is not None, has_login=self.has_login
+        )
 
     def may_see(self, access: Access) -> bool:
         """Whether they may see anything."""
         return not self.needs_login or access.session is not None
 
     def may_follow(self, access: Access) -> bool:
-        """Whether who asked a while ago may go on listening: still logged in, and still a user. Their session is not used by that."""
+        """Whether who asked a while ago may go on listening: still logged in, and still a user.
+        Their session is not used by that.
+        """
         session = access.session
-        return not self.needs_login if session is None else self.sessions.is_held(session) and self._is_still_user(session.user)
+        return (
+            not self.needs_login
+            if session is None
+            else self.sessions.is_held(session) and self._is_still_user(session.user)
+        )
 
     def check_form(self, access: Access, form: SentForm) -> LoginSession:
-        """The session of who writes. Raises FormRefused: not logged in, no writes here, or the form is not of a page of this session."""
+        """The session of who writes. Raises FormRefused: not logged in, no writes here, or the form
+        is not of a page of this session.
+        """
         if access.session is None:
             raise FormRefused(401, "Log in first: the session is over, or there was none.")
         if not hmac.compare_digest(form.text("csrf").encode(), access.session.csrf.encode()):
-            raise FormRefused(403, "This form is not of a page of your session. Open the page again.")
+            raise FormRefused(
+                403, "This form is not of a page of your session. Open the page again."
+            )
         return access.session
 
     async def find_user(self, name: str, password: str, address: str) -> ConsoleUser | None:
-        """The user of a name and a password; no name: the holder of the admin key. Raises TooManyLogins."""
+        """The user of a name and a password; no name: the holder of the admin key. Raises
+        TooManyLogins.
+        """
         async with self.attempts.take_turn(address):
             user = self._find_named(name)
             if len(password) > MAX_PASSWORD:
@@ -99,7 +123,10 @@ class AccessControl:
                 is_right = await asyncio.to_thread(is_password, user, password)
             else:
                 user = ADMIN
-                is_right = hmac.compare_digest(password.encode("utf-8", "surrogatepass"), self._api_key.encode("utf-8", "surrogatepass"))
+                is_right = hmac.compare_digest(
+                    password.encode("utf-8", "surrogatepass"),
+                    self._api_key.encode("utf-8", "surrogatepass"),
+                )
             self.attempts.record(address, is_right=is_right)
         if not is_right and self._once.allow(None):
             log.warning(events.CONSOLE_LOGIN_REFUSED, address=address)

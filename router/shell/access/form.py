@@ -1,7 +1,9 @@
-"""Reads a form that a browser sends: its length, its fields and their number are bounded before they are parsed.
+"""Reads a form that a browser sends: its length, its fields and their number are bounded before
+they are parsed.
 
-A browser sends a byte of a document as up to three, so who may write sends a longer form than the others: a document that is too large
-for what it is meant for is then shown again with the reason, and what was typed is not lost.
+A browser sends a byte of a document as up to three, so who may write sends a longer form than the
+others: a document that is too large for what it is meant for is then shown again with the reason,
+and what was typed is not lost.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class SentForm:
     def numbers(self, name: str) -> Sequence[int]:
         """Every value of the field. Raises FormRefused."""
         values = [value for value in self._fields.get(name, ()) if value]
-        if not all(value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS for value in values):
+        if not all(
+            value.isascii() and value.isdigit() and len(value) <= MAX_DIGITS for value in values
+        ):
             raise FormRefused(400, f"{name} should be a number")
         return [int(value) for value in values]
 
@@ -78,7 +82,13 @@ async def read_form(request: Request, most: int = MAX_FORM_BYTES) -> SentForm:
     async for part in request.stream():
         body += part
         if len(body) > most:
-            raise FormRefused(413, f"A form has at most {most:,} bytes. What was typed is still on the page before this one.")
+            raise FormRefused(
+                413,
+                (
+                    f"A form has at most {most:,} bytes. What was typed is still on the page "
+                    "before this one."
+                ),
+            )
     return _parse(body) if len(body) <= SMALL else await asyncio.to_thread(_parse, body)
 
 
@@ -86,6 +96,14 @@ def _parse(body: bytearray) -> SentForm:
     """Raises FormRefused."""
     try:
         text = body.decode("ascii")
-        return SentForm(parse_qs(text, keep_blank_values=True, strict_parsing=bool(body), max_num_fields=MAX_FIELDS, errors="strict"))
+        return SentForm(
+            parse_qs(
+                text,
+                keep_blank_values=True,
+                strict_parsing=bool(body),
+                max_num_fields=MAX_FIELDS,
+                errors="strict",
+            )
+        )
     except ValueError as exc:  # of UnicodeDecodeError too
         raise FormRefused(400, "The form cannot be read.") from exc

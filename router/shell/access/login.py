@@ -1,6 +1,7 @@
 """The addresses /login and /logout.
 
-The form of the login has a token that its cookie repeats: without a session no other secret tells that a form is ours.
+The form of the login has a token that its cookie repeats: without a session no other secret tells
+that a form is ours.
 """
 
 from __future__ import annotations
@@ -36,18 +37,26 @@ class LoginPages:
     async def show(self, request: Request) -> Response:
         """Raises PageNotFound if there is no login here."""
         if not self._access.has_login:
-            raise PageNotFound("There is no login here: console.writes and console.users are not set.")
+            raise PageNotFound(
+                "There is no login here: console.writes and console.users are not set."
+            )
         return self._render(request, read_next(request.query_params.get("next", "")))
 
     async def log_in(self, request: Request) -> Response:
         """Begin a session. Raises FormRefused, PageNotFound."""
         if not self._access.has_login:
-            raise PageNotFound("There is no login here: console.writes and console.users are not set.")
+            raise PageNotFound(
+                "There is no login here: console.writes and console.users are not set."
+            )
         form = await read_form(request)
         self._check_token(request, form)
         then = read_next(form.text("next"))
         try:
-            user = await self._access.find_user(form.text("user"), form.text("password"), request.client.host if request.client else "")
+            user = await self._access.find_user(
+                form.text("user"),
+                form.text("password"),
+                request.client.host if request.client else "",
+            )
         except TooManyLogins:
             return self._render(request, then, 429, TOO_MANY)
         if user is None:
@@ -71,13 +80,24 @@ class LoginPages:
 
     def _check_token(self, request: Request, form: SentForm) -> None:
         cookie, given = request.cookies.get(LOGIN_COOKIE), form.text("csrf")
-        if self._access.sessions.unsign(cookie) is None or not hmac.compare_digest((cookie or "").encode(), given.encode()):
-            raise FormRefused(403, "This form is too old, or not of this console. Open /login again.")
+        if self._access.sessions.unsign(cookie) is None or not hmac.compare_digest(
+            (cookie or "").encode(), given.encode()
+        ):
+            raise FormRefused(
+                403, "This form is too old, or not of this console. Open /login again."
+            )
 
     def _render(self, request: Request, then: str, status: int = 200, error: str = "") -> Response:
         token = self._access.sessions.sign(token_urlsafe(24))
         access = Access(has_login=True)
-        values = {"path": "", "title": "Log in", "token": token, "next": then, "error": error, "access": access}
+        values = {
+            "path": "",
+            "title": "Log in",
+            "token": token,
+            "next": then,
+            "error": error,
+            "access": access,
+        }
         response = HTMLResponse(render("login.html", PAGES, **values), status)
         if status == 429:
             response.headers["retry-after"] = str(RETRY_AFTER_S)
@@ -87,11 +107,31 @@ class LoginPages:
 
 def read_next(text: str) -> str:
     """An address of this console; what could lead elsewhere is the page Now."""
-    is_own = text.startswith("/") and not text.startswith("//") and "\\" not in text and text.isascii() and text.isprintable()
+    is_own = (
+        text.startswith("/")
+        and not text.startswith("//")
+        and "\\" not in text
+        and text.isascii()
+        and text.isprintable()
+    )
     return text if is_own and len(text) <= 1_024 else "/"
 
 
-def set_cookie(response: Response, request: Request, name: str, value: str, *, path: str = "/", seconds: int | None = None) -> None:
-    """`Secure` where the browser reached us by https: the guard has compared the Origin of a form with our name."""
-    is_secure = request.headers.get("origin", "").startswith("https://") or request.url.scheme == "https"
-    response.set_cookie(name, value, max_age=seconds, path=path, secure=is_secure, httponly=True, samesite="strict")
+def set_cookie(
+    response: Response,
+    request: Request,
+    name: str,
+    value: str,
+    *,
+    path: str = "/",
+    seconds: int | None = None,
+) -> None:
+    """`Secure` where the browser reached us by https: the guard has compared the Origin of a form
+    with our name.
+    """
+    is_secure = (
+        request.headers.get("origin", "").startswith("https://") or request.url.scheme == "https"
+    )
+    response.set_cookie(
+        name, value, max_age=seconds, path=path, secure=is_secure, httponly=True, samesite="strict"
+    )

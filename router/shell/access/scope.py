@@ -1,6 +1,8 @@
-"""What a user may see who is limited to one tenant: the address is narrowed before a page is read, one thing is compared after.
+"""What a user may see who is limited to one tenant: the address is narrowed before a page is read,
+one thing is compared after.
 
-What is refused and what is not there get the same answer, so nothing tells which dead letters or assignments there are.
+What is refused and what is not there get the same answer, so nothing tells which dead letters or
+assignments there are.
 """
 
 from __future__ import annotations
@@ -23,7 +25,12 @@ def limit_address(spec: PageSpec, params: PageParams, tenant: str | None) -> Pag
 
 def check_page(spec: PageSpec, page: Page | None, tenant: str | None) -> None:
     """Raises PageNotFound."""
-    if tenant is not None and spec.scope is Scope.SHOWN and page is not None and page.tenant != tenant:
+    if (
+        tenant is not None
+        and spec.scope is Scope.SHOWN
+        and page is not None
+        and page.tenant != tenant
+    ):
         raise PageNotFound(describe_limit(tenant))
 
 

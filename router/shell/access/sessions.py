@@ -1,4 +1,5 @@
-"""Who is logged in. A session is kept in this process, and its cookie is a random name with a signature, and says nothing.
+"""Who is logged in. A session is kept in this process, and its cookie is a random name with a
+signature, and says nothing.
 
 at login          a new name, always: one that was set in the browser before means nothing
 idle, or too old  it is over
@@ -25,7 +26,9 @@ MAX_OF_USER = 10
 
 
 class LoginSession(Struct, eq=False):
-    """`csrf`: what each form of this session must bring. `notice`: what the next page says, once; `is_bad`: something went wrong."""
+    """`csrf`: what each form of this session must bring. `notice`: what the next page says, once;
+    `is_bad`: something went wrong.
+    """
 
     name: str
     user: ConsoleUser
@@ -48,14 +51,19 @@ class LoginSession(Struct, eq=False):
 class LoginSessions:
     def __init__(self, clock: Clock = steady) -> None:
         self._clock = clock
-        self._signer = Signer(token_bytes(32), salt=b"router.console.session", digest_method=hashlib.sha256)
-        self._sessions: OrderedDict[str, LoginSession] = OrderedDict()  # the one that was used longest ago first
+        self._signer = Signer(
+            token_bytes(32), salt=b"router.console.session", digest_method=hashlib.sha256
+        )
+        # the one that was used longest ago first
+        self._sessions: OrderedDict[str, LoginSession] = OrderedDict()
 
     def begin(self, user: ConsoleUser) -> tuple[LoginSession, str]:
         """A new session and its cookie."""
         now = self._clock()
         session = LoginSession(token_urlsafe(24), user, token_urlsafe(24), now, now)
-        self._drop_oldest([one for one in self._sessions.values() if one.user.name == user.name], MAX_OF_USER)
+        self._drop_oldest(
+            [one for one in self._sessions.values() if one.user.name == user.name], MAX_OF_USER
+        )
         self._drop_oldest(list(self._sessions.values()), MAX_SESSIONS)
         self._sessions[session.name] = session
         return session, self.sign(session.name)
@@ -77,7 +85,11 @@ class LoginSessions:
     def is_held(self, session: LoginSession) -> bool:
         """Whether it goes on. It is not used by that."""
         now = self._clock()
-        return self._sessions.get(session.name) is session and now - session.used <= IDLE_S and now - session.began <= WHOLE_S
+        return (
+            self._sessions.get(session.name) is session
+            and now - session.used <= IDLE_S
+            and now - session.began <= WHOLE_S
+        )
 
     def end(self, session: LoginSession) -> None:
         self._sessions.pop(session.name, None)

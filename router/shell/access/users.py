@@ -1,9 +1,11 @@
-"""The users of a console: a file of lines `name:argon2 hash[:tenant]`, read again whenever it changes.
+"""The users of a console: a file of lines `name:argon2 hash[:tenant]`, read again whenever it
+changes.
 
     ann:$argon2id$v=19$m=65536,t=3,p=4$…$…            sees and writes everything
     acme-ops:$argon2id$v=19$m=65536,t=3,p=4$…$…:acme  the data of tenant acme, and nothing else
 
-`router console --hash-password` makes a hash. A user who is taken out of the file, or whose line changes, is logged out.
+`router console --hash-password` makes a hash. A user who is taken out of the file, or whose line
+changes, is logged out.
 """
 
 from __future__ import annotations
@@ -31,7 +33,9 @@ _HASHER = PasswordHasher()
 
 
 class ConsoleUser(Struct, frozen=True):
-    """`tenant`: the only one whose data this user sees and writes; None: all. `password_hash`: empty for the admin key's holder."""
+    """`tenant`: the only one whose data this user sees and writes; None: all. `password_hash`:
+    empty for the admin key's holder.
+    """
 
     name: str
     password_hash: str = ""
@@ -47,7 +51,9 @@ class UserFile:
         self._users: Mapping[str, ConsoleUser] = {}
 
     def read(self) -> Mapping[str, ConsoleUser]:
-        """The users as the file names them now. Raises Misconfigured: a file that cannot be read has no users."""
+        """The users as the file names them now. Raises Misconfigured: a file that cannot be read
+        has no users.
+        """
         if self._path is None:
             return self._users
         try:
@@ -74,9 +80,13 @@ def parse_users(data: bytes) -> Mapping[str, ConsoleUser]:
             continue
         user = _parse_line(text)
         if user is None:
-            raise Misconfigured(SETTING, f"line {number} should be name:argon2 hash or name:argon2 hash:tenant")
+            raise Misconfigured(
+                SETTING, f"line {number} should be name:argon2 hash or name:argon2 hash:tenant"
+            )
         if user.name in users or len(users) == MAX_USERS:
-            raise Misconfigured(SETTING, f"line {number} names a user twice, or one more than {MAX_USERS:,}")
+            raise Misconfigured(
+                SETTING, f"line {number} names a user twice, or one more than {MAX_USERS:,}"
+            )
         users[user.name] = user
     return users
 
@@ -87,9 +97,13 @@ def hash_password(password: str) -> str:
 
 
 def is_password(user: ConsoleUser | None, password: str) -> bool:
-    """It takes the same time for a user that there is not. About 50 ms of one core and the memory that the hash asks for."""
+    """It takes the same time for a user that there is not. About 50 ms of one core and the memory
+    that the hash asks for.
+    """
     try:
-        is_right = _HASHER.verify(user.password_hash if user is not None else _find_dummy(), password)
+        is_right = _HASHER.verify(
+            user.password_hash if user is not None else _find_dummy(), password
+        )
     except (Argon2Error, InvalidHashError):
         return False
     return is_right and user is not None
@@ -104,7 +118,11 @@ def is_same_user(one: ConsoleUser, other: ConsoleUser) -> bool:
 def _parse_line(text: str) -> ConsoleUser | None:
     name, _, rest = text.partition(":")
     password_hash, colon, tenant = rest.partition(":")
-    if _NAME.fullmatch(name) is None or _HASH.fullmatch(password_hash) is None or (colon and not ids.is_scoped(tenant)):
+    if (
+        _NAME.fullmatch(name) is None
+        or _HASH.fullmatch(password_hash) is None
+        or (colon and not ids.is_scoped(tenant))
+    ):
         return None
     return ConsoleUser(name, password_hash, tenant or None)
 

@@ -1,4 +1,5 @@
-"""The frame of every write: whose form it is, may they write, and what the next page says. A write that is refused changes nothing.
+"""The frame of every write: whose form it is, may they write, and what the next page says. A write
+that is refused changes nothing.
 
 The audit events of the console stand first: one is stored after each write.
 """
@@ -16,7 +17,14 @@ from router.operate.audit import OperatorWrite
 from router.operate.audit.audit_event import CONSOLE
 from router.operate.audit.audit_log import open_audit_log
 from router.process.observability import events, logs
-from router.shell.access import Access, AccessControl, FormRefused, LoginSession, SentForm, read_form
+from router.shell.access import (
+    Access,
+    AccessControl,
+    FormRefused,
+    LoginSession,
+    SentForm,
+    read_form,
+)
 from router.shell.access.form import MAX_DOCUMENT_FORM_BYTES, MAX_FORM_BYTES
 from router.shell.access.login import read_next
 from router.shell.access.scope import describe_limit
@@ -72,7 +80,9 @@ DoMend = Callable[[Mend], Awaitable[str]]  # returns the address of the next pag
 class MendFrame:
     """`expire`: what pages know is read again."""
 
-    def __init__(self, sources: Sources, access: AccessControl, runs: MendRuns, expire: Callable[[], None]) -> None:
+    def __init__(
+        self, sources: Sources, access: AccessControl, runs: MendRuns, expire: Callable[[], None]
+    ) -> None:
         self.sources = sources
         self.access = access
         self.runs = runs
@@ -81,12 +91,16 @@ class MendFrame:
     async def open(self, request: Request) -> Mend:
         """Raises FormRefused."""
         access = self.access.find(request)
-        form = await read_form(request, MAX_DOCUMENT_FORM_BYTES if access.can_write else MAX_FORM_BYTES)
+        form = await read_form(
+            request, MAX_DOCUMENT_FORM_BYTES if access.can_write else MAX_FORM_BYTES
+        )
         session = self.access.check_form(access, form)
         if not access.can_write:
             raise FormRefused(403, "This console only reads: console.writes is not set.")
         back, trail = read_next(form.text("back")), ConsoleTrail(self.sources, session)
-        return Mend(self.sources, access, session, form, request.path_params, trail, self.runs, back)
+        return Mend(
+            self.sources, access, session, form, request.path_params, trail, self.runs, back
+        )
 
     def finish(self, mend: Mend, text: str = "") -> None:
         """What the next page says of a write that is done, and reads again."""
@@ -106,7 +120,12 @@ class MendFrame:
             except RouterError as exc:  # a conflict, a wrong document, an unavailable broker
                 cause = describe_causes(exc)
                 done = mend.session.take_notice()[0]
-                mend.session.tell(f"{done}. The rest was not done: {cause}" if done else f"Nothing was done: {cause}", is_bad=True)
+                mend.session.tell(
+                    f"{done}. The rest was not done: {cause}"
+                    if done
+                    else f"Nothing was done: {cause}",
+                    is_bad=True,
+                )
                 then = mend.back
             self.finish(mend)
             return RedirectResponse(then, 303)
@@ -128,7 +147,21 @@ class ConsoleTrail:
     async def record(self, write: OperatorWrite) -> None:
         """Store the event of a write that is done."""
         try:
-            await open_audit_log(self._sources.settings, self._sources.link.jetstream(), self._session.user.name, CONSOLE).store(write)
+            await open_audit_log(
+                self._sources.settings,
+                self._sources.link.jetstream(),
+                self._session.user.name,
+                CONSOLE,
+            ).store(write)
         except RouterError as exc:
-            self.lost = f"{write.command} {write.target}: {write.outcome}, but its audit event could not be stored: {exc}"
-            log.error(events.CONSOLE_AUDIT_LOST, command=write.command, target=write.target, by=self._session.user.name, error=str(exc))
+            self.lost = (
+                f"{write.command} {write.target}: {write.outcome}, but its audit event could "
+                f"not be stored: {exc}"
+            )
+            log.error(
+                events.CONSOLE_AUDIT_LOST,
+                command=write.command,
+                target=write.target,
+                by=self._session.user.name,
+                error=str(exc),
+            )

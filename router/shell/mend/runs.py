@@ -1,7 +1,9 @@
-"""Replays and discards of the console: one at a time, in the background, with progress and a stop. A child of the console's tree.
+"""Replays and discards of the console: one at a time, in the background, with progress and a stop.
+A child of the console's tree.
 
-At most `MAX_WAITING` wait; the last `KEPT` are remembered, in this process only. What a run is about to do, and what it did, is in the
-audit. A console that is killed within a replay leaves its journal (`operate.dead_letters.replay`): the next replay finishes it first.
+At most `MAX_WAITING` wait; the last `KEPT` are remembered, in this process only. What a run is
+about to do, and what it did, is in the audit. A console that is killed within a replay leaves its
+journal (`operate.dead_letters.replay`): the next replay finishes it first.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class TooManyRuns(RouterError):
 
 
 class MendRun(Struct, eq=False, kw_only=True):
-    """One run. Times: seconds since the epoch, of this process. `tenant`: of a user who is limited to it."""
+    """One run. Times: seconds since the epoch, of this process. `tenant`: of a user who is limited
+    to it.
+    """
 
     name: str
     what: str
@@ -72,13 +76,19 @@ class MendRuns:
 
     def add(self, what: str, target: str, by: str, tenant: str | None, work: Work) -> MendRun:
         """Raises TooManyRuns."""
-        run = MendRun(name=token_urlsafe(9), what=what, target=target, by=by, tenant=tenant, changed_at=wall())
+        run = MendRun(
+            name=token_urlsafe(9), what=what, target=target, by=by, tenant=tenant, changed_at=wall()
+        )
         try:
             self._queue.put_nowait((run, work))
         except asyncio.QueueFull:
-            raise TooManyRuns("as many replays and discards wait as may: wait for one to end") from None
+            raise TooManyRuns(
+                "as many replays and discards wait as may: wait for one to end"
+            ) from None
         self._runs[run.name] = run
-        for name in [name for name, one in self._runs.items() if one.is_over][: max(0, len(self._runs) - KEPT)]:
+        for name in [name for name, one in self._runs.items() if one.is_over][
+            : max(0, len(self._runs) - KEPT)
+        ]:
             del self._runs[name]
         return run
 
@@ -114,7 +124,9 @@ class MendRuns:
             raise
         except Exception as exc:  # a mistake of ours ends this run, not those that wait behind it
             log.exception(events.CONSOLE_RUN_FAILED, what=run.what, target=run.target)
-            self._end(run, FAILED, f"an error of the console, which its log has: {type(exc).__name__}")
+            self._end(
+                run, FAILED, f"an error of the console, which its log has: {type(exc).__name__}"
+            )
         else:
             self._end(run, STOPPED if run.is_stopping else DONE)
 
@@ -124,7 +136,9 @@ class MendRuns:
         run.touch()
 
 
-async def take_until_stopped(run: MendRun, batches: AsyncIterator[DeadLetterBatch]) -> AsyncIterator[DeadLetterBatch]:
+async def take_until_stopped(
+    run: MendRun, batches: AsyncIterator[DeadLetterBatch]
+) -> AsyncIterator[DeadLetterBatch]:
     """The batches, until the run is to stop."""
     async for batch in batches:
         if run.is_stopping:

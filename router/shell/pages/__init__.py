@@ -1,4 +1,6 @@
-"""The pages, in the order of the navigation. Each is a function that reads, by the functions of the commands, and returns a `Page`."""
+"""The pages, in the order of the navigation. Each is a function that reads, by the functions of the
+commands, and returns a `Page`.
+"""
 
 from router.decide.page import read_decisions
 from router.extensions.page import read_extensions, read_providers
@@ -24,7 +26,14 @@ PAGES = (
         scope=Scope.ASKED,
     ),
     PageSpec("/dead-letters/{sequence}", read_dead_letter, scope=Scope.SHOWN),
-    PageSpec("/contract", read_contract, "Contract", "c", ("tenant", "subject", "rule", "since", "by"), scope=Scope.ASKED),
+    PageSpec(
+        "/contract",
+        read_contract,
+        "Contract",
+        "c",
+        ("tenant", "subject", "rule", "since", "by"),
+        scope=Scope.ASKED,
+    ),
     PageSpec("/contract/channels", read_channels, scope=Scope.ASKED),
     PageSpec("/contract/rules", read_rules, scope=Scope.ASKED),
     PageSpec("/contract/messages/{message}", read_message, scope=Scope.ASKED),
@@ -32,19 +41,42 @@ PAGES = (
     PageSpec("/doctor", read_doctor, "Doctor", "d"),
     PageSpec("/doctor/topology", read_topology),
     PageSpec("/doctor/settings", read_settings),
-    PageSpec("/decisions", read_decisions, "Decisions", "e", ("tenant", "request_id", "message_id", "provider"), scope=Scope.ASKED),
+    PageSpec(
+        "/decisions",
+        read_decisions,
+        "Decisions",
+        "e",
+        ("tenant", "request_id", "message_id", "provider"),
+        scope=Scope.ASKED,
+    ),
     PageSpec("/policies", read_policies, "Policies", "p", ("tenant",), scope=Scope.ASKED),
-    PageSpec("/policies/{tenant}/{policy}", read_policy, asks=("version", "against"), scope=Scope.PATH),
+    PageSpec(
+        "/policies/{tenant}/{policy}", read_policy, asks=("version", "against"), scope=Scope.PATH
+    ),
     PageSpec("/extensions", read_extensions, "Extensions", "x"),
     PageSpec("/extensions/providers", read_providers, asks=("tenant",)),
-    PageSpec("/assignments", read_assignments, "Assignments", "a", ("tenant", "status"), scope=Scope.ASKED),
+    PageSpec(
+        "/assignments",
+        read_assignments,
+        "Assignments",
+        "a",
+        ("tenant", "status"),
+        scope=Scope.ASKED,
+    ),
     PageSpec("/assignments/{assignment}", read_assignment, scope=Scope.SHOWN),
     PageSpec("/workers", read_workers, "Workers", "w", ("tenant",), scope=Scope.ASKED),
     PageSpec("/now/answers", read_answers),
     PageSpec("/now/work", read_work),
     PageSpec("/now/backlog", read_backlog),
     PageSpec("/now/alerts", read_alerts),
-    PageSpec("/usage", read_usage, "Usage", "u", ("by", "from", "to", "tenant", "provider"), scope=Scope.ASKED),
+    PageSpec(
+        "/usage",
+        read_usage,
+        "Usage",
+        "u",
+        ("by", "from", "to", "tenant", "provider"),
+        scope=Scope.ASKED,
+    ),
 )
 
 __all__ = ["PAGES"]

@@ -1,4 +1,6 @@
-"""The tables of the page Now, each by itself: sorted, filtered and exported. The figures are those of the last reading."""
+"""The tables of the page Now, each by itself: sorted, filtered and exported. The figures are those
+of the last reading.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,13 @@ RATE, REFUSED, FAILED = (
     Column("errors", "Refused", "percent"),
     Column("errors", "Failed", "percent"),
 )
-ANSWER_COLUMNS = (Column("tenant", "Tenant"), Column("provider", "Provider"), RATE, REFUSED, Column("worst", "Because"))
+ANSWER_COLUMNS = (
+    Column("tenant", "Tenant"),
+    Column("provider", "Provider"),
+    RATE,
+    REFUSED,
+    Column("worst", "Because"),
+)
 WORK_COLUMNS = (Column("provider", "Provider"), RATE, FAILED, Column("worst", "Mostly"))
 BACKLOG_COLUMNS = (
     Column("consumer", "Consumer"),
@@ -31,21 +39,34 @@ ALERT_COLUMNS = (
     Column("component", "From"),
     Column("message", "It says"),
 )
-TABS = (("/now/answers", "Answers"), ("/now/work", "Work"), ("/now/backlog", "Backlog"), ("/now/alerts", "Alerts"))
+TABS = (
+    ("/now/answers", "Answers"),
+    ("/now/work", "Work"),
+    ("/now/backlog", "Backlog"),
+    ("/now/alerts", "Alerts"),
+)
 
 
 async def read_answers(sources: Sources, _: PageParams) -> Page:
     """By tenant and provider, those with errors first; without a provider those that were refused."""
     now = await sources.sampler.read_now()
     lines = now.figures.tenants if now.figures is not None else ()
-    return _build_page("Answers", now, Table(columns=ANSWER_COLUMNS, rows=[_build_row(one) for one in lines], empty=_explain(now)))
+    return _build_page(
+        "Answers",
+        now,
+        Table(columns=ANSWER_COLUMNS, rows=[_build_row(one) for one in lines], empty=_explain(now)),
+    )
 
 
 async def read_work(sources: Sources, _: PageParams) -> Page:
     """What workers reported, by provider."""
     now = await sources.sampler.read_now()
     lines = now.figures.providers if now.figures is not None else ()
-    return _build_page("Work", now, Table(columns=WORK_COLUMNS, rows=[_build_row(one) for one in lines], empty=_explain(now)))
+    return _build_page(
+        "Work",
+        now,
+        Table(columns=WORK_COLUMNS, rows=[_build_row(one) for one in lines], empty=_explain(now)),
+    )
 
 
 async def read_backlog(sources: Sources, _: PageParams) -> Page:
@@ -62,11 +83,28 @@ async def read_alerts(sources: Sources, _: PageParams) -> Page:
     """Those that this console heard, the newest first: nothing stores them."""
     now = await sources.sampler.read_now()
     rows: list[Row] = [
-        {"at": format_moment(one.at), "severity": one.severity, "component": one.component, "message": one.message} for one in now.alerts
+        {
+            "at": format_moment(one.at),
+            "severity": one.severity,
+            "component": one.component,
+            "message": one.message,
+        }
+        for one in now.alerts
     ]
-    since = f"None since {format_moment(now.hears_since)}." if now.hears_since is not None else "Alerts are not heard."
+    since = (
+        f"None since {format_moment(now.hears_since)}."
+        if now.hears_since is not None
+        else "Alerts are not heard."
+    )
     return _build_page(
-        "Alerts", now, Table(columns=ALERT_COLUMNS, rows=rows, empty=since, note="Those that this console heard, at most 50.")
+        "Alerts",
+        now,
+        Table(
+            columns=ALERT_COLUMNS,
+            rows=rows,
+            empty=since,
+            note="Those that this console heard, at most 50.",
+        ),
     )
 
 
@@ -77,7 +115,11 @@ def _build_page(title: str, now: NowState, table: Table) -> Page:
 
 
 def _explain(now: NowState) -> str:
-    return "None in this time." if now.figures is not None else "Routers were not read twice yet: open this page again in two seconds."
+    return (
+        "None in this time."
+        if now.figures is not None
+        else "Routers were not read twice yet: open this page again in two seconds."
+    )
 
 
 def _build_row(line: AnswerLine) -> Row:
@@ -92,7 +134,9 @@ def _build_row(line: AnswerLine) -> Row:
 
 def _build_backlog_row(one: ConsumerBacklog, sample: Sample) -> Row:
     gauges = sample.totals.gauges
-    waiting = gauges["router_storage_waiting", one.durable] + gauges["router_bucket_waiting", one.durable]
+    waiting = (
+        gauges["router_storage_waiting", one.durable] + gauges["router_bucket_waiting", one.durable]
+    )
     counts = {"pending": one.pending, "unacked": one.unacked, "redelivered": one.redelivered}
     return {
         "consumer": one.durable,

@@ -20,9 +20,15 @@ Facts = Iterable[tuple[str, object]]
 
 
 def print_assignment(one: StoredAssignment, status: str | None) -> None:
-    """Print the whole assignment in a frame. `status`: None if the router does not listen for acknowledgements."""
+    """Print the whole assignment in a frame. `status`: None if the router does not listen for
+    acknowledgements.
+    """
     work = load_written(bytes(one.record.assignment))
-    parts: list[RenderableType] = [build_grid(_list_request(one, status)), build_heading("decision"), build_grid(_list_decision(one))]
+    parts: list[RenderableType] = [
+        build_grid(_list_request(one, status)),
+        build_heading("decision"),
+        build_grid(_list_decision(one)),
+    ]
     parts += [build_heading("work"), Text(format_bytes(dump_json(work.get("job"))))]
     if one.ack is not None:
         parts += [build_heading("worker"), build_grid(_list_ack(one))]

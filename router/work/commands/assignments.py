@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from router.work.assignments import StoredAssignment
 
 assignments = typer.Typer(
-    invoke_without_command=True, help="Assignments: what was pushed to workers, and their status.", rich_markup_mode="rich"
+    invoke_without_command=True,
+    help="Assignments: what was pushed to workers, and their status.",
+    rich_markup_mode="rich",
 )
 
 ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
@@ -30,13 +32,16 @@ async def list_(
     context: typer.Context,
     *,
     tenant: Annotated[str | None, typer.Option(help="Only of this tenant.")] = None,
-    status: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(ASSIGNMENT_STATUSES)}.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help=f"Only these: {', '.join(ASSIGNMENT_STATUSES)}.")
+    ] = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
 ) -> None:
-    """List assignments of the last day, the newest first; with --json one object a line. `show ID` shows one whole.
+    """List assignments of the last day, the newest first; with --json one object a line. `show ID`
+    shows one whole.
 
-    A status is what a worker last acknowledged. Acknowledgements are read when acks.enabled is set, which it is not by default:
-    while it is off, no status is shown. Exit status 0.
+    A status is what a worker last acknowledged. Acknowledgements are read when acks.enabled is set,
+    which it is not by default: while it is off, no status is shown. Exit status 0.
 
     Example:  router assignments --tenant acme --status rejected
     """
@@ -45,17 +50,34 @@ async def list_(
     if context.invoked_subcommand is not None:
         return
     if status is not None and status not in ASSIGNMENT_STATUSES:
-        raise typer.BadParameter(f"{status!r} is none of {', '.join(ASSIGNMENT_STATUSES)}", param_hint="--status")
+        raise typer.BadParameter(
+            f"{status!r} is none of {', '.join(ASSIGNMENT_STATUSES)}", param_hint="--status"
+        )
     settings, jetstream = session.settings, await session.open_jetstream()
     bucket = settings.buckets.assignments_known.name
-    found = [one async for one in list_assignments(jetstream, bucket, tenant=tenant, status=status, limit=limit)]
-    session.emit(found, COLUMNS, lambda one: _build_row(one, settings), lambda one: _list_fields(one, settings), empty="no assignments")
+    found = [
+        one
+        async for one in list_assignments(
+            jetstream, bucket, tenant=tenant, status=status, limit=limit
+        )
+    ]
+    session.emit(
+        found,
+        COLUMNS,
+        lambda one: _build_row(one, settings),
+        lambda one: _list_fields(one, settings),
+        empty="no assignments",
+    )
 
 
 @assignments.command()
 @command()
-async def show(session: CommandSession, assignment_id: Annotated[str, typer.Argument(metavar="ID", help="The assignment's id.")]) -> int:
-    """Show one assignment whole: the decision, the work, the acknowledgement. Exit status: 0 shown, 1 it is not known.
+async def show(
+    session: CommandSession,
+    assignment_id: Annotated[str, typer.Argument(metavar="ID", help="The assignment's id.")],
+) -> int:
+    """Show one assignment whole: the decision, the work, the acknowledgement. Exit status: 0 shown,
+    1 it is not known.
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
@@ -65,17 +87,33 @@ async def show(session: CommandSession, assignment_id: Annotated[str, typer.Argu
     settings, bucket = session.settings, session.settings.buckets.assignments_known
     found = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)
     if found is None:
-        return exit_codes.refuse(f"no assignment {assignment_id} in {bucket.name}, which keeps them for {bucket.ttl_ms / 3_600_000:g} h")
+        return exit_codes.refuse(
+            f"no assignment {assignment_id} in {bucket.name}, which keeps them for "
+            f"{bucket.ttl_ms / 3_600_000:g} h"
+        )
     status = found.known_status(reads_acks=settings.acks.enabled)
-    whole = {"subject": found.record.subject, "assignment": load_written(bytes(found.record.assignment))}
-    session.emit_one({**_list_fields(found, settings), **whole}, lambda: print_assignment(found, status))
+    whole = {
+        "subject": found.record.subject,
+        "assignment": load_written(bytes(found.record.assignment)),
+    }
+    session.emit_one(
+        {**_list_fields(found, settings), **whole}, lambda: print_assignment(found, status)
+    )
     return exit_codes.OK
 
 
 def _build_row(one: StoredAssignment, settings: Settings) -> tuple[object, ...]:
     known, said = one.known, one.ack.message if one.ack is not None else None
     pushed, status = format_time(one.stored_at), one.known_status(reads_acks=settings.acks.enabled)
-    return (known.assignment_id, pushed, known.tenant_id, known.job_type, known.provider_id, status, said)
+    return (
+        known.assignment_id,
+        pushed,
+        known.tenant_id,
+        known.job_type,
+        known.provider_id,
+        status,
+        said,
+    )
 
 
 def _list_fields(one: StoredAssignment, settings: Settings) -> dict[str, object]:

@@ -1,4 +1,6 @@
-"""`router provider invoke` asks a provider through a router, and prints the answer at once or piece by piece; `stats`: `provider_stats`."""
+"""`router provider invoke` asks a provider through a router, and prints the answer at once or piece
+by piece; `stats`: `provider_stats`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
     from router.contracts.provider import ProviderResponse
     from router.contracts.provider_chunk import StreamChunk
 
-provider = typer.Typer(help="Providers: asked directly, and what is learned of them.", no_args_is_help=True)
+provider = typer.Typer(
+    help="Providers: asked directly, and what is learned of them.", no_args_is_help=True
+)
 provider.command()(stats)
 
 
@@ -25,16 +29,28 @@ provider.command()(stats)
 @command()
 async def invoke(
     session: CommandSession,
-    provider_id: Annotated[str, typer.Argument(metavar="ID", help="The provider's id in the registry.")],
+    provider_id: Annotated[
+        str, typer.Argument(metavar="ID", help="The provider's id in the registry.")
+    ],
     *,
     prompt: Annotated[str, typer.Option(help="The prompt; @FILE reads a file, - standard input.")],
     tenant: Annotated[str, typer.Option(help="The tenant of the request.")],
     stream: Annotated[bool, typer.Option("--stream", help="Print the answer as it comes.")] = False,
-    parameter: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
-    context: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")] = None,
-    timeout_s: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long it may take in all.", min=0.001)] = 30.0,
+    parameter: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")
+    ] = None,
+    context: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="VALUE text or JSON; repeatable.")
+    ] = None,
+    timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="How long it may take in all.", min=0.001
+        ),
+    ] = 30.0,
 ) -> int:
-    """Ask a provider once. Prints its answer, with --stream as it arrives; with --json the whole response, a line for each chunk.
+    """Ask a provider once. Prints its answer, with --stream as it arrives; with --json the whole
+    response, a line for each chunk.
 
     Exit status: 0 answered, 1 it failed or is not registered, 2 wrong use, 3 no router answers.
 
@@ -59,7 +75,8 @@ async def invoke(
             async for chunk in client.invoke_stream(**asked):
                 _print_chunk(chunk, session.as_json)
         except InvocationFailed as exc:
-            if session.as_json and exc.metadata:  # its last chunk, which says why, and what was billed
+            # its last chunk, which says why, and what was billed
+            if session.as_json and exc.metadata:
                 _print_chunk(StreamChunk(done=True, metadata=exc.metadata), as_json=True)
             raise
     if not session.as_json:
@@ -89,7 +106,11 @@ def _print_chunk(chunk: StreamChunk, as_json: bool) -> None:
 
 
 def _describe_failure(response: ProviderResponse) -> str:
-    hint = ": `router extension list` shows the registered ones" if response.error_code == "extension_not_found" else ""
+    hint = (
+        ": `router extension list` shows the registered ones"
+        if response.error_code == "extension_not_found"
+        else ""
+    )
     return f"{response.error_code}: {response.error_message}{hint}"
 
 

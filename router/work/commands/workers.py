@@ -1,6 +1,7 @@
 """`router worker` and `router workers`.
 
-worker      answer assignments with a function, a registered provider or an echo, until a signal stops it
+worker      answer assignments with a function, a registered provider or an echo, until a signal
+            stops it
 workers     which workers are alive, busy or silent
 """
 
@@ -33,22 +34,48 @@ if TYPE_CHECKING:
 
 # -- `router worker`.
 
-START_HELP = "Assignments from before the durable was made: unanswered (those without a result are done), new (none is) or all."
+START_HELP = (
+    "Assignments from before the durable was made: unanswered (those without a result are "
+    "done), new (none is) or all."
+)
 
-Target = Annotated[str | None, typer.Argument(metavar="MODULE:FUNCTION", help="Answers an assignment with a StepResult.")]
+Target = Annotated[
+    str | None,
+    typer.Argument(metavar="MODULE:FUNCTION", help="Answers an assignment with a StepResult."),
+]
 ByEcho = Annotated[bool, typer.Option("--echo", help="Answer with the payload instead.")]
-ByProviders = Annotated[bool, typer.Option("--providers", help="Answer by invoking each assignment's provider, as registered.")]
-WorkerId = Annotated[str | None, typer.Option(help="The worker's id. Default: host and process id.")]
+ByProviders = Annotated[
+    bool,
+    typer.Option(
+        "--providers", help="Answer by invoking each assignment's provider, as registered."
+    ),
+]
+WorkerId = Annotated[
+    str | None, typer.Option(help="The worker's id. Default: host and process id.")
+]
 Slots = Annotated[int, typer.Option(help="Assignments at once.", min=1)]
-Subject = Annotated[str | None, typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject.")]
+Subject = Annotated[
+    str | None,
+    typer.Option(help="Which assignments, wildcards allowed. Default: the router's own subject."),
+]
 Durable = Annotated[str, typer.Option(help="Workers of one durable share its work.")]
 StartFrom = Annotated[str, typer.Option(help=START_HELP)]
 Encoding = Annotated[str, typer.Option(help="Of results: json or protobuf.")]
-Interval = Annotated[float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)]
-Silence = Annotated[
-    float, typer.Option(metavar="SECONDS", help="After this silence a dead worker's assignments go to others.", min=0.1, max=86_400)
+Interval = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Between two heartbeats.", min=0.01, max=3600)
 ]
-Drain = Annotated[float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)]
+Silence = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        help="After this silence a dead worker's assignments go to others.",
+        min=0.1,
+        max=86_400,
+    ),
+]
+Drain = Annotated[
+    float, typer.Option(metavar="SECONDS", help="How long running work may take at the end.", min=0)
+]
 Latency = Annotated[float, typer.Option(help="How long an echo takes.", min=0)]
 FailRate = Annotated[float, typer.Option(help="The share of echoes that fail.", min=0, max=1)]
 Cost = Annotated[float, typer.Option(help="The cost of an echo.", min=0)]
@@ -76,9 +103,11 @@ def worker(
     cost: Cost = 0.001,
     quiet: Quiet = False,
 ) -> Coroutine[Any, Any, int]:
-    """Answer assignments until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A second signal ends at once: 130.
+    """Answer assignments until SIGTERM or Ctrl-C; then finish what is in flight and end with 0. A
+    second signal ends at once: 130.
 
-    Prints one JSON line, worker.ready, once it takes assignments, then one for each that it handled. Logs go to standard error.
+    Prints one JSON line, worker.ready, once it takes assignments, then one for each that it
+    handled. Logs go to standard error.
     When the reader of its output stops (`router worker … | head`), it drains and ends with 141.
 
     Example:  router worker --echo --latency-ms 20    router worker --providers    router worker my_package.models:answer
@@ -89,16 +118,40 @@ def worker(
     from router.sdk.echo import Echo
 
     settings = session.settings
-    client, handler = _choose_handler(settings, target, Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost) if echo else None)
-    options: dict[str, Any] = {"slots": slots, "heartbeat_s": heartbeat, "ack_wait_s": ack_wait, "drain_s": drain, "encoding": encoding}
-    places: dict[str, Any] = {"subject": subject or settings.assignment.subjects[0], "durable": durable, "topology": make_places(settings)}
+    client, handler = _choose_handler(
+        settings,
+        target,
+        Echo(latency_ms=latency_ms, fail_rate=fail_rate, cost=cost) if echo else None,
+    )
+    options: dict[str, Any] = {
+        "slots": slots,
+        "heartbeat_s": heartbeat,
+        "ack_wait_s": ack_wait,
+        "drain_s": drain,
+        "encoding": encoding,
+    }
+    places: dict[str, Any] = {
+        "subject": subject or settings.assignment.subjects[0],
+        "durable": durable,
+        "topology": make_places(settings),
+    }
     name = worker_id or f"{socket.gethostname()}:{os.getpid()}"
     lines = HandledLines(is_quiet=quiet)
-    made = Worker(settings.nats, handler, worker_id=name, on_done=lines.print, start=cast("Start", start), **options, **places)
+    made = Worker(
+        settings.nats,
+        handler,
+        worker_id=name,
+        on_done=lines.print,
+        start=cast("Start", start),
+        **options,
+        **places,
+    )
     return _run_worker(session, made, client, lines, {"durable": durable, "slots": slots})
 
 
-def _choose_handler(settings: Settings, target: str | None, echo: Handler | None) -> tuple[Client | None, Handler]:
+def _choose_handler(
+    settings: Settings, target: str | None, echo: Handler | None
+) -> tuple[Client | None, Handler]:
     """Return the handler, and the client that it needs while the worker works."""
     from router.sdk import Client
     from router.sdk.provider_handler import ProviderHandler
@@ -123,7 +176,13 @@ def make_places(settings: Settings) -> WorkerTopology:
     )
 
 
-async def _run_worker(session: CommandSession, worker: Worker, client: Client | None, lines: HandledLines, facts: dict[str, object]) -> int:
+async def _run_worker(
+    session: CommandSession,
+    worker: Worker,
+    client: Client | None,
+    lines: HandledLines,
+    facts: dict[str, object],
+) -> int:
     from router.process.garbage_collection import calm_collector
 
     def announce(nats_url: str) -> None:
@@ -136,7 +195,9 @@ async def _run_worker(session: CommandSession, worker: Worker, client: Client | 
 
 
 class HandledLines:
-    """One JSON line for each assignment that was handled. A reader that closed the output ends the worker, which drains first."""
+    """One JSON line for each assignment that was handled. A reader that closed the output ends the
+    worker, which drains first.
+    """
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_quiet = is_quiet
@@ -189,10 +250,17 @@ MAX_REFUSED = 20  # refused heartbeats that are reported
 async def workers(
     session: CommandSession,
     listen: Annotated[
-        float, typer.Option("--for", metavar="SECONDS", help="How long to listen; a worker usually sends a heartbeat every 5 s.", min=0.1)
+        float,
+        typer.Option(
+            "--for",
+            metavar="SECONDS",
+            help="How long to listen; a worker usually sends a heartbeat every 5 s.",
+            min=0.1,
+        ),
     ] = 6.0,
 ) -> int:
-    """List the workers that send heartbeats; with --json one object a line. A worker is silent after three missed heartbeats.
+    """List the workers that send heartbeats; with --json one object a line. A worker is silent
+    after three missed heartbeats.
 
     Exit status: 0 a worker is alive, 1 none is.
 
@@ -205,19 +273,37 @@ async def workers(
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
     connection = (await session.open_jetstream()).connection
     for subject in HEARTBEAT_SUBJECTS:
-        await connection.subscribe_direct(subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers))
+        await connection.subscribe_direct(
+            subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers)
+        )
     await connection.require_permission(*HEARTBEAT_SUBJECTS)
     await _wait_for_heartbeats(listen, known)
     now = steady()
-    found = sorted(known.list_workers(now), key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id))
+    found = sorted(
+        known.list_workers(now),
+        key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id),
+    )
     empty = f"no worker was heard within {listen:g} s"
-    session.emit(found, WORKER_COLUMNS, lambda one: _build_worker_row(*one, now), lambda one: _list_worker_fields(*one, now), empty=empty)
+    session.emit(
+        found,
+        WORKER_COLUMNS,
+        lambda one: _build_worker_row(*one, now),
+        lambda one: _list_worker_fields(*one, now),
+        empty=empty,
+    )
     for claimed, reason in refused:
-        exit_codes.complain(f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}")
+        exit_codes.complain(
+            f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}"
+        )
     return exit_codes.OK if known.count_alive(now) else exit_codes.NO
 
 
-def _on_heartbeat(known: Liveness, refused: dict[tuple[str | None, str], None], data: bytes, headers: Mapping[str, str] | None) -> None:
+def _on_heartbeat(
+    known: Liveness,
+    refused: dict[tuple[str | None, str], None],
+    data: bytes,
+    headers: Mapping[str, str] | None,
+) -> None:
     """Take one heartbeat, or keep the reason why it is none, in order; at most `MAX_REFUSED`."""
     from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
     from router.core.clock import now_ms, steady
@@ -235,7 +321,9 @@ async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
     from rich.progress import BarColumn, Progress, TextColumn
 
     columns = (TextColumn("listening"), BarColumn(), TextColumn("{task.fields[heard]} heard"))
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    with Progress(
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as progress:
         bar = progress.add_task("", total=seconds, heard=0)
         now = asyncio.get_running_loop().time
         until = now() + seconds
@@ -244,17 +332,33 @@ async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
             await asyncio.sleep(min(POLL_S, left))
 
 
-def _build_worker_row(worker: TrackedWorker, condition: WorkerCondition, now: float) -> tuple[object, ...]:
+def _build_worker_row(
+    worker: TrackedWorker, condition: WorkerCondition, now: float
+) -> tuple[object, ...]:
     from router.operate.doctor.finding import share, span
 
     beat = worker.beat
     load = share(beat.load) if beat.load is not None else None
     every = span(beat.interval_ms / 1000) if beat.interval_ms is not None else None
-    return (beat.worker_id, beat.tenant_id, condition.value, load, beat.capacity, every, f"{span(now - worker.heard_at)} ago")
+    return (
+        beat.worker_id,
+        beat.tenant_id,
+        condition.value,
+        load,
+        beat.capacity,
+        every,
+        f"{span(now - worker.heard_at)} ago",
+    )
 
 
-def _list_worker_fields(worker: TrackedWorker, condition: WorkerCondition, now: float) -> dict[str, object]:
+def _list_worker_fields(
+    worker: TrackedWorker, condition: WorkerCondition, now: float
+) -> dict[str, object]:
     from msgspec import to_builtins
 
-    fields = {**to_builtins(worker.beat), "status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}
+    fields = {
+        **to_builtins(worker.beat),
+        "status": condition.value,
+        "heard_s_ago": round(now - worker.heard_at, 3),
+    }
     return {name: value for name, value in fields.items() if value is not None}

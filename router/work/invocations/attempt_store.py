@@ -1,10 +1,12 @@
-"""Stores the attempts of invocations: the record before the call, the usage event at the end (docs/reference/extensions.md#attempt-record).
+"""Stores the attempts of invocations: the record before the call, the usage event at the end
+(docs/reference/extensions.md#attempt-record).
 
     keep ── publish ack ──> the call ──> meter ── publish ack ──> the record is deleted, and the answer goes out
      └── none: the call is not made, and for a second no other one; once the bucket or the stream has refused for longer than
          askers wait (it is missing, sealed), they hear that it is of no use to ask again
 
-A record that stands after its deadline is metered by `work.invocations.unfinished_invocations`, of whichever instance.
+A record that stands after its deadline is metered by `work.invocations.unfinished_invocations`, of
+whichever instance.
 """
 
 from __future__ import annotations
@@ -53,10 +55,18 @@ MAX_UNSURE = 10_000  # records of which it is not known whether they are stored
 
 
 class AttemptStore:
-    """Over one connection. `bucket`: of the records. `on_held`: hears an event whose told cost is above its bound, once it is stored."""
+    """Over one connection. `bucket`: of the records. `on_held`: hears an event whose told cost is
+    above its bound, once it is stored.
+    """
 
     def __init__(
-        self, jetstream: JetStream, bucket: str, on_held: Callable[[UsageEvent], None], *, patience_s: float, now: Clock = steady
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        on_held: Callable[[UsageEvent], None],
+        *,
+        patience_s: float,
+        now: Clock = steady,
     ) -> None:
         self._jetstream = jetstream
         self._stream = f"KV_{bucket}"
@@ -72,13 +82,17 @@ class AttemptStore:
 
     def is_paused(self, tenant_id: str) -> bool:
         """Whether what this tenant's provider does could not be metered."""
-        return self._now() < self._paused_until or self._paused.get(tenant_id, self._now()) is not None
+        return (
+            self._now() < self._paused_until or self._paused.get(tenant_id, self._now()) is not None
+        )
 
     def make_refusal(self, err_code: int = 0) -> InvocationRefused:
         """Why no provider is asked. `err_code`: of a record that is not stored."""
         if find_fault(err_code) is PublishFault.MESSAGE:
             return InvocationRefused(
-                CANNOT_BE_STORED, "The record of this invocation is larger than its bucket takes", {"cause": TOO_LARGE}
+                CANNOT_BE_STORED,
+                "The record of this invocation is larger than its bucket takes",
+                {"cause": TOO_LARGE},
             )
         if self._records.is_over or self._events.is_over:
             text = "Invocations cannot be metered until an operator mends their bucket or stream"
@@ -96,7 +110,9 @@ class AttemptStore:
                 deleting.cancel()
 
     async def keep(self, record: InvocationRecord) -> int:
-        """Store the record; returns its sequence. Raises InvocationRefused. A caller that is cancelled leaves no record."""
+        """Store the record; returns its sequence. Raises InvocationRefused. A caller that is
+        cancelled leaves no record.
+        """
         kept: asyncio.Future[PublishAck | NotPublished] = asyncio.get_running_loop().create_future()
 
         def on_answer(result: PublishAcks | NotPublished) -> None:
@@ -121,14 +137,27 @@ class AttemptStore:
             raise self.make_refusal(result.err_code)
         raise self.make_refusal()
 
-    async def meter(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool = False) -> bool:
+    async def meter(
+        self,
+        record: InvocationRecord,
+        event: UsageEvent,
+        *,
+        is_bill: bool,
+        has_other_bill: bool = False,
+    ) -> bool:
         """Store the event of an attempt; whether it is stored.
 
-        `is_bill`: as the bill of its assignment, unless that has one already; `has_other_bill`: it is known to have one."""
-        stored = await self._store_event(record, event, is_bill=is_bill, has_other_bill=has_other_bill)
+        `is_bill`: as the bill of its assignment, unless that has one already; `has_other_bill`: it
+        is known to have one.
+        """
+        stored = await self._store_event(
+            record, event, is_bill=is_bill, has_other_bill=has_other_bill
+        )
         return stored is not None and await self.tell_held(record, stored)
 
-    async def _store_event(self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool) -> UsageEvent | None:
+    async def _store_event(
+        self, record: InvocationRecord, event: UsageEvent, *, is_bill: bool, has_other_bill: bool
+    ) -> UsageEvent | None:
         """The event as it is stored; None: it is not, or that cannot be read now."""
         if not is_bill:
             return await self._store_own(make_attempt_effect(record, event), record, event)
@@ -143,18 +172,29 @@ class AttemptStore:
                 stored = await self._jetstream.message(result.stream, result.sequence)
             except RouterError:
                 return None
-            if stored is not None and stored.headers.get(ATTEMPT_HEADER) == record.attempt_id:  # published before, by this attempt
+            # published before, by this attempt
+            if stored is not None and stored.headers.get(ATTEMPT_HEADER) == record.attempt_id:
                 return read_usage_event(stored.data) or bill
         return await self._store_own(make_further_effect(record, event), record, event)
 
-    async def _store_own(self, effect: Effect, record: InvocationRecord, event: UsageEvent) -> UsageEvent | None:
-        """Under the attempt's own identity. Where it stands already, by a router that died, what is stored counts."""
+    async def _store_own(
+        self, effect: Effect, record: InvocationRecord, event: UsageEvent
+    ) -> UsageEvent | None:
+        """Under the attempt's own identity. Where it stands already, by a router that died, what is
+        stored counts.
+        """
         result = await self._publish(effect, record)
         if isinstance(result, NotPublished):
             return None
-        return await self.read_stored(result.stream, result.sequence, event) if result.is_duplicate else event
+        return (
+            await self.read_stored(result.stream, result.sequence, event)
+            if result.is_duplicate
+            else event
+        )
 
-    async def read_stored(self, stream: str, sequence: int, otherwise: UsageEvent) -> UsageEvent | None:
+    async def read_stored(
+        self, stream: str, sequence: int, otherwise: UsageEvent
+    ) -> UsageEvent | None:
         """The event at this place, `otherwise` where it has gone; None: it cannot be read now."""
         try:
             stored = await self._jetstream.message(stream, sequence)
@@ -167,16 +207,22 @@ class AttemptStore:
         return event.told_cost is None or await self._hold(record, event)
 
     async def _hold(self, record: InvocationRecord, event: UsageEvent) -> bool:
-        """Tell operators of a cost that is held, before the record goes; whether the notice is stored."""
+        """Tell operators of a cost that is held, before the record goes; whether the notice is
+        stored.
+        """
         if not _is_stored(await self._publish(make_held_notice(event, record.reservation), record)):
             return False
         self._on_held(event)
         return True
 
     def forget(self, sequence: int) -> None:
-        """Delete a record. Where this is lost, it is found after its deadline, and its event is known then."""
+        """Delete a record. Where this is lost, it is found after its deadline, and its event is
+        known then.
+        """
         body = orjson.dumps({"seq": sequence, "no_erase": True})
-        self._jetstream.connection.publish_nowait(f"{self._jetstream.prefix}.STREAM.MSG.DELETE.{self._stream}", body)
+        self._jetstream.connection.publish_nowait(
+            f"{self._jetstream.prefix}.STREAM.MSG.DELETE.{self._stream}", body
+        )
 
     async def _delete_unsure(self) -> None:
         """Delete the records of calls that were not made, which may be stored all the same."""
@@ -188,12 +234,20 @@ class AttemptStore:
                     del self._unsure[subject]
 
     def _make_record(self, record: InvocationRecord) -> Effect:
-        return Effect(self._jetstream.write_subject(self._prefix + record.key), record_bytes(record), record.event_id)
+        return Effect(
+            self._jetstream.write_subject(self._prefix + record.key),
+            record_bytes(record),
+            record.event_id,
+        )
 
     async def _publish(self, effect: Effect, record: InvocationRecord) -> PublishAck | NotPublished:
         if self._publisher is None:
             return NotPublished(effect.subject, 0, "invocations are not served")
-        result = _make_too_large(effect) if self._is_too_large(effect) else await self._publisher.publish_and_wait([effect])
+        result = (
+            _make_too_large(effect)
+            if self._is_too_large(effect)
+            else await self._publisher.publish_and_wait([effect])
+        )
         if not isinstance(result, NotPublished):
             self._events.note(is_refused=False)
             return result[0]
@@ -201,7 +255,9 @@ class AttemptStore:
         return result
 
     def _is_too_large(self, effect: Effect) -> bool:
-        """Whether the server would close the connection for it, and so end each invocation that is under way over it."""
+        """Whether the server would close the connection for it, and so end each invocation that is
+        under way over it.
+        """
         head = HEAD_BYTES + sum(map(len, effect.headers.values())) if effect.headers else HEAD_BYTES
         return len(effect.data) + head > self._jetstream.connection.max_payload
 
@@ -213,9 +269,16 @@ class AttemptStore:
         else:
             self._paused_until = until
         if self._lines.allow("store"):
-            log.error(events.INVOCATION_NOT_METERED, tenant=record.tenant_id, provider=record.provider_id, cause=result.cause)
+            log.error(
+                events.INVOCATION_NOT_METERED,
+                tenant=record.tenant_id,
+                provider=record.provider_id,
+                cause=result.cause,
+            )
 
-    def _on_kept_for_none(self, record: InvocationRecord, result: PublishAck | NotPublished) -> None:
+    def _on_kept_for_none(
+        self, record: InvocationRecord, result: PublishAck | NotPublished
+    ) -> None:
         """Its caller was cancelled, and makes no call."""
         if isinstance(result, PublishAck):
             self.forget(result.sequence)

@@ -1,6 +1,8 @@
-"""The bill of one invocation: `extensions.model.ports.InvocationLedger` over the stores of this process.
+"""The bill of one invocation: `extensions.model.ports.InvocationLedger` over the stores of this
+process.
 
-begin   its price, its reservation in budgets, its record and, at the same time, its assignment's claim
+begin   its price, its reservation in budgets, its record and, at the same time, its assignment's
+        claim
 take    counted by its price; where that is above what is reserved, more is reserved
 end     its cost, and its usage event, which is stored beside what follows
 close   when all of its events are stored, the answer may go out
@@ -63,7 +65,8 @@ class TakenParts(Struct):
     """What one attempt has taken, which goes back where its provider is not asked."""
 
     sequence: int | None = None  # of its record; None: nothing is metered
-    claim: int | None = None  # the revision of its assignment's key; None: it is not its assignment's bill
+    # the revision of its assignment's key; None: it is not its assignment's bill
+    claim: int | None = None
     may_be_bill: bool = False  # of its assignment
     reservation: InvocationReservation | None = None
 
@@ -82,7 +85,9 @@ class OpenAttempt(Struct):
 class InvocationBill:
     """`event_type`: of its events."""
 
-    def __init__(self, request: ProviderRequest, event_type: str, parts: BillingParts, now: Clock = steady) -> None:
+    def __init__(
+        self, request: ProviderRequest, event_type: str, parts: BillingParts, now: Clock = steady
+    ) -> None:
         self._request = request
         self._event_type = event_type
         self._parts = parts
@@ -110,7 +115,10 @@ class InvocationBill:
             "price": usage.price,
             "estimated": "true" if usage.estimated else None,
         }
-        return {"cost": format_nanos(self._nanos), **{name: str(value) for name, value in told.items() if value is not None}}
+        return {
+            "cost": format_nanos(self._nanos),
+            **{name: str(value) for name, value in told.items() if value is not None},
+        }
 
     async def begin(self, model: str | None, timeout_s: float) -> None:
         parts, at = self._parts, self._parts.clock()
@@ -118,11 +126,14 @@ class InvocationBill:
         priced = parts.pricing.open(self._request, at=at, model=model, expected=expected)
         known = await self._find_assignment() if parts.is_on else None
         if known is not None:
-            record = replace(record, assignment_id=known.assignment_id, assigned_request_id=known.request_id)
+            record = replace(
+                record, assignment_id=known.assignment_id, assigned_request_id=known.request_id
+            )
         taken = TakenParts()
         try:
             record, reservation = await self._take_parts(record, expected, known, taken)
-        except BaseException:  # a cancellation as well: the provider is not asked, so what was taken for it goes back
+        except BaseException:
+            # a cancellation as well: the provider is not asked, so what was taken for it goes back
             self._take_back(record, taken)
             raise
         self._attempt = OpenAttempt(record, taken, reservation, priced, self._now())
@@ -146,19 +157,25 @@ class InvocationBill:
             self._take_back(attempt.record, attempt.taken)
             return
         crashpoint("invocation_ended")
-        self._usage = usage = attempt.priced.conclude(self._now() - attempt.begun, is_complete=status == SUCCESS)
+        self._usage = usage = attempt.priced.conclude(
+            self._now() - attempt.begun, is_complete=status == SUCCESS
+        )
         self._nanos += usage.nanos
         if attempt.taken.sequence is not None:
             self._stores.append(asyncio.create_task(self._store(attempt, usage, status)))
 
     async def close(self) -> bool:
-        """Whether every attempt is metered. One that is open is cancelled. The events go on being stored when the caller is cancelled."""
+        """Whether every attempt is metered. One that is open is cancelled. The events go on being
+        stored when the caller is cancelled.
+        """
         self.end(CANCELLED)
         if len(self._stores) == 1:  # nearly always
             return await asyncio.shield(self._stores[0])
         return all(await asyncio.shield(asyncio.gather(*self._stores)))
 
-    def _make_record(self, model: str | None, at: float, timeout_s: float) -> tuple[InvocationRecord, int]:
+    def _make_record(
+        self, model: str | None, at: float, timeout_s: float
+    ) -> tuple[InvocationRecord, int]:
         """The record, and what the attempt is expected to cost, in nanos."""
         request, begun_ms = self._request, round(at * 1000)
         priced = self._expect(model, at, min(timeout_s, USUAL_SECONDS))
@@ -180,7 +197,9 @@ class InvocationBill:
         return record, USUAL_NANOS if priced is None else usage.nanos
 
     def _expect(self, model: str | None, at: float, seconds: float) -> PricedUsage | None:
-        """What it costs by its price with an answer as long as may be expected, after these seconds; None without a price."""
+        """What it costs by its price with an answer as long as may be expected, after these
+        seconds; None without a price.
+        """
         expected = self._parts.pricing.open(self._request, at=at, model=model)
         return expected.expect(_read_most_tokens(self._request), seconds)
 
@@ -191,8 +210,13 @@ class InvocationBill:
             return None
         known = assignments.recall(request.request_id)
         if known is None:
-            known = await self._ask_or_refuse(assignments.lookup(request.request_id, lambda found: found))
-        is_its_own = known is not None and (known.tenant_id, known.provider_id) == (request.tenant_id, request.provider_id)
+            known = await self._ask_or_refuse(
+                assignments.lookup(request.request_id, lambda found: found)
+            )
+        is_its_own = known is not None and (known.tenant_id, known.provider_id) == (
+            request.tenant_id,
+            request.provider_id,
+        )
         return known if is_its_own else None
 
     async def _ask_or_refuse(self, asking: Awaitable[T]) -> T:
@@ -209,12 +233,16 @@ class InvocationBill:
     async def _take_parts(
         self, record: InvocationRecord, expected: int, known: Assignment | None, taken: TakenParts
     ) -> tuple[InvocationRecord, InvocationReservation]:
-        """Reserve, record and claim. The attempt that is its assignment's bill uses what that has reserved, any other one reserves itself.
+        """Reserve, record and claim. The attempt that is its assignment's bill uses what that has
+        reserved, any other one reserves itself.
 
-        Raises InvocationRefused; what is taken by then is in `taken`."""
+        Raises InvocationRefused; what is taken by then is in `taken`.
+        """
         budgets, request = self._parts.budgets, self._request
         assigned = known.reservation if known is not None else None
-        own = taken.reservation = await budgets.reserve(request, expected) if assigned is None else None
+        own = taken.reservation = (
+            await budgets.reserve(request, expected) if assigned is None else None
+        )
         record = replace(record, reservation=assigned if own is None else own.header)
         if known is not None:
             await self._record_and_claim(record, known, taken)
@@ -222,22 +250,31 @@ class InvocationBill:
             taken.sequence = await self._parts.store.keep(record)
         if own is not None:
             return record, own
-        reservation = taken.reservation = await budgets.reserve(request, expected, assigned, is_bill=taken.claim is not None)
+        reservation = taken.reservation = await budgets.reserve(
+            request, expected, assigned, is_bill=taken.claim is not None
+        )
         return replace(record, reservation=reservation.header), reservation
 
-    async def _record_and_claim(self, record: InvocationRecord, known: Assignment, taken: TakenParts) -> None:
-        """At the same time: a router that dies leaves no claim of an attempt that no record tells of."""
+    async def _record_and_claim(
+        self, record: InvocationRecord, known: Assignment, taken: TakenParts
+    ) -> None:
+        """At the same time: a router that dies leaves no claim of an attempt that no record tells
+        of.
+        """
         store, claims = self._parts.store, self._parts.claims
         taken.may_be_bill = await self._ask_or_refuse(claims.may_claim(known, record.deadline_ms))
         if not taken.may_be_bill:
             taken.sequence = await store.keep(record)
             return
-        claiming = asyncio.create_task(self._ask_or_refuse(claims.claim(known.assignment_id, record.key)))
+        claiming = asyncio.create_task(
+            self._ask_or_refuse(claims.claim(known.assignment_id, record.key))
+        )
         try:
             taken.sequence = await store.keep(record)
             await claiming
         finally:
-            claiming.cancel()  # where the record was refused. A claim that is under way then is given back
+            # where the record was refused. A claim that is under way then is given back
+            claiming.cancel()
             if claiming.done() and not claiming.cancelled() and claiming.exception() is None:
                 taken.claim = claiming.result()
 
@@ -252,14 +289,23 @@ class InvocationBill:
 
     async def _store(self, attempt: OpenAttempt, usage: PricedUsage, status: str) -> bool:
         store, at_ms = self._parts.store, round(self._parts.clock() * 1000)
-        record, latency_ms = replace(attempt.record, reservation=attempt.reservation.header), round((self._now() - attempt.begun) * 1000)
+        record, latency_ms = (
+            replace(attempt.record, reservation=attempt.reservation.header),
+            round((self._now() - attempt.begun) * 1000),
+        )
         event = make_attempt_event(record, usage, status, latency_ms=latency_ms, timestamp=at_ms)
         has_claim = attempt.taken.claim is not None
-        is_bill = status == SUCCESS and attempt.taken.may_be_bill and (has_claim or await self._take_over(record))
+        is_bill = (
+            status == SUCCESS
+            and attempt.taken.may_be_bill
+            and (has_claim or await self._take_over(record))
+        )
         is_further = has_claim and not is_bill  # the reservation stays its assignment's
         if is_further and record.assignment_id is not None:
             await self._parts.claims.end(record.assignment_id, record.key)
-        if not await store.meter(record, event, is_bill=is_bill or is_further, has_other_bill=is_further):
+        if not await store.meter(
+            record, event, is_bill=is_bill or is_further, has_other_bill=is_further
+        ):
             return False
         crashpoint("invocation_metered")
         if attempt.taken.sequence is not None:
@@ -269,7 +315,9 @@ class InvocationBill:
     async def _take_over(self, record: InvocationRecord) -> bool:
         """Whether it is the bill of its assignment in place of an attempt whose router died."""
         try:
-            return record.assignment_id is not None and await self._parts.claims.take_over(record.assignment_id, record.key)
+            return record.assignment_id is not None and await self._parts.claims.take_over(
+                record.assignment_id, record.key
+            )
         except (BrokerUnavailable, StorageFull):
             return False
 
@@ -282,7 +330,9 @@ def _make_refusal(patience: Patience) -> InvocationRefused:
 
 
 def _read_most_tokens(request: ProviderRequest) -> int:
-    """How long an answer the request allows. A tenant that allows little reserves the usual amount all the same."""
+    """How long an answer the request allows. A tenant that allows little reserves the usual amount
+    all the same.
+    """
     value = request.parameters.get("max_tokens")
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     is_count = 0 < len(text) <= _DIGITS and text.isascii() and text.isdigit()

@@ -1,7 +1,7 @@
 """How long askers are told to ask again while a stream or a bucket refuses them.
 
-What refuses until an operator acts (it is missing, sealed) may be made again within seconds. So an asker is told
-`overloaded` at first, and `cannot_be_stored` once the refusal has lasted.
+What refuses until an operator acts (it is missing, sealed) may be made again within seconds. So an
+asker is told `overloaded` at first, and `cannot_be_stored` once the refusal has lasted.
 """
 
 from __future__ import annotations

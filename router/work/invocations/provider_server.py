@@ -1,4 +1,5 @@
-"""Serves `beamline.provider.v1.invoke` and `….invoke.stream`, and calls the provider that the registry names.
+"""Serves `beamline.provider.v1.invoke` and `….invoke.stream`, and calls the provider that the
+registry names.
 
     client ── invoke ──> router ── beamline.provider.{id}.{version} ──> a provider of the registry
                             └── one ProviderResponse, or StreamChunks up to one that is `done`, to the inbox of the client
@@ -26,7 +27,14 @@ from router.config import Settings
 from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
 from router.contracts.extract import digest_of, extract_request_ids, find_answer_id
 from router.contracts.malformed import Malformed
-from router.contracts.provider import INVOKE, INVOKE_STREAM, ProviderResponse, is_protobuf_wanted, refuse, response_bytes
+from router.contracts.provider import (
+    INVOKE,
+    INVOKE_STREAM,
+    ProviderResponse,
+    is_protobuf_wanted,
+    refuse,
+    response_bytes,
+)
 from router.contracts.provider_call import read_time_left
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest, read_request
@@ -67,7 +75,9 @@ NOT_METERED = INTERNAL, "The invocation could not be metered"
 
 
 class StreamReceipt:
-    """What went out of a stream, as long as it is small enough to be given again, and its last chunk, until it may go out."""
+    """What went out of a stream, as long as it is small enough to be given again, and its last
+    chunk, until it may go out.
+    """
 
     __slots__ = ("chunks", "last", "size")
 
@@ -120,7 +130,9 @@ class ProviderServer(RequestServer[ProviderInvocation]):
     async def run(self) -> None:
         """Serve until cancelled; then accept no request, and let those in flight finish."""
         async with self._streams, self._metering.open():
-            await self.serve(self.on_message, INVOKE, INVOKE_STREAM, queue_group=self._config.queue_group)
+            await self.serve(
+                self.on_message, INVOKE, INVOKE_STREAM, queue_group=self._config.queue_group
+            )
 
     def on_message(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
         if not self._addresses.may_reach(reply):
@@ -159,17 +171,25 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         data = await self._answer_once(asked, left_s, self._connection.max_payload - len(head))
         self._connection.publish_nowait(request.reply, data, "", head)
 
-    async def _answer_once(self, request: ProviderRequest, left_s: float | None, max_bytes: int) -> bytes:
+    async def _answer_once(
+        self, request: ProviderRequest, left_s: float | None, max_bytes: int
+    ) -> bytes:
         """The response: the first one again where the same request has had it, else the provider's."""
         if not request.has_own_id:
             return (await self._invoke(request, left_s, max_bytes))[1]
         content = request.digest()
         try:
-            first = await self._find_response(request, content, USUAL_S if left_s is None else left_s)
+            first = await self._find_response(
+                request, content, USUAL_S if left_s is None else left_s
+            )
         except InvocationRefused as exc:
-            return response_bytes(failed_response(request, exc, 0.0), protobuf=request.wants_protobuf)
+            return response_bytes(
+                failed_response(request, exc, 0.0), protobuf=request.wants_protobuf
+            )
         if first is not None:
-            first = _fit(request, replace(first, metadata={**first.metadata, **REPEATED}), max_bytes)
+            first = _fit(
+                request, replace(first, metadata={**first.metadata, **REPEATED}), max_bytes
+            )
             return response_bytes(first, protobuf=request.wants_protobuf)
         kept: KeptResponse | None = None
         try:
@@ -179,24 +199,36 @@ class ProviderServer(RequestServer[ProviderInvocation]):
             self._answers.release(request, content, kept)
         return data
 
-    async def _find_response(self, request: ProviderRequest, content: str, within_s: float) -> ProviderResponse | None:
-        """As `FirstResponses.acquire`; raises InvocationRefused also where a stream had this id for other content."""
+    async def _find_response(
+        self, request: ProviderRequest, content: str, within_s: float
+    ) -> ProviderResponse | None:
+        """As `FirstResponses.acquire`; raises InvocationRefused also where a stream had this id for
+        other content.
+        """
         try:
             self._chunks.check(request, content)
         except Conflict as exc:
             raise make_conflict() from exc
         return await self._answers.acquire(request, content, within_s)
 
-    async def _invoke(self, request: ProviderRequest, left_s: float | None, max_bytes: int) -> tuple[ProviderResponse, bytes]:
-        """The metered response, also as bytes; where it is above `max_bytes`, one that says so in its place."""
+    async def _invoke(
+        self, request: ProviderRequest, left_s: float | None, max_bytes: int
+    ) -> tuple[ProviderResponse, bytes]:
+        """The metered response, also as bytes; where it is above `max_bytes`, one that says so in
+        its place.
+        """
         bill = self._metering.begin(request, is_stream=False)
         try:
-            response = _fit(request, await self._providers.invoke(request, bill, left_s), max_bytes - BILL_BYTES)
+            response = _fit(
+                request, await self._providers.invoke(request, bill, left_s), max_bytes - BILL_BYTES
+            )
             bill.end(response.status)
         finally:  # also of one that is cancelled
             is_metered = await bill.close()
         if is_metered:
-            response = replace(response, cost=bill.cost, metadata={**response.metadata, **bill.describe()})
+            response = replace(
+                response, cost=bill.cost, metadata={**response.metadata, **bill.describe()}
+            )
         else:
             response = refuse(request.request_id, *NOT_METERED)
         return response, response_bytes(response, protobuf=request.wants_protobuf)
@@ -209,9 +241,15 @@ class ProviderServer(RequestServer[ProviderInvocation]):
             try:
                 first = self._find_stream(request, content) if request.has_own_id else None
             except Conflict:
-                chunks: Sequence[StreamChunk] = (last_chunk(failed_response(request, make_conflict(), 0.0)),)
+                chunks: Sequence[StreamChunk] = (
+                    last_chunk(failed_response(request, make_conflict(), 0.0)),
+                )
             else:
-                chunks = (await self._relay(request, stream, left_s, content),) if first is None else _mark_repeated(first)
+                chunks = (
+                    (await self._relay(request, stream, left_s, content),)
+                    if first is None
+                    else _mark_repeated(first)
+                )
             self._send_chunks(request, stream, chunks)
 
     def _find_stream(self, request: ProviderRequest, content: str) -> Sequence[StreamChunk] | None:
@@ -219,8 +257,12 @@ class ProviderServer(RequestServer[ProviderInvocation]):
         self._answers.check(request, content)
         return self._chunks.find(request, content)
 
-    def _send_chunks(self, request: ProviderRequest, stream: ReplyStream, chunks: Sequence[StreamChunk]) -> None:
-        """Chunks that were kept may be too large in another encoding than the first one's: then the stream ends with that."""
+    def _send_chunks(
+        self, request: ProviderRequest, stream: ReplyStream, chunks: Sequence[StreamChunk]
+    ) -> None:
+        """Chunks that were kept may be too large in another encoding than the first one's: then the
+        stream ends with that.
+        """
         max_bytes = self._connection.max_payload - len(head_of(_build_headers(request)))
         for chunk in chunks:
             data = chunk_bytes(chunk, protobuf=request.wants_protobuf)
@@ -230,14 +272,17 @@ class ProviderServer(RequestServer[ProviderInvocation]):
                 return
             stream.send(data)
 
-    async def _relay(self, request: ProviderRequest, stream: ReplyStream, left_s: float | None, content: str) -> StreamChunk:
+    async def _relay(
+        self, request: ProviderRequest, stream: ReplyStream, left_s: float | None, content: str
+    ) -> StreamChunk:
         """The chunks of the provider; the last one is returned when all is metered."""
         bill, receipt = self._metering.begin(request, is_stream=True), StreamReceipt()
         max_bytes = self._connection.max_payload - len(head_of(_build_headers(request)))
 
         def send(chunk: StreamChunk) -> None:
             data = chunk_bytes(chunk, protobuf=request.wants_protobuf)
-            if len(data) > max_bytes - (BILL_BYTES if chunk.done else 0):  # the server would close the connection for it
+            # the server would close the connection for it
+            if len(data) > max_bytes - (BILL_BYTES if chunk.done else 0):
                 raise make_too_large()
             receipt.take(chunk, len(data))
             if not chunk.done:
@@ -262,14 +307,21 @@ class ProviderServer(RequestServer[ProviderInvocation]):
     def on_end(self, request: ProviderInvocation) -> None:
         self._shares.release(request.request.tenant_id)
 
-    def _send_refusal(self, response: ProviderResponse, is_stream: bool, reply: str, headers: Mapping[str, str]) -> None:
+    def _send_refusal(
+        self, response: ProviderResponse, is_stream: bool, reply: str, headers: Mapping[str, str]
+    ) -> None:
         write = _as_chunk if is_stream else response_bytes
-        self._connection.publish_nowait(reply, write(response, protobuf=is_protobuf_wanted(headers)), "", REFUSAL_HEAD)
+        self._connection.publish_nowait(
+            reply, write(response, protobuf=is_protobuf_wanted(headers)), "", REFUSAL_HEAD
+        )
 
 
 def _fit(request: ProviderRequest, response: ProviderResponse, max_bytes: int) -> ProviderResponse:
     """The response; a good one that is too large for the server becomes one that says so."""
-    if not response.ok or len(response_bytes(response, protobuf=request.wants_protobuf)) <= max_bytes:
+    if (
+        not response.ok
+        or len(response_bytes(response, protobuf=request.wants_protobuf)) <= max_bytes
+    ):
         return response
     return failed_response(request, make_too_large(), response.latency_ms)
 
@@ -289,7 +341,9 @@ def _build_headers(request: ProviderRequest) -> dict[str, str]:
 
 
 def _find_id(data: bytes, headers: Mapping[str, str]) -> str:
-    """The request id for the response to a refused invocation; of a protobuf request only the header is read."""
+    """The request id for the response to a refused invocation; of a protobuf request only the
+    header is read.
+    """
     found = extract_request_ids(data, headers) if data[:1] == b"{" else {}
     return find_answer_id(found, headers, digest_of(data))
 
@@ -314,8 +368,12 @@ class FirstResponses:
         self._kept: FirstAnswers[ProviderResponse] = FirstAnswers(kept_bytes, ttl_s, clock)
         self._in_progress: SingleFlight[tuple[str, ProviderResponse]] = SingleFlight()
 
-    async def acquire(self, request: ProviderRequest, content: str, within_s: float) -> ProviderResponse | None:
-        """The response of the same request; None: the caller holds the id, and must release it. Raises InvocationRefused."""
+    async def acquire(
+        self, request: ProviderRequest, content: str, within_s: float
+    ) -> ProviderResponse | None:
+        """The response of the same request; None: the caller holds the id, and must release it.
+        Raises InvocationRefused.
+        """
         try:
             if (known := self._kept.find(request, content)) is not None:
                 return known
@@ -340,10 +398,15 @@ class FirstResponses:
         """Those who wait get the response too; where it is none to be kept, the next of them asks."""
         if kept is not None:
             self._kept.keep(request, content, kept.response, kept.size)
-        self._in_progress.release((request.tenant_id, request.request_id), (content, kept.response) if kept is not None else None)
+        self._in_progress.release(
+            (request.tenant_id, request.request_id),
+            (content, kept.response) if kept is not None else None,
+        )
 
 
 def make_conflict() -> InvocationRefused:
     """Another request had this id."""
     details = {"field": "message_id", "cause": "other_content"}
-    return InvocationRefused(INVALID_REQUEST, "This message id was used for a different request", details)
+    return InvocationRefused(
+        INVALID_REQUEST, "This message id was used for a different request", details
+    )

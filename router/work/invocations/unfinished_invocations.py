@@ -1,10 +1,12 @@
-"""Meters attempts of invocations that have no end, because their router was killed (docs/reference/extensions.md#attempt-record).
+"""Meters attempts of invocations that have no end, because their router was killed
+(docs/reference/extensions.md#attempt-record).
 
     every third of `after_s` ── records whose deadline is over for `after_s` ── is its event stored? ──> the record is deleted
                                                        no: an estimate, under the identity that its router would have used ──┘
 
-Every instance does it, and the stream stores each identity once within its duplicate window. For an older record, and for one whose
-assignment another attempt has taken over, the stream is read from the attempt's begin on: its event may stand under either identity.
+Every instance does it, and the stream stores each identity once within its duplicate window. For an
+older record, and for one whose assignment another attempt has taken over, the stream is read from
+the attempt's begin on: its event may stand under either identity.
 """
 
 from __future__ import annotations
@@ -49,9 +51,11 @@ class UnfinishedAttempt(Struct, frozen=True):
 
 
 class KnownEvents(Struct, frozen=True):
-    """What the usage stream holds since some attempts began: the attempt that each identity was stored by, "" for a worker's word.
+    """What the usage stream holds since some attempts began: the attempt that each identity was
+    stored by, "" for a worker's word.
 
-    `sequences`: of the events."""
+    `sequences`: of the events.
+    """
 
     attempts: dict[str, str]
     sequences: dict[str, int]
@@ -59,7 +63,11 @@ class KnownEvents(Struct, frozen=True):
     def find(self, record: InvocationRecord) -> int | None:
         """The sequence of this attempt's event."""
         own, bill = self.sequences.get(record.event_id), find_bill(record)
-        return own if own is not None or self.attempts.get(bill) != record.attempt_id else self.sequences[bill]
+        return (
+            own
+            if own is not None or self.attempts.get(bill) != record.attempt_id
+            else self.sequences[bill]
+        )
 
     def has_other_bill(self, record: InvocationRecord) -> bool:
         return self.attempts.get(find_bill(record), record.attempt_id) != record.attempt_id
@@ -104,16 +112,24 @@ class UnfinishedInvocations:
             return
         due = self._list_due((await self._records.read_all()).values())
         due = [replace(one, is_bill=await self._claims.has(one.record)) for one in due]
-        known = await self._find_known([one.record for one in due if one.has_lost or self._is_old(one.record)])
+        known = await self._find_known(
+            [one.record for one in due if one.has_lost or self._is_old(one.record)]
+        )
         for one in due:
             place = known.find(one.record)
-            is_told = self._meter(one, known) if place is None else self._tell_held(one.record, place)
+            is_told = (
+                self._meter(one, known) if place is None else self._tell_held(one.record, place)
+            )
             if await is_told:
                 self._store.forget(one.sequence)
 
     async def _tell_held(self, record: InvocationRecord, sequence: int) -> bool:
-        """Its event stands. Its router may have died between that and the notice of what is held of its cost."""
-        stored = await self._store.read_stored(self._stream, sequence, make_unfinished_event(record))
+        """Its event stands. Its router may have died between that and the notice of what is held of
+        its cost.
+        """
+        stored = await self._store.read_stored(
+            self._stream, sequence, make_unfinished_event(record)
+        )
         return stored is not None and await self._store.tell_held(record, stored)
 
     def _is_old(self, record: InvocationRecord) -> bool:
@@ -122,7 +138,11 @@ class UnfinishedInvocations:
     def _list_due(self, entries: Iterable[BucketEntry]) -> list[UnfinishedAttempt]:
         """Those that are due longest come first."""
         limit_ms = (self._clock() - self._after_s) * 1000
-        found = [UnfinishedAttempt(record, entry.revision) for entry in entries if (record := self._read(entry)) is not None]
+        found = [
+            UnfinishedAttempt(record, entry.revision)
+            for entry in entries
+            if (record := self._read(entry)) is not None
+        ]
         due = [one for one in found if one.record.deadline_ms < limit_ms]
         return sorted(due, key=lambda one: one.record.deadline_ms)[:AT_ONCE]
 
@@ -135,23 +155,34 @@ class UnfinishedInvocations:
             return None
 
     async def _meter(self, one: UnfinishedAttempt, known: KnownEvents) -> bool:
-        # What has lost its assignment may have the reservation of it, which ends once: with the bill.
+        # What has lost its assignment may have the reservation of it, which ends once: with the
+        # bill.
         record, is_of_assignment = one.record, one.record.assignment_id is not None
         has_other_bill = is_of_assignment and (known.has_other_bill(record) or one.has_lost)
         event = make_unfinished_event(record)
-        is_stored = await self._store.meter(record, event, is_bill=is_of_assignment, has_other_bill=has_other_bill)
+        is_stored = await self._store.meter(
+            record, event, is_bill=is_of_assignment, has_other_bill=has_other_bill
+        )
         if is_stored and self._lines.allow("estimated"):
-            log.warning(events.INVOCATION_ESTIMATED, tenant=record.tenant_id, provider=record.provider_id)
+            log.warning(
+                events.INVOCATION_ESTIMATED, tenant=record.tenant_id, provider=record.provider_id
+            )
         return is_stored
 
     async def _find_known(self, records: Sequence[InvocationRecord]) -> KnownEvents:
-        """The stream would take a second event of these attempts: beyond its duplicate window, or under the other identity."""
+        """The stream would take a second event of these attempts: beyond its duplicate window, or
+        under the other identity.
+        """
         known = KnownEvents({}, {})
         if not records:
             return known
-        wanted = {identity for record in records for identity in (record.event_id, find_bill(record))}
+        wanted = {
+            identity for record in records for identity in (record.event_id, find_bill(record))
+        }
         since = datetime.fromtimestamp(min(record.begun_ms for record in records) / 1000 - 1, UTC)
-        async with open_reader(self._jetstream, self._stream, headers_only=True, since=since) as reader:
+        async with open_reader(
+            self._jetstream, self._stream, headers_only=True, since=since
+        ) as reader:
             while batch := await reader.read(BATCH):
                 for stored in batch:
                     if (identity := stored.headers.get("Nats-Msg-Id", "")) in wanted:
@@ -162,4 +193,8 @@ class UnfinishedInvocations:
 
 def find_bill(record: InvocationRecord) -> str:
     """The identity of its assignment's bill; "" where it is for none."""
-    return assignment_identity(record.tenant_id, record.assignment_id) if record.assignment_id is not None else ""
+    return (
+        assignment_identity(record.tenant_id, record.assignment_id)
+        if record.assignment_id is not None
+        else ""
+    )

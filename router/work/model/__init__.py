@@ -1,20 +1,47 @@
-"""What workers report: acks, results and heartbeats, compared with the stored assignments. It only decides; the bucket is a port.
+"""What workers report: acks, results and heartbeats, compared with the stored assignments. It only
+decides; the bucket is a port.
 
-results, acks                       the handlers: a result is metered once, an ack is recorded on its assignment
-assignments                         a message compared with the assignment that it names, looked up behind a bounded cache
-result_memory                       which outcomes are metered already; what a result teaches about its provider
+results, acks                       the handlers: a result is metered once, an ack is recorded on
+                                    its assignment
+assignments                         a message compared with the assignment that it names, looked up
+                                    behind a bounded cache
+result_memory                       which outcomes are metered already; what a result teaches about
+                                    its provider
 metering                            one outcome of a worker becomes one usage event
 later_outcomes                      which later outcome of an assignment corrects its bill
 worker_liveness                     which workers are alive, and which are remembered
 """
 
 from router.work.model.acks import AckRules, AcksHandler, AcksMeter, AlertSink, AssignmentStates
-from router.work.model.assignments import AssignmentCache, AssignmentLookup, correlate, find_contradiction
+from router.work.model.assignments import (
+    AssignmentCache,
+    AssignmentLookup,
+    correlate,
+    find_contradiction,
+)
 from router.work.model.later_outcomes import MeteredEvent, make_correction
 from router.work.model.metering import CostBound, make_bill, make_marked_event, make_usage_effect
-from router.work.model.result_memory import FirstResults, ProviderFigures, RecentOutcomes, Repetition
-from router.work.model.results import Marks, MeteredEvents, ReportMark, ResultRules, ResultsHandler, ResultsMeter
-from router.work.model.worker_liveness import Liveness, TrackedWorker, WorkerChange, WorkerCondition, find_condition
+from router.work.model.result_memory import (
+    FirstResults,
+    ProviderFigures,
+    RecentOutcomes,
+    Repetition,
+)
+from router.work.model.results import (
+    Marks,
+    MeteredEvents,
+    ReportMark,
+    ResultRules,
+    ResultsHandler,
+    ResultsMeter,
+)
+from router.work.model.worker_liveness import (
+    Liveness,
+    TrackedWorker,
+    WorkerChange,
+    WorkerCondition,
+    find_condition,
+)
 
 __all__ = [
     "AckRules",

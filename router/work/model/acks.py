@@ -1,9 +1,13 @@
-"""Handle a worker's acknowledgement: read it, correlate it, show it on the assignment (docs/reference/contracts.md#acks).
+"""Handle a worker's acknowledgement: read it, correlate it, show it on the assignment
+(docs/reference/contracts.md#acks).
 
     unreadable, or contradicts its assignment  -> Dead: a dead letter
-    a tenant that this router does not serve   -> Retry: it may be allowed soon; the last attempt leaves a dead letter
-    accepted, rejected, error                  -> Done: counted, and recorded on the assignment; rejected raises an alert
-    the same status of an assignment again     -> Done: recorded, and neither counted nor alerted again
+    a tenant that this router does not serve   -> Retry: it may be allowed soon; the last attempt
+                                               leaves a dead letter
+    accepted, rejected, error                  -> Done: counted, and recorded on the assignment;
+                                               rejected raises an alert
+    the same status of an assignment again     -> Done: recorded, and neither counted nor alerted
+                                               again
 
 An acknowledgement decides nothing about the assignment: its result does.
 """
@@ -26,7 +30,9 @@ from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.work.model.assignments import AssignmentLookup, correlate, find_contradiction
 
-FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
+FOREIGN_TENANT_RETRY = Retry(
+    Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT)
+)
 HANDLED = Done()
 _MAX_REASON = 200  # characters of a worker's message in an alert
 
@@ -63,7 +69,9 @@ class AckRules(Struct, frozen=True, kw_only=True):
 
 
 class RecentAcks:
-    """What this instance counted of late: at most `limit` statuses of assignments, for `keep_s` each."""
+    """What this instance counted of late: at most `limit` statuses of assignments, for `keep_s`
+    each.
+    """
 
     def __init__(self, limit: int = 50_000, keep_s: float = 3600.0, clock: Clock = steady) -> None:
         self._keep_s = keep_s
@@ -71,7 +79,9 @@ class RecentAcks:
         self._told: BoundedCache[str, bool] = BoundedCache(limit)
 
     def is_repeated(self, assignment_id: str, status: str, *, owner: str) -> bool:
-        """Whether it was told before; from now on it was. `owner` has a share: invented ids push no known one out."""
+        """Whether it was told before; from now on it was. `owner` has a share: invented ids push no
+        known one out.
+        """
         key, now = f"{status} {assignment_id}", self._clock()
         if self._told.get(key, now):
             return True
@@ -107,7 +117,9 @@ class AcksHandler:
             return Dead(ack)
         if ack.tenant_id is not None and not self._is_served(ack.tenant_id):
             return FOREIGN_TENANT_RETRY
-        return correlate(self._assignments, ack.assignment_id, lambda known: self._conclude(ack, known))
+        return correlate(
+            self._assignments, ack.assignment_id, lambda known: self._conclude(ack, known)
+        )
 
     def _is_served(self, tenant_id: str) -> bool:
         return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
@@ -116,12 +128,19 @@ class AcksHandler:
         if known is None:
             self._meter.on_uncorrelated()
         else:
-            fault = find_contradiction(known, tenant_id=ack.tenant_id, request_id=ack.request_id, assignment_id=ack.assignment_id)
+            fault = find_contradiction(
+                known,
+                tenant_id=ack.tenant_id,
+                request_id=ack.request_id,
+                assignment_id=ack.assignment_id,
+            )
             if fault is not None:
                 return Dead(fault)
             if not self._is_served(known.tenant_id):
                 return FOREIGN_TENANT_RETRY
-        is_repeated = self._recent.is_repeated(ack.assignment_id, ack.status, owner=known.tenant_id if known is not None else "")
+        is_repeated = self._recent.is_repeated(
+            ack.assignment_id, ack.status, owner=known.tenant_id if known is not None else ""
+        )
         if not is_repeated:
             self._meter.on_ack(ack.status)
         self._states.on_ack(ack, known)

@@ -1,6 +1,8 @@
-"""The lookup of assignments as a port, a bounded cache in front of the bucket, and the comparison with a worker's message.
+"""The lookup of assignments as a port, a bounded cache in front of the bucket, and the comparison
+with a worker's message.
 
-A contradiction is forgery, an unknown assignment is accepted (docs/reference/contracts.md#correlation).
+A contradiction is forgery, an unknown assignment is accepted
+(docs/reference/contracts.md#correlation).
 """
 
 from __future__ import annotations
@@ -11,7 +13,12 @@ from typing import Protocol, TypeVar
 
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import read_record
-from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT, TENANT_FORBIDDEN
+from router.contracts.malformed import (
+    CORRELATION_FIELDS_INVALID,
+    STAGE_CORRELATION,
+    STAGE_TENANT,
+    TENANT_FORBIDDEN,
+)
 from router.core import ids
 from router.core.bounded_cache import BoundedCache, weight_of
 from router.core.deferred import Deferred
@@ -22,19 +29,25 @@ T = TypeVar("T")
 
 
 class AssignmentLookup(Protocol):
-    """What the handlers of results and acknowledgements call once for each message, so it must be cheap."""
+    """What the handlers of results and acknowledgements call once for each message, so it must be
+    cheap.
+    """
 
     def recall(self, assignment_id: str) -> Assignment | None: ...
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
-        """Return `conclude` of what the bucket holds. The `Deferred` ends with BrokerUnavailable if the bucket cannot be reached."""
+        """Return `conclude` of what the bucket holds. The `Deferred` ends with BrokerUnavailable if
+        the bucket cannot be reached.
+        """
 
 
 class AssignmentCache:
-    """At most `limit` assignments in front of a bucket; the least recently used one is dropped first.
+    """At most `limit` assignments in front of a bucket; the least recently used one is dropped
+    first.
 
-    `fetch` takes a key and returns the stored record or None; it ends with BrokerUnavailable. An absent record is not cached: it may
-    be created in the next moment, and a later result must not count as unknown because an early one did.
+    `fetch` takes a key and returns the stored record or None; it ends with BrokerUnavailable. An
+    absent record is not cached: it may be created in the next moment, and a later result must not
+    count as unknown because an early one did.
     """
 
     def __init__(self, fetch: Callable[[str], Deferred[bytes | None]], limit: int = 20_000) -> None:
@@ -45,7 +58,9 @@ class AssignmentCache:
         return self._known.get(assignment_id, 0.0)
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
-        return self._fetch(ids.key(assignment_id)).convert(lambda record: conclude(self._read(record)))
+        return self._fetch(ids.key(assignment_id)).convert(
+            lambda record: conclude(self._read(record))
+        )
 
     def _read(self, record: bytes | None) -> Assignment | None:
         if record is None:
@@ -53,25 +68,46 @@ class AssignmentCache:
         try:
             known = read_record(record).read_assignment()
         except Poison:
-            return None  # a record that another program damaged must not condemn the worker's result
+            # a record that another program damaged must not condemn the worker's result
+            return None
         self.keep(known)
         return known
 
     def keep(self, known: Assignment) -> None:
         """Add an assignment that the bucket returned, or that this instance has just created."""
-        self._known.put(known.assignment_id, known, inf, 0.0, owner=known.tenant_id, weight=weight_of(known.decision.metadata))
+        self._known.put(
+            known.assignment_id,
+            known,
+            inf,
+            0.0,
+            owner=known.tenant_id,
+            weight=weight_of(known.decision.metadata),
+        )
 
     def __len__(self) -> int:
         return len(self._known)
 
 
-OTHER_TENANT = Fault(TENANT_FORBIDDEN, "The assignment is another tenant's", "tenant_id", STAGE_TENANT)
-OTHER_REQUEST = Fault(CORRELATION_FIELDS_INVALID, "The assignment is another request's", "request_id", STAGE_CORRELATION)
-OTHER_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment has another id", "assignment_id", STAGE_CORRELATION)
+OTHER_TENANT = Fault(
+    TENANT_FORBIDDEN, "The assignment is another tenant's", "tenant_id", STAGE_TENANT
+)
+OTHER_REQUEST = Fault(
+    CORRELATION_FIELDS_INVALID,
+    "The assignment is another request's",
+    "request_id",
+    STAGE_CORRELATION,
+)
+OTHER_ASSIGNMENT = Fault(
+    CORRELATION_FIELDS_INVALID, "The assignment has another id", "assignment_id", STAGE_CORRELATION
+)
 
 
-def find_contradiction(known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None) -> Fault | None:
-    """Return why the message cannot belong to this assignment, or None. Fields that one side leaves out are not compared."""
+def find_contradiction(
+    known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None
+) -> Fault | None:
+    """Return why the message cannot belong to this assignment, or None. Fields that one side leaves
+    out are not compared.
+    """
     if tenant_id is not None and tenant_id != known.tenant_id:
         return OTHER_TENANT
     if assignment_id is not None and assignment_id != known.assignment_id:
@@ -82,11 +118,15 @@ def find_contradiction(known: Assignment, *, tenant_id: str | None, request_id: 
 
 
 def correlate(
-    assignments: AssignmentLookup, assignment_id: str | None, conclude: Callable[[Assignment | None], Outcome]
+    assignments: AssignmentLookup,
+    assignment_id: str | None,
+    conclude: Callable[[Assignment | None], Outcome],
 ) -> Outcome | Awaitable[Outcome]:
-    """Return `conclude` of the assignment with this id, or of None: at once if the cache has it, else as a `Deferred`.
+    """Return `conclude` of the assignment with this id, or of None: at once if the cache has it,
+    else as a `Deferred`.
 
-    The `Deferred` ends with BrokerUnavailable while the bucket cannot be reached: then the consumer waits and spends no attempt.
+    The `Deferred` ends with BrokerUnavailable while the bucket cannot be reached: then the consumer
+    waits and spends no attempt.
     """
     if assignment_id is None:
         return conclude(None)

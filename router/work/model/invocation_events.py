@@ -1,7 +1,9 @@
-"""Make the usage event of one attempt to invoke a provider (docs/reference/extensions.md#metered). Pure.
+"""Make the usage event of one attempt to invoke a provider (docs/reference/extensions.md#metered).
+Pure.
 
 it ended          its status, and what it cost by its price, by what passed by, or as it was told
-it has no end     status timeout, at its deadline, estimated: the same event whichever instance makes it
+it has no end     status timeout, at its deadline, estimated: the same event whichever instance
+                  makes it
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from router.work.model.metering import make_usage_effect
 ATTEMPT_HEADER = "Router-Attempt"  # of an assignment's bill: no worker's word has it
 
 
-def make_attempt_event(record: InvocationRecord, usage: PricedUsage, status: str, *, latency_ms: int, timestamp: int) -> UsageEvent:
+def make_attempt_event(
+    record: InvocationRecord, usage: PricedUsage, status: str, *, latency_ms: int, timestamp: int
+) -> UsageEvent:
     """Under an identity of its own."""
     return UsageEvent(
         tenant_id=record.tenant_id,
@@ -46,9 +50,17 @@ def make_attempt_event(record: InvocationRecord, usage: PricedUsage, status: str
 
 def make_unfinished_event(record: InvocationRecord) -> UsageEvent:
     """Of an attempt whose end no instance has told by its deadline."""
-    usage = PricedUsage(nanos=record.nanos, model=record.model, input_tokens=record.input_tokens, price=record.price, estimated=True)
+    usage = PricedUsage(
+        nanos=record.nanos,
+        model=record.model,
+        input_tokens=record.input_tokens,
+        price=record.price,
+        estimated=True,
+    )
     latency_ms = max(record.deadline_ms - record.begun_ms, 0)
-    return make_attempt_event(record, usage, TIMEOUT, latency_ms=latency_ms, timestamp=record.deadline_ms)
+    return make_attempt_event(
+        record, usage, TIMEOUT, latency_ms=latency_ms, timestamp=record.deadline_ms
+    )
 
 
 def make_attempt_effect(record: InvocationRecord, event: UsageEvent) -> Effect:
@@ -57,7 +69,10 @@ def make_attempt_effect(record: InvocationRecord, event: UsageEvent) -> Effect:
 
 def make_bill_event(record: InvocationRecord, event: UsageEvent) -> UsageEvent:
     """The same attempt as the bill of its assignment, which its worker's result repeats."""
-    assignment_id, request_id = record.assignment_id, record.assigned_request_id or record.request_id
+    assignment_id, request_id = (
+        record.assignment_id,
+        record.assigned_request_id or record.request_id,
+    )
     event_id = assignment_identity(record.tenant_id, assignment_id or "")
     return replace(event, event_id=event_id, assignment_id=assignment_id, request_id=request_id)
 
@@ -68,5 +83,7 @@ def make_bill_effect(record: InvocationRecord, bill: UsageEvent) -> Effect:
 
 
 def make_further_effect(record: InvocationRecord, event: UsageEvent) -> Effect:
-    """Of an attempt whose assignment has another bill already: the reservation was ended by that one."""
+    """Of an attempt whose assignment has another bill already: the reservation was ended by that
+    one.
+    """
     return make_usage_effect(event, reservation=policy_only(record.reservation))

@@ -1,9 +1,12 @@
-"""The record of one attempt to invoke a provider, in the bucket `ROUTER_INVOCATIONS` (docs/reference/extensions.md#attempt-record).
+"""The record of one attempt to invoke a provider, in the bucket `ROUTER_INVOCATIONS`
+(docs/reference/extensions.md#attempt-record).
 
-    {tenant}.{attempt id}        stands from before the call until the attempt's usage event is stored
+    {tenant}.{attempt id}        stands from before the call until the attempt's usage event is
+                                 stored
 
-The attempt's id is drawn by the router, and its usage event has the identity `usage:{attempt id}`. So an instance that finds the record of
-an attempt without an end makes the event that the attempt's own instance would have made, and the stream stores one of them.
+The attempt's id is drawn by the router, and its usage event has the identity `usage:{attempt id}`.
+So an instance that finds the record of an attempt without an end makes the event that the attempt's
+own instance would have made, and the stream stores one of them.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ _Count = Annotated[int, Meta(ge=0)]
 
 
 class InvocationRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`begun_ms` and `deadline_ms`: by the server's clock. `nanos`: what it costs where it has no end."""
+    """`begun_ms` and `deadline_ms`: by the server's clock. `nanos`: what it costs where it has no
+    end.
+    """
 
     version: str = RECORD_VERSION
     attempt_id: Annotated[str, Meta(pattern="^[0-9a-f]{32}$")]

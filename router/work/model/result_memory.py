@@ -1,15 +1,19 @@
-"""What this instance remembers of results: which outcomes it has metered, and which assignments have taught it.
+"""What this instance remembers of results: which outcomes it has metered, and which assignments
+have taught it.
 
-`RecentOutcomes` counts a repeated outcome as repeated. It only counts. The stream (by Nats-Msg-Id) and later the lake decide whether a
-usage event is stored twice, because an instance that forgot, or another instance, must give the same result. So a duplicate also gets its
-usage event, since nothing here knows whether the first one was stored; `delivery.publish.known_effects` knows that of the events this
-instance stored, and does not publish them again. The PubAck's `duplicate` mark, which delivery's observer reads, says how many duplicates
-all instances together had.
+`RecentOutcomes` counts a repeated outcome as repeated. It only counts. The stream (by Nats-Msg-Id)
+and later the lake decide whether a usage event is stored twice, because an instance that forgot, or
+another instance, must give the same result. So a duplicate also gets its usage event, since nothing
+here knows whether the first one was stored; `delivery.publish.known_effects` knows that of the
+events this instance stored, and does not publish them again. The PubAck's `duplicate` mark, which
+delivery's observer reads, says how many duplicates all instances together had.
 
-`FirstResults` moves the figures of a provider, once for each known assignment. A result is input: a worker may name any tenant and any
-provider in it, and may send it again with every status. So the figures and the breakers get a result only if its assignment is known,
-they get the provider that the assignment names, and they get one outcome for each assignment, the first. A worker that repeats itself,
-or forges results, changes nothing. The memory holds known assignments only, so a flood of invented ids cannot push one out of it.
+`FirstResults` moves the figures of a provider, once for each known assignment. A result is input: a
+worker may name any tenant and any provider in it, and may send it again with every status. So the
+figures and the breakers get a result only if its assignment is known, they get the provider that
+the assignment names, and they get one outcome for each assignment, the first. A worker that repeats
+itself, or forges results, changes nothing. The memory holds known assignments only, so a flood of
+invented ids cannot push one out of it.
 """
 
 from __future__ import annotations
@@ -40,11 +44,14 @@ class Repetition(Enum):
     CONFLICT = "conflict"  # another message of the same identity with other content
 
 
-FIRST = Repetition.FIRST  # bound once, as in `delivery.consume.in_flight`: nearly every result is one
+# bound once, as in `delivery.consume.in_flight`: nearly every result is one
+FIRST = Repetition.FIRST
 
 
 class _OutcomeDigest(Struct, frozen=True, gc=False):
-    """Two hashes: of the outcome's content, and of the position of its stored message; and its status."""
+    """Two hashes: of the outcome's content, and of the position of its stored message; and its
+    status.
+    """
 
     content: int
     place: int
@@ -52,7 +59,9 @@ class _OutcomeDigest(Struct, frozen=True, gc=False):
 
 
 class RecentOutcomes:
-    """At most `limit` identities with a digest of their outcome, for `keep_s` each; the least recently used goes first."""
+    """At most `limit` identities with a digest of their outcome, for `keep_s` each; the least
+    recently used goes first.
+    """
 
     def __init__(self, limit: int = 100_000, keep_s: float = 600.0, clock: Clock = steady) -> None:
         self._keep_s = keep_s
@@ -60,20 +69,41 @@ class RecentOutcomes:
         self._told: BoundedCache[str, _OutcomeDigest] = BoundedCache(limit)
 
     def compare(self, event_id: str, event: UsageEvent, message: Message) -> Repetition:
-        """Compare with the remembered outcome of this identity; the first content stays the one that counts."""
+        """Compare with the remembered outcome of this identity; the first content stays the one
+        that counts.
+        """
         # Timestamp and trace id are left out: a worker that repeats itself does so later.
-        content = hash((event.status, event.told_provider_id, event.event_type, event.latency_ms, event.cost, event.told_cost))
+        content = hash(
+            (
+                event.status,
+                event.told_provider_id,
+                event.event_type,
+                event.latency_ms,
+                event.cost,
+                event.told_cost,
+            )
+        )
         place = hash((message.sequence, message.stored_ns))
         now = self._clock()
         first = self._told.get(event_id, now)
         if first is None:
-            self._told.put(event_id, _OutcomeDigest(content, place, intern(event.status)), now + self._keep_s, now, owner=event.tenant_id)
+            self._told.put(
+                event_id,
+                _OutcomeDigest(content, place, intern(event.status)),
+                now + self._keep_s,
+                now,
+                owner=event.tenant_id,
+            )
             return FIRST
         if first.place == place:
             return Repetition.REDELIVERED
         if first.content == content:
             return Repetition.DUPLICATE
-        return Repetition.LATER if first.status in REPLACED and event.status in FINAL else Repetition.CONFLICT
+        return (
+            Repetition.LATER
+            if first.status in REPLACED and event.status in FINAL
+            else Repetition.CONFLICT
+        )
 
     def __len__(self) -> int:
         return len(self._told)
@@ -101,9 +131,13 @@ class ProviderFigures(Protocol):
 
 
 class FirstResults:
-    """The assignments whose first result was used, for a day each, at most 100 000: hashes of about 200 bytes each."""
+    """The assignments whose first result was used, for a day each, at most 100 000: hashes of about
+    200 bytes each.
+    """
 
-    def __init__(self, figures: ProviderFigures, on_first: Callable[[Assignment, ExecResult], None]) -> None:
+    def __init__(
+        self, figures: ProviderFigures, on_first: Callable[[Assignment, ExecResult], None]
+    ) -> None:
         self._figures = figures
         self._on_first = on_first
         self._taught: BoundedCache[int, bool] = BoundedCache(100_000)

@@ -1,14 +1,22 @@
-"""Handle a worker's result: read it, correlate it, meter it. Pure but for its memory of earlier results.
+"""Handle a worker's result: read it, correlate it, meter it. Pure but for its memory of earlier
+results.
 
     unreadable, incomplete, forged              -> Dead: a dead letter
-    a tenant that this router does not serve    -> Retry: it may be allowed soon; the last attempt leaves a dead letter
-    any outcome of any status                   -> Done with its usage event, which is stored before the ack
-    its assignment is unknown                   -> the same, marked: no bill, and no figures learn from it; or refused, by setting
-    its bill is stored already                  -> what follows from that is stored too: a correction, or nothing (`later_outcomes`)
-    its cost is above the bound                 -> the notice for operators is stored after the event that is booked at the bound
-    its provider can be invoked                 -> that its worker has reported is stored before the event (`Marks`)
+    a tenant that this router does not serve    -> Retry: it may be allowed soon; the last attempt
+                                                leaves a dead letter
+    any outcome of any status                   -> Done with its usage event, which is stored before
+                                                the ack
+    its assignment is unknown                   -> the same, marked: no bill, and no figures learn
+                                                from it; or refused, by setting
+    its bill is stored already                  -> what follows from that is stored too: a
+                                                correction, or nothing (`later_outcomes`)
+    its cost is above the bound                 -> the notice for operators is stored after the
+                                                event that is booked at the bound
+    its provider can be invoked                 -> that its worker has reported is stored before the
+                                                event (`Marks`)
 
-A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred` (`work.model.assignments`).
+A result whose assignment is in the cache stays on the synchronous path; a miss is a `Deferred`
+(`work.model.assignments`).
 """
 
 from __future__ import annotations
@@ -32,10 +40,23 @@ from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck, 
 from router.work.model.assignments import AssignmentLookup, correlate, find_contradiction
 from router.work.model.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
 from router.work.model.metering import CostBound, make_bill, make_marked_event, make_usage_effect
-from router.work.model.result_memory import FIRST, FirstResults, ProviderFigures, RecentOutcomes, Repetition
+from router.work.model.result_memory import (
+    FIRST,
+    FirstResults,
+    ProviderFigures,
+    RecentOutcomes,
+    Repetition,
+)
 
-FOREIGN_TENANT_RETRY = Retry(Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT))
-UNKNOWN_ASSIGNMENT = Fault(CORRELATION_FIELDS_INVALID, "The assignment is not known here", "assignment_id", STAGE_CORRELATION)
+FOREIGN_TENANT_RETRY = Retry(
+    Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT)
+)
+UNKNOWN_ASSIGNMENT = Fault(
+    CORRELATION_FIELDS_INVALID,
+    "The assignment is not known here",
+    "assignment_id",
+    STAGE_CORRELATION,
+)
 NOTHING_TO_STORE = Done()
 
 Uncorrelated = Literal["mark", "refuse"]
@@ -47,9 +68,12 @@ class ResultsMeter(Protocol):
     def on_violation(self, message: Message, reading: ReadResult[ExecResult]) -> None: ...
 
     def on_outcome(self, status: str, provider_id: str, *, is_known: bool) -> None:
-        """Count an outcome that this instance sees for the first time: `router_results_total{status, provider}`.
+        """Count an outcome that this instance sees for the first time:
+        `router_results_total{status, provider}`.
 
-        `is_known`: an assignment names the provider. Otherwise only the worker does, and its text makes no new label."""
+        `is_known`: an assignment names the provider. Otherwise only the worker does, and its text
+        makes no new label.
+        """
 
     def on_uncorrelated(self) -> None:
         """The assignment is unknown; the result was handled all the same."""
@@ -74,13 +98,17 @@ class MeteredEvents(Protocol):
     """The usage stream, as far as it is asked for the event that was stored first."""
 
     async def find(self, publish_ack: PublishAck) -> MeteredEvent | None:
-        """The event that a duplicate's publish ack names; None: it is gone. Raises BrokerUnavailable."""
+        """The event that a duplicate's publish ack names; None: it is gone. Raises
+        BrokerUnavailable.
+        """
 
 
 class ReportMark(Struct, frozen=True, gc=False):
     """`effect`: that a worker has reported; `commit`: what remembers that it is stored.
 
-    `goes_first`: no event is stored without it; else it is stored beside the event, which it never delays."""
+    `goes_first`: no event is stored without it; else it is stored beside the event, which it never
+    delays.
+    """
 
     effect: Effect
     commit: Commit | None = None
@@ -91,7 +119,9 @@ class Marks(Protocol):
     """That the worker of an assignment has reported, for those who invoke its provider later."""
 
     def find(self, known: Assignment) -> ReportMark | None:
-        """What is to be stored before the result is acked; nearly always nothing. Asked of each result, so it must be cheap."""
+        """What is to be stored before the result is acked; nearly always nothing. Asked of each
+        result, so it must be cheap.
+        """
 
 
 class ResultRules(Struct, frozen=True, kw_only=True):
@@ -139,14 +169,23 @@ class ResultsHandler:
             return Dead(result)
         if result.tenant_id is not None and not self._is_served(result.tenant_id):
             return FOREIGN_TENANT_RETRY
-        return correlate(self._assignments, _find_assignment_id(result), lambda known: self._conclude(message, result, known))
+        return correlate(
+            self._assignments,
+            _find_assignment_id(result),
+            lambda known: self._conclude(message, result, known),
+        )
 
     def _is_served(self, tenant_id: str) -> bool:
         return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
 
     def _conclude(self, message: Message, result: ExecResult, known: Assignment | None) -> Outcome:
         if known is not None:
-            fault = find_contradiction(known, tenant_id=result.tenant_id, request_id=result.request_id, assignment_id=result.assignment_id)
+            fault = find_contradiction(
+                known,
+                tenant_id=result.tenant_id,
+                request_id=result.request_id,
+                assignment_id=result.assignment_id,
+            )
             if fault is None:
                 return self._bill(message, result, known)
             if result.assignment_id is not None:
@@ -154,10 +193,16 @@ class ResultsHandler:
                 self._meter.on_forged()
                 return Dead(fault)
             # The assignment was guessed from the request id, and the guess was wrong.
-        return self._refuse(message) if self._rules.uncorrelated == "refuse" else self._mark(message, result)
+        return (
+            self._refuse(message)
+            if self._rules.uncorrelated == "refuse"
+            else self._mark(message, result)
+        )
 
     def _refuse(self, message: Message) -> Outcome:
-        """Refuse the result at its second attempt: the bucket's replica that answered may lag by moments."""
+        """Refuse the result at its second attempt: the bucket's replica that answered may lag by
+        moments.
+        """
         if message.attempts <= 1:
             return Retry(UNKNOWN_ASSIGNMENT)
         self._meter.on_uncorrelated()
@@ -173,7 +218,11 @@ class ResultsHandler:
             self._meter.on_uncorrelated()
             self._meter.on_outcome(event.status, event.provider_id, is_known=False)
         subject = self._rules.usage_subject
-        return NOTHING_TO_STORE if subject is None else Done((make_usage_effect(event, event_id, subject),))
+        return (
+            NOTHING_TO_STORE
+            if subject is None
+            else Done((make_usage_effect(event, event_id, subject),))
+        )
 
     def _bill(self, message: Message, result: ExecResult, known: Assignment) -> Outcome:
         """Meter the outcome of an assignment: once, whatever else a worker says of it later."""
@@ -188,13 +237,18 @@ class ResultsHandler:
             self._meter.on_outcome(event.status, event.provider_id, is_known=True)
         if seen is FIRST or seen is Repetition.LATER:
             self._compare_words(event, result)
-        self._lessons.learn_from(known, result if event.told_cost is None else replace(result, cost=event.cost))
+        self._lessons.learn_from(
+            known, result if event.told_cost is None else replace(result, cost=event.cost)
+        )
         if rules.usage_subject is None:
             return NOTHING_TO_STORE
         effect = make_usage_effect(event, event_id, rules.usage_subject, known.reservation)
         is_repeated = seen is Repetition.DUPLICATE  # what follows, follows from the first one
-        then = None if is_repeated else _Following(self, event, message.stored_ns, known.reservation)
-        mark = self._marks.find(known)  # also of one that comes again: whether the mark of the first is stored, nothing here knows
+        then = (
+            None if is_repeated else _Following(self, event, message.stored_ns, known.reservation)
+        )
+        # also of one that comes again: whether the mark of the first is stored, nothing here knows
+        mark = self._marks.find(known)
         return Done((effect,), then=then) if mark is None else _store_marked(mark, effect, then)
 
     def _compare(self, message: Message, event: UsageEvent, event_id: str) -> Repetition:
@@ -217,7 +271,9 @@ class ResultsHandler:
             self._meter.on_corrected(event)
         return None if event.told_cost is None else self._hold(event, reservation)
 
-    async def follow_duplicate(self, event: UsageEvent, stored_ns: int, publish_ack: PublishAck) -> Done | None:
+    async def follow_duplicate(
+        self, event: UsageEvent, stored_ns: int, publish_ack: PublishAck
+    ) -> Done | None:
         """An event has the same identity already. What is stored counts, not what this one says."""
         first = await self._metered.find(publish_ack)
         if first is None:
@@ -242,7 +298,9 @@ def _store_marked(mark: ReportMark, effect: Effect, then: Then | None) -> Done:
 
 
 class _Following(Struct, frozen=True, gc=False):
-    """What follows once the event has its publish ack: nearly always nothing. One small object for each bill."""
+    """What follows once the event has its publish ack: nearly always nothing. One small object for
+    each bill.
+    """
 
     handler: ResultsHandler
     event: UsageEvent
@@ -255,14 +313,19 @@ class _Following(Struct, frozen=True, gc=False):
             if event.told_cost is None and event.adjustment is None:
                 return None
             return self.handler.follow_first(event, self.reservation)
-        return self.handler.follow_duplicate(event, self.stored_ns, publish_ack) if may_follow(event) else None
+        return (
+            self.handler.follow_duplicate(event, self.stored_ns, publish_ack)
+            if may_follow(event)
+            else None
+        )
 
 
 def _find_assignment_id(result: ExecResult) -> str | None:
     """Return the id that the result names, else the one that its request would have.
 
-    The latter is a guess: a request's identity may be an idempotency key, which workers do not know. A wrong guess finds no
-    assignment, or another request's, and then the result is handled as one of an unknown assignment.
+    The latter is a guess: a request's identity may be an idempotency key, which workers do not
+    know. A wrong guess finds no assignment, or another request's, and then the result is handled as
+    one of an unknown assignment.
     """
     if result.assignment_id is not None or result.tenant_id is None or result.request_id is None:
         return result.assignment_id

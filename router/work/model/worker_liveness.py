@@ -1,4 +1,5 @@
-"""Decide which workers are remembered, and which of them are alive, busy or silent (docs/reference/contracts.md#heartbeats).
+"""Decide which workers are remembered, and which of them are alive, busy or silent
+(docs/reference/contracts.md#heartbeats).
 
 A worker is silent after three of its intervals without a heartbeat. Without `interval_ms` an
 interval is 5 s, which the specification calls usual: a limit of 5 s would report every worker that
@@ -21,7 +22,9 @@ from router.contracts.heartbeat import Heartbeat
 
 MISSED_INTERVALS = 3
 USUAL_INTERVAL_S = 5.0
-EARLY_S = 60.0  # if places are needed, a worker loses its own after this silence, however long an interval it promised
+# if places are needed, a worker loses its own after this silence, however long an interval it
+# promised
+EARLY_S = 60.0
 
 
 class WorkerCondition(Enum):
@@ -61,19 +64,25 @@ class WorkerChange(Struct, frozen=True):
 def find_condition(worker: TrackedWorker, now: float) -> WorkerCondition:
     """Return the condition of a worker at `now`, steady seconds."""
     reported = WorkerCondition(worker.beat.status)
-    if reported is not WorkerCondition.STOPPED and now - worker.heard_at >= _silence_limit(worker.beat):
+    if reported is not WorkerCondition.STOPPED and now - worker.heard_at >= _silence_limit(
+        worker.beat
+    ):
         return WorkerCondition.SILENT
     return reported
 
 
 class Liveness:
-    """At most `limit` workers (`WorkerAdmission`). A worker without a heartbeat for `forget_s` is forgotten; sooner if places are needed.
+    """At most `limit` workers (`WorkerAdmission`). A worker without a heartbeat for `forget_s` is
+    forgotten; sooner if places are needed.
 
     `group_of`: tenants whose workers share places; by default each tenant is a group of its own.
     """
 
     def __init__(
-        self, limit: int = 10_000, forget_s: float = 3600.0, group_of: Callable[[str | None], Hashable] = lambda tenant_id: tenant_id
+        self,
+        limit: int = 10_000,
+        forget_s: float = 3600.0,
+        group_of: Callable[[str | None], Hashable] = lambda tenant_id: tenant_id,
     ) -> None:
         self._admission = WorkerAdmission(limit, group_of)
         self._forget_s = forget_s
@@ -91,16 +100,29 @@ class Liveness:
             return None
         was = None if before is None else find_condition(before, now)
         self._workers[worker.key] = worker
-        return WorkerChange(worker, was, condition) if was is None or was.is_alive != condition.is_alive else None
+        return (
+            WorkerChange(worker, was, condition)
+            if was is None or was.is_alive != condition.is_alive
+            else None
+        )
 
     def find_silent(self, now: float) -> list[WorkerChange]:
-        """Return the workers that became silent since the last call; each once until its next heartbeat."""
+        """Return the workers that became silent since the last call; each once until its next
+        heartbeat.
+        """
         changes = []
         for worker in list(self._workers.values()):
             if now - worker.heard_at >= self._forget_s + _silence_limit(worker.beat):
                 self._forget(worker.key)
-            if not worker.is_reported_silent and find_condition(worker, now) is WorkerCondition.SILENT:
-                changes.append(WorkerChange(worker, WorkerCondition(worker.beat.status), WorkerCondition.SILENT))
+            if (
+                not worker.is_reported_silent
+                and find_condition(worker, now) is WorkerCondition.SILENT
+            ):
+                changes.append(
+                    WorkerChange(
+                        worker, WorkerCondition(worker.beat.status), WorkerCondition.SILENT
+                    )
+                )
                 if worker.key in self._workers:
                     self._workers[worker.key] = replace(worker, is_reported_silent=True)
         return changes
@@ -138,7 +160,9 @@ class Liveness:
         return True
 
     def _forget_dead(self, now: float) -> None:
-        """Free the places of dead workers. Any sender of heartbeats can cause this scan, so it runs at most once a second."""
+        """Free the places of dead workers. Any sender of heartbeats can cause this scan, so it runs
+        at most once a second.
+        """
         for key, worker in list(self._workers.items()):
             if now - worker.heard_at >= EARLY_S or not find_condition(worker, now).is_alive:
                 self._forget(key)
@@ -158,9 +182,12 @@ def _silence_limit(beat: Heartbeat) -> float:
 # -- Which workers are remembered. A heartbeat is input: its sender chooses names, how many
 # there are, and what they promise.
 #
-#     gets a place    a new worker, while its group holds no more than are free: one group alone gets half, so newcomers find one
-#     loses a place   a dead worker; if no place is free, also one that sent a single heartbeat, to a newcomer of its group
-#     keeps a place   a worker with a second heartbeat, at least `PROVEN_S` after the first, as long as it goes on
+# gets a place    a new worker, while its group holds no more than are free: one group alone gets
+# half, so newcomers find one
+# loses a place   a dead worker; if no place is free, also one that sent a single heartbeat, to a
+# newcomer of its group
+# keeps a place   a worker with a second heartbeat, at least `PROVEN_S` after the first, as long as
+# it goes on
 #
 # So invented names do not displace a worker that goes on beating, and give way to one that has
 # just come.
@@ -172,14 +199,17 @@ PROVEN_S = 1.0
 
 
 class WorkerAdmission:
-    """At most `limit` places, shared by groups of workers (`group_of` a tenant). It holds keys, not heartbeats."""
+    """At most `limit` places, shared by groups of workers (`group_of` a tenant). It holds keys, not
+    heartbeats.
+    """
 
     def __init__(self, limit: int, group_of: Callable[[str | None], Hashable]) -> None:
         self._limit = limit
         self._group_of = group_of
         self._groups: dict[Key, Hashable] = {}
         self._held: Counter[Hashable] = Counter()
-        self._fresh: dict[Hashable, OrderedDict[Key, float]] = {}  # one heartbeat so far, and its time; the oldest first
+        # one heartbeat so far, and its time; the oldest first
+        self._fresh: dict[Hashable, OrderedDict[Key, float]] = {}
 
     def has_room(self, key: Key) -> bool:
         """Whether the key's group may take one more place."""

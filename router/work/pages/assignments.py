@@ -7,7 +7,16 @@ import orjson
 from router.contracts.exact_json import dump_json
 from router.contracts.masked_payload import describe_payload
 from router.core import ids
-from router.shell.page_data import Fact, FactList, Page, PageNotFound, PageParams, Sources, TextBlock, build_command
+from router.shell.page_data import (
+    Fact,
+    FactList,
+    Page,
+    PageNotFound,
+    PageParams,
+    Sources,
+    TextBlock,
+    build_command,
+)
 from router.shell.table import Column, Row, Table, TableFilter
 from router.work.assignments import StoredAssignment, find_assignment, list_assignments
 from router.work.pages.workers import TABS
@@ -23,16 +32,31 @@ COLUMNS = (
     Column("status", "Status", "verdict"),
     Column("message", "Said"),
 )
-FILTERS = (TableFilter("tenant", "Tenant"), TableFilter("status", "Status", "accepted, rejected, error, unacknowledged"))
-EMPTY = "No assignments of the last day. A request with `push_assignment` brings one; `router worker --echo` does them."
+FILTERS = (
+    TableFilter("tenant", "Tenant"),
+    TableFilter("status", "Status", "accepted, rejected, error, unacknowledged"),
+)
+EMPTY = (
+    "No assignments of the last day. A request with `push_assignment` brings one; `router "
+    "worker --echo` does them."
+)
 
 
 async def read_assignments(sources: Sources, params: PageParams) -> Page:
     """The newest first."""
     settings, tenant, status = sources.settings, params.text("tenant"), params.text("status")
     bucket = settings.buckets.assignments_known.name
-    found = [one async for one in list_assignments(sources.link.jetstream(), bucket, tenant=tenant, status=status, limit=MAX_LISTED)]
-    off = "" if settings.acks.enabled else "No status is shown: acknowledgements are read when acks.enabled is set. "
+    found = [
+        one
+        async for one in list_assignments(
+            sources.link.jetstream(), bucket, tenant=tenant, status=status, limit=MAX_LISTED
+        )
+    ]
+    off = (
+        ""
+        if settings.acks.enabled
+        else "No status is shown: acknowledgements are read when acks.enabled is set. "
+    )
     return Page(
         title="Assignments",
         lead="pushed to workers, the newest first",
@@ -52,14 +76,23 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
     """One assignment: the decision, the work with masked values, the acknowledgement."""
     assignment_id, settings = params.path["assignment"], sources.settings
     if not ids.is_opaque(assignment_id):
-        raise PageNotFound("An assignment's id is 1 to 128 printable ASCII characters without spaces.")
-    found = await find_assignment(sources.link.jetstream(), settings.buckets.assignments_known.name, assignment_id)
+        raise PageNotFound(
+            "An assignment's id is 1 to 128 printable ASCII characters without spaces."
+        )
+    found = await find_assignment(
+        sources.link.jetstream(), settings.buckets.assignments_known.name, assignment_id
+    )
     if found is None:
         raise PageNotFound(
-            f"No assignment {assignment_id} is known: its time in {settings.buckets.assignments_known.name} is over, or it never was."
+            f"No assignment {assignment_id} is known: its time in "
+            f"{settings.buckets.assignments_known.name} is over, or it never was."
         )
     facts = [
-        Fact(name.replace("_", " ").capitalize(), str(value), kind="time" if name.endswith("_at") else "text")
+        Fact(
+            name.replace("_", " ").capitalize(),
+            str(value),
+            kind="time" if name.endswith("_at") else "text",
+        )
         for name, value in found.list_fields(reads_acks=settings.acks.enabled).items()
     ]
     decision = found.known.decision
@@ -69,7 +102,9 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
         Fact("Expected", f"{decision.expected_latency_ms:g} ms, cost {decision.expected_cost:g}"),
     ]
     shown = describe_payload(bytes(found.record.assignment))
-    text = dump_json(shown.get("payload", shown), orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+    text = dump_json(
+        shown.get("payload", shown), orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
+    ).decode()
     return Page(
         title="Assignment",
         tenant=found.known.tenant_id,
@@ -79,12 +114,16 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
         lists=[
             FactList("What is known", facts),
             FactList("The decision", why),
-            TextBlock("The work, masked", text[:MAX_WORK_TEXT], f"published on {found.record.subject}"),
+            TextBlock(
+                "The work, masked", text[:MAX_WORK_TEXT], f"published on {found.record.subject}"
+            ),
         ],
     )
 
 
 def _build_row(one: StoredAssignment, reads_acks: bool) -> Row:
     fields = one.list_fields(reads_acks=reads_acks)
-    cells: dict[str, str | int | float | None] = {column.name: str(fields[column.name]) for column in COLUMNS if column.name in fields}
+    cells: dict[str, str | int | float | None] = {
+        column.name: str(fields[column.name]) for column in COLUMNS if column.name in fields
+    }
     return {**cells, "address": f"/assignments/{one.known.assignment_id}"}

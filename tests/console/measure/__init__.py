@@ -1,4 +1,5 @@
-"""The console with a thousand times its data in a real browser, and its memory under live updating: two commands, one page.
+"""The console with a thousand times its data in a real browser, and its memory under live updating:
+two commands, one page.
 
 python -m tests.console.measure pages   --write FILE    some minutes
 python -m tests.console.measure memory  --write FILE    an hour

@@ -27,7 +27,15 @@ FULL = ConsoleData(
     usage_days=92,
 )
 PART = ConsoleData(
-    letters=4_000, groups=40, violations=900, policies=40, assignments=400, extensions=20, workers=60, providers=5, usage_days=9
+    letters=4_000,
+    groups=40,
+    violations=900,
+    policies=40,
+    assignments=400,
+    extensions=20,
+    workers=60,
+    providers=5,
+    usage_days=9,
 )
 
 
@@ -48,20 +56,28 @@ def main() -> int:
     options.add_argument("what", choices=("pages", "memory"))
     options.add_argument("--rounds", type=int, default=5, help="visits of each page")
     options.add_argument("--minutes", type=float, default=60.0)
-    options.add_argument("--write", type=Path, help="the file, whose other part is kept; else it is printed")
+    options.add_argument(
+        "--write", type=Path, help="the file, whose other part is kept; else it is printed"
+    )
     chosen = options.parse_args()
-    machine = facts(" ".join(["python -m tests.console.measure", *sys.argv[1:]])) | {"load": f"{os.getloadavg()[0]:.1f} before"}
+    machine = facts(" ".join(["python -m tests.console.measure", *sys.argv[1:]])) | {
+        "load": f"{os.getloadavg()[0]:.1f} before"
+    }
     if chosen.what == "pages":
         if CHROMIUM is None:
             sys.exit(NO_CHROMIUM)
-        machine["chromium"] = subprocess.run([CHROMIUM, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+        machine["chromium"] = subprocess.run(
+            [CHROMIUM, "--version"], capture_output=True, text=True, check=True
+        ).stdout.strip()
         page, is_kept = asyncio.run(run_pages(chosen.rounds, machine))
     else:
         page, is_kept = asyncio.run(run_memory(chosen.minutes, machine))
     if chosen.write is None:
         print(page, end="")
     else:
-        chosen.write.write_text(replace_part(chosen.write.read_text() if chosen.write.exists() else "", page))
+        chosen.write.write_text(
+            replace_part(chosen.write.read_text() if chosen.write.exists() else "", page)
+        )
     return 0 if is_kept else 1
 
 

@@ -1,6 +1,7 @@
 """What the console holds while browsers follow the page Now and every page is read by turns.
 
-Its samples fill ten minutes, and its answers a table of 24: memory grows until then. So the second quarter is compared with the last.
+Its samples fill ten minutes, and its answers a table of 24: memory grows until then. So the second
+quarter is compared with the last.
 """
 
 import asyncio
@@ -23,7 +24,9 @@ MIB = 1024 * 1024
 
 
 class MemoryCourse(Struct, frozen=True):
-    """`held`: (seconds, bytes resident) each second; `events`: received by all followers; `reads`: pages."""
+    """`held`: (seconds, bytes resident) each second; `events`: received by all followers; `reads`:
+    pages.
+    """
 
     held: list[tuple[float, int]]
     events: int
@@ -42,7 +45,9 @@ class MemoryCourse(Struct, frozen=True):
     def slope(self) -> float:
         """Of the second half, by least squares: MiB an hour."""
         second = self.held[len(self.held) // 2 :]
-        return linear_regression([at / 3600 for at, _ in second], [held / MIB for _, held in second]).slope
+        return linear_regression(
+            [at / 3600 for at, _ in second], [held / MIB for _, held in second]
+        ).slope
 
     @property
     def is_flat(self) -> bool:
@@ -54,7 +59,10 @@ async def measure_memory(stage: Stage, minutes: float) -> MemoryCourse:
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(requests(stage.broker))
         client = await stack.enter_async_context(httpx2.AsyncClient(timeout=60))
-        followers = [asyncio.create_task(_follow(client, stage.console, events, number)) for number in range(FOLLOWERS)]
+        followers = [
+            asyncio.create_task(_follow(client, stage.console, events, number))
+            for number in range(FOLLOWERS)
+        ]
         for follower in followers:
             stack.callback(follower.cancel)
         held, reads = await _read_by_turns(client, stage, minutes)
@@ -69,7 +77,9 @@ async def _follow(client: httpx2.AsyncClient, console: str, events: list[int], n
             events[number] += line.startswith("event:")
 
 
-async def _read_by_turns(client: httpx2.AsyncClient, stage: Stage, minutes: float) -> tuple[list[tuple[float, int]], int]:
+async def _read_by_turns(
+    client: httpx2.AsyncClient, stage: Stage, minutes: float
+) -> tuple[list[tuple[float, int]], int]:
     begun, held, reads = steady(), [], 0
     for path in cycle((*ADDRESSES, "/dead-letters?show=each")):
         response = await client.get(stage.console + path)

@@ -26,33 +26,56 @@ most {MOST_GROWTH:.0%} more than the second (the samples of the page Now fill te
 """
 
 
-def write_pages(machine: Mapping[str, str], stored: Mapping[str, int], rounds: int, times: Sequence[PageTimes]) -> str:
+def write_pages(
+    machine: Mapping[str, str], stored: Mapping[str, int], rounds: int, times: Sequence[PageTimes]
+) -> str:
     known = _list_facts(machine) + "".join(
-        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n" for name, count in stored.items()
+        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n"
+        for name, count in stored.items()
     )
     head = "\n| page | rows | KiB | painted, ms | whole, ms |\n|---|---:|---:|---:|---:|\n"
     return PAGES_HEAD.format(rounds=rounds) + known + head + "".join(map(_write_row, times))
 
 
-def write_memory(machine: Mapping[str, str], stored: Mapping[str, int], course: MemoryCourse) -> str:
+def write_memory(
+    machine: Mapping[str, str], stored: Mapping[str, int], course: MemoryCourse
+) -> str:
     known = _list_facts(machine) + "".join(
-        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n" for name, count in stored.items()
+        f"* {name}: {count:,}{' messages' if name.isupper() else ''}\n"
+        for name, count in stored.items()
     )
-    minutes = [minute for minute in (1, 10, 20, 30, 40, 50, 60) if minute * 60 <= course.held[-1][0]]
+    minutes = [
+        minute for minute in (1, 10, 20, 30, 40, 50, 60) if minute * 60 <= course.held[-1][0]
+    ]
     rows = "".join(f"| {minute} | {course.find_held(minute):.1f} |\n" for minute in minutes)
     verdict = "It is flat." if course.is_flat else "**It is not flat.**"
     seconds = course.held[-1][0]
-    work = f"\n{seconds / 60:.0f} minutes, {course.events:,} events, {course.reads:,} pages. {verdict}\n"
+    work = (
+        f"\n{seconds / 60:.0f} minutes, {course.events:,} events, {course.reads:,} pages. "
+        f"{verdict}\n"
+    )
     quarters = ", ".join(f"{course.quarter(number):.1f}" for number in range(4))
     slope = f"The second half's slope is {course.slope:+.2f} MiB an hour; quarters: {quarters}.\n"
     first = f"| start | {course.held[0][1] / MIB:.1f} |\n"
-    return MEMORY_HEAD + known + work + slope + "\n| minute | resident, MiB, median |\n|---:|---:|\n" + first + rows
+    return (
+        MEMORY_HEAD
+        + known
+        + work
+        + slope
+        + "\n| minute | resident, MiB, median |\n|---:|---:|\n"
+        + first
+        + rows
+    )
 
 
 def replace_part(page: str, part: str) -> str:
     """One file holds both: the pages, and below them the memory. Each run writes its own part."""
     before, title, after = page.partition(MEMORY_TITLE)
-    return f"{before.rstrip()}\n\n{part}".lstrip() if part.startswith(MEMORY_TITLE) else part + (f"\n{title}{after}" if title else "")
+    return (
+        f"{before.rstrip()}\n\n{part}".lstrip()
+        if part.startswith(MEMORY_TITLE)
+        else part + (f"\n{title}{after}" if title else "")
+    )
 
 
 def _list_facts(machine: Mapping[str, str]) -> str:
@@ -60,7 +83,10 @@ def _list_facts(machine: Mapping[str, str]) -> str:
 
 
 def _write_row(one: PageTimes) -> str:
-    painted, whole = _write_times(one.painted_ms, FIRST_PAINT_MS), _write_times(one.whole_ms, WHOLE_MS)
+    painted, whole = (
+        _write_times(one.painted_ms, FIRST_PAINT_MS),
+        _write_times(one.whole_ms, WHOLE_MS),
+    )
     return f"| `{one.path}` | {one.rows:,} | {one.bytes / 1024:.0f} | {painted} | {whole} |\n"
 
 

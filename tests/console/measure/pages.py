@@ -1,6 +1,8 @@
-"""When each page is painted first, and when it is whole: the browser's own clock, from the moment it began to navigate.
+"""When each page is painted first, and when it is whole: the browser's own clock, from the moment
+it began to navigate.
 
-A page is read anew each time, because an answer is kept for a second; styles and scripts are kept by the browser after the first page.
+A page is read anew each time, because an answer is kept for a second; styles and scripts are kept
+by the browser after the first page.
 """
 
 import asyncio
@@ -27,7 +29,9 @@ MORE = (
 
 
 class PageTimes(Struct, frozen=True):
-    """Of one page: each visit's first paint and end of its content, in ms; the bytes of its HTML, the rows of its tables."""
+    """Of one page: each visit's first paint and end of its content, in ms; the bytes of its HTML,
+    the rows of its tables.
+    """
 
     path: str
     painted_ms: list[float]
@@ -40,7 +44,9 @@ class PageTimes(Struct, frozen=True):
         return median(self.painted_ms) <= FIRST_PAINT_MS and median(self.whole_ms) <= WHOLE_MS
 
 
-async def measure_pages(stage: Stage, rounds: int, paths: tuple[str, ...] = (*ADDRESSES, *MORE)) -> list[PageTimes]:
+async def measure_pages(
+    stage: Stage, rounds: int, paths: tuple[str, ...] = (*ADDRESSES, *MORE)
+) -> list[PageTimes]:
     async with a_browser() as browser:
         await browser.show(stage.console + "/")  # styles and scripts
         return [await _measure(browser, stage.console, path, rounds) for path in paths]

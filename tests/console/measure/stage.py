@@ -25,7 +25,9 @@ PAUSE_S = 0.1  # between two requests
 
 
 class Stage(Struct, frozen=True):
-    """`console`: its address; `pid`: its process; `stored`: messages of each stream that was filled, and what else is shown."""
+    """`console`: its address; `pid`: its process; `stored`: messages of each stream that was
+    filled, and what else is shown.
+    """
 
     broker: str
     console: str
@@ -39,9 +41,17 @@ async def a_stage(data: ConsoleData) -> AsyncIterator[Stage]:
     try:
         with serve_router("--nats-url", broker.url, "--http-port", "0") as served:
             stored = await fill(broker.url, data)
-            with a_warehouse_of(data) as warehouse, a_console_process(broker.url, served.ready["http"], warehouse) as (pid, address):
+            with (
+                a_warehouse_of(data) as warehouse,
+                a_console_process(broker.url, served.ready["http"], warehouse) as (pid, address),
+            ):
                 await _wait_for_signs(broker.url, address, data)
-                yield Stage(broker.url, address, pid, stored | {"workers": data.workers, "providers": data.providers * len(TENANTS)})
+                yield Stage(
+                    broker.url,
+                    address,
+                    pid,
+                    stored | {"workers": data.workers, "providers": data.providers * len(TENANTS)},
+                )
     finally:
         broker.remove()
 
@@ -53,10 +63,17 @@ async def fill(url: str, data: ConsoleData) -> dict[str, int]:
     await fill_console(jetstream, settings, data)
     await store_figures(jetstream, settings, data.providers)
     buckets, streams = settings.buckets, settings.streams
-    names = (streams.dlq.name, streams.violations.name, f"KV_{buckets.policies.name}", f"KV_{buckets.assignments_known.name}")
+    names = (
+        streams.dlq.name,
+        streams.violations.name,
+        f"KV_{buckets.policies.name}",
+        f"KV_{buckets.assignments_known.name}",
+    )
     found = {name: await jetstream.stream(name) for name in names}
     await connection.close()
-    return {name: info["state"]["messages"] if info is not None else 0 for name, info in found.items()}
+    return {
+        name: info["state"]["messages"] if info is not None else 0 for name, info in found.items()
+    }
 
 
 @contextmanager
@@ -73,10 +90,17 @@ async def _wait_for_signs(url: str, console: str, data: ConsoleData) -> None:
 
     async def has_all() -> bool:
         await send_heartbeats(JetStream(connection), data.workers)
-        return await _count(client, "/workers") >= data.workers and await _count(client, "/extensions/providers") >= data.providers
+        return (
+            await _count(client, "/workers") >= data.workers
+            and await _count(client, "/extensions/providers") >= data.providers
+        )
 
     async with httpx2.AsyncClient(timeout=60, base_url=console) as client:
-        await until(has_all, within_s=120, what="the console has heard every worker, and the router read the figures")
+        await until(
+            has_all,
+            within_s=120,
+            what="the console has heard every worker, and the router read the figures",
+        )
     await connection.close()
 
 
@@ -90,7 +114,9 @@ def a_console_process(url: str, metrics: str, warehouse: str) -> Iterator[tuple[
     """Its pid and its address, without a slash at its end."""
     command = [*COMMAND, "console", "--nats-url", url, "--http-port", "0", "--metrics", metrics]
     environ = clean_environment({"ROUTER_CONSOLE__WAREHOUSE": warehouse})
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ
+    )
     try:
         assert process.stdout is not None
         yield process.pid, json.loads(process.stdout.readline())["http"].rstrip("/")
@@ -116,5 +142,10 @@ async def _send_requests(url: str) -> None:
         for number in range(100_000_000):
             policy = "nowhere" if number % 31 == 0 else "default"
             with suppress(Exception):
-                await client.decide(tenant_id=TENANTS[number % 3], message_type="chat", payload={"text": "hello"}, policy_id=policy)
+                await client.decide(
+                    tenant_id=TENANTS[number % 3],
+                    message_type="chat",
+                    payload={"text": "hello"},
+                    policy_id=policy,
+                )
             await asyncio.sleep(PAUSE_S)

@@ -17,7 +17,9 @@ def validator_of(shape: MessageShape) -> jsonschema_rs.Draft202012Validator:
     return jsonschema_rs.Draft202012Validator(schema)
 
 
-def find_disagreements(shape: MessageShape, count: int, seed: int, counts: Counter[bool]) -> Iterator[tuple[bool, Any]]:
+def find_disagreements(
+    shape: MessageShape, count: int, seed: int, counts: Counter[bool]
+) -> Iterator[tuple[bool, Any]]:
     """(what the schema says, the message); `counts` counts what the reader said of all."""
     validator = validator_of(shape)
     for message in generate(shape, count, seed):

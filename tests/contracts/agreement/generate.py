@@ -1,8 +1,9 @@
-"""Messages for the comparison of schemas with readers: an example of the contract, or one drawn from the schema, changed at random places.
+"""Messages for the comparison of schemas with readers: an example of the contract, or one drawn
+from the schema, changed at random places.
 
 The same seed makes the same messages. About a third of them is legal. What schemas cannot say
-(docs/reference/messages.md#limits) is not made: above all a number such as 1.0, which JSON Schema takes for an integer and a reader of
-integers does not.
+(docs/reference/messages.md#limits) is not made: above all a number such as 1.0, which JSON Schema
+takes for an integer and a reader of integers does not.
 """
 
 import copy
@@ -17,7 +18,23 @@ from router.operate.catalogue import MessageShape
 
 LONG = "x" * 128
 VALUES: tuple[Any, ...] = (
-    *(None, "", " ", "a b", "x", LONG, LONG + "x", 2 * LONG, 2 * LONG + "x", 4096 * "r", 4097 * "r", "é", "a\n", "\x7f", "~!"),
+    *(
+        None,
+        "",
+        " ",
+        "a b",
+        "x",
+        LONG,
+        LONG + "x",
+        2 * LONG,
+        2 * LONG + "x",
+        4096 * "r",
+        4097 * "r",
+        "é",
+        "a\n",
+        "\x7f",
+        "~!",
+    ),
     *(
         "acme",
         "_acme",
@@ -36,9 +53,45 @@ VALUES: tuple[Any, ...] = (
         "====",
         "aa=a",
     ),
-    *("success", "error", "timeout", "cancelled", "accepted", "rejected", "idle", "busy", "ok", "reject", "nats", "exec_result"),
-    *("exec_assignment_ack", "caf.exec.assign.v1", "caf.exec.other", "2024-01-15T14:30:00Z", "2024-02-30T14:30:00Z", "yesterday"),
-    *(True, False, 0, 1, -1, 2, 0.5, 1.5, -0.5, 1e-9, 60_000, 1_000_000_000, 1_000_000_001, 2_592_000_000, 2_592_000_001),
+    *(
+        "success",
+        "error",
+        "timeout",
+        "cancelled",
+        "accepted",
+        "rejected",
+        "idle",
+        "busy",
+        "ok",
+        "reject",
+        "nats",
+        "exec_result",
+    ),
+    *(
+        "exec_assignment_ack",
+        "caf.exec.assign.v1",
+        "caf.exec.other",
+        "2024-01-15T14:30:00Z",
+        "2024-02-30T14:30:00Z",
+        "yesterday",
+    ),
+    *(
+        True,
+        False,
+        0,
+        1,
+        -1,
+        2,
+        0.5,
+        1.5,
+        -0.5,
+        1e-9,
+        60_000,
+        1_000_000_000,
+        1_000_000_001,
+        2_592_000_000,
+        2_592_000_001,
+    ),
     *(2**53, 2**63 - 1, 2**63, -(2**63), [], {}, [1], {"type": "chat"}, {"a": {"b": [None]}}),
 )
 EXTRA_NAMES = ("schema_version", "kind", "data", "unknown")
@@ -59,9 +112,15 @@ KINDS: Mapping[str, tuple[Any, ...]] = {
 def generate(shape: MessageShape, count: int, seed: int = 0) -> Iterator[dict[str, Any]]:
     chance = random.Random(f"{shape.name} {seed}")
     names = sorted({place.rpartition(".")[2] for place in list_fields(shape.body)} | {*EXTRA_NAMES})
-    fields = {place: Definitions(PARTS).resolve(field) for place, field in list_fields(shape.body).items()}
+    fields = {
+        place: Definitions(PARTS).resolve(field) for place, field in list_fields(shape.body).items()
+    }
     for _ in range(count):
-        message = draw(fields, chance) if chance.random() < DRAWN else copy.deepcopy(chance.choice(shape.examples))
+        message = (
+            draw(fields, chance)
+            if chance.random() < DRAWN
+            else copy.deepcopy(chance.choice(shape.examples))
+        )
         for _ in range(chance.randrange(MAX_CHANGES + 1)):
             change(message, names, chance)
         yield message
@@ -77,7 +136,9 @@ def draw(fields: Mapping[str, Mapping[str, Any]], chance: random.Random) -> dict
         for parent in parents:
             part = part.get(parent) if isinstance(part, dict) else None
         if isinstance(part, dict) and chance.random() < share:
-            part[name] = copy.deepcopy(chance.choice(list_legal(field) if chance.random() < LEGAL else VALUES))
+            part[name] = copy.deepcopy(
+                chance.choice(list_legal(field) if chance.random() < LEGAL else VALUES)
+            )
     return message
 
 
@@ -86,7 +147,9 @@ def list_legal(field: Mapping[str, Any]) -> list[Any]:
     if "const" in field or "enum" in field:
         return [field["const"]] if "const" in field else list(field["enum"])
     types = field.get("type", list(KINDS))
-    return [value for kind in ([types] if isinstance(types, str) else types) for value in KINDS[kind]]
+    return [
+        value for kind in ([types] if isinstance(types, str) else types) for value in KINDS[kind]
+    ]
 
 
 def change(message: dict[str, Any], names: list[str], chance: random.Random) -> None:
@@ -108,5 +171,11 @@ def change(message: dict[str, Any], names: list[str], chance: random.Random) -> 
 def _walk_objects(value: Any) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         yield value
-    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+    for inner in (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    ):
         yield from _walk_objects(inner)

@@ -23,7 +23,8 @@ from router.decide.model.read import read as read_decide
 from tests.support.requests import a_message
 
 STORED_NS = 1_700_000_000_000_000_000
-ANY_TIME = WorkerMessageLimits(max_timestamp_age_ms=2**64, max_timestamp_ahead_ms=2**64)  # what no schema can say: near the time of storing
+# what no schema can say: near the time of storing
+ANY_TIME = WorkerMessageLimits(max_timestamp_age_ms=2**64, max_timestamp_ahead_ms=2**64)
 
 
 def _read(data: bytes, read: Callable[[Message], Any]) -> bool:

@@ -45,7 +45,12 @@ STEPS = (
 
 
 def write_result(step: StepResult) -> bytes:
-    return result_bytes(ASSIGNMENT, AttemptsResult(step, attempts=1, latency_ms=812), worker_id="w-1", now_ms=1_700_000_000_000)
+    return result_bytes(
+        ASSIGNMENT,
+        AttemptsResult(step, attempts=1, latency_ms=812),
+        worker_id="w-1",
+        now_ms=1_700_000_000_000,
+    )
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.status)
@@ -55,14 +60,19 @@ def test_a_workers_result_is_valid(step: StepResult) -> None:
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.status)
 def test_a_workers_result_is_read_in_one_typed_parse(step: StepResult) -> None:
-    assert decode_plain(a_message(write_result(step), GOOD_HEADERS), DEFAULT_LIMITS, decode_result) is not None
+    assert (
+        decode_plain(a_message(write_result(step), GOOD_HEADERS), DEFAULT_LIMITS, decode_result)
+        is not None
+    )
 
 
 def test_a_workers_other_messages_are_valid() -> None:
     fault = Fault("handler_failed", "why")
     given_up = unstarted_bytes(ASSIGNMENT, fault, code="5001", now_ms=1)
     unread = unread_bytes(a_message(headers={"Nats-Msg-Id": "a-1"}), fault, code="1001", now_ms=1)
-    ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", acknowledged_at=1, message="mine")
+    ack = ExecAssignmentAck(
+        assignment_id="a-1", status="accepted", acknowledged_at=1, message="mine"
+    )
     validator_of(SHAPES["result"]).validate(orjson.loads(given_up))
     validator_of(SHAPES["unread-report"]).validate(orjson.loads(unread))
     validator_of(SHAPES["ack"]).validate(orjson.loads(ack_bytes(ack, JSON_ENCODING)))
@@ -82,7 +92,9 @@ class RecordedConnection:
 
 def test_a_workers_heartbeats_are_valid() -> None:
     connection, in_hand = RecordedConnection(), iter((0, 3, 1))
-    heartbeat = WorkerHeartbeat(connection, "caf", "w-1", interval_s=0.0001, capacity=4, in_hand=lambda: next(in_hand))
+    heartbeat = WorkerHeartbeat(
+        connection, "caf", "w-1", interval_s=0.0001, capacity=4, in_hand=lambda: next(in_hand)
+    )
     heartbeat._beat()
     heartbeat._beat()
     heartbeat.drain()
@@ -98,14 +110,18 @@ def test_a_clients_requests_are_valid() -> None:
         (b"\xff", {"push_assignment": True}),
         ({"a": 1}, {}),
     ):
-        validator_of(SHAPES["decide"]).validate(orjson.loads(_body("acme", "chat", payload, beside)))
+        validator_of(SHAPES["decide"]).validate(
+            orjson.loads(_body("acme", "chat", payload, beside))
+        )
 
 
 @pytest.mark.parametrize("sample", PROCESSORS, ids=lambda sample: sample.id)
 def test_what_the_sample_extensions_answer_is_valid(sample: Extension) -> None:
     shape = SHAPES["extension-verdict" if sample.kind == VALIDATOR else "extension-message"]
     for payload in ("Hello  Ada", "card 4111 1111 1111 1111", {"text": ["a@example.com"]}):
-        validator_of(shape).validate(orjson.loads(FunctionRunner(sample).run_now(data_of(a_request(payload)), {})))
+        validator_of(shape).validate(
+            orjson.loads(FunctionRunner(sample).run_now(data_of(a_request(payload)), {}))
+        )
 
 
 async def test_what_the_sample_provider_answers_is_valid() -> None:
@@ -116,7 +132,10 @@ async def test_what_the_sample_provider_answers_is_valid() -> None:
 
 
 def read_blocks(page: str) -> list[Any]:
-    return [json.loads(block) for block in re.findall(r"```json\n(.*?)```", (TOP / page).read_text(), re.DOTALL)]
+    return [
+        json.loads(block)
+        for block in re.findall(r"```json\n(.*?)```", (TOP / page).read_text(), re.DOTALL)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +143,21 @@ def read_blocks(page: str) -> list[Any]:
     [
         (
             "docs/reference/extension-json.md",
-            ["extension-request", "extension-message", "extension-verdict", "provider-call", "provider-answer", "chunk"],
+            [
+                "extension-request",
+                "extension-message",
+                "extension-verdict",
+                "provider-call",
+                "provider-answer",
+                "chunk",
+            ],
         ),
         ("docs/how-to/write-a-worker.md", ["ack"]),
         ("docs/how-to/requests.md", ["answer"]),
-        ("docs/reference/messages.md", [shape.name for shape in SHAPES.values() for _ in shape.examples]),
+        (
+            "docs/reference/messages.md",
+            [shape.name for shape in SHAPES.values() for _ in shape.examples],
+        ),
     ],
 )
 def test_the_messages_of_a_page_are_valid(page: str, names: list[str]) -> None:

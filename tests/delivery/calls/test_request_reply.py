@@ -1,4 +1,6 @@
-"""Calls on a real server: answered, refused, unanswered, unheard, too large, and over a connection that is lost."""
+"""Calls on a real server: answered, refused, unanswered, unheard, too large, and over a connection
+that is lost.
+"""
 
 import asyncio
 
@@ -22,7 +24,9 @@ async def connection(nats_url: str):
 HEAD = open_head_of({})
 
 
-async def serve(connection: Connection, subject: str, headers: dict[str, str] | None = None) -> None:
+async def serve(
+    connection: Connection, subject: str, headers: dict[str, str] | None = None
+) -> None:
     """An echo; its answer has these headers."""
 
     async def answer(message: Msg) -> None:
@@ -32,10 +36,14 @@ async def serve(connection: Connection, subject: str, headers: dict[str, str] | 
     await connection.flush()
 
 
-async def test_many_calls_at_once_each_get_their_own_answer(connection: Connection, prefix: str) -> None:
+async def test_many_calls_at_once_each_get_their_own_answer(
+    connection: Connection, prefix: str
+) -> None:
     await serve(connection, prefix)
     calls = RequestReplyClient(connection)
-    answers = await asyncio.gather(*(calls.call(prefix, str(number).encode(), HEAD, 5) for number in range(200)))
+    answers = await asyncio.gather(
+        *(calls.call(prefix, str(number).encode(), HEAD, 5) for number in range(200))
+    )
     assert [int(answered.data) for answered in answers] == list(range(200))
     assert all(answered.error_code is None for answered in answers)
     assert len(calls) == 0
@@ -55,18 +63,26 @@ async def test_headers_reach_the_service(connection: Connection, prefix: str) ->
 
 
 @pytest.mark.parametrize(("code", "read"), [("404", 404), ("503", 503), ("bad", 500), ("", 500)])
-async def test_a_services_no_is_an_answer_with_its_code(connection: Connection, prefix: str, code: str, read: int) -> None:
-    await serve(connection, prefix, {"Nats-Service-Error-Code": code, "Nats-Service-Error": "not this one"})
+async def test_a_services_no_is_an_answer_with_its_code(
+    connection: Connection, prefix: str, code: str, read: int
+) -> None:
+    await serve(
+        connection, prefix, {"Nats-Service-Error-Code": code, "Nats-Service-Error": "not this one"}
+    )
     answered = await RequestReplyClient(connection).call(prefix, b"", HEAD, 5)
     assert (answered.error_code, answered.error) == (read, "not this one")
 
 
-async def test_without_a_listener_the_call_fails_at_once(connection: Connection, prefix: str) -> None:
+async def test_without_a_listener_the_call_fails_at_once(
+    connection: Connection, prefix: str
+) -> None:
     with pytest.raises(NoResponders):
         await asyncio.wait_for(RequestReplyClient(connection).call(prefix, b"", HEAD, 120), 60)
 
 
-async def test_silence_is_a_timeout_and_a_late_answer_is_dropped(connection: Connection, prefix: str) -> None:
+async def test_silence_is_a_timeout_and_a_late_answer_is_dropped(
+    connection: Connection, prefix: str
+) -> None:
     asked: asyncio.Queue[str] = asyncio.Queue()
     await connection.subscribe_direct(prefix, lambda _s, inbox, _d, _h: asked.put_nowait(inbox))
     faults: list[BaseException] = []
@@ -79,7 +95,9 @@ async def test_silence_is_a_timeout_and_a_late_answer_is_dropped(connection: Con
     assert (len(calls), faults) == (0, [])
 
 
-async def test_a_call_that_is_cancelled_leaves_nothing_behind(connection: Connection, prefix: str) -> None:
+async def test_a_call_that_is_cancelled_leaves_nothing_behind(
+    connection: Connection, prefix: str
+) -> None:
     await connection.subscribe_direct(prefix, lambda *_: None)
     calls = RequestReplyClient(connection)
     running = asyncio.ensure_future(calls.call(prefix, b"", HEAD, 30))
@@ -90,7 +108,9 @@ async def test_a_call_that_is_cancelled_leaves_nothing_behind(connection: Connec
     assert len(calls) == 0
 
 
-async def test_the_first_caller_being_cancelled_costs_the_others_nothing(connection: Connection, prefix: str) -> None:
+async def test_the_first_caller_being_cancelled_costs_the_others_nothing(
+    connection: Connection, prefix: str
+) -> None:
     await serve(connection, prefix)
     calls = RequestReplyClient(connection)
     first, second = (asyncio.ensure_future(calls.call(prefix, b"x", HEAD, 5)) for _ in range(2))
@@ -133,7 +153,9 @@ async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_after
         broker.remove()
 
 
-async def test_what_a_woken_task_publishes_goes_out_with_what_callbacks_did(connection: Connection, prefix: str, monkeypatch) -> None:
+async def test_what_a_woken_task_publishes_goes_out_with_what_callbacks_did(
+    connection: Connection, prefix: str, monkeypatch
+) -> None:
     """One write for a chunk, not two: a write costs as much as a decision."""
     await serve(connection, prefix)
     calls = RequestReplyClient(connection)
@@ -147,7 +169,11 @@ async def test_what_a_woken_task_publishes_goes_out_with_what_callbacks_did(conn
         calls._on_reply(subject, reply, data, head)
 
     monkeypatch.setitem(connection.callbacks, sid, on_reply)
-    monkeypatch.setattr(connection._transport, "writelines", lambda pending: (written.append(b"".join(pending)), write(pending)))
+    monkeypatch.setattr(
+        connection._transport,
+        "writelines",
+        lambda pending: (written.append(b"".join(pending)), write(pending)),
+    )
     await calls.call(prefix, b"", HEAD, 5)
     connection.publish_nowait(f"{prefix}.next")
     await connection.flush()

@@ -1,4 +1,6 @@
-"""Streams on a real server: chunks in order, an end when the receiver has gone, and a refusal instead of silence."""
+"""Streams on a real server: chunks in order, an end when the receiver has gone, and a refusal
+instead of silence.
+"""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -25,7 +27,9 @@ class Sender:
         self.gone = asyncio.Event()
 
     async def at(self, subject: str) -> "Sender":
-        await self._connection.subscribe_direct(subject, lambda _s, inbox, _d, _h: self.asked.put_nowait(inbox))
+        await self._connection.subscribe_direct(
+            subject, lambda _s, inbox, _d, _h: self.asked.put_nowait(inbox)
+        )
         await self._connection.flush()
         return self
 
@@ -122,7 +126,9 @@ async def test_a_request_above_the_servers_limit_is_not_sent(place, prefix: str)
     assert (ours.is_connected, sender.asked.qsize()) == (True, 0)
 
 
-async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reader_that_is_far_behind_is_told_what_it_missed(
+    place, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("router.delivery.wire.calls.stream.MAX_BUFFERED_BYTES", 10)
     ours, sender, _ = place
     await sender.at(prefix)
@@ -136,10 +142,16 @@ async def test_a_reader_that_is_far_behind_is_told_what_it_missed(place, prefix:
 
 
 @pytest.mark.parametrize("comes_back", [False, True], ids=["away", "back"])
-async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(comes_back: bool) -> None:
+async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(
+    comes_back: bool,
+) -> None:
     broker = Broker().start()
     try:
-        async with connected(broker.url) as ours, connected(broker.url) as theirs, ReplyStreams(theirs) as outlets:
+        async with (
+            connected(broker.url) as ours,
+            connected(broker.url) as theirs,
+            ReplyStreams(theirs) as outlets,
+        ):
             sender = await Sender(theirs, outlets).at("lost")
             async with Stream(ours, "lost", b"", silence_s=60) as pieces:
                 (await sender.begin()).send(b"1")

@@ -22,7 +22,9 @@ from router.delivery.wire.topology import Topology, bucket, create
 from router.work.assignments import UNACKNOWLEDGED, find_assignment, list_assignments
 from tests.support.delivery import connected
 
-DECISION = Decision("openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"})
+DECISION = Decision(
+    "openai", "weighted", 50, 800, 0.01, {"policy_id": "default", "policy_version": "1"}
+)
 
 
 class Book:
@@ -33,16 +35,33 @@ class Book:
         self.name = name
 
     async def push(self, name: str, tenant: str = "acme") -> str:
-        request = RouteRequest(tenant_id=tenant, message_type="chat", request_key=name, answer_id=name)
+        request = RouteRequest(
+            tenant_id=tenant, message_type="chat", request_key=name, answer_id=name
+        )
         assignment_id = assignment_id_of(tenant, name)
         record = record_bytes(
-            build_record(assignment_id, request, DECISION, subject="caf.exec.assign.v1", traceparent=None, content=None, requested_at_ms=0)
+            build_record(
+                assignment_id,
+                request,
+                DECISION,
+                subject="caf.exec.assign.v1",
+                traceparent=None,
+                content=None,
+                requested_at_ms=0,
+            )
         )
         await self.put(key(assignment_id), record)
         return assignment_id
 
-    async def acknowledge(self, assignment_id: str, status: str, message: str | None = None) -> None:
-        ack = ExecAssignmentAck(assignment_id=assignment_id, status=status, acknowledged_at=1_700_000_000_000, message=message)
+    async def acknowledge(
+        self, assignment_id: str, status: str, message: str | None = None
+    ) -> None:
+        ack = ExecAssignmentAck(
+            assignment_id=assignment_id,
+            status=status,
+            acknowledged_at=1_700_000_000_000,
+            message=message,
+        )
         await self.put(assignment_ack_key(assignment_id), assignment_ack_bytes(ack))
 
     async def put(self, at: str, data: bytes) -> None:
@@ -69,7 +88,11 @@ async def test_the_newest_acknowledgement_is_the_status(book: Book) -> None:
     found = await find_assignment(book.jetstream, book.name, first)
     assert found is not None
     assert found.ack is not None
-    assert (found.ack.status, found.ack.message, found.ack.at_ms) == ("rejected", "no model", 1_700_000_000_000)
+    assert (found.ack.status, found.ack.message, found.ack.at_ms) == (
+        "rejected",
+        "no model",
+        1_700_000_000_000,
+    )
     assert (await find_assignment(book.jetstream, book.name, second)).status == UNACKNOWLEDGED  # type: ignore[union-attr]
 
 

@@ -1,4 +1,6 @@
-"""Lookups on a real bucket: keys that are wanted at the same time travel in one request, and each caller gets its own value."""
+"""Lookups on a real bucket: keys that are wanted at the same time travel in one request, and each
+caller gets its own value.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,16 +28,22 @@ async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
         yield jetstream
 
 
-async def test_each_caller_gets_its_own_record_and_a_missing_one_is_none(jetstream: JetStream, prefix: str) -> None:
+async def test_each_caller_gets_its_own_record_and_a_missing_one_is_none(
+    jetstream: JetStream, prefix: str
+) -> None:
     records, lookups = WriteOnceKv(jetstream, prefix), BatchedKvReader(jetstream, prefix)
     keys = [f"k-{number}" for number in range(3 * MAX_KEYS_PER_REQUEST)]
     for key in keys[::2]:
         await records.create(key, key.encode())
     found = await asyncio.gather(*(lookups.find(key) for key in (*keys, *keys)))
-    assert found == [key.encode() if number % 2 == 0 else None for number, key in enumerate(keys)] * 2
+    assert (
+        found == [key.encode() if number % 2 == 0 else None for number, key in enumerate(keys)] * 2
+    )
 
 
-async def test_lookups_one_after_the_other_share_a_timer(jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lookups_one_after_the_other_share_a_timer(
+    jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(batched_reader, "AGAIN_AFTER_S", 3600.0)
     lookups = BatchedKvReader(jetstream, prefix, timeout_s=3600.0)
     with count_timers(lookups) as timers:
@@ -45,7 +53,9 @@ async def test_lookups_one_after_the_other_share_a_timer(jetstream: JetStream, p
 
 
 async def test_only_absent_ones_are_none(jetstream: JetStream, prefix: str) -> None:
-    assert await asyncio.gather(*(BatchedKvReader(jetstream, prefix).find(key) for key in "ab")) == [None, None]
+    assert await asyncio.gather(
+        *(BatchedKvReader(jetstream, prefix).find(key) for key in "ab")
+    ) == [None, None]
 
 
 async def test_a_deleted_record_is_none(jetstream: JetStream, prefix: str) -> None:
@@ -94,12 +104,23 @@ async def test_a_caller_that_leaves_takes_no_other_along(jetstream: JetStream, p
     assert await asyncio.gather(*asked[1:]) == [b"record"] * 2
 
 
-async def test_large_records_come_in_several_replies(jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that sent them all at once would cut the connection; one that is larger than a reply's limit comes all the same."""
-    monkeypatch.setattr(batched_reader, "AGAIN_AFTER_S", 3600.0)  # on a busy machine a reply may take a quarter of a second
+async def test_large_records_come_in_several_replies(
+    jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that sent them all at once would cut the connection; one that is larger than a
+    reply's limit comes all the same.
+    """
+    # on a busy machine a reply may take a quarter of a second
+    monkeypatch.setattr(batched_reader, "AGAIN_AFTER_S", 3600.0)
     records, sizes = (
         WriteOnceKv(jetstream, prefix),
-        {"a": MAX_REPLY_BYTES // 2, "b": MAX_REPLY_BYTES + 1000, "c": MAX_REPLY_BYTES // 2, "d": 10, "e": MAX_REPLY_BYTES},
+        {
+            "a": MAX_REPLY_BYTES // 2,
+            "b": MAX_REPLY_BYTES + 1000,
+            "c": MAX_REPLY_BYTES // 2,
+            "d": 10,
+            "e": MAX_REPLY_BYTES,
+        },
     )
     for key, size in sizes.items():
         await records.create(key, bytes(size))
@@ -114,11 +135,18 @@ async def test_large_records_come_in_several_replies(jetstream: JetStream, prefi
 
 @pytest.fixture
 async def lagging(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
-    """A JetStream with three copies. Its direct gets are answered by one that has nothing yet, its other requests by the server."""
+    """A JetStream with three copies. Its direct gets are answered by one that has nothing yet, its
+    other requests by the server.
+    """
     async with connected(nats_url) as server, connected(nats_url) as connection:
-        none = head_of({"Status": "404"}).replace(b"NATS/1.0\r\nStatus: 404", b"NATS/1.0 404 No Results")
+        none = head_of({"Status": "404"}).replace(
+            b"NATS/1.0\r\nStatus: 404", b"NATS/1.0 404 No Results"
+        )
         api = JetStream(connection, domain=prefix)
-        await server.subscribe_direct(f"{api.prefix}.DIRECT.GET.>", lambda _, inbox, *__: server.publish_nowait(inbox, b"", "", none))
+        await server.subscribe_direct(
+            f"{api.prefix}.DIRECT.GET.>",
+            lambda _, inbox, *__: server.publish_nowait(inbox, b"", "", none),
+        )
 
         def pass_on(subject: str, inbox: str, data: bytes, _headers: Headers | None) -> None:
             if ".INFO." in subject:
@@ -131,7 +159,9 @@ async def lagging(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
         yield api
 
 
-async def test_what_a_lagging_copy_does_not_have_is_asked_of_the_leader(lagging: JetStream, jetstream: JetStream, prefix: str) -> None:
+async def test_what_a_lagging_copy_does_not_have_is_asked_of_the_leader(
+    lagging: JetStream, jetstream: JetStream, prefix: str
+) -> None:
     """Its "none" must not decide: a healthy result would be a dead letter, or pass unchecked."""
     await WriteOnceKv(jetstream, prefix).create("k", b"record")
     assert await BatchedKvReader(lagging, prefix).find("k") == b"record"
@@ -151,5 +181,8 @@ async def test_a_bucket_with_one_copy_is_not_asked_twice(jetstream: JetStream, p
     asked: list[object] = []
     await until(lambda: reader._leader_reads._has_copies is False)
     jetstream.get = lambda *query: asked.append(query)  # type: ignore[method-assign,assignment,return-value]
-    assert await asyncio.gather(*(reader.find(f"absent-{number}") for number in range(10))) == [None] * 10
+    assert (
+        await asyncio.gather(*(reader.find(f"absent-{number}") for number in range(10)))
+        == [None] * 10
+    )
     assert asked == []

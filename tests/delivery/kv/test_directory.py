@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from router.delivery.kv.directory import MAX_DOCUMENT_BYTES, Document, UnreadableFile, read_documents
+from router.delivery.kv.directory import (
+    MAX_DOCUMENT_BYTES,
+    Document,
+    UnreadableFile,
+    read_documents,
+)
 
 
 class Folder:
@@ -24,7 +29,11 @@ class Folder:
 
     @property
     def documents(self) -> dict[tuple[str, str], object]:
-        return {one.key: json.loads(one.data) for one in read_documents(self.root) if isinstance(one, Document)}
+        return {
+            one.key: json.loads(one.data)
+            for one in read_documents(self.root)
+            if isinstance(one, Document)
+        }
 
     @property
     def refused(self) -> list[str]:
@@ -41,12 +50,27 @@ def test_documents_are_keyed_by_folder_and_name(folder: Folder) -> None:
     folder.write("a.b/c.json", 2)
     folder.write("a/b.c.json", 3)
     folder.write("_shared/default.json", 4)
-    assert folder.documents == {("acme", "default"): 1, ("a.b", "c"): 2, ("a", "b.c"): 3, ("_shared", "default"): 4}
+    assert folder.documents == {
+        ("acme", "default"): 1,
+        ("a.b", "c"): 2,
+        ("a", "b.c"): 3,
+        ("_shared", "default"): 4,
+    }
     assert folder.refused == []
 
 
 @pytest.mark.parametrize(
-    "path", ["_private/a.json", "a b/a.json", "acme/_x.json", "acme/*.json", "acme/>.json", "acme/.json", "acme/notes.txt", "..x/a.json"]
+    "path",
+    [
+        "_private/a.json",
+        "a b/a.json",
+        "acme/_x.json",
+        "acme/*.json",
+        "acme/>.json",
+        "acme/.json",
+        "acme/notes.txt",
+        "..x/a.json",
+    ],
 )
 def test_a_name_that_is_no_id_is_told_and_never_read(folder: Folder, path: str) -> None:
     folder.write(path, 1)
@@ -86,4 +110,6 @@ def test_what_is_too_large_is_not_read(folder: Folder) -> None:
 
 
 def test_a_directory_that_is_not_there_says_so(folder: Folder) -> None:
-    assert read_documents(folder.root / "nowhere") == [UnreadableFile("", "cannot be listed: No such file or directory")]
+    assert read_documents(folder.root / "nowhere") == [
+        UnreadableFile("", "cannot be listed: No such file or directory")
+    ]

@@ -1,4 +1,6 @@
-"""Documents that operators write, on a real bucket: a write over a revision that its writer has not seen is refused; history is kept."""
+"""Documents that operators write, on a real bucket: a write over a revision that its writer has not
+seen is refused; history is kept.
+"""
 
 import asyncio
 import time
@@ -36,7 +38,10 @@ async def test_what_is_not_there_is_none(documents: DocumentBucket) -> None:
 
 async def test_of_two_writers_one_wins_and_the_other_is_told(documents: DocumentBucket) -> None:
     revision = await documents.put("a", b"0", revision=None)
-    said = await asyncio.gather(*(documents.put("a", b"%d" % n, revision=revision) for n in range(5)), return_exceptions=True)
+    said = await asyncio.gather(
+        *(documents.put("a", b"%d" % n, revision=revision) for n in range(5)),
+        return_exceptions=True,
+    )
     assert sorted(type(one).__name__ for one in said) == ["Conflict"] * 4 + ["int"]
     winner = next(n for n, one in enumerate(said) if isinstance(one, int))
     assert (await documents.get("a")).value == b"%d" % winner  # type: ignore[union-attr]
@@ -56,7 +61,11 @@ async def test_a_deleted_key_is_free_again_and_its_history_stays(documents: Docu
     assert await documents.read_all() == {}
     await documents.put("a", b"2", revision=None)
     history = await documents.history("a")
-    assert [one.value if isinstance(one, BucketEntry) else type(one) for one in history] == [b"1", DeletedKey, b"2"]
+    assert [one.value if isinstance(one, BucketEntry) else type(one) for one in history] == [
+        b"1",
+        DeletedKey,
+        b"2",
+    ]
 
 
 async def test_a_deletion_names_what_it_deletes(documents: DocumentBucket) -> None:
@@ -70,7 +79,9 @@ async def test_the_last_64_are_kept(documents: DocumentBucket) -> None:
     revision = await documents.put("a", b"0", revision=None)
     for n in range(1, 70):
         revision = await documents.put("a", b"%d" % n, revision=revision)
-    assert [one.value for one in await documents.history("a") if isinstance(one, BucketEntry)] == [b"%d" % n for n in range(6, 70)]
+    assert [one.value for one in await documents.history("a") if isinstance(one, BucketEntry)] == [
+        b"%d" % n for n in range(6, 70)
+    ]
 
 
 async def test_one_key_s_history_is_its_own(documents: DocumentBucket) -> None:
@@ -80,8 +91,14 @@ async def test_one_key_s_history_is_its_own(documents: DocumentBucket) -> None:
 
 
 async def test_many_are_listed_whole(documents: DocumentBucket) -> None:
-    for first in range(0, 1500, 100):  # of more at once the last would wait, on a busy machine, longer than a request may
-        await asyncio.gather(*(documents.put(f"k-{n}", b"x" * 1000, revision=None) for n in range(first, first + 100)))
+    # of more at once the last would wait, on a busy machine, longer than a request may
+    for first in range(0, 1500, 100):
+        await asyncio.gather(
+            *(
+                documents.put(f"k-{n}", b"x" * 1000, revision=None)
+                for n in range(first, first + 100)
+            )
+        )
     assert len(await documents.read_all()) == 1500
 
 
@@ -105,7 +122,11 @@ async def test_what_is_too_large_is_no_outage(documents: DocumentBucket) -> None
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("1970-01-01T00:00:01Z", 10**9), ("1970-01-01T00:00:00.5Z", 5 * 10**8), ("2026-11-20T13:36:07.123456789Z", 1795181767123456789)],
+    [
+        ("1970-01-01T00:00:01Z", 10**9),
+        ("1970-01-01T00:00:00.5Z", 5 * 10**8),
+        ("2026-11-20T13:36:07.123456789Z", 1795181767123456789),
+    ],
 )
 def test_nanoseconds_survive(text: str, expected: int) -> None:
     assert nanos(text) == expected

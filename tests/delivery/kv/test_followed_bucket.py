@@ -1,4 +1,6 @@
-"""Any followed bucket: its values are those of the bucket; an entry that cannot be read leaves the last good value of its key in force."""
+"""Any followed bucket: its values are those of the bucket; an entry that cannot be read leaves the
+last good value of its key in force.
+"""
 
 import asyncio
 import contextlib
@@ -32,7 +34,9 @@ class FollowedTexts(FollowedBucket[str]):
         self.read_in: list[str] = []  # the thread of each read
 
     def read(self, entry: BucketEntry) -> str:
-        self.read_in.append("event loop" if threading.current_thread() is threading.main_thread() else "thread")
+        self.read_in.append(
+            "event loop" if threading.current_thread() is threading.main_thread() else "thread"
+        )
         if b"!" in entry.value:
             raise ValueError(f"{entry.key} is no text")
         return entry.value[-8:].decode()
@@ -92,7 +96,9 @@ def test_readiness_names_only_the_first_of_many() -> None:
     assert followed.check.detail.endswith("k09: k09 is no text; and 3 more")
 
 
-async def test_large_entries_are_read_in_a_thread_while_the_previous_value_serves(bucket: Bucket) -> None:
+async def test_large_entries_are_read_in_a_thread_while_the_previous_value_serves(
+    bucket: Bucket,
+) -> None:
     await bucket.write("a", b"small")
     followed = FollowedTexts(bucket.jetstream, bucket.name)
     await followed.load()
@@ -121,7 +127,9 @@ async def test_a_load_ends_when_the_large_entries_are_read_too(bucket: Bucket) -
     assert (followed.values, followed.read_in) == (["xxxxxxxx"] * 2, ["thread"] * 2)
 
 
-async def test_the_last_good_value_of_the_history_serves_until_its_key_is_deleted(bucket: Bucket) -> None:
+async def test_the_last_good_value_of_the_history_serves_until_its_key_is_deleted(
+    bucket: Bucket,
+) -> None:
     for key, values in {"a": (b"1", b"!", b"!"), "b": (b"!",), "c": (b"3",)}.items():
         for value in values:
             await bucket.write(key, value)
@@ -137,7 +145,9 @@ async def test_the_last_good_value_of_the_history_serves_until_its_key_is_delete
     assert "a: a is no text; b: b is no text; c: c is no text" in followed.check.detail
 
 
-async def test_a_missing_bucket_is_an_error_at_the_load_and_later_leaves_the_values(bucket: Bucket) -> None:
+async def test_a_missing_bucket_is_an_error_at_the_load_and_later_leaves_the_values(
+    bucket: Bucket,
+) -> None:
     await bucket.write("a", b"1")
     followed = FollowedTexts(bucket.jetstream, bucket.name)
     await followed.load()

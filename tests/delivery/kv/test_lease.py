@@ -1,4 +1,6 @@
-"""A lease ends when its key keeps its revision, by the watcher's own clock; of several that take it the server lets one win."""
+"""A lease ends when its key keeps its revision, by the watcher's own clock; of several that take it
+the server lets one win.
+"""
 
 import pytest
 
@@ -44,7 +46,9 @@ def test_a_bucket_that_could_not_be_read_ends_no_lease() -> None:
     assert [watched.is_over_after(1.5, 7) for _ in range(3)] == [False, False, True]
 
 
-async def test_of_two_that_read_the_same_revision_one_gets_the_lease(nats_url: str, prefix: str) -> None:
+async def test_of_two_that_read_the_same_revision_one_gets_the_lease(
+    nats_url: str, prefix: str
+) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         leases = LeaseBucket(bucket.jetstream, prefix)
         revision = await leases.renew("0", b"owner")

@@ -1,4 +1,6 @@
-"""A mirror of a bucket on a real server: complete when it opens, current within moments, and never empty because the server is away."""
+"""A mirror of a bucket on a real server: complete when it opens, current within moments, and never
+empty because the server is away.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -47,7 +49,9 @@ def mortal() -> Iterator[Broker]:
 
 
 async def test_the_first_word_is_everything_that_is_there(bucket: Bucket, nats_url: str) -> None:
-    await asyncio.gather(*(bucket.documents.put(f"k-{n}", b"%d" % n, revision=None) for n in range(200)))
+    await asyncio.gather(
+        *(bucket.documents.put(f"k-{n}", b"%d" % n, revision=None) for n in range(200))
+    )
     await bucket.write("k-0", b"again")
     async with a_mirror(nats_url, bucket.name) as mirror:
         await until(lambda: mirror.told)
@@ -60,9 +64,14 @@ async def test_an_empty_bucket_is_told_too(bucket: Bucket, nats_url: str) -> Non
         await mirror.shows({})
 
 
-async def test_changes_and_deletions_are_told_at_once_and_whole(bucket: Bucket, nats_url: str) -> None:
+async def test_changes_and_deletions_are_told_at_once_and_whole(
+    bucket: Bucket, nats_url: str
+) -> None:
     """At once: no other listing comes before an hour is over."""
-    async with a_mirror(nats_url, bucket.name, again_s=3600.0) as one, a_mirror(nats_url, bucket.name, again_s=3600.0) as other:
+    async with (
+        a_mirror(nats_url, bucket.name, again_s=3600.0) as one,
+        a_mirror(nats_url, bucket.name, again_s=3600.0) as other,
+    ):
         for mirror in (one, other):
             await mirror.shows({})
         first = await bucket.documents.put("a", b"1", revision=None)
@@ -75,12 +84,16 @@ async def test_changes_and_deletions_are_told_at_once_and_whole(bucket: Bucket, 
 
 
 async def test_what_was_deleted_before_is_not_there(bucket: Bucket, nats_url: str) -> None:
-    await bucket.documents.delete("a", revision=await bucket.documents.put("a", b"1", revision=None))
+    await bucket.documents.delete(
+        "a", revision=await bucket.documents.put("a", b"1", revision=None)
+    )
     async with a_mirror(nats_url, bucket.name) as mirror:
         await mirror.shows({})
 
 
-async def test_a_bucket_that_was_written_is_listed_again_and_only_what_is_new_is_told(bucket: Bucket, nats_url: str) -> None:
+async def test_a_bucket_that_was_written_is_listed_again_and_only_what_is_new_is_told(
+    bucket: Bucket, nats_url: str
+) -> None:
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name, again_s=0.1) as mirror:
         await mirror.shows({"a": b"1"})
@@ -105,7 +118,9 @@ async def test_a_bucket_without_changes_is_looked_at_and_not_listed(
         assert mirror.watched._watcher is first
 
 
-async def test_entries_that_were_purged_without_a_word_are_missed_by_the_next_look(bucket: Bucket, nats_url: str) -> None:
+async def test_entries_that_were_purged_without_a_word_are_missed_by_the_next_look(
+    bucket: Bucket, nats_url: str
+) -> None:
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name, again_s=0.1) as mirror:
         await mirror.shows({"a": b"1"})
@@ -113,7 +128,9 @@ async def test_entries_that_were_purged_without_a_word_are_missed_by_the_next_lo
         await mirror.shows({})
 
 
-async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_seconds(mortal: Broker) -> None:
+async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_seconds(
+    mortal: Broker,
+) -> None:
     async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
         await bucket.write("a", b"1")
         await mirror.shows({"a": b"1"})
@@ -128,7 +145,9 @@ async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_
             assert mirror.watched.check.ok
 
 
-async def test_while_the_server_is_away_the_last_known_state_serves_and_readiness_says_so(mortal: Broker) -> None:
+async def test_while_the_server_is_away_the_last_known_state_serves_and_readiness_says_so(
+    mortal: Broker,
+) -> None:
     async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
         await bucket.write("a", b"1")
         await mirror.shows({"a": b"1"})
@@ -142,7 +161,9 @@ async def test_while_the_server_is_away_the_last_known_state_serves_and_readines
         assert mirror.told == told
 
 
-async def test_a_bucket_that_is_gone_is_away_and_a_new_one_is_the_truth(bucket: Bucket, nats_url: str) -> None:
+async def test_a_bucket_that_is_gone_is_away_and_a_new_one_is_the_truth(
+    bucket: Bucket, nats_url: str
+) -> None:
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name) as mirror:
         await mirror.shows({"a": b"1"})
@@ -155,7 +176,9 @@ async def test_a_bucket_that_is_gone_is_away_and_a_new_one_is_the_truth(bucket: 
         assert mirror.watched.check.ok
 
 
-async def test_a_bucket_made_again_before_it_was_read_is_noticed(bucket: Bucket, nats_url: str) -> None:
+async def test_a_bucket_made_again_before_it_was_read_is_noticed(
+    bucket: Bucket, nats_url: str
+) -> None:
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name) as mirror:
         await mirror.shows({"a": b"1"})
@@ -176,7 +199,9 @@ async def _look_at_infos(mirror: Mirror, bucket: Bucket) -> None:
     await mirror.infos.stream(f"KV_{bucket.name}")
 
 
-async def test_a_change_that_did_not_come_is_missed_by_the_next_info(bucket: Bucket, nats_url: str, quick_arrival: None) -> None:
+async def test_a_change_that_did_not_come_is_missed_by_the_next_info(
+    bucket: Bucket, nats_url: str, quick_arrival: None
+) -> None:
     async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
         await mirror.shows({})
         await _delete_its_consumer(bucket)
@@ -189,7 +214,9 @@ async def test_a_change_that_did_not_come_is_missed_by_the_next_info(bucket: Buc
         assert mirror.watched.check.ok
 
 
-async def test_a_bucket_that_an_info_shows_made_again_is_listed(bucket: Bucket, nats_url: str, quick_arrival: None) -> None:
+async def test_a_bucket_that_an_info_shows_made_again_is_listed(
+    bucket: Bucket, nats_url: str, quick_arrival: None
+) -> None:
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
         await mirror.shows({"a": b"1"})
@@ -236,7 +263,9 @@ async def test_an_info_of_what_was_removed_before_the_listing_leaves_the_watcher
         assert mirror.watched.check.ok
 
 
-async def test_an_info_of_what_has_come_leaves_the_watcher(bucket: Bucket, nats_url: str, quick_arrival: None) -> None:
+async def test_an_info_of_what_has_come_leaves_the_watcher(
+    bucket: Bucket, nats_url: str, quick_arrival: None
+) -> None:
     await bucket.write("a", b"1")
     async with a_mirror(nats_url, bucket.name, has_infos=True) as mirror:
         await mirror.shows({"a": b"1"})
@@ -262,7 +291,9 @@ async def test_a_server_that_hangs_is_told_and_found_again(mortal: Broker) -> No
         await mirror.shows({"a": b"2"}, within_s=SILENT_S)
 
 
-async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_without_another_listing(mortal: Broker) -> None:
+async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_without_another_listing(
+    mortal: Broker,
+) -> None:
     """Its server stood still: a listing failed meanwhile, and the next one is far away."""
     async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
         await bucket.write("a", b"1")
@@ -277,9 +308,13 @@ async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_wit
         await until(lambda: mirror.watched._cause is None)
 
 
-async def test_who_must_not_begin_without_is_told_when_there_is_nothing_to_list(nats_url: str) -> None:
+async def test_who_must_not_begin_without_is_told_when_there_is_nothing_to_list(
+    nats_url: str,
+) -> None:
     async with connected(nats_url) as connection:
-        watched = BucketMirror(JetStream(connection), "NOT_THERE", lambda entries: None, on_replaced=skip_seeding)
+        watched = BucketMirror(
+            JetStream(connection), "NOT_THERE", lambda entries: None, on_replaced=skip_seeding
+        )
         with pytest.raises(BrokerUnavailable, match="topology apply"):
             await watched.load()
         assert not watched.check.ok

@@ -1,4 +1,6 @@
-"""Records created by callback, on a real bucket: what `WriteOnceKv.create` promises, for many at once."""
+"""Records created by callback, on a real bucket: what `WriteOnceKv.create` promises, for many at
+once.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -54,7 +56,9 @@ async def test_many_at_once_each_stand(jetstream: JetStream, prefix: str) -> Non
     assert await WriteOnceKv(jetstream, prefix).find("k299") == b"299"
 
 
-async def test_records_one_after_the_other_share_a_timer(jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_one_after_the_other_share_a_timer(
+    jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(record_creator, "LOOK_EVERY_S", 3600.0)
     creator = await open_creator(jetstream, prefix, timeout_s=3600.0)
     with count_timers(creator) as timers:
@@ -63,9 +67,17 @@ async def test_records_one_after_the_other_share_a_timer(jetstream: JetStream, p
     assert len(timers) == 1
 
 
-async def test_the_first_record_of_a_key_stands_for_every_instance(jetstream: JetStream, prefix: str) -> None:
-    one, other = await open_creator(jetstream, prefix), RecordCreator(jetstream, WriteOnceKv(jetstream, prefix))
-    creating = [creator.create("k", name) for creator, name in ((one, b"one"), (other, b"other"), (one, b"again"))]
+async def test_the_first_record_of_a_key_stands_for_every_instance(
+    jetstream: JetStream, prefix: str
+) -> None:
+    one, other = (
+        await open_creator(jetstream, prefix),
+        RecordCreator(jetstream, WriteOnceKv(jetstream, prefix)),
+    )
+    creating = [
+        creator.create("k", name)
+        for creator, name in ((one, b"one"), (other, b"other"), (one, b"again"))
+    ]
     stored = {await record for record in creating}
     assert stored == {await WriteOnceKv(jetstream, prefix).find("k")}
 
@@ -78,7 +90,9 @@ async def test_a_key_that_was_deleted_is_free_again(jetstream: JetStream, prefix
 
 
 async def test_a_full_bucket_is_full(jetstream: JetStream, prefix: str) -> None:
-    spec = StreamSpec(name=f"KV_{prefix}_full", subjects=(f"$KV.{prefix}_full.>",), discard="new", max_bytes=1000)
+    spec = StreamSpec(
+        name=f"KV_{prefix}_full", subjects=(f"$KV.{prefix}_full.>",), discard="new", max_bytes=1000
+    )
     await create(jetstream, Topology((spec,)))
     creator = await open_creator(jetstream, f"{prefix}_full")
     with pytest.raises(StorageFull):
@@ -108,7 +122,8 @@ async def test_a_broker_that_stands_still_ends_each_create_in_time() -> None:
                     await one
         broker.unpause()
         creator._timeout_s = 60.0
-        assert await creator.create("k", b"another") == b"record"  # it was stored: only its publish ack came late
+        # it was stored: only its publish ack came late
+        assert await creator.create("k", b"another") == b"record"
 
 
 async def test_records_that_are_tried_again_without_a_connection_fill_no_buffer() -> None:
@@ -141,10 +156,16 @@ async def test_what_a_vanished_leader_took_with_it_is_created_as_soon_as_the_nex
 async def test_a_record_whose_publish_ack_is_lost_stands_as_it_was_created(
     jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second copy is refused, which proves that there is a leader again, and the record that stands is the first one's."""
+    """The second copy is refused, which proves that there is a leader again, and the record that
+    stands is the first one's.
+    """
     creator = await open_creator(jetstream, prefix, timeout_s=3600.0)
     with monkeypatch.context() as deaf:
-        deaf.setattr(jetstream.connection, "publish_nowait", lambda subject, record, _inbox, head: lost.append((subject, record, head)))
+        deaf.setattr(
+            jetstream.connection,
+            "publish_nowait",
+            lambda subject, record, _inbox, head: lost.append((subject, record, head)),
+        )
         lost: list[tuple[str, bytes, bytes]] = []
         creating = creator.create("a", b"a")
     for subject, record, head in lost:

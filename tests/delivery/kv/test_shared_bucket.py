@@ -1,4 +1,6 @@
-"""What a process shares through a bucket on a real server: all of it is stored, whatever becomes of a write."""
+"""What a process shares through a bucket on a real server: all of it is stored, whatever becomes of
+a write.
+"""
 
 import asyncio
 import contextlib
@@ -65,15 +67,21 @@ async def sharing(url: str, bucket: str) -> AsyncIterator[Numbers]:
 
 
 class Puts:
-    """Stands in for `DocumentBucket.put`: the first writes end as the test says, the others are real."""
+    """Stands in for `DocumentBucket.put`: the first writes end as the test says, the others are
+    real.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *errors: RouterError) -> None:
         self.keys: list[str] = []
         self.put = DocumentBucket.put
         self.errors = list(errors)
-        monkeypatch.setattr(DocumentBucket, "put", lambda *args, **options: self._put(*args, **options))
+        monkeypatch.setattr(
+            DocumentBucket, "put", lambda *args, **options: self._put(*args, **options)
+        )
 
-    async def _put(self, documents: DocumentBucket, key: str, value: bytes, *, revision: int | None) -> int:
+    async def _put(
+        self, documents: DocumentBucket, key: str, value: bytes, *, revision: int | None
+    ) -> int:
         self.keys.append(key)
         if self.errors:
             raise self.errors.pop(0)
@@ -84,7 +92,9 @@ async def read(bucket: Bucket) -> Mapping[str, bytes]:
     return {key: entry.value for key, entry in (await bucket.documents.read_all()).items()}
 
 
-async def test_what_changed_is_written_and_what_changes_just_before_the_end_too(nats_url: str, bucket: Bucket) -> None:
+async def test_what_changed_is_written_and_what_changes_just_before_the_end_too(
+    nats_url: str, bucket: Bucket
+) -> None:
     async with sharing(nats_url, bucket.name) as one, sharing(nats_url, bucket.name) as other:
         one.set("a", 1)
         await until(lambda: other.seen == {"a": 1})
@@ -93,7 +103,11 @@ async def test_what_changed_is_written_and_what_changes_just_before_the_end_too(
     assert await read(bucket) == {"a": b"2", "b": b"3"}
 
 
-@pytest.mark.parametrize("error", [Conflict("another client"), BrokerUnavailable("no answer")], ids=lambda error: error.code)
+@pytest.mark.parametrize(
+    "error",
+    [Conflict("another client"), BrokerUnavailable("no answer")],
+    ids=lambda error: error.code,
+)
 async def test_a_write_that_failed_is_tried_again_while_it_runs_and_when_it_ends(
     nats_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch, error: RouterError
 ) -> None:
@@ -112,7 +126,9 @@ async def test_a_write_that_is_cut_off_costs_nothing(
 ) -> None:
     begun, put = asyncio.Event(), DocumentBucket.put
 
-    async def put_without_answer(documents: DocumentBucket, key: str, value: bytes, *, revision: int | None) -> int:
+    async def put_without_answer(
+        documents: DocumentBucket, key: str, value: bytes, *, revision: int | None
+    ) -> int:
         if begun.is_set() or is_stored:
             revision = await put(documents, key, value, revision=revision)
         if begun.is_set():
@@ -129,7 +145,9 @@ async def test_a_write_that_is_cut_off_costs_nothing(
     assert await read(bucket) == {"a": b"2" if is_stored else b"1"}
 
 
-async def test_one_that_is_never_stored_keeps_no_other_from_it(nats_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_is_never_stored_keeps_no_other_from_it(
+    nats_url: str, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     puts = Puts(monkeypatch, Poison("too large"))
     async with sharing(nats_url, bucket.name) as one:
         one.set("a", 1)
@@ -139,7 +157,9 @@ async def test_one_that_is_never_stored_keeps_no_other_from_it(nats_url: str, bu
     assert puts.keys.count("a") == 1
 
 
-async def test_a_bucket_that_is_missing_holds_up_no_end(nats_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bucket_that_is_missing_holds_up_no_end(
+    nats_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("router.delivery.kv.shared_bucket.LAST_WRITE_S", 3600.0)
     async with asyncio.timeout(60), sharing(nats_url, "MISSING_NUMBERS") as one:
         one.set("a", 1)

@@ -1,4 +1,6 @@
-"""Any versioned document on a real bucket: a write over a version that its writer has not seen is refused, and versions go on."""
+"""Any versioned document on a real bucket: a write over a version that its writer has not seen is
+refused, and versions go on.
+"""
 
 import asyncio
 import itertools
@@ -42,7 +44,10 @@ class Notes(VersionedStore[Note]):
 
     async def texts(self) -> list[object]:
         changes = await self.history(*NAME)
-        return [change.document.record.document["text"] if change.document else None for change in changes]
+        return [
+            change.document.record.document["text"] if change.document else None
+            for change in changes
+        ]
 
 
 @pytest.fixture
@@ -65,11 +70,16 @@ async def test_each_write_is_the_next_version_with_its_author(notes: Notes) -> N
 
 
 @pytest.mark.parametrize("replaces", [0, 1, 3])
-async def test_a_write_that_has_not_seen_the_stored_version_is_refused_and_learns_it(notes: Notes, replaces: int) -> None:
+async def test_a_write_that_has_not_seen_the_stored_version_is_refused_and_learns_it(
+    notes: Notes, replaces: int
+) -> None:
     await notes.put("a")
     await notes.put("b", author="bob")
     for work in (notes.put("c", replaces), notes.delete(*NAME, replaces=replaces)):
-        with pytest.raises(Conflict, match=f"{LABEL} is at version 2, by bob: look at it, then write with replaces 2") as refused:
+        with pytest.raises(
+            Conflict,
+            match=f"{LABEL} is at version 2, by bob: look at it, then write with replaces 2",
+        ) as refused:
             await work
         assert refused.value.version == 2
     assert await notes.texts() == ["a", "b"]
@@ -87,13 +97,21 @@ async def test_a_write_that_names_no_version_replaces_any(notes: Notes) -> None:
 
 async def test_of_many_writers_at_once_one_wins_and_the_others_learn_which(notes: Notes) -> None:
     await notes.put("a")
-    results = await asyncio.gather(*(notes.put("b", 1, f"writer-{n}") for n in range(5)), return_exceptions=True)
+    results = await asyncio.gather(
+        *(notes.put("b", 1, f"writer-{n}") for n in range(5)), return_exceptions=True
+    )
     winner = results.index(2)
     conflicts = [str(one) for one in results if isinstance(one, Conflict)]
-    assert conflicts == [f"{LABEL} is at version 2, by writer-{winner}: look at it, then write with replaces 2"] * 4
+    assert (
+        conflicts
+        == [f"{LABEL} is at version 2, by writer-{winner}: look at it, then write with replaces 2"]
+        * 4
+    )
 
 
-async def test_a_writer_that_another_one_overtakes_between_read_and_write_changes_nothing(bucket: Bucket, notes: Notes) -> None:
+async def test_a_writer_that_another_one_overtakes_between_read_and_write_changes_nothing(
+    bucket: Bucket, notes: Notes
+) -> None:
     class Overtaken(DocumentBucket):
         async def put(self, key: str, value: bytes, *, revision: int | None) -> int:
             await notes.put("b", author="bob")
@@ -117,7 +135,9 @@ async def test_versions_go_on_after_a_deletion_and_the_history_stays(notes: Note
 
 
 async def test_a_first_version_is_written_once_and_never_after_a_deletion(notes: Notes) -> None:
-    seeds = await asyncio.gather(*(notes.write_first(NAME, {"text": "a"}, author="seed") for _ in range(4)))
+    seeds = await asyncio.gather(
+        *(notes.write_first(NAME, {"text": "a"}, author="seed") for _ in range(4))
+    )
     assert sorted(seeds) == [False, False, False, True]
     await notes.delete(*NAME)
     assert not await notes.write_first(NAME, {"text": "a"}, author="seed")
@@ -131,14 +151,18 @@ async def test_a_seed_replaces_the_record_that_it_has_seen_and_no_other(notes: N
     assert await notes.texts() == ["a", "b"]
 
 
-async def test_documents_are_listed_by_their_keys_and_values_that_cannot_be_read_are_not(notes: Notes, bucket: Bucket) -> None:
+async def test_documents_are_listed_by_their_keys_and_values_that_cannot_be_read_are_not(
+    notes: Notes, bucket: Bucket
+) -> None:
     for name in ("b", "a"):
         await notes.write((name,), {"text": name}, author="ann", replaces=0)
     await bucket.write("c", b"rubbish")
     assert [note.record.document["text"] for note in await notes.list()] == ["a", "b"]
 
 
-async def test_a_value_that_cannot_be_read_is_version_0_and_is_replaced_or_deleted(notes: Notes, bucket: Bucket) -> None:
+async def test_a_value_that_cannot_be_read_is_version_0_and_is_replaced_or_deleted(
+    notes: Notes, bucket: Bucket
+) -> None:
     await notes.put("a")
     for number in (1, 2):
         await bucket.write(notes.key(*NAME), b"rubbish")
@@ -153,7 +177,9 @@ async def test_a_version_that_the_history_no_longer_holds_is_not_found(notes: No
     for number in range(66):
         await notes.put(f"{number}")
     assert len(await notes.history(*NAME)) == 64
-    with pytest.raises(NoteNotFound, match=r"has no version 2: the last 64 are kept, the newest are 59, .* 66"):
+    with pytest.raises(
+        NoteNotFound, match=r"has no version 2: the last 64 are kept, the newest are 59, .* 66"
+    ):
         await notes.get(*NAME, version=2)
 
 
@@ -162,9 +188,18 @@ async def test_a_document_that_never_was_has_no_history(notes: Notes) -> None:
         await notes.history(*NAME)
 
 
-async def test_a_bucket_that_is_missing_is_unavailable_and_not_empty(notes: Notes, bucket: Bucket) -> None:
+async def test_a_bucket_that_is_missing_is_unavailable_and_not_empty(
+    notes: Notes, bucket: Bucket
+) -> None:
     await bucket.unmake()
     first = notes.write_first(NAME, {}, author="seed")
-    for work in (notes.list(), notes.get(*NAME), notes.put("a"), first, notes.history(*NAME), notes.delete(*NAME)):
+    for work in (
+        notes.list(),
+        notes.get(*NAME),
+        notes.put("a"),
+        first,
+        notes.history(*NAME),
+        notes.delete(*NAME),
+    ):
         with pytest.raises(BrokerUnavailable):
             await work

@@ -1,4 +1,6 @@
-"""One listing and what comes after it, on a real server: it knows when it no longer hears everything."""
+"""One listing and what comes after it, on a real server: it knows when it no longer hears
+everything.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -34,25 +36,35 @@ async def test_it_returns_when_all_that_was_there_has_been_heard(bucket: Bucket)
     heard: list[BucketEntry | DeletedKey] = []
     following = KvWatcher(bucket.jetstream, bucket.name, heard.append)
     await following.open()
-    assert [(one.key, one.value) for one in heard if isinstance(one, BucketEntry)] == [(f"k-{n % 10}", b"%d" % n) for n in range(40, 50)]
+    assert [(one.key, one.value) for one in heard if isinstance(one, BucketEntry)] == [
+        (f"k-{n % 10}", b"%d" % n) for n in range(40, 50)
+    ]
     await bucket.write("k-0", b"later")
     await until(lambda: heard[-1].key == "k-0")
     assert following.is_complete
     await following.close()
 
 
-async def test_a_connection_that_came_back_is_doubted_at_once(bucket: Bucket, mortal: Broker) -> None:
+async def test_a_connection_that_came_back_is_doubted_at_once(
+    bucket: Bucket, mortal: Broker
+) -> None:
     """Its consumer died with the server; the heartbeats would tell only later."""
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     mortal.kill()
     mortal.start()
-    await until(lambda: bucket.jetstream.connection.reconnect_count and bucket.jetstream.connection.is_connected)
+    await until(
+        lambda: (
+            bucket.jetstream.connection.reconnect_count and bucket.jetstream.connection.is_connected
+        )
+    )
     assert not following.is_complete
     await following.close()
 
 
-async def test_a_deleted_consumer_is_missed_by_its_heartbeats(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_deleted_consumer_is_missed_by_its_heartbeats(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(watcher, "HEARTBEAT_S", 0.5)
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
@@ -70,7 +82,9 @@ async def test_a_bucket_that_is_not_there_is_said(bucket: Bucket) -> None:
 
 
 async def test_closing_waits_for_no_callback(bucket: Bucket, mortal: Broker) -> None:
-    """A server that is killed at that moment confirms nothing, and the watcher must subscribe again at once."""
+    """A server that is killed at that moment confirms nothing, and the watcher must subscribe again
+    at once.
+    """
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
     mortal.pause()

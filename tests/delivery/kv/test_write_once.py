@@ -1,4 +1,6 @@
-"""Records on a real bucket: the first writer of a key wins; a bucket that cannot be reached is never taken for an empty one."""
+"""Records on a real bucket: the first writer of a key wins; a bucket that cannot be reached is
+never taken for an empty one.
+"""
 
 from collections.abc import AsyncIterator
 
@@ -60,7 +62,12 @@ async def test_a_missing_bucket_is_away_and_not_empty(place: Place) -> None:
 
 
 async def test_a_full_bucket_takes_nothing_and_can_be_read(place: Place) -> None:
-    spec = StreamSpec(name=f"KV_{place.bucket}_full", subjects=(f"$KV.{place.bucket}_full.>",), discard="new", max_bytes=1000)
+    spec = StreamSpec(
+        name=f"KV_{place.bucket}_full",
+        subjects=(f"$KV.{place.bucket}_full.>",),
+        discard="new",
+        max_bytes=1000,
+    )
     await create(place.jetstream, Topology((spec,)))
     records = WriteOnceKv(place.jetstream, f"{place.bucket}_full")
     assert await records.create("small", b"record") == b"record"

@@ -1,4 +1,6 @@
-"""`make docs`: builds the site into .venv/docs/site, checks all of it, and prints figures. Exit status 1: something is wrong."""
+"""`make docs`: builds the site into .venv/docs/site, checks all of it, and prints figures. Exit
+status 1: something is wrong.
+"""
 
 import asyncio
 import os
@@ -18,17 +20,28 @@ AXE = Path(os.environ.get("ROUTER_TEST_AXE", f"{sys.prefix}/axe/node_modules/axe
 
 def check_blocks() -> Iterator[str]:
     blocks = [block for page in find_pages() for block in read_blocks(page)]
-    ours = [block for block in blocks if block.page.is_relative_to(TOP / "docs") or block.page.parent == TOP]
+    ours = [
+        block
+        for block in blocks
+        if block.page.is_relative_to(TOP / "docs") or block.page.parent == TOP
+    ]
     run, drawn = sum(block.is_run for block in ours), sum(block.language == DRAWN for block in ours)
     faults = [fault for block in ours if (fault := block.find_fault())]
     marked = len(ours) - run - drawn - len(faults)
-    print(f"code blocks       {len(ours)}: {run} run by a test, {drawn} drawn, {marked} not run, with the reason")
+    print(
+        f"code blocks       {len(ours)}: {run} run by a test, {drawn} drawn, {marked} not "
+        "run, with the reason"
+    )
     yield from faults
 
 
 def check_links(site: Path) -> Iterator[str]:
     count, dead = find_dead_targets(site)
-    dead += [f"{page.relative_to(TOP)}: {link}" for page in find_pages() for link in find_dead_links(page)]
+    dead += [
+        f"{page.relative_to(TOP)}: {link}"
+        for page in find_pages()
+        for link in find_dead_links(page)
+    ]
     print(f"links             {count} of the site lead into it, {len(dead)} dead")
     yield from dead
 
@@ -42,9 +55,15 @@ def check_spelling() -> Iterator[str]:
 def check_looks(site: Path) -> Iterator[str]:
     axe = AXE.read_text() if AXE.is_file() else None
     if axe is None:
-        print(f"axe-core          IT IS NOT HERE ({AXE}): no page was read by it. npm, or ROUTER_TEST_AXE, brings it")
+        print(
+            f"axe-core          IT IS NOT HERE ({AXE}): no page was read by it. npm, or "
+            "ROUTER_TEST_AXE, brings it"
+        )
     if CHROMIUM is None:
-        print("phone width       THERE IS NO CHROMIUM HERE: no page was looked at (apt-get install chromium)")
+        print(
+            "phone width       THERE IS NO CHROMIUM HERE: no page was looked at (apt-get "
+            "install chromium)"
+        )
         return
     wide, serious = asyncio.run(look_at_pages(site, axe))
     print(f"phone width       {len(wide)} pages are wider than a phone")

@@ -38,17 +38,34 @@ def list_pages(site: Path) -> list[Path]:
 
 def find_dead_targets(site: Path) -> tuple[int, list[str]]:
     """How many links lead into the site, and those that lead to no file or to no anchor of it."""
-    links = [(page, link) for page in list_pages(site) for link in _read_page(page).links if not urlsplit(link).scheme and link]
-    return len(links), [f"{page.relative_to(site)}: {link}" for page, link in links if not _leads(site, page, link)]
+    links = [
+        (page, link)
+        for page in list_pages(site)
+        for link in _read_page(page).links
+        if not urlsplit(link).scheme and link
+    ]
+    return len(links), [
+        f"{page.relative_to(site)}: {link}" for page, link in links if not _leads(site, page, link)
+    ]
 
 
 def _leads(site: Path, page: Path, link: str) -> bool:
     path, _, anchor = link.partition("#")
     path = unquote(path.partition("?")[0])
-    target = Path(os.path.normpath(site / path.lstrip("/") if path.startswith("/") else page.parent / path)) if path else page
+    target = (
+        Path(
+            os.path.normpath(
+                site / path.lstrip("/") if path.startswith("/") else page.parent / path
+            )
+        )
+        if path
+        else page
+    )
     if target.is_dir():
         target /= "index.html"
-    return target.is_file() and (not anchor or target.suffix != ".html" or unquote(anchor) in _read_page(target).anchors)
+    return target.is_file() and (
+        not anchor or target.suffix != ".html" or unquote(anchor) in _read_page(target).anchors
+    )
 
 
 class SitePage(HTMLParser):
@@ -62,7 +79,9 @@ class SitePage(HTMLParser):
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         found = dict(attributes)
-        self.anchors.update(filter(None, (found.get("id"), found.get("name") if tag == "a" else None)))
+        self.anchors.update(
+            filter(None, (found.get("id"), found.get("name") if tag == "a" else None))
+        )
         if tag in ("a", "img"):
             self.links.append(found.get("href" if tag == "a" else "src") or "")
 

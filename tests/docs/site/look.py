@@ -26,13 +26,19 @@ async def look_at_pages(site: Path, axe: str | None) -> tuple[list[str], list[st
             await browser.show(f"{url}/{name}", width=PHONE, height=800)
             has, may = await browser.evaluate(WIDTH)
             wide += [f"{name or '/'}: {has} px"] if has > may else []
-            serious += [f"{name or '/'}: {one}" for one in await _ask_axe(browser, axe)] if axe else []
+            serious += (
+                [f"{name or '/'}: {one}" for one in await _ask_axe(browser, axe)] if axe else []
+            )
     return wide, serious
 
 
 async def _ask_axe(browser: BrowserPage, axe: str) -> list[str]:
     await browser.evaluate(axe + ";0")
-    return [f"{name} ({count}): {shown[:160]}" for name, impact, count, shown in await browser.evaluate(RUN) if impact in SERIOUS]
+    return [
+        f"{name} ({count}): {shown[:160]}"
+        for name, impact, count, shown in await browser.evaluate(RUN)
+        if impact in SERIOUS
+    ]
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

@@ -1,7 +1,8 @@
 """The pictures of the front page, taken anew: `python -m tests.docs.site.pictures`.
 
 docs/pictures/demo.svg      what `router demo` prints, its requests and one whole circle
-docs/pictures/console.png   the console's first page, beside a router that has answered a few requests (needs chromium)
+docs/pictures/console.png   the console's first page, beside a router that has answered a few
+                            requests (needs chromium)
 """
 
 import asyncio
@@ -45,7 +46,13 @@ line-height: {line_height}px; font-variant-east-asian: full-width; }}
 
 def draw_demo() -> str:
     environ = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(COLUMNS), "TERM": "xterm-256color"}
-    done = subprocess.run((sys.executable, "-m", "router.cli", "demo"), env=environ, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        (sys.executable, "-m", "router.cli", "demo"),
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     head, _, rest = done.stdout.strip("\n").partition("\x1b[1mA malformed request")
     circle = rest[rest.index("\x1b[1mThe whole circle") : rest.index("\x1b[1mAn unreadable result")]
     console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True)
@@ -54,12 +61,17 @@ def draw_demo() -> str:
 
 
 async def picture_console(file: Path) -> None:
-    with tempfile.TemporaryDirectory() as home, serve_router(*SERVE, cwd=Path(home), environ={"ROUTER_CONSOLE__PORT": "0"}) as served:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        serve_router(*SERVE, cwd=Path(home), environ={"ROUTER_CONSOLE__PORT": "0"}) as served,
+    ):
         assert served.process.stdout is not None
         address = json.loads(await asyncio.to_thread(served.process.stdout.readline))["http"]
         async with a_browser() as browser:
             await browser.show(address, width=1100, height=760)
-            await until(lambda: browser.evaluate("document.querySelectorAll('.chart canvas').length === 2"))
+            await until(
+                lambda: browser.evaluate("document.querySelectorAll('.chart canvas').length === 2")
+            )
             await ask_for_a_while(served.ready["nats_url"])
             await browser.take_picture(file)
 
@@ -69,7 +81,12 @@ async def ask_for_a_while(url: str) -> None:
     async with Client(url) as client:
         for second in range(45):
             for number in range(6 + 5 * (second % 7)):
-                await client.decide(tenant_id="acme", message_type=TYPES[number % 3], payload="Hello", context={"user_id": f"u-{number}"})
+                await client.decide(
+                    tenant_id="acme",
+                    message_type=TYPES[number % 3],
+                    payload="Hello",
+                    context={"user_id": f"u-{number}"},
+                )
             await asyncio.sleep(1)
 
 

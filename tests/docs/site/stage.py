@@ -1,4 +1,6 @@
-"""The pages as a site shows them: a copy in their own folders, in which a link that leads out of the site is plain text."""
+"""The pages as a site shows them: a copy in their own folders, in which a link that leads out of
+the site is plain text.
+"""
 
 import os
 import re
@@ -16,7 +18,11 @@ _TITLE = re.compile(r"^( *```\w+) ([\w/.-]+)$", re.MULTILINE)  # ```ts examples/
 
 def stage_pages(into: Path) -> list[Path]:
     """The pages in the site, by their path in the repository."""
-    pages = [page for page in (*find_pages(), *sorted(RESULTS.glob("*.md"))) if _name(page).startswith(SHOWN)]
+    pages = [
+        page
+        for page in (*find_pages(), *sorted(RESULTS.glob("*.md")))
+        if _name(page).startswith(SHOWN)
+    ]
     for page in pages:
         _write(into / _name(page), _read_for_site(page, set(pages)))
     for picture in _list_pictures():

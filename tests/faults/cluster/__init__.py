@@ -4,8 +4,10 @@ python -m tests.faults --cluster 3 --rounds 3 --rate 100    (`make faults CLUSTE
 
     servers routes            three servers; each route passes a proxy
     stage                     the processes of `tests.faults`, each with a way to each server
-    groups elections          who leads which stream, bucket, durable and the cluster; when a new leader came
-    leaders cuts storms       what each fault does: to one server, to the network around it, to many at once,
+    groups elections          who leads which stream, bucket, durable and the cluster; when a new
+                              leader came
+    leaders cuts storms       what each fault does: to one server, to the network around it, to many
+                              at once,
     processes kinds           to a server and a process of ours; all kinds by name
     acks                      what the servers acknowledged: who has lost what is lost
     run recovery report       one run; what each fault cost; the table

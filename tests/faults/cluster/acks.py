@@ -1,7 +1,9 @@
-"""What the servers promised: every publish ack of an assignment, a result and a usage event, by assignment.
+"""What the servers promised: every publish ack of an assignment, a result and a usage event, by
+assignment.
 
-If something is lost, this tells who has lost it. There was a publish ack, and its sequence holds another message now: the servers
-have lost what they acknowledged. There was none: the sender went on without it.
+If something is lost, this tells who has lost it. There was a publish ack, and its sequence holds
+another message now: the servers have lost what they acknowledged. There was none: the sender went
+on without it.
 """
 
 import contextlib
@@ -47,8 +49,13 @@ class AckWatch:
     """Listens on every server: an ack counts if one of them passes it on."""
 
     def __init__(self, settings: Settings) -> None:
-        self._stages = {ASSIGNMENT_SUBJECT: "assigned", settings.results.subject: "results", USAGE_SUBJECT: "metered"}
-        self._inboxes: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)  # (stage, assignment) -> inbox -> when
+        self._stages = {
+            ASSIGNMENT_SUBJECT: "assigned",
+            settings.results.subject: "results",
+            USAGE_SUBJECT: "metered",
+        }
+        # (stage, assignment) -> inbox -> when
+        self._inboxes: defaultdict[tuple[str, str], dict[str, float]] = defaultdict(dict)
         self._acks: dict[str, Ack] = {}  # by inbox
 
     async def start(self, clients: Clients) -> None:
@@ -57,12 +64,24 @@ class AckWatch:
         await clients.subscribe("_INBOX.>", self._on_reply)
 
     def list_published(self, stage: str) -> dict[str, list[float]]:
-        """When each assignment's message was published, as often as it was; `stage`: a row of the ledger."""
-        return {assignment: sorted(inboxes.values()) for (row, assignment), inboxes in self._inboxes.items() if row == stage}
+        """When each assignment's message was published, as often as it was; `stage`: a row of the
+        ledger.
+        """
+        return {
+            assignment: sorted(inboxes.values())
+            for (row, assignment), inboxes in self._inboxes.items()
+            if row == stage
+        }
 
     async def explain(self, client: Client, ledger: Ledger, asked: dict[str, Asked]) -> list[Loss]:
         """Each loss of the ledger whose stream is watched."""
-        lost = [(row.name, name) for row in ledger.rows if row.name in self._stages.values() for name in row.lost if name in asked]
+        lost = [
+            (row.name, name)
+            for row in ledger.rows
+            if row.name in self._stages.values()
+            for name in row.lost
+            if name in asked
+        ]
         return [await self._explain(client, stage, asked[name]) for stage, name in lost]
 
     async def _explain(self, client: Client, stage: str, one: Asked) -> Loss:
@@ -79,7 +98,9 @@ class AckWatch:
 
     async def _on_publish(self, _: int, message: Msg) -> None:
         if (assignment := read_assignment_id(message.data)) is not None:
-            self._inboxes[self._stages[message.subject], assignment].setdefault(message.reply, time.monotonic())
+            self._inboxes[self._stages[message.subject], assignment].setdefault(
+                message.reply, time.monotonic()
+            )
 
     async def _on_reply(self, _: int, message: Msg) -> None:
         if message.data.startswith(b'{"stream"') and message.subject not in self._acks:

@@ -1,4 +1,6 @@
-"""When a group got a new leader, as the servers' own advisories tell it: the part of an outage that is not the router's."""
+"""When a group got a new leader, as the servers' own advisories tell it: the part of an outage that
+is not the router's.
+"""
 
 import contextlib
 import json

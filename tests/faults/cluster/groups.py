@@ -1,4 +1,5 @@
-"""The groups of copies that have a leader each: streams, buckets, durables, and the cluster itself. Who leads, and step-downs.
+"""The groups of copies that have a leader each: streams, buckets, durables, and the cluster itself.
+Who leads, and step-downs.
 
 Their names are the same in every run, so that a fault can be named after the leader that it hits.
 """
@@ -56,10 +57,16 @@ async def find_leader(client: Callable[[], Client], servers: Servers, group: Gro
 
 
 async def list_behind(client: Client, servers: Servers, groups: Sequence[Group]) -> list[str]:
-    """Those of these groups, and of the cluster, without a leader, or with a copy that does not follow it, and why."""
+    """Those of these groups, and of the cluster, without a leader, or with a copy that does not
+    follow it, and why.
+    """
     groups = [group for group in groups if group.stream != META]
     infos = await asyncio.gather(*(_read(client, group) for group in groups))
-    behind = [f"{group.name} ({_describe(info)})" for group, info in zip(groups, infos, strict=True) if not is_current(info)]
+    behind = [
+        f"{group.name} ({_describe(info)})"
+        for group, info in zip(groups, infos, strict=True)
+        if not is_current(info)
+    ]
     return behind if await servers.is_meta_current() else [META, *behind]
 
 
@@ -67,7 +74,9 @@ def _describe(info: dict[str, Any]) -> str:
     if not info.get("leader"):
         return "no leader" if info else "no answer"
     late = [one for one in info.get("replicas") or [] if not one["current"] or one.get("offline")]
-    return f"{info['leader']} leads, " + ", ".join(f"{one['name']} lags by {one.get('lag', 0)}" for one in late)
+    return f"{info['leader']} leads, " + ", ".join(
+        f"{one['name']} lags by {one.get('lag', 0)}" for one in late
+    )
 
 
 async def step_down(client: Client, servers: Servers, group: Group) -> None:
@@ -75,7 +84,11 @@ async def step_down(client: Client, servers: Servers, group: Group) -> None:
     if group.stream == META:
         await servers.step_down_meta()
         return
-    kind, name = ("CONSUMER", f"{group.stream}.{group.consumer}") if group.consumer else ("STREAM", group.stream)
+    kind, name = (
+        ("CONSUMER", f"{group.stream}.{group.consumer}")
+        if group.consumer
+        else ("STREAM", group.stream)
+    )
     with contextlib.suppress(nats.errors.Error):
         await client.request(f"$JS.API.{kind}.LEADER.STEPDOWN.{name}", b"", timeout=ANSWER_S)
 
@@ -89,8 +102,14 @@ async def _read_leader(client: Client, servers: Servers, group: Group) -> int | 
 
 async def _read(client: Client, group: Group) -> dict[str, Any]:
     """What the server tells about its copies; nothing if none answers."""
-    subject = f"CONSUMER.INFO.{group.stream}.{group.consumer}" if group.consumer else f"STREAM.INFO.{group.stream}"
+    subject = (
+        f"CONSUMER.INFO.{group.stream}.{group.consumer}"
+        if group.consumer
+        else f"STREAM.INFO.{group.stream}"
+    )
     with contextlib.suppress(nats.errors.Error):
-        answer = json.loads((await client.request(f"$JS.API.{subject}", b"", timeout=ANSWER_S)).data)
+        answer = json.loads(
+            (await client.request(f"$JS.API.{subject}", b"", timeout=ANSWER_S)).data
+        )
         return dict(answer.get("cluster") or {})
     return {}

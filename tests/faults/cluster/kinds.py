@@ -7,16 +7,25 @@ from tests.faults.cluster.groups import META, Group, list_groups
 from tests.faults.cluster.leaders import follower_of, killed, leader_of, paused, wiped
 from tests.faults.cluster.processes import killed_with
 from tests.faults.cluster.routes import Routes
-from tests.faults.cluster.storms import all_killed, lame_duck, no_quorum, rolling_restart, stepping_down
+from tests.faults.cluster.storms import (
+    all_killed,
+    lame_duck,
+    no_quorum,
+    rolling_restart,
+    stepping_down,
+)
 from tests.faults.kinds import Act, Kind
 
-LEAST_S, MOST_S = 8.0, 12.0  # longer than an election, so that what works without the server is seen
+# longer than an election, so that what works without the server is seen
+LEAST_S, MOST_S = 8.0, 12.0
 CUT_S = (15.0, 20.0)
 STORM_S = (8.0, 12.0)
 
 
 class Section(NamedTuple):
-    """Kinds that are measured alike. `from_end`: how long until all is well counts from the fault's end, since nothing works before."""
+    """Kinds that are measured alike. `from_end`: how long until all is well counts from the fault's
+    end, since nothing works before.
+    """
 
     kinds: tuple[Kind, ...]
     from_end: bool = False
@@ -26,7 +35,9 @@ def _lasting(name: str, act: Act) -> Kind:
     return Kind(name, act, LEAST_S, MOST_S)
 
 
-REQUESTS, ASSIGNMENTS, USAGE = (Group(name) for name in ("ROUTER_DECIDE", "ROUTER_ASSIGNMENTS", "ROUTER_USAGE"))
+REQUESTS, ASSIGNMENTS, USAGE = (
+    Group(name) for name in ("ROUTER_DECIDE", "ROUTER_ASSIGNMENTS", "ROUTER_USAGE")
+)
 STREAMS = tuple(group for group in list_groups() if group.stream != META and not group.consumer)
 DURABLES = tuple(group for group in list_groups() if group.consumer)
 CLUSTER = Group(META)
@@ -48,18 +59,37 @@ FOLLOWERS = Section(
 )
 NETWORK = Section(
     (
-        Kind("leader partitioned from its peers", partitioned(leader_of(REQUESTS), Routes.isolate), *CUT_S),
-        Kind("leader not heard by its peers", partitioned(leader_of(REQUESTS), Routes.mute), *CUT_S),
-        Kind("leader does not hear its peers", partitioned(leader_of(REQUESTS), Routes.deafen), *CUT_S),
+        Kind(
+            "leader partitioned from its peers",
+            partitioned(leader_of(REQUESTS), Routes.isolate),
+            *CUT_S,
+        ),
+        Kind(
+            "leader not heard by its peers", partitioned(leader_of(REQUESTS), Routes.mute), *CUT_S
+        ),
+        Kind(
+            "leader does not hear its peers",
+            partitioned(leader_of(REQUESTS), Routes.deafen),
+            *CUT_S,
+        ),
         Kind("leader split off from peers and processes", split_off(leader_of(REQUESTS)), *CUT_S),
         Kind("leader cut off from the processes", cut_off_from(leader_of(REQUESTS)), *CUT_S),
     )
 )
 MEANWHILE = Section(
     (
-        _lasting("leader and the router killed", killed_with(leader_of(REQUESTS), lambda stage: stage.routers[:1])),
-        _lasting("leader and the fleet killed", killed_with(leader_of(REQUESTS), lambda stage: stage.routers[1:])),
-        _lasting("leader and a worker killed", killed_with(leader_of(ASSIGNMENTS), lambda stage: stage.workers[:1])),
+        _lasting(
+            "leader and the router killed",
+            killed_with(leader_of(REQUESTS), lambda stage: stage.routers[:1]),
+        ),
+        _lasting(
+            "leader and the fleet killed",
+            killed_with(leader_of(REQUESTS), lambda stage: stage.routers[1:]),
+        ),
+        _lasting(
+            "leader and a worker killed",
+            killed_with(leader_of(ASSIGNMENTS), lambda stage: stage.workers[:1]),
+        ),
     )
 )
 # Nothing works before their end, or they break one thing after the other.
@@ -77,4 +107,6 @@ WHOLE = Section(
 )
 SECTIONS = (LEADERS, FOLLOWERS, NETWORK, MEANWHILE, WHOLE)
 KINDS = tuple(kind for section in SECTIONS for kind in section.kinds)
-FROM_END = frozenset(kind.name for section in SECTIONS if section.from_end for kind in section.kinds)
+FROM_END = frozenset(
+    kind.name for section in SECTIONS if section.from_end for kind in section.kinds
+)

@@ -1,6 +1,8 @@
-"""How late the suite's own event loop is. All routes between the servers pass it, and so does every connection of our processes.
+"""How late the suite's own event loop is. All routes between the servers pass it, and so does every
+connection of our processes.
 
-On a machine that is too busy each message of the servers among themselves waits here, so the run tells of the suite, not of the cluster.
+On a machine that is too busy each message of the servers among themselves waits here, so the run
+tells of the suite, not of the cluster.
 """
 
 from __future__ import annotations

@@ -12,7 +12,9 @@ START_AGAIN_S = 1.0  # a supervisor has noticed
 
 
 def killed_with(choose: Choose, children_of: Callable[[Stage], Sequence[Child]]) -> Act:
-    """The server and these processes are killed at one moment; the processes start again at once, the server in the end."""
+    """The server and these processes are killed at one moment; the processes start again at once,
+    the server in the end.
+    """
 
     async def act(scope: FaultScope) -> None:
         stage = stage_of(scope)

@@ -1,9 +1,11 @@
-"""What each fault of a cluster cost, seen by a client: lost, double, stuck, unanswered, the longest gap, and how long until all was well.
+"""What each fault of a cluster cost, seen by a client: lost, double, stuck, unanswered, the longest
+gap, and how long until all was well.
 
-A request is counted with the fault that had begun last when it was sent; its time, if it was under way when the next fault came, with
-that one. It is held up if its answer takes more than a second, or its
-usage event more than two seconds from the answer. All is well again when nothing is held up any more: at the answer of the last
-request that is, if one asking was enough, else when it was first sent, for after that the client waits for its own next try.
+A request is counted with the fault that had begun last when it was sent; its time, if it was under
+way when the next fault came, with that one. It is held up if its answer takes more than a second,
+or its usage event more than two seconds from the answer. All is well again when nothing is held up
+any more: at the answer of the last request that is, if one asking was enough, else when it was
+first sent, for after that the client waits for its own next try.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from tests.faults.recovery import BEFORE_S
 ANSWERED_WITHIN_S = 1.0
 METERED_WITHIN_S = 2.0
 STUCK_AFTER_S = 30.0  # after the end of the fault
-UNDER_WAY_S = 3.0  # what began so shortly before a fault, and was not over when it came, was held up by it
+# what began so shortly before a fault, and was not over when it came, was held up by it
+UNDER_WAY_S = 3.0
 
 
 class Wait(NamedTuple):
@@ -65,8 +68,10 @@ class Cost(Struct, frozen=True):
     answers_well_s: float | None  # None: never
     usage_well_s: float | None
     mended_s: float | None  # the same (answers and usage), counted from the end of the fault
-    elected_after_s: float | None = None  # from the end of the fault to the last new leader; None if there was no election
-    gap_after_election_s: float | None = None  # of `gap_answers_s`, what came after the last new leader in it; None if none came in it
+    # from the end of the fault to the last new leader; None if there was no election
+    elected_after_s: float | None = None
+    # of `gap_answers_s`, what came after the last new leader in it; None if none came in it
+    gap_after_election_s: float | None = None
 
 
 class Observed(Struct, frozen=True):
@@ -83,7 +88,10 @@ class Observed(Struct, frozen=True):
 
 def measure(observed: Observed) -> list[Cost]:
     """Of each fault, in their order."""
-    return [_measure_one(observed, Turn(observed.happened, number)) for number in range(len(observed.happened))]
+    return [
+        _measure_one(observed, Turn(observed.happened, number))
+        for number in range(len(observed.happened))
+    ]
 
 
 class Turn:
@@ -99,7 +107,14 @@ class Turn:
 
     def has_wait(self, wait: Wait) -> bool:
         """Whether this fault is the one that may have held it up."""
-        began = next((at for at in (self._next_began, self.fault.began) if at - UNDER_WAY_S <= wait.begin < at < wait.end), None)
+        began = next(
+            (
+                at
+                for at in (self._next_began, self.fault.began)
+                if at - UNDER_WAY_S <= wait.begin < at < wait.end
+            ),
+            None,
+        )
         return self.has(wait.begin) if began is None else began == self.fault.began
 
 
@@ -109,7 +124,11 @@ def _measure_one(observed: Observed, turn: Turn) -> Cost:
     repeated = [one for one in sent if one.kind != SINGLE]
     every = [one for one in observed.asked.values() if one.kind != SINGLE]
     answers = [wait for wait in map(_wait_for_answer, every) if turn.has_wait(wait)]
-    metered = (_wait_for_usage(one, observed.metered_at) for one in every if one.kind == HEALTHY and one.is_decided)
+    metered = (
+        _wait_for_usage(one, observed.metered_at)
+        for one in every
+        if one.kind == HEALTHY and one.is_decided
+    )
     usage = [wait for wait in metered if turn.has_wait(wait)]
     since = fault.ended if fault.kind in observed.from_end else fault.began
     until = math.inf if fault.kind in observed.from_end else fault.ended
@@ -130,7 +149,10 @@ def _measure_one(observed: Observed, turn: Turn) -> Cost:
         election_s=_election(observed.elections, turn, since, until),
         answers_well_s=measure_well(answers, ANSWERED_WITHIN_S, since, until),
         usage_well_s=measure_well(usage, METERED_WITHIN_S, since, until),
-        mended_s=_later(measure_well(answers, ANSWERED_WITHIN_S, fault.ended), measure_well(usage, METERED_WITHIN_S, fault.ended)),
+        mended_s=_later(
+            measure_well(answers, ANSWERED_WITHIN_S, fault.ended),
+            measure_well(usage, METERED_WITHIN_S, fault.ended),
+        ),
         elected_after_s=_election(observed.elections, turn, fault.ended, math.inf),
     )
 
@@ -145,8 +167,12 @@ def _wait_for_usage(one: Asked, metered_at: Mapping[str, float]) -> Wait:
     return Wait(one.answers[0].at, end, end)
 
 
-def measure_well(waits: Iterable[Wait], within_s: float, since: float, until: float = math.inf) -> float | None:
-    """Seconds from `since` until no wait is longer than `within_s`, of those that began before `until`. None if one has no end."""
+def measure_well(
+    waits: Iterable[Wait], within_s: float, since: float, until: float = math.inf
+) -> float | None:
+    """Seconds from `since` until no wait is longer than `within_s`, of those that began before
+    `until`. None if one has no end.
+    """
     over = [wait.over for wait in waits if wait.end - wait.begin > within_s and wait.begin < until]
     last = max([0.0, *(at - since for at in over)])
     return last if last < math.inf else None
@@ -159,7 +185,11 @@ def _later(one: float | None, other: float | None) -> float | None:
 def _find_gap(moments: Iterable[float], turn: Turn) -> Gap:
     """The longest time between two of them, of which the first lies in the turn."""
     ordered = sorted(at for at in moments if at < math.inf)
-    return max((Gap(at, later) for at, later in pairwise(ordered) if turn.has(at)), key=lambda gap: gap.seconds, default=Gap(0.0, 0.0))
+    return max(
+        (Gap(at, later) for at, later in pairwise(ordered) if turn.has(at)),
+        key=lambda gap: gap.seconds,
+        default=Gap(0.0, 0.0),
+    )
 
 
 def _measure_after(elections: Sequence[Election], gap: Gap) -> float | None:
@@ -168,7 +198,9 @@ def _measure_after(elections: Sequence[Election], gap: Gap) -> float | None:
     return None if last is None else gap.end - last
 
 
-def _election(elections: Sequence[Election], turn: Turn, since: float, until: float) -> float | None:
+def _election(
+    elections: Sequence[Election], turn: Turn, since: float, until: float
+) -> float | None:
     moments = [one.at for one in elections if since <= one.at < until and turn.has(one.at)]
     return max(moments) - since if moments else None
 

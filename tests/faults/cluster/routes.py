@@ -1,14 +1,16 @@
-"""The routes between the servers: each passes a proxy, so that one server can be cut off from its peers.
+"""The routes between the servers: each passes a proxy, so that one server can be cut off from its
+peers.
 
-`routes[i, j]` is the proxy through which server i reaches server j. Only one of [i, j] and [j, i] carries a route at a time,
-whichever was first, so a fault always acts on both.
+`routes[i, j]` is the proxy through which server i reaches server j. Only one of [i, j] and [j, i]
+carries a route at a time, whichever was first, so a fault always acts on both.
 """
 
 from collections.abc import Sequence
 
 from tests.faults.proxy import BOTH, FROM_SERVER, TO_SERVER, Proxy
 
-# The address that a server tells its peers. There is nothing behind it: a peer that followed it would pass the proxies by.
+# The address that a server tells its peers. There is nothing behind it: a peer that followed it
+# would pass the proxies by.
 ADVERTISED = "127.0.0.1:1"
 
 
@@ -17,7 +19,9 @@ class Routes:
 
     def __init__(self, ports: Sequence[int]) -> None:
         self._ports = ports
-        self._proxies = {(i, j): Proxy(port) for i in range(len(ports)) for j, port in enumerate(ports) if i != j}
+        self._proxies = {
+            (i, j): Proxy(port) for i in range(len(ports)) for j, port in enumerate(ports) if i != j
+        }
 
     async def start(self) -> None:
         for proxy in self._proxies.values():
@@ -31,7 +35,9 @@ class Routes:
         return self._ports[server]
 
     def isolate(self, server: int) -> None:
-        """Its peers and it hear nothing of each other. The connections stay, as behind a firewall that drops packets."""
+        """Its peers and it hear nothing of each other. The connections stay, as behind a firewall
+        that drops packets.
+        """
         for proxy in self._to(server) + self._from(server):
             proxy.silence(*BOTH)
 

@@ -29,7 +29,8 @@ from tests.faults.standing import standing
 CAST = Cast(processes=2, replicas=3)
 MIX = Mix(single=0.2)
 LONGEST_RECOVERY_S = 60.0
-ALWAYS = 1.0  # every fault waits until the last one is over: two broken servers of three are another kind
+# every fault waits until the last one is over: two broken servers of three are another kind
+ALWAYS = 1.0
 
 
 class ClusterRun(Struct, frozen=True):
@@ -52,7 +53,14 @@ class ClusterRun(Struct, frozen=True):
 async def run(plan: ClusterRun, machine: dict[str, str]) -> ClusterReport:
     """From the first process to the ledger."""
     async with on_stage(plan.cast, ClusterStage) as stage, measure_lateness() as lateness:
-        load = Load(stage.clients, stage.settings, rate=plan.rate, seed=plan.seed, mix=MIX, policy=plan.policy)
+        load = Load(
+            stage.clients,
+            stage.settings,
+            rate=plan.rate,
+            seed=plan.seed,
+            mix=MIX,
+            policy=plan.policy,
+        )
         watch = AckWatch(stage.settings)
         try:
             await watch.start(stage.clients)
@@ -93,8 +101,17 @@ def _keep_logs(stage: ClusterStage, directory: Path) -> None:
 async def _inject(stage: ClusterStage, load: Load, plan: ClusterRun) -> list[Happened]:
     faults = Plan(plan.seed, plan.kinds, plan.calm_s, ALWAYS)
     progress = _Progress(load, plan.faults)
-    with first_interrupt("no more faults: the ledger of those that were follows; Ctrl-C again ends at once") as is_stopped:
-        happened = await inject(stage, stage.clients.current, faults, times=plan.faults, told=progress, is_stopped=is_stopped)
+    with first_interrupt(
+        "no more faults: the ledger of those that were follows; Ctrl-C again ends at once"
+    ) as is_stopped:
+        happened = await inject(
+            stage,
+            stage.clients.current,
+            faults,
+            times=plan.faults,
+            told=progress,
+            is_stopped=is_stopped,
+        )
     await stage.all_ready(LONGEST_RECOVERY_S)
     return happened
 
@@ -108,7 +125,15 @@ async def _come_to_rest(stage: ClusterStage, load: Load) -> bool:
 async def _observe(stage: ClusterStage, load: Load, happened: list[Happened]) -> Observed:
     facts: Facts = await gathered(stage.clients.current, stage, load)
     metered_at = await _read_stored(stage, stage.settings.streams.usage.name)
-    return Observed(happened, load.asked, facts.stored_singles, metered_at, stage.elections.each, balanced(facts), FROM_END)
+    return Observed(
+        happened,
+        load.asked,
+        facts.stored_singles,
+        metered_at,
+        stage.elections.each,
+        balanced(facts),
+        FROM_END,
+    )
 
 
 async def _read_steps(stage: ClusterStage, watch: AckWatch) -> Steps:
@@ -123,9 +148,14 @@ async def _read_steps(stage: ClusterStage, watch: AckWatch) -> Steps:
 
 
 async def _read_stored(stage: ClusterStage, stream: str) -> dict[str, float]:
-    """When the message of each assignment was stored, by the suite's steady clock: servers and suite share one wall clock."""
+    """When the message of each assignment was stored, by the suite's steady clock: servers and
+    suite share one wall clock.
+    """
     steady = time.monotonic() - time.time()
-    stored = ((message, read_assignment_id(message.data)) for message in await standing(stage.clients.current, stream))
+    stored = (
+        (message, read_assignment_id(message.data))
+        for message in await standing(stage.clients.current, stream)
+    )
     return {key: message.stored_at + steady for message, key in stored if key is not None}
 
 
@@ -143,4 +173,8 @@ class _Progress:
         load, clock = self._load, time.monotonic() - self._began
         counts = f"asked {len(load.asked)}, waiting {len(load.waiting)}"
         lasted = f"{fault.kind} for {fault.ended - fault.began:.1f} s"
-        print(f"[{clock:4.0f} s, {self._done}/{self._faults}] {lasted:60} {counts}", file=sys.stderr, flush=True)
+        print(
+            f"[{clock:4.0f} s, {self._done}/{self._faults}] {lasted:60} {counts}",
+            file=sys.stderr,
+            flush=True,
+        )

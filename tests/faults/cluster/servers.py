@@ -1,4 +1,6 @@
-"""Three nats-servers as one cluster, with proxies between them, and what the system account tells about them."""
+"""Three nats-servers as one cluster, with proxies between them, and what the system account tells
+about them.
+"""
 
 import asyncio
 import contextlib
@@ -71,7 +73,9 @@ class Servers:
         await asyncio.gather(*(asyncio.to_thread(self.brokers[number].start) for number in numbers))
 
     async def find_meta_leader(self) -> int | None:
-        """The server that leads the cluster's own decisions, as a healthy one says; None while there is none."""
+        """The server that leads the cluster's own decisions, as a healthy one says; None while
+        there is none.
+        """
         for number in self.healthy:
             if (leader := (await self._read_meta(number)).get("leader")) is not None:
                 return number_of(str(leader)) if leader else None
@@ -86,20 +90,29 @@ class Servers:
     async def step_down_meta(self) -> None:
         """The leader of the cluster's own decisions gives its place away, if there is one."""
         with contextlib.suppress(nats.errors.Error):
-            await self._system[self.healthy[0]].request("$JS.API.META.LEADER.STEPDOWN", b"", timeout=ANSWER_S)
+            await self._system[self.healthy[0]].request(
+                "$JS.API.META.LEADER.STEPDOWN", b"", timeout=ANSWER_S
+            )
 
     async def _read_meta(self, number: int) -> dict[str, Any]:
         """What this server knows of the group of the cluster; nothing if it does not answer."""
         client = self._system[number]
         with contextlib.suppress(nats.errors.Error):
-            answer = await client.request(f"$SYS.REQ.SERVER.{client._server_info['server_id']}.JSZ", b"", timeout=ANSWER_S)
+            answer = await client.request(
+                f"$SYS.REQ.SERVER.{client._server_info['server_id']}.JSZ", b"", timeout=ANSWER_S
+            )
             return dict(json.loads(answer.data)["data"].get("meta_cluster") or {})
         return {}
 
     def _broker(self, number: int) -> Broker:
-        own = f'name: {NAME}, listen: "127.0.0.1:{self.routes.port_of(number)}", advertise: "{ADVERTISED}", no_advertise: true'
+        own = (
+            f'name: {NAME}, listen: "127.0.0.1:{self.routes.port_of(number)}", advertise: '
+            f'"{ADVERTISED}", no_advertise: true'
+        )
         routes = json.dumps(self.routes.urls_of(number))
-        return Broker(f"server_name: {name_of(number)}", f"cluster {{ {own}, routes: {routes} }}", *LINES)
+        return Broker(
+            f"server_name: {name_of(number)}", f"cluster {{ {own}, routes: {routes} }}", *LINES
+        )
 
 
 def name_of(number: int) -> str:
@@ -112,4 +125,6 @@ def number_of(name: str) -> int:
 
 def is_current(group: dict[str, Any]) -> bool:
     """Whether every copy of a group follows its leader."""
-    return bool(group.get("leader")) and all(one["current"] and not one.get("offline") for one in group.get("replicas") or [])
+    return bool(group.get("leader")) and all(
+        one["current"] and not one.get("offline") for one in group.get("replicas") or []
+    )

@@ -1,4 +1,5 @@
-"""The stage of `tests.faults` with a cluster instead of one server, and a way through a proxy from each process to each server.
+"""The stage of `tests.faults` with a cluster instead of one server, and a way through a proxy from
+each process to each server.
 
 client ──────────────────────────┬─ a connection to each server
 router-1 (one process) ─ proxies ┤
@@ -50,9 +51,13 @@ class ClusterStage(Stage):
         """Returns when the cluster has a leader that both others follow."""
         self.servers, self.clients, self.elections = Servers(), Clients([]), Elections(self.groups)
         await self.servers.start()
-        self.clients = Clients([await connect(broker.url) for broker in self.servers.brokers], self._is_healthy)
+        self.clients = Clients(
+            [await connect(broker.url) for broker in self.servers.brokers], self._is_healthy
+        )
         await self.elections.watch(self.servers.system)
-        await until(self.servers.is_meta_current, within_s=FORM_WITHIN_S, what="a leader of the cluster")
+        await until(
+            self.servers.is_meta_current, within_s=FORM_WITHIN_S, what="a leader of the cluster"
+        )
 
     async def end_servers(self) -> None:
         await self.clients.close()
@@ -73,7 +78,8 @@ class ClusterStage(Stage):
         return await find_leader(lambda: self.clients.current, self.servers, group)
 
     async def all_ready(self, most_s: float) -> bool:
-        """Whether all processes are ready, all copies current, all requests answered and metered, within so many seconds.
+        """Whether all processes are ready, all copies current, all requests answered and metered,
+        within so many seconds.
 
         Then no server is broken.
         """
@@ -87,7 +93,11 @@ class ClusterStage(Stage):
         deadline = asyncio.get_running_loop().time() + most_s
         while causes := await list_causes():
             if asyncio.get_running_loop().time() > deadline:
-                print(f"not well {most_s:g} s after a fault: {', '.join(causes)}", file=sys.stderr, flush=True)
+                print(
+                    f"not well {most_s:g} s after a fault: {', '.join(causes)}",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 break
             await asyncio.sleep(LOOK_EVERY_S)
         self.servers.broken.clear()
@@ -98,7 +108,9 @@ class ClusterStage(Stage):
         return [*await self._list_waiting(), *starting, *await self._list_behind()]
 
     async def _list_waiting(self) -> list[str]:
-        """What of the load is late: the next fault would be blamed for it, or it for the next fault."""
+        """What of the load is late: the next fault would be blamed for it, or it for the next
+        fault.
+        """
         if self.load is None:
             return []
         waiting = [] if self.load.is_well(WELL_WITHIN_S) else ["requests wait for an answer"]

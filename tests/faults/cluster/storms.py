@@ -21,7 +21,9 @@ def stepping_down(groups: Iterable[Group]) -> Act:
         stage = stage_of(scope)
         deadline = asyncio.get_running_loop().time() + scope.hold_s
         while asyncio.get_running_loop().time() < deadline:
-            await asyncio.gather(*(step_down(stage.clients.current, stage.servers, group) for group in each))
+            await asyncio.gather(
+                *(step_down(stage.clients.current, stage.servers, group) for group in each)
+            )
             await asyncio.sleep(STEP_DOWN_EVERY_S)
 
     return act
@@ -40,12 +42,16 @@ async def all_killed(scope: FaultScope) -> None:
 
 
 async def rolling_restart(scope: FaultScope) -> None:
-    """Each server is stopped by SIGTERM and started, the next one as soon as all copies are current."""
+    """Each server is stopped by SIGTERM and started, the next one as soon as all copies are
+    current.
+    """
     await _one_by_one(scope, is_gentle=False)
 
 
 async def lame_duck(scope: FaultScope) -> None:
-    """The same with lame duck mode: a server gives its leaders away and sends its clients away before it ends."""
+    """The same with lame duck mode: a server gives its leaders away and sends its clients away
+    before it ends.
+    """
     await _one_by_one(scope, is_gentle=True)
 
 

@@ -16,7 +16,9 @@ LOST = Asked("f-1", HEALTHY, "acme", b"", 0.0, 0.0)
 
 
 async def test_a_loss_tells_what_was_acknowledged_and_what_is_there_now(nc: Client) -> None:
-    """Of two messages the first is deleted, as if the servers had lost it; of the third nothing was ever published."""
+    """Of two messages the first is deleted, as if the servers had lost it; of the third nothing was
+    ever published.
+    """
     js = nc.jetstream()
     await js.add_stream(name="USAGE_WATCHED", subjects=[USAGE_SUBJECT])
     watch = AckWatch(load(None, {}, {}).settings)

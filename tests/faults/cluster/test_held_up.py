@@ -7,7 +7,9 @@ from tests.faults.load import Asked, Heard
 
 
 def an_asked(name: str, sent_at: float) -> Asked:
-    return Asked(name, HEALTHY, "acme", b"", sent_at, sent_at, answers=[Heard(sent_at, True, "", "", True)])
+    return Asked(
+        name, HEALTHY, "acme", b"", sent_at, sent_at, answers=[Heard(sent_at, True, "", "", True)]
+    )
 
 
 def steps(*asked: Asked, usage_s: float) -> Steps:
@@ -25,10 +27,13 @@ def steps(*asked: Asked, usage_s: float) -> Steps:
 
 def test_of_each_fault_the_latest_usage_event_is_told_with_every_step_before_it() -> None:
     first, second = an_asked("f-1", 100.0), an_asked("f-2", 101.0)
-    (found,) = find_held_up([Happened("paused", 99.0, 105.0)], [first, second], steps(first, second, usage_s=6.5))
+    (found,) = find_held_up(
+        [Happened("paused", 99.0, 105.0)], [first, second], steps(first, second, usage_s=6.5)
+    )
     assert found.name == "f-2"
     assert found.text == (
-        "paused: f-2 was answered within 0.00 s (asked 1 times), metered 2.50 s after the end. Since its answer: assigned 0.00; "
+        "paused: f-2 was answered within 0.00 s (asked 1 times), metered 2.50 s after the "
+        "end. Since its answer: assigned 0.00; "
         "result published 0.00, 6.00, stored 6.00; usage published 6.50, stored 6.50"
     )
 

@@ -15,25 +15,46 @@ KILLED = Happened("leader killed", 10.0, 20.0)
 NO_QUORUM = Happened("no quorum", 110.0, 130.0)
 
 
-def a_request(name: str, sent_at: float, answered_at: float | None, *, kind: str = HEALTHY, times: int = 1) -> Asked:
+def a_request(
+    name: str, sent_at: float, answered_at: float | None, *, kind: str = HEALTHY, times: int = 1
+) -> Asked:
     answers = [] if answered_at is None else [Heard(answered_at, True, "", "openai by p 1", True)]
     return Asked(name, kind, "acme", b"", sent_at, sent_at, times, answers)
 
 
 def observed(
-    requests: list[Asked], *, metered_after_s: float = 0.1, elected_at: tuple[float, ...] = (), lost: tuple[str, ...] = ()
+    requests: list[Asked],
+    *,
+    metered_after_s: float = 0.1,
+    elected_at: tuple[float, ...] = (),
+    lost: tuple[str, ...] = (),
 ) -> list[Cost]:
     """What two faults cost; every request that is answered is metered so long after its answer."""
-    metered_at = {one.assignment_id: one.answers[0].at + metered_after_s for one in requests if one.answers}
+    metered_at = {
+        one.assignment_id: one.answers[0].at + metered_after_s for one in requests if one.answers
+    }
     ledger = Ledger((Row("metered", 0, 0, lost, (), ()),), (), {}, 0)
     elections = [Election("ROUTER_DECIDE", at) for at in elected_at]
     asked = {one.name: one for one in requests}
     stored = frozenset({"stored"})
-    return measure(Observed([KILLED, NO_QUORUM], asked, stored, metered_at, elections, ledger, frozenset({"no quorum"})))
+    return measure(
+        Observed(
+            [KILLED, NO_QUORUM],
+            asked,
+            stored,
+            metered_at,
+            elections,
+            ledger,
+            frozenset({"no quorum"}),
+        )
+    )
 
 
 def test_a_request_counts_with_the_fault_that_had_begun_last() -> None:
-    killed, no_quorum = observed([a_request("a", 9.5, 9.6), a_request("b", 108.0, 108.1), a_request("c", 109.5, 109.6)], lost=("b",))
+    killed, no_quorum = observed(
+        [a_request("a", 9.5, 9.6), a_request("b", 108.0, 108.1), a_request("c", 109.5, 109.6)],
+        lost=("b",),
+    )
     assert (killed.sent, no_quorum.sent) == (2, 1)
     assert (killed.lost, no_quorum.lost) == (1, 0)
 
@@ -45,7 +66,9 @@ def test_all_is_well_again_when_the_last_late_answer_is_there() -> None:
 
 
 def test_a_client_that_waits_for_its_own_next_try_does_not_count() -> None:
-    """A request that was lost without a leader was asked again after two seconds; the next new one was answered at once."""
+    """A request that was lost without a leader was asked again after two seconds; the next new one
+    was answered at once.
+    """
     killed, _ = observed([a_request("a", 12.0, 14.1, times=2), a_request("b", 12.1, 12.2)])
     assert killed.answers_well_s == pytest.approx(2.0)
 
@@ -72,7 +95,11 @@ def test_what_is_under_way_when_the_next_fault_comes_is_held_up_by_that_one() ->
 
 def test_what_is_never_answered_is_stuck_and_never_well() -> None:
     """The last one was sent long after the fault."""
-    sent = [a_request("a", 12.0, None, times=9), a_request("b", 12.0, 51.0, times=9), a_request("c", 70.0, 70.1)]
+    sent = [
+        a_request("a", 12.0, None, times=9),
+        a_request("b", 12.0, 51.0, times=9),
+        a_request("c", 70.0, 70.1),
+    ]
     killed, _ = observed(sent)
     assert killed.stuck == 2
     assert killed.answers_well_s is None
@@ -93,7 +120,9 @@ def test_an_election_counts_from_where_the_recovery_counts() -> None:
 
 def test_of_the_longest_gap_it_is_told_what_came_after_the_last_new_leader_in_it() -> None:
     asked = [a_request("a", 11.0, 11.1), a_request("b", 14.9, 15.5), a_request("c", 15.4, 16.0)]
-    assert observed(asked, elected_at=(10.5, 14.0, 15.0, 15.9))[0].gap_after_election_s == pytest.approx(0.5)
+    assert observed(asked, elected_at=(10.5, 14.0, 15.0, 15.9))[
+        0
+    ].gap_after_election_s == pytest.approx(0.5)
     assert observed(asked, elected_at=(10.5, 15.9))[0].gap_after_election_s is None
 
 

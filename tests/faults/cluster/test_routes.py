@@ -38,7 +38,9 @@ def _greeting(queue: asyncio.Queue[bytes]) -> Serve:
     return serve
 
 
-async def _check(routes: Routes, queue: asyncio.Queue[bytes], opener: int, place: int, expected: Heard) -> None:
+async def _check(
+    routes: Routes, queue: asyncio.Queue[bytes], opener: int, place: int, expected: Heard
+) -> None:
     """Whether the server that opens a route hears the other one, and is heard by it."""
     port = int(routes.urls_of(opener)[place].rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -64,7 +66,9 @@ async def _comes(data: Awaitable[bytes], within_s: float) -> bool:
         (Routes.deafen, (True, False), (False, True)),
     ],
 )
-async def test_a_server_is_cut_off_from_its_peers(cut: Cut, to_server_1: Heard, from_server_1: Heard) -> None:
+async def test_a_server_is_cut_off_from_its_peers(
+    cut: Cut, to_server_1: Heard, from_server_1: Heard
+) -> None:
     async with three_servers() as (routes, queues):
         cut(routes, 1)
         await _check(routes, queues[1], 0, 0, to_server_1)

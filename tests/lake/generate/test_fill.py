@@ -16,7 +16,10 @@ SUBJECT = "beamline.usage.v1.metered"
 
 
 async def a_stream(jetstream: JetStream, name: str, **more: object) -> None:
-    await jetstream.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": [SUBJECT], "duplicate_window": 600 * 10**9, **more})
+    await jetstream.ask(
+        f"STREAM.CREATE.{name}",
+        {"name": name, "subjects": [SUBJECT], "duplicate_window": 600 * 10**9, **more},
+    )
 
 
 @pytest.fixture
@@ -46,7 +49,9 @@ async def test_the_way_is_told(jetstream: JetStream) -> None:
     assert told[-1] == (12_345, 12_345)
 
 
-async def test_the_same_seed_again_is_refused_as_the_broker_would_drop_it(jetstream: JetStream) -> None:
+async def test_the_same_seed_again_is_refused_as_the_broker_would_drop_it(
+    jetstream: JetStream,
+) -> None:
     await a_stream(jetstream, "FILLED")
     await fill(jetstream, Load(PLAN), "FILLED")
     with pytest.raises(FillFailed, match="--seed"):
@@ -64,7 +69,8 @@ async def test_a_load_that_is_dropped_in_part_is_an_error(jetstream: JetStream) 
 
 async def test_a_full_stream_is_an_error(jetstream: JetStream) -> None:
     await a_stream(jetstream, "FILLED", max_msgs=5_000, discard="new")
-    with pytest.raises(FillFailed, match=r"takes no more|dropped messages"):  # the second if the server refused one that bears no ack
+    # the second if the server refused one that bears no ack
+    with pytest.raises(FillFailed, match=r"takes no more|dropped messages"):
         await fill(jetstream, Load(PLAN), "FILLED")
 
 

@@ -6,7 +6,9 @@ from router.core.errors import Misconfigured
 from router.lake.generate import Load, LoadPlan
 from tests.support.lake_load import COSTS, COUNTS, as_event, id_of, read_plainly
 
-PLAN = LoadPlan(events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=3)
+PLAN = LoadPlan(
+    events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=3
+)
 
 
 def a_load(plan: LoadPlan = PLAN) -> tuple[Load, list[tuple[str, bytes]]]:
@@ -27,7 +29,10 @@ def test_the_truth_is_what_a_plain_reader_counts() -> None:
         assert {name: row[name] for name in COSTS} == {name: f"{cell[name]:.9f}" for name in COSTS}
         assert {name: row[name] for name in COUNTS} == {name: cell[name] for name in COUNTS}
         assert (row["count"], row["latency_sum_ms"]) == (len(latencies), sum(latencies))
-        assert (row["latency_min_ms"], row["latency_max_ms"]) == (min(latencies, default=None), max(latencies, default=None))
+        assert (row["latency_min_ms"], row["latency_max_ms"]) == (
+            min(latencies, default=None),
+            max(latencies, default=None),
+        )
     assert all(any(cell[name] for cell in cells.values()) for name in (*COSTS, *COUNTS))
 
 
@@ -42,7 +47,11 @@ def test_each_kind_is_there_exactly_as_often_as_planned() -> None:
 
 def test_a_good_message_s_id_is_the_identity_of_its_body() -> None:
     _, messages = a_load()
-    good = [(message_id, as_event(body)) for message_id, body in messages if message_id.startswith("usage:")]
+    good = [
+        (message_id, as_event(body))
+        for message_id, body in messages
+        if message_id.startswith("usage:")
+    ]
     assert {"event_id" in body for _, body in good if body is not None} == {True, False}
     assert len(good) == 6_000 - 300 - 60 - 7
     assert all(body is not None and message_id == id_of(body) for message_id, body in good)
@@ -55,7 +64,9 @@ def test_no_two_messages_share_a_message_id_so_the_broker_drops_none() -> None:
 
 def test_the_same_plan_gives_the_same_bytes_and_another_seed_others() -> None:
     assert a_load()[1] == a_load()[1]
-    other = LoadPlan(events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=4)
+    other = LoadPlan(
+        events=6_000, duplicates=0.05, late=0.02, malformed=0.01, conflicts=7, tenants=4, seed=4
+    )
     assert a_load(other)[1][0] != a_load()[1][0]
 
 
@@ -63,7 +74,11 @@ def test_costs_come_also_longer_than_nine_decimals_and_with_an_exponent() -> Non
     _, messages = a_load()
     bodies = b"\n".join(body for _, body in messages)
     assert b"e-07," in bodies
-    texts = [body.split(b'"cost":')[1].split(b",")[0] for message_id, body in messages if message_id.startswith("usage:")]
+    texts = [
+        body.split(b'"cost":')[1].split(b",")[0]
+        for message_id, body in messages
+        if message_id.startswith("usage:")
+    ]
     assert any(len(text.partition(b".")[2]) > 12 for text in texts if b"e" not in text)
 
 

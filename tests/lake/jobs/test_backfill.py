@@ -28,15 +28,28 @@ def test_files_that_went_missing_from_the_tables_are_made_again_with_their_sums(
         replace_files(lake.warehouse, table, lake.warehouse.files(table)[:1])
     work = Backfill(lake.spark, lake.warehouse, DAY, DAY)
     found = work.compare()
-    assert (found.events_missing, found.events_too_many, found.cost_then - found.cost_now) == (1, 0, 1.25)
+    assert (found.events_missing, found.events_too_many, found.cost_then - found.cost_now) == (
+        1,
+        0,
+        1.25,
+    )
     work.apply()
-    assert sum(row["cost"] for row in lake.rows("gold_day")) == sum(row["cost"] for row in lake.rows("silver")) == 3.25
+    assert (
+        sum(row["cost"] for row in lake.rows("gold_day"))
+        == sum(row["cost"] for row in lake.rows("silver"))
+        == 3.25
+    )
     assert Backfill(lake.spark, lake.warehouse, DAY, DAY).compare().is_none
 
 
 def test_a_day_is_made_again_from_its_own_files(lake: Lake) -> None:
     """UL-11: what it costs does not grow with the history."""
-    lake.take(a_body("r-1"), a_body("r-2", at=NOON - timedelta(days=1)), b"bad", came=NOON - timedelta(days=1))
+    lake.take(
+        a_body("r-1"),
+        a_body("r-2", at=NOON - timedelta(days=1)),
+        b"bad",
+        came=NOON - timedelta(days=1),
+    )
     lake.take(a_body("r-1"), a_body("r-2"), a_body("r-3"))  # two that the day before has
     for table in ("bronze", "quarantine", "silver", "gold_minute", "gold_hour", "gold_day"):
         for file in (lake.home / table / f"day={DAY - timedelta(days=1)}").rglob("*.parquet"):

@@ -1,4 +1,6 @@
-"""A backfill beside a batch that its ingest left half done is refused: the next ingest would count the batch twice."""
+"""A backfill beside a batch that its ingest left half done is refused: the next ingest would count
+the batch twice.
+"""
 
 import pytest
 
@@ -38,8 +40,12 @@ def ingest_again(lake: Lake) -> None:
     next_one.batch(SECOND)
 
 
-@pytest.mark.parametrize("point", ["lake_after_bronze", "lake_after_conflicts", "lake_after_silver"])
-def test_it_is_refused_until_an_ingest_has_completed_the_batch(lake_of_one: Lake, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+@pytest.mark.parametrize(
+    "point", ["lake_after_bronze", "lake_after_conflicts", "lake_after_silver"]
+)
+def test_it_is_refused_until_an_ingest_has_completed_the_batch(
+    lake_of_one: Lake, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
     """UL-3, UL-11."""
     die_at(monkeypatch, lake_of_one, point)
     with pytest.raises(Conflict, match="run `router usage ingest`, which completes it"):
@@ -51,7 +57,9 @@ def test_it_is_refused_until_an_ingest_has_completed_the_batch(lake_of_one: Lake
     assert Backfill(lake_of_one.spark, lake_of_one.warehouse, DAY, DAY).compare().is_none
 
 
-def test_it_is_applied_beside_a_batch_that_lacks_only_its_cut(lake_of_one: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_applied_beside_a_batch_that_lacks_only_its_cut(
+    lake_of_one: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All tables have the batch, so that none is counted again."""
     die_at(monkeypatch, lake_of_one, "lake_after_gold")
     apply(lake_of_one)

@@ -51,7 +51,9 @@ def test_a_seal_that_came_after_it_looked_leaves_every_table_as_it_was(broken: L
 
 
 @pytest.mark.parametrize("table", MADE_AGAIN)
-def test_what_dies_between_two_tables_is_mended_by_the_same_again(broken: Lake, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+def test_what_dies_between_two_tables_is_mended_by_the_same_again(
+    broken: Lake, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
     """UL-11."""
     die_before(broken, monkeypatch, table)
     again = open_backfill(broken)
@@ -60,7 +62,9 @@ def test_what_dies_between_two_tables_is_mended_by_the_same_again(broken: Lake, 
     assert_is_whole(broken)
 
 
-def test_what_dies_before_its_cut_is_shown_by_the_same_again(broken: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_dies_before_its_cut_is_shown_by_the_same_again(
+    broken: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """UL-11."""
 
     def die(*_: object) -> Cut | None:
@@ -83,7 +87,9 @@ def test_there_is_no_cut_of_what_a_cut_shows_already(broken: Lake) -> None:
     assert broken.warehouse.head() == head
 
 
-def test_a_seal_waits_for_a_backfill_that_died_though_it_left_as_many_rows(broken: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seal_waits_for_a_backfill_that_died_though_it_left_as_many_rows(
+    broken: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """UL-10: the cut has other sums than the table of days, and equally many."""
     die_before(broken, monkeypatch, "silver")
     monkeypatch.setattr(sealing, "PATIENCE_S", 0.1)
@@ -93,7 +99,9 @@ def test_a_seal_waits_for_a_backfill_that_died_though_it_left_as_many_rows(broke
     assert_is_whole(broken)
 
 
-def test_a_compaction_that_died_before_its_cut_stops_no_seal(broken: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_that_died_before_its_cut_stops_no_seal(
+    broken: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     open_backfill(broken).apply()
     broken.take(a_body("r-4", at=NOON + timedelta(days=1)))
     with monkeypatch.context() as patched:
@@ -107,7 +115,9 @@ def die_before(lake: Lake, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
     """A backfill dies before it replaces the files of this table."""
     replace = LakeTable.replace
 
-    def die_or_replace(self: LakeTable, old: list[DataFile], new: list[DataFile], *, after: int) -> None:
+    def die_or_replace(
+        self: LakeTable, old: list[DataFile], new: list[DataFile], *, after: int
+    ) -> None:
         if self.name == table:
             raise MemoryError
         replace(self, old, new, after=after)

@@ -31,7 +31,9 @@ def take(other: Lake, seq: int, body: bytes) -> None:
     other.batch(messages([body], first=seq))
 
 
-def test_a_compaction_keeps_what_a_batch_commits_meanwhile(lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compaction_keeps_what_a_batch_commits_meanwhile(
+    lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"))
     optimize, works = maintenance._optimize, [lambda: take(other, 3, a_body("r-3"))]
@@ -66,14 +68,17 @@ def test_a_compaction_merges_the_files_of_cuts_and_every_cut_is_read_as_before(l
     compact(lake.warehouse)
     vacuum(lake.warehouse, older_than=timedelta(0))
     after = Warehouse(str(lake.home))
-    assert len(DeltaTable(f"{lake.home}/cuts").file_uris()) == 2  # of before, and the cut that shows the compaction
+    # of before, and the cut that shows the compaction
+    assert len(DeltaTable(f"{lake.home}/cuts").file_uris()) == 2
     assert [after.cut(number) for number in range(1, 5)] == before
     assert len(list(Path(lake.home).glob("cuts/*.parquet"))) == 2
     lake.take(a_body("r-9"))
     assert after.head() == 6
 
 
-def test_a_batch_that_is_planned_before_a_compaction_is_committed_after_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_planned_before_a_compaction_is_committed_after_it(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.take(a_body("r-1"))
     lake.take(a_body("r-2"))
     happens_at(monkeypatch, "lake_after_write", lambda: compact(lake.warehouse))
@@ -82,7 +87,9 @@ def test_a_batch_that_is_planned_before_a_compaction_is_committed_after_it(lake:
     assert [row["first_seq"] for row in lake.rows("duplicates")] == [1]
 
 
-def test_a_vacuum_deletes_what_was_replaced_and_spares_sealed_periods_and_the_newest_cut(lake: Lake) -> None:
+def test_a_vacuum_deletes_what_was_replaced_and_spares_sealed_periods_and_the_newest_cut(
+    lake: Lake,
+) -> None:
     lake.take(a_body("r-1", cost="1.0"))
     sealed = seal(lake.warehouse, DAY, DAY)
     for number in range(2, 5):
@@ -95,7 +102,9 @@ def test_a_vacuum_deletes_what_was_replaced_and_spares_sealed_periods_and_the_ne
     assert len(lake.rows("silver")) == 4
 
 
-def test_a_seal_is_committed_beside_batches_of_other_days(lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seal_is_committed_beside_batches_of_other_days(
+    lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.take(a_body("r-1"))
     late = a_body("r-2", at=NOON + timedelta(days=1))
     before_each_mark(monkeypatch, [lambda: take(other, 2, late)])
@@ -104,7 +113,9 @@ def test_a_seal_is_committed_beside_batches_of_other_days(lake: Lake, other: Lak
     assert is_unchanged(lake.warehouse, sealed)
 
 
-def test_a_seal_is_made_again_if_an_event_of_its_period_came_meanwhile(lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seal_is_made_again_if_an_event_of_its_period_came_meanwhile(
+    lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.take(a_body("r-1", cost="1.0"))
     before_each_mark(monkeypatch, [lambda: take(other, 2, a_body("r-2", cost="2.0"))])
     sealed = seal(lake.warehouse, DAY, DAY)
@@ -114,10 +125,16 @@ def test_a_seal_is_made_again_if_an_event_of_its_period_came_meanwhile(lake: Lak
     assert all(row["corrects_window"] is None for row in lake.rows("gold_day"))
 
 
-def test_a_batch_that_was_planned_before_a_seal_corrects_the_sealed_day(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_was_planned_before_a_seal_corrects_the_sealed_day(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.take(a_body("r-1", cost="1.0"))
     sealed: list[Seal] = []
-    happens_at(monkeypatch, "lake_after_write", lambda: sealed.append(seal(Warehouse(str(lake.home)), DAY, DAY)))
+    happens_at(
+        monkeypatch,
+        "lake_after_write",
+        lambda: sealed.append(seal(Warehouse(str(lake.home)), DAY, DAY)),
+    )
     lake.take(a_body("r-2", cost="2.0"), came=NOON + timedelta(days=1))
     (late,) = [row for row in lake.rows("gold_day") if row["cost"] == 2]
     assert late["corrects_window"] is not None
@@ -125,7 +142,9 @@ def test_a_batch_that_was_planned_before_a_seal_corrects_the_sealed_day(lake: La
     assert is_unchanged(lake.warehouse, sealed[0])
 
 
-def test_a_seal_beside_a_batch_without_its_cut_says_what_to_do(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seal_beside_a_batch_without_its_cut_says_what_to_do(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.take(a_body("r-1"))
     happens_at(monkeypatch, "lake_after_gold", die)
     with pytest.raises(MemoryError):

@@ -1,4 +1,6 @@
-"""A batch whose ingest died before its cut: the cut of another job shows it, and says how far it reads."""
+"""A batch whose ingest died before its cut: the cut of another job shows it, and says how far it
+reads.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -33,7 +35,9 @@ def dead(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def backfill(warehouse: Warehouse) -> None:
-    (file, *_) = [file for file in warehouse.tables["gold_hour"].list_files() if file.day == str(NEXT)]
+    (file, *_) = [
+        file for file in warehouse.tables["gold_hour"].list_files() if file.day == str(NEXT)
+    ]
     table = warehouse.tables["gold_hour"].load()
     assert table is not None
     warehouse.tables["gold_hour"].replace([file], [], after=table.version())
@@ -48,7 +52,9 @@ JOBS: dict[str, Callable[[Warehouse], object]] = {
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_the_cut_names_the_batch_s_progress_and_a_later_seal_its_sequence(dead: Lake, job: str) -> None:
+def test_the_cut_names_the_batch_s_progress_and_a_later_seal_its_sequence(
+    dead: Lake, job: str
+) -> None:
     """UL-3, UL-10."""
     JOBS[job](dead.warehouse)
     after = Warehouse(str(dead.home))
@@ -59,9 +65,14 @@ def test_the_cut_names_the_batch_s_progress_and_a_later_seal_its_sequence(dead: 
     assert seal(after, NEXT, NEXT).sequence == 4
 
 
-def test_a_progress_that_no_cut_names_is_named_though_a_cut_shows_its_versions_already(tmp_path: Path) -> None:
+def test_a_progress_that_no_cut_names_is_named_though_a_cut_shows_its_versions_already(
+    tmp_path: Path,
+) -> None:
     """UL-3."""
-    warehouse, first = Warehouse(str(tmp_path)), Progress(stream="S", created="C", first=1, last=100)
+    warehouse, first = (
+        Warehouse(str(tmp_path)),
+        Progress(stream="S", created="C", first=1, last=100),
+    )
     second = Progress(stream="S", created="C", first=101, last=200)
     warehouse.append_cut("ingest", {"silver": 1}, first)
     warehouse.append_cut("erase", {"silver": 2})

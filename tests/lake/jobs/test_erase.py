@@ -52,14 +52,19 @@ def shared(lake: Lake) -> Lake:
 def escape(body: bytes) -> bytes:
     """Write the tenant's first letter as JSON may."""
     event = orjson.loads(body)
-    return body.replace(b'"' + event["tenant_id"].encode(), b'"\\u%04x' % ord(event["tenant_id"][0]) + event["tenant_id"][1:].encode())
+    return body.replace(
+        b'"' + event["tenant_id"].encode(),
+        b'"\\u%04x' % ord(event["tenant_id"][0]) + event["tenant_id"][1:].encode(),
+    )
 
 
 def mentions(lake: Lake, tenant: str) -> list[str]:
     """The Parquet files on the disk that hold the tenant, whatever version names them."""
     found = []
     for path in Path(lake.home).rglob("*.parquet"):
-        if "_delta_log" not in path.parts and tenant in repr([read_body(row) for row in pq.ParquetFile(path).read().to_pylist()]):
+        if "_delta_log" not in path.parts and tenant in repr(
+            [read_body(row) for row in pq.ParquetFile(path).read().to_pylist()]
+        ):
             found.append(str(path.relative_to(lake.home)))
     return found
 
@@ -78,7 +83,9 @@ def agrees(lake: Lake) -> bool:
     assert progress is not None
     head = warehouse.head()
     catch_up(warehouse, progress)
-    checks = [check.name for check in reconcile(IN_PROCESS, warehouse).checks if check.is_right is False]
+    checks = [
+        check.name for check in reconcile(IN_PROCESS, warehouse).checks if check.is_right is False
+    ]
     assert not checks
     assert Backfill(lake.spark, warehouse, DAY, DAY + timedelta(days=1)).compare().is_none
     return warehouse.head() == head
@@ -86,13 +93,28 @@ def agrees(lake: Lake) -> bool:
 
 def test_every_row_of_the_tenant_goes_and_every_other_stays(shared: Lake) -> None:
     """UL-35."""
-    others = {table: [row for row in shared.rows(table) if row["seq"] > 7] for table in TABLES if "seq" in ARROW[table].names}
+    others = {
+        table: [row for row in shared.rows(table) if row["seq"] > 7]
+        for table in TABLES
+        if "seq" in ARROW[table].names
+    }
     done = erase(shared.warehouse, "acme")
-    rows = {"bronze": 7, "quarantine": 2, "silver": 3, "duplicates": 1, "conflicts": 1, "gold_minute": 4, "gold_hour": 2, "gold_day": 2}
+    rows = {
+        "bronze": 7,
+        "quarantine": 2,
+        "silver": 3,
+        "duplicates": 1,
+        "conflicts": 1,
+        "gold_minute": 4,
+        "gold_hour": 2,
+        "gold_day": 2,
+    }
     assert done.rows == rows
     assert not any(done.left.values())
     assert {table: shared.rows(table) for table in others} == others
-    assert {row["tenant_id"] for row in (*shared.rows("gold_day"), *shared.rows("gold_hour"))} == {"zed"}
+    assert {row["tenant_id"] for row in (*shared.rows("gold_day"), *shared.rows("gold_hour"))} == {
+        "zed"
+    }
     assert sum(row["count"] for row in shared.rows("gold_minute")) == 3
     assert agrees(shared)
 
@@ -137,14 +159,21 @@ def test_a_correction_of_a_sealed_day_goes_as_well(lake: Lake) -> None:
     lake.take(a_body("r-2"), a_body("r-2", tenant_id="zed"), came=NOON + timedelta(days=1))
     erase(lake.warehouse, "acme")
     assert [row["tenant_id"] for row in lake.rows("gold_day")] == ["zed", "zed"]
-    assert [(row["count"], row["corrects_window"] is None) for row in lake.rows("gold_minute")] == [(1, True), (1, False)]
+    assert [(row["count"], row["corrects_window"] is None) for row in lake.rows("gold_minute")] == [
+        (1, True),
+        (1, False),
+    ]
     assert all(is_unchanged(lake.warehouse, one) for one in lake.warehouse.seals())
 
 
 def test_only_days_before_the_given_one_go(shared: Lake) -> None:
     done = erase(shared.warehouse, "acme", before=DAY + timedelta(days=1))
-    assert [row["request_id"] for row in shared.rows("silver") if row["tenant_id"] == "acme"] == ["r-2"]
-    assert [row["window_start"].date() for row in shared.rows("gold_day") if row["tenant_id"] == "acme"] == [DAY + timedelta(days=1)]
+    assert [row["request_id"] for row in shared.rows("silver") if row["tenant_id"] == "acme"] == [
+        "r-2"
+    ]
+    assert [
+        row["window_start"].date() for row in shared.rows("gold_day") if row["tenant_id"] == "acme"
+    ] == [DAY + timedelta(days=1)]
     assert not any(done.left.values())
     assert agrees(shared)
 
@@ -179,15 +208,26 @@ def test_an_erasure_is_recorded_without_the_name(shared: Lake) -> None:
 def test_a_tenant_of_the_same_name_may_come_again(shared: Lake) -> None:
     erase(shared.warehouse, "acme")
     shared.take(a_body("r-9"))
-    assert [row["request_id"] for row in shared.rows("silver") if row["tenant_id"] == "acme"] == ["r-9"]
+    assert [row["request_id"] for row in shared.rows("silver") if row["tenant_id"] == "acme"] == [
+        "r-9"
+    ]
     assert agrees(shared)
 
 
-def test_a_batch_that_is_written_meanwhile_loses_nothing_and_brings_nothing_back(shared: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_written_meanwhile_loses_nothing_and_brings_nothing_back(
+    shared: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done: list[EraseResult] = []
-    happens_at(monkeypatch, "lake_after_write", lambda: done.append(erase(Warehouse(str(shared.home)), "acme")))
-    shared.take(a_body("r-1"), a_body("r-8"), a_body("r-8", tenant_id="zed"))  # the first one repeats an erased event
-    new = [(row["tenant_id"], row["request_id"]) for row in shared.rows("silver") if row["seq"] > 14]
+    happens_at(
+        monkeypatch,
+        "lake_after_write",
+        lambda: done.append(erase(Warehouse(str(shared.home)), "acme")),
+    )
+    # the first one repeats an erased event
+    shared.take(a_body("r-1"), a_body("r-8"), a_body("r-8", tenant_id="zed"))
+    new = [
+        (row["tenant_id"], row["request_id"]) for row in shared.rows("silver") if row["seq"] > 14
+    ]
     assert new == [("acme", "r-8"), ("zed", "r-8")]
     assert sum(row["count"] for row in shared.rows("gold_day")) == len(shared.rows("silver")) == 5
     assert agrees(shared)
@@ -198,23 +238,38 @@ def test_a_batch_that_is_written_meanwhile_loses_nothing_and_brings_nothing_back
 def test_a_batch_that_is_committed_while_a_table_is_written_again_stays(
     shared: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    before_rewriting(monkeypatch, table, lambda: other.batch(messages([a_body("r-8"), a_body("r-8", tenant_id="zed")], first=15)))
+    before_rewriting(
+        monkeypatch,
+        table,
+        lambda: other.batch(messages([a_body("r-8"), a_body("r-8", tenant_id="zed")], first=15)),
+    )
     done = erase(shared.warehouse, "acme")
     assert done.rows["bronze"] == 7
-    assert {name: count for name, count in done.left.items() if count} == {"bronze": 1, "silver": 1, "gold_day": 1, "gold_hour": 1}
-    assert [row["request_id"] for row in shared.rows("silver") if row["tenant_id"] == "acme"] == ["r-8"]
+    assert {name: count for name, count in done.left.items() if count} == {
+        "bronze": 1,
+        "silver": 1,
+        "gold_day": 1,
+        "gold_hour": 1,
+    }
+    assert [row["request_id"] for row in shared.rows("silver") if row["tenant_id"] == "acme"] == [
+        "r-8"
+    ]
     assert agrees(shared)
 
 
 @pytest.mark.parametrize("table", ["gold_day", "silver"])
-def test_a_compaction_meanwhile_brings_nothing_back(shared: Lake, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+def test_a_compaction_meanwhile_brings_nothing_back(
+    shared: Lake, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
     before_rewriting(monkeypatch, table, lambda: compact(Warehouse(str(shared.home))))
     assert not any(erase(shared.warehouse, "acme").left.values())
     assert agrees(shared)
 
 
 @pytest.mark.parametrize("table", ["duplicates", "gold_minute", "silver", "bronze"])
-def test_an_erasure_that_dies_is_completed_by_the_next(shared: Lake, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+def test_an_erasure_that_dies_is_completed_by_the_next(
+    shared: Lake, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
     seal(shared.warehouse, DAY, DAY)
     before_rewriting(monkeypatch, table, die)
     with pytest.raises(MemoryError):
@@ -226,7 +281,9 @@ def test_an_erasure_that_dies_is_completed_by_the_next(shared: Lake, monkeypatch
     assert not mentions(shared, "acme")
 
 
-def test_what_a_dead_batch_left_out_of_gold_is_made_up_for_before(shared: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_dead_batch_left_out_of_gold_is_made_up_for_before(
+    shared: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     happens_at(monkeypatch, "lake_after_silver", die)
     with pytest.raises(MemoryError):
         other.batch(messages([a_body("r-8"), a_body("r-8", tenant_id="zed")], first=15))
@@ -254,7 +311,9 @@ def test_a_tenant_must_be_named(lake: Lake, tenant: str) -> None:
         erase(lake.warehouse, tenant)
 
 
-def before_rewriting(monkeypatch: pytest.MonkeyPatch, table: str, happens: Callable[[], object]) -> None:
+def before_rewriting(
+    monkeypatch: pytest.MonkeyPatch, table: str, happens: Callable[[], object]
+) -> None:
     """Once, after the files of the table were written again, before their commit."""
     commit, due = LakeTable._try_commit, {table}
 

@@ -28,30 +28,49 @@ BODIES = (
 def mixed(lake: Lake) -> Lake:
     """Five messages, the header of each names acme."""
     rows = messages(BODIES).to_pylist()
-    lake.batch(pa.Table.from_pylist([{**row, "headers": [("tenant_id", "acme")]} for row in rows], schema=MESSAGES))
+    lake.batch(
+        pa.Table.from_pylist(
+            [{**row, "headers": [("tenant_id", "acme")]} for row in rows], schema=MESSAGES
+        )
+    )
     return lake
 
 
 def assert_right(lake: Lake) -> None:
     after = Warehouse(str(lake.home))
-    left = {"bronze": [1, 2, 3], "silver": [1], "duplicates": [2], "conflicts": [3], "quarantine": []}
+    left = {
+        "bronze": [1, 2, 3],
+        "silver": [1],
+        "duplicates": [2],
+        "conflicts": [3],
+        "quarantine": [],
+    }
     assert {table: [row["seq"] for row in lake.rows(table)] for table in left} == left
     assert [row["tenant_id"] for row in lake.rows("gold_day")] == ["zed"]
-    assert not [check.name for check in reconcile(IN_PROCESS, after).checks if check.is_right is False]
+    assert not [
+        check.name for check in reconcile(IN_PROCESS, after).checks if check.is_right is False
+    ]
     assert all(is_unchanged(after, one) for one in after.seals())
 
 
-def test_what_is_no_event_goes_with_either_and_an_event_with_the_tenant_whose_bill_it_is_in(mixed: Lake) -> None:
+def test_what_is_no_event_goes_with_either_and_an_event_with_the_tenant_whose_bill_it_is_in(
+    mixed: Lake,
+) -> None:
     """UL-35."""
     seal(mixed.warehouse, DAY, DAY)
     done = erase(mixed.warehouse, "acme")
-    assert {table: count for table, count in done.rows.items() if count} == {"bronze": 2, "quarantine": 2}
+    assert {table: count for table, count in done.rows.items() if count} == {
+        "bronze": 2,
+        "quarantine": 2,
+    }
     assert_right(mixed)
     assert erase(mixed.warehouse, "zed").rows["bronze"] == 3
     assert not mixed.rows("bronze")
 
 
-def test_an_erasure_that_dies_before_bronze_finds_the_same_again(mixed: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_erasure_that_dies_before_bronze_finds_the_same_again(
+    mixed: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """UL-35."""
     rewrite = LakeTable.rewrite
 

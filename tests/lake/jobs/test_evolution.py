@@ -37,7 +37,11 @@ def grown(no_jvm: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lak
 
 def test_an_old_file_s_rows_have_null_and_are_known_when_they_come_again(grown: Lake) -> None:
     """UL-6."""
-    assert [(row["request_id"], row[CAME_LATER]) for row in grown.rows("silver")] == [("r-1", None), ("r-2", "t-2"), ("r-3", None)]
+    assert [(row["request_id"], row[CAME_LATER]) for row in grown.rows("silver")] == [
+        ("r-1", None),
+        ("r-2", "t-2"),
+        ("r-3", None),
+    ]
     assert [row["first_seq"] for row in grown.rows("duplicates")] == [1]
 
 
@@ -52,4 +56,8 @@ def test_compaction_makes_one_file_of_both_with_every_column(grown: Lake) -> Non
 
 def test_duckdb_reads_both_by_name(grown: Lake) -> None:
     query = "select request_id, trace_id from read_parquet($1, union_by_name = true) order by seq"
-    assert duckdb.execute(query, [grown.warehouse.paths("silver")]).fetchall() == [("r-1", None), ("r-2", "t-2"), ("r-3", None)]
+    assert duckdb.execute(query, [grown.warehouse.paths("silver")]).fetchall() == [
+        ("r-1", None),
+        ("r-2", "t-2"),
+        ("r-3", None),
+    ]

@@ -60,14 +60,22 @@ def drop_column(warehouse: Warehouse, name: str, *paths: str) -> None:
         pq.write_table(pq.ParquetFile(file).read().drop_columns([name]), file)
 
 
-@pytest.mark.parametrize("old_files", [(0,), (0, 1)], ids=["a new file beside it", "no new file that day"])
-def test_a_report_reads_days_with_files_from_before_a_column(tmp_path: Path, old_files: tuple[int, ...]) -> None:
-    warehouse = a_warehouse(tmp_path, [Use(latencies=(10,), cost="1.5")], [Use(latencies=(30,), cost="2.5")])
+@pytest.mark.parametrize(
+    "old_files", [(0,), (0, 1)], ids=["a new file beside it", "no new file that day"]
+)
+def test_a_report_reads_days_with_files_from_before_a_column(
+    tmp_path: Path, old_files: tuple[int, ...]
+) -> None:
+    warehouse = a_warehouse(
+        tmp_path, [Use(latencies=(10,), cost="1.5")], [Use(latencies=(30,), cost="2.5")]
+    )
     files = [file.path for file in warehouse.files("gold_day")]
     drop_column(warehouse, "latency_sum", *(files[number] for number in old_files))
     (line,) = read_report(warehouse, UsageQuery()).lines
     assert (line.count, line.cost) == (2, Decimal(4))
-    assert line.to_json()["latency_sum_ms"] == sum(latency for number, latency in enumerate((10, 30)) if number not in old_files)
+    assert line.to_json()["latency_sum_ms"] == sum(
+        latency for number, latency in enumerate((10, 30)) if number not in old_files
+    )
 
 
 def test_one_entry_is_a_new_column_and_changes_no_seal_and_no_report_of_before(lake: Lake) -> None:
@@ -78,13 +86,25 @@ def test_one_entry_is_a_new_column_and_changes_no_seal_and_no_report_of_before(l
     script = [sys.executable, "-c", NEXT_VERSION, lake.warehouse.location]
     found = json.loads(subprocess.run(script, capture_output=True, text=True, check=True).stdout)
     assert found["seals"] == [True]
-    assert (found["figures"]["count"], found["figures"]["cost"], found["figures"]["cost_max"]) == ("2", "4.000000000", "None")
+    assert (found["figures"]["count"], found["figures"]["cost"], found["figures"]["cost_max"]) == (
+        "2",
+        "4.000000000",
+        "None",
+    )
     assert found["columns"] == [["estimated_cost", "decimal(38,9)"], ["cost_max", "decimal(38,9)"]]
     assert found["agrees"]
 
 
 def test_a_seal_from_before_seals_kept_their_columns_is_of_the_first_version() -> None:
-    old = {"first_day": "2026-10-01", "last_day": "2026-10-31", "sequence": 7, "id": "s", "cut": 3, "rows": 1, "hash": "0" * 64}
+    old = {
+        "first_day": "2026-10-01",
+        "last_day": "2026-10-31",
+        "sequence": 7,
+        "id": "s",
+        "cut": 3,
+        "rows": 1,
+        "hash": "0" * 64,
+    }
     assert msgspec.convert(old, Seal).columns == FIRST_FIGURES
 
 

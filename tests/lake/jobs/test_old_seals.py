@@ -26,7 +26,9 @@ Work = Callable[[Warehouse], object]
 
 
 def fill_with_an_old_seal(lake: Lake) -> Seal:
-    """A sealed day, then batches up to the last commit before a checkpoint of the table of days; all logs are months old."""
+    """A sealed day, then batches up to the last commit before a checkpoint of the table of days;
+    all logs are months old.
+    """
     lake.take(a_body("r-1"))
     sealed = seal(lake.warehouse, DAY, DAY)
     for number in range(2, int(CHECKPOINT_INTERVAL) + 1):
@@ -44,7 +46,9 @@ def as_created_before(home: Path) -> None:
     """Tables of a version that did not say that their logs are kept."""
     for log in list(home.glob("*/_delta_log")):
         whole = PostCommitHookProperties(cleanup_expired_logs=False)
-        DeltaTable(log.parent).alter.set_table_properties({"delta.enableExpiredLogCleanup": "true"}, post_commithook_properties=whole)
+        DeltaTable(log.parent).alter.set_table_properties(
+            {"delta.enableExpiredLogCleanup": "true"}, post_commithook_properties=whole
+        )
 
 
 @pytest.fixture(params=["made now", "made before"])
@@ -64,7 +68,9 @@ def vacuum_an_orphan(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("work", [compact, vacuum_an_orphan])
-def test_a_seal_that_is_months_old_is_read_after_maintenance(old: tuple[Lake, Seal], work: Work) -> None:
+def test_a_seal_that_is_months_old_is_read_after_maintenance(
+    old: tuple[Lake, Seal], work: Work
+) -> None:
     """UL-10."""
     lake, sealed = old
     for _ in range(3):  # a checkpoint comes in between, wherever the log stood
@@ -75,10 +81,15 @@ def test_a_seal_that_is_months_old_is_read_after_maintenance(old: tuple[Lake, Se
     after = Warehouse(str(lake.home))
     assert is_unchanged(after, sealed)
     assert [row["count"] for row in lake.rows("gold_day", sealed.cut)] == [1]
-    assert all((Path(lake.home) / table / "_delta_log" / f"{0:020}.json").exists() for table in after.tables)
+    assert all(
+        (Path(lake.home) / table / "_delta_log" / f"{0:020}.json").exists()
+        for table in after.tables
+    )
 
 
-def test_whatever_needs_old_versions_works_after_maintenance_of_months_old_tables(lake: Lake) -> None:
+def test_whatever_needs_old_versions_works_after_maintenance_of_months_old_tables(
+    lake: Lake,
+) -> None:
     """An erasure and the retention look at every seal, and both vacuum."""
     fill_with_an_old_seal(lake)
     compact(lake.warehouse)
@@ -91,10 +102,14 @@ def test_whatever_needs_old_versions_works_after_maintenance_of_months_old_table
 def test_a_column_that_comes_cuts_no_log(tmp_path: Path) -> None:
     """UL-6."""
     whole = pa.schema([*ARROW["gold_day"], ("day", pa.string())])
-    before = LakeTable(Storage(str(tmp_path)), "gold_day", pa.schema([*list(whole)[:-2], whole.field("day")]))
+    before = LakeTable(
+        Storage(str(tmp_path)), "gold_day", pa.schema([*list(whole)[:-2], whole.field("day")])
+    )
     for number in range(1, int(CHECKPOINT_INTERVAL) * 2 - 1):
         before.commit([], lambda _, number=number: [Transaction("ingest", number)])  # type: ignore[misc]
     as_created_before(tmp_path)
     age_logs(tmp_path)
-    LakeTable(Storage(str(tmp_path)), "gold_day", whole).commit([], lambda _: [Transaction("ingest", 1000)])
+    LakeTable(Storage(str(tmp_path)), "gold_day", whole).commit(
+        [], lambda _: [Transaction("ingest", 1000)]
+    )
     assert (tmp_path / "gold_day/_delta_log" / f"{0:020}.json").exists()

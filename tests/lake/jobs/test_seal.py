@@ -27,7 +27,8 @@ def test_what_comes_for_a_sealed_day_corrects_it_from_the_day_it_came_in(lake: L
 def test_the_sum_of_all_windows_is_the_sum_of_all_events_sealed_or_not(lake: Lake) -> None:
     lake.take(a_body("r-1", cost="0.000000001"))
     seal(lake.warehouse, DAY, DAY)
-    lake.take(a_body("r-2", cost="2.5"), a_body("r-3", at=NOON + timedelta(days=1)), came=NOON)  # the day it came in is sealed, too
+    # the day it came in is sealed, too
+    lake.take(a_body("r-2", cost="2.5"), a_body("r-3", at=NOON + timedelta(days=1)), came=NOON)
     assert sum(row["cost"] for row in lake.rows("gold_day")) == Decimal("3.000000001")
 
 
@@ -47,12 +48,22 @@ def test_a_seal_notices_that_a_sum_is_not_what_it_was(lake: Lake) -> None:
     sealed = seal(lake.warehouse, DAY, DAY)
     lake.take(a_body("r-2", at=NOON + timedelta(days=1)))
     assert not is_unchanged(
-        lake.warehouse, type(sealed)(**{**{name: getattr(sealed, name) for name in sealed.__struct_fields__}, "hash": "0" * 64})
+        lake.warehouse,
+        type(sealed)(
+            **{
+                **{name: getattr(sealed, name) for name in sealed.__struct_fields__},
+                "hash": "0" * 64,
+            }
+        ),
     )
 
 
-@pytest.mark.parametrize(("first", "last"), [(DAY, DAY - timedelta(days=1)), (DAY, date(2999, 1, 1))])
-def test_a_period_that_is_not_over_or_ends_before_it_begins_is_not_sealed(lake: Lake, first: date, last: date) -> None:
+@pytest.mark.parametrize(
+    ("first", "last"), [(DAY, DAY - timedelta(days=1)), (DAY, date(2999, 1, 1))]
+)
+def test_a_period_that_is_not_over_or_ends_before_it_begins_is_not_sealed(
+    lake: Lake, first: date, last: date
+) -> None:
     with pytest.raises(Misconfigured):
         seal(lake.warehouse, first, last)
 

@@ -15,7 +15,9 @@ def other(lake: Lake) -> Lake:
     return Lake(lake.spark, lake.home)
 
 
-def test_a_batch_that_another_writer_committed_meanwhile_is_dropped(lake: Lake, other: Lake) -> None:
+def test_a_batch_that_another_writer_committed_meanwhile_is_dropped(
+    lake: Lake, other: Lake
+) -> None:
     rows = messages([a_body("r-1"), a_body("r-2")])
     other.batch(rows)
     lake.batch(rows)  # stopped before it committed, and went on now
@@ -26,7 +28,9 @@ def test_a_batch_that_another_writer_committed_meanwhile_is_dropped(lake: Lake, 
     assert [cut.progress.last for cut in lake.told if cut.progress] == [3]
 
 
-def test_a_range_that_another_writer_committed_in_part_ends_the_writer(lake: Lake, other: Lake) -> None:
+def test_a_range_that_another_writer_committed_in_part_ends_the_writer(
+    lake: Lake, other: Lake
+) -> None:
     other.batch(messages([a_body("r-1"), a_body("r-2")]))
     with pytest.raises(Overtaken):
         lake.batch(messages([a_body("r-2"), a_body("r-3")], first=2))

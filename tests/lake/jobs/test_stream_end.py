@@ -1,4 +1,6 @@
-"""After a cut: how far the tables are behind the stream, and, if that is wanted, a stream without what they hold."""
+"""After a cut: how far the tables are behind the stream, and, if that is wanted, a stream without
+what they hold.
+"""
 
 from functools import partial
 from pathlib import Path
@@ -47,7 +49,12 @@ def test_the_lag_is_the_sequences_and_the_age_of_what_the_tables_lack(feed: Feed
 
 def test_a_broker_that_is_away_ends_no_ingest(feed: Feed) -> None:
     done = progress(feed, 0)
-    assert StreamEnd(replace(feed.options(timeoutMs="100"), url="nats://127.0.0.1:1"), is_trimmed=True).follow(done) == StreamReport()
+    assert (
+        StreamEnd(
+            replace(feed.options(timeoutMs="100"), url="nats://127.0.0.1:1"), is_trimmed=True
+        ).follow(done)
+        == StreamReport()
+    )
 
 
 def test_a_stream_loses_what_a_cut_holds_and_no_more(feed: Feed) -> None:
@@ -73,7 +80,9 @@ def test_a_writer_that_dies_before_its_cut_or_before_the_trimming_loses_nothing(
     for point in ("lake_after_silver", "lake_after_gold", "lake_after_commit"):
         with monkeypatch.context() as patch:
             for module in ("micro_batch_sink", "commits"):
-                patch.setattr(f"router.lake.jobs.{module}.crashpoint", lambda name, at=point: die(name, at))
+                patch.setattr(
+                    f"router.lake.jobs.{module}.crashpoint", lambda name, at=point: die(name, at)
+                )
             with pytest.raises(MemoryError):
                 lake.batch(read(feed, 1, 3))
         assert feed.messages() == 2
@@ -82,15 +91,22 @@ def test_a_writer_that_dies_before_its_cut_or_before_the_trimming_loses_nothing(
     assert (feed.messages(), [row["seq"] for row in lake.rows("silver")]) == (0, [1, 2])
 
 
-def test_what_comes_again_after_a_trimming_counts_once(feed: Feed, no_jvm: SparkSession, tmp_path: Path) -> None:
-    """UL-4, UL-34: the stream no longer has the first one, and deduplication lasts as long as its messages would."""
+def test_what_comes_again_after_a_trimming_counts_once(
+    feed: Feed, no_jvm: SparkSession, tmp_path: Path
+) -> None:
+    """UL-4, UL-34: the stream no longer has the first one, and deduplication lasts as long as its
+    messages would.
+    """
     feed.put([a_body("r-1")])
     a_lake(feed, no_jvm, tmp_path).batch(read(feed, 1, 2))
     assert StreamEnd(feed.options(), is_trimmed=True).follow(progress(feed, 1)).trimmed == 1
     feed.put([a_body("r-1"), a_body("r-2")])
     lake = a_lake(feed, no_jvm, tmp_path)
     lake.batch(read(feed, 2, 4))
-    assert [(row["seq"], row["request_id"]) for row in lake.rows("silver")] == [(1, "r-1"), (3, "r-2")]
+    assert [(row["seq"], row["request_id"]) for row in lake.rows("silver")] == [
+        (1, "r-1"),
+        (3, "r-2"),
+    ]
     assert [row["seq"] for row in lake.rows("duplicates")] == [2]
 
 
@@ -101,7 +117,12 @@ def test_a_stream_without_an_age_is_not_trimmed_for_nothing_would_bound_deduplic
 
 def a_lake(feed: Feed, spark: SparkSession, home: Path, *, is_trimmed: bool = False) -> Lake:
     lake, end = Lake(spark, home), StreamEnd(feed.options(), is_trimmed=is_trimmed)
-    lake.writing = MicroBatchSink(lake.warehouse, read_facts(feed.options()), TASKS, partial(_follow_cut, end, lambda _, __: None))
+    lake.writing = MicroBatchSink(
+        lake.warehouse,
+        read_facts(feed.options()),
+        TASKS,
+        partial(_follow_cut, end, lambda _, __: None),
+    )
     return lake
 
 

@@ -1,6 +1,8 @@
-"""Writers of one warehouse against each other, many times, on a disk and in a bucket. A harness, and a short version for `make test`.
+"""Writers of one warehouse against each other, many times, on a disk and in a bucket. A harness,
+and a short version for `make test`.
 
     python -m tests.lake.races --races 1000 [--s3] --write bench/results/lake_races.md
 
-Writers are processes that commit real batches by the lake's own code; only Spark is missing between their two steps (`without_jvm`).
+Writers are processes that commit real batches by the lake's own code; only Spark is missing between
+their two steps (`without_jvm`).
 """

@@ -1,4 +1,6 @@
-"""Run races, print the table, and write it as a page. Figures of earlier runs in the page's JSON are added up, unless --anew."""
+"""Run races, print the table, and write it as a page. Figures of earlier runs in the page's JSON
+are added up, unless --anew.
+"""
 
 import argparse
 import tempfile
@@ -39,7 +41,15 @@ def main() -> None:
         place = "bucket" if options.s3 else "disk"
         for kind in kinds:
             share = options.races // len(kinds) + (kinds.index(kind) < options.races % len(kinds))
-            for one in run_races(kind, share, locate, place, environment=environment, control=options.control, seed=options.seed):
+            for one in run_races(
+                kind,
+                share,
+                locate,
+                place,
+                environment=environment,
+                control=options.control,
+                seed=options.seed,
+            ):
                 print(one, flush=True)
                 is_exact = is_exact and one.is_exact
                 if options.write is not None:
@@ -51,29 +61,55 @@ def main() -> None:
 def write_races(page: Path, found: list[RaceTally]) -> None:
     """Add the figures to the JSON beside the page, and write the page of all of them."""
     figures = page.with_suffix(".json")
-    before = msgspec.json.decode(figures.read_bytes(), type=list[RaceTally]) if figures.exists() else []
+    before = (
+        msgspec.json.decode(figures.read_bytes(), type=list[RaceTally]) if figures.exists() else []
+    )
     sums: dict[tuple[str, str, str], RaceTally] = {}
     for one in (*before, *found):
         if (one.place, one.control, one.kind) in sums:
             sums[one.place, one.control, one.kind].add(one)
         else:
             sums[one.place, one.control, one.kind] = one
-    lines = sorted(sums.values(), key=lambda one: (bool(one.control), one.place != "disk", list(KINDS).index(one.kind)))
+    lines = sorted(
+        sums.values(),
+        key=lambda one: (bool(one.control), one.place != "disk", list(KINDS).index(one.kind)),
+    )
     figures.write_bytes(msgspec.json.format(msgspec.json.encode(lines), indent=1) + b"\n")
     rows = [
-        (f"{one.kind}{', control ' + one.control if one.control else ''}", one.place, one.races, one.lost, one.double, one.wrong)
+        (
+            f"{one.kind}{', control ' + one.control if one.control else ''}",
+            one.place,
+            one.races,
+            one.lost,
+            one.double,
+            one.wrong,
+        )
         for one in lines
     ]
     for place in ("disk", "bucket"):
         whole = [one for one in lines if one.place == place and not one.control]
-        rows.append((f"all, {place}", place, *(sum(getattr(one, name) for one in whole) for name in ("races", "lost", "double", "wrong"))))
-    ends = "\n".join(f"* {one.kind}{' (control)' if one.control else ''}, {one.place}: {_tell_ends(one)}" for one in lines)
+        rows.append(
+            (
+                f"all, {place}",
+                place,
+                *(
+                    sum(getattr(one, name) for one in whole)
+                    for name in ("races", "lost", "double", "wrong")
+                ),
+            )
+        )
+    ends = "\n".join(
+        f"* {one.kind}{' (control)' if one.control else ''}, {one.place}: {_tell_ends(one)}"
+        for one in lines
+    )
     table = format_table(("race", "on", "races", "lost", "double", "wrong"), rows, texts=2)
     page.write_text(f"# {TITLE}\n\n{table}\n{NOTE.format(many=25)}{ends}\n")
 
 
 def _tell_ends(one: RaceTally) -> str:
-    return ", ".join(f"{end} {count}" for end, count in sorted(one.ends.items(), key=lambda pair: -pair[1]))
+    return ", ".join(
+        f"{end} {count}" for end, count in sorted(one.ends.items(), key=lambda pair: -pair[1])
+    )
 
 
 def _read_options() -> argparse.Namespace:

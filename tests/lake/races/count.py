@@ -1,4 +1,6 @@
-"""What a race left in the tables, by its tenant: events that are lost or double, and sums that are not theirs."""
+"""What a race left in the tables, by its tenant: events that are lost or double, and sums that are
+not theirs.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -20,12 +22,17 @@ class RaceCount(NamedTuple):
 
     def __add__(self, other: object) -> "RaceCount":
         assert isinstance(other, RaceCount)
-        return RaceCount(self.lost + other.lost, self.double + other.double, self.wrong + other.wrong)
+        return RaceCount(
+            self.lost + other.lost, self.double + other.double, self.wrong + other.wrong
+        )
 
 
 def count_races(warehouse: Warehouse, sequences: dict[int, range]) -> dict[int, RaceCount]:
     """By race, as a reader of the newest cut sees it. `sequences`: of each race."""
-    silver, bronze = Counter(_read(warehouse, "silver", "seq")), Counter(_read(warehouse, "bronze", "seq"))
+    silver, bronze = (
+        Counter(_read(warehouse, "silver", "seq")),
+        Counter(_read(warehouse, "bronze", "seq")),
+    )
     sums = [_sum_by_tenant(warehouse, table) for table in ("gold_hour", "gold_day")]
     seals = {seal.first_day: seal for seal in warehouse.seals()}
     return {
@@ -43,17 +50,24 @@ def _count_rows(span: range, tables: Sequence[Counter[object]]) -> RaceCount:
 
 def _count_sums(span: range, found: Sequence[tuple[int, Decimal]]) -> RaceCount:
     right = (len(span), sum((Decimal(seq) + Decimal("0.5") for seq in span), Decimal(0)))
-    return RaceCount(double=sum(max(0, count - len(span)) for count, _ in found), wrong=sum(one != right for one in found))
+    return RaceCount(
+        double=sum(max(0, count - len(span)) for count, _ in found),
+        wrong=sum(one != right for one in found),
+    )
 
 
 def _read(warehouse: Warehouse, table: str, name: str) -> list[object]:
-    values: list[object] = read_columns(warehouse, table, warehouse.files(table), [name])[name].to_pylist()
+    values: list[object] = read_columns(warehouse, table, warehouse.files(table), [name])[
+        name
+    ].to_pylist()
     return values
 
 
 def _sum_by_tenant(warehouse: Warehouse, table: str) -> dict[str, tuple[int, Decimal]]:
     sums: defaultdict[str, tuple[int, Decimal]] = defaultdict(lambda: NOTHING)
-    for row in read_columns(warehouse, table, warehouse.files(table), ["tenant_id", "count", "cost"]).to_pylist():
+    for row in read_columns(
+        warehouse, table, warehouse.files(table), ["tenant_id", "count", "cost"]
+    ).to_pylist():
         count, cost = sums[row["tenant_id"]]
         sums[row["tenant_id"]] = count + row["count"], cost + row["cost"]
     return dict(sums)

@@ -1,4 +1,6 @@
-"""Who races whom. Each function runs one race and returns how both ended; `race.first` is the first sequence that no table has."""
+"""Who races whom. Each function runs one race and returns how both ended; `race.first` is the first
+sequence that no table has.
+"""
 
 from collections.abc import Callable, Mapping
 from random import Random
@@ -37,7 +39,9 @@ def cut_otherwise(race: Race, one: Writer, other: Writer) -> tuple[str, str]:
 
 
 def stand_still(race: Race, one: Writer, other: Writer) -> tuple[str, str]:
-    """One writer is stopped anywhere in its commits; the other one goes on beyond; then the first one wakes up."""
+    """One writer is stopped anywhere in its commits; the other one goes on beyond; then the first
+    one wakes up.
+    """
     one.batch(race.number, race.first, race.end(1))
     one.go()
     one.ends_within(race.draw.uniform(0, _still_s))
@@ -72,7 +76,8 @@ def _start(race: Race, one: Writer, other: Writer) -> tuple[str, str]:
     return one.wait(), other.wait()
 
 
-_still_s = 0.1  # about half of what two batches took last: where a writer is stopped is drawn from it
+# about half of what two batches took last: where a writer is stopped is drawn from it
+_still_s = 0.1
 
 
 def _measure(seconds: float) -> None:

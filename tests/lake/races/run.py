@@ -41,21 +41,47 @@ class RaceTally(Struct, kw_only=True):
 
 
 def run_races(
-    kind: str, races: int, locate: Locate, place: str, *, environment: Mapping[str, str] | None = None, control: str = "", seed: int = 5
+    kind: str,
+    races: int,
+    locate: Locate,
+    place: str,
+    *,
+    environment: Mapping[str, str] | None = None,
+    control: str = "",
+    seed: int = 5,
 ) -> Iterator[RaceTally]:
     """Yield a tally for each warehouse; `locate` names a new one."""
-    tally, draw, is_control = RaceTally(kind=kind, place=place, control=control), Random(seed), control == WITHOUT_LOOK
+    tally, draw, is_control = (
+        RaceTally(kind=kind, place=place, control=control),
+        Random(seed),
+        control == WITHOUT_LOOK,
+    )
     for begin in range(0, races, RACES_OF_A_WAREHOUSE):
         home, many = locate(), min(RACES_OF_A_WAREHOUSE, races - begin)
-        with Writer(home, environment, is_control=is_control) as one, Writer(home, environment, is_control=is_control) as other:
+        with (
+            Writer(home, environment, is_control=is_control) as one,
+            Writer(home, environment, is_control=is_control) as other,
+        ):
             yield _run(tally, home, many, draw, (one, other))
 
 
-def _run(tally: RaceTally, home: str, races: int, draw: Random, writers: tuple[Writer, Writer]) -> RaceTally:
+def _run(
+    tally: RaceTally, home: str, races: int, draw: Random, writers: tuple[Writer, Writer]
+) -> RaceTally:
     run, batches = KINDS[tally.kind]
     ends: Counter[str] = Counter()
-    sequences = {number: range(number * batches * STEP + 1, (number + 1) * batches * STEP + 1) for number in range(races)}
+    sequences = {
+        number: range(number * batches * STEP + 1, (number + 1) * batches * STEP + 1)
+        for number in range(races)
+    }
     for number, span in sequences.items():
         ends[" / ".join(run(Race(number, span.start, draw), *draw.sample(writers, 2)))] += 1
     found = sum(count_races(Warehouse(home), sequences).values(), RaceCount())
-    return RaceTally(kind=tally.kind, place=tally.place, control=tally.control, races=races, ends=dict(ends), **found._asdict())
+    return RaceTally(
+        kind=tally.kind,
+        place=tally.place,
+        control=tally.control,
+        races=races,
+        ends=dict(ends),
+        **found._asdict(),
+    )

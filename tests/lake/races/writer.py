@@ -1,9 +1,11 @@
-"""A writer of a warehouse, as a process: it prepares a batch, waits for the start, and commits; or it compacts, or seals.
+"""A writer of a warehouse, as a process: it prepares a batch, waits for the start, and commits; or
+it compacts, or seals.
 
     Writer.batch(…)   in the process: stage, derive, write files ── "ready" ──> Writer.go() ──> commit ──> Writer.wait() tells how it ended
 
-It is forked from a process that has imported everything (delta-rs does not survive a fork once it was used), so one more costs little.
-It dies by SIGKILL at a crash point if it is told so, stands still by SIGSTOP, and goes on.
+It is forked from a process that has imported everything (delta-rs does not survive a fork once it
+was used), so one more costs little. It dies by SIGKILL at a crash point if it is told so, stands
+still by SIGSTOP, and goes on.
 """
 
 import multiprocessing
@@ -50,9 +52,13 @@ def make_body(seq: int, race: int) -> bytes:
 class Writer:
     """The process, seen from outside. A context."""
 
-    def __init__(self, home: str, environment: Mapping[str, str] | None = None, *, is_control: bool = False) -> None:
+    def __init__(
+        self, home: str, environment: Mapping[str, str] | None = None, *, is_control: bool = False
+    ) -> None:
         self._pipe, theirs = _context.Pipe()
-        self._process = _context.Process(target=_serve, args=(theirs, home, dict(environment or {}), is_control), daemon=True)
+        self._process = _context.Process(
+            target=_serve, args=(theirs, home, dict(environment or {}), is_control), daemon=True
+        )
         self._process.start()
         theirs.close()
 
@@ -67,7 +73,9 @@ class Writer:
         return self._ask("batch", race, first, last, die_at)
 
     def ingest(self, race: int, last: int, step: int, *, die_at: str = NEVER) -> "Writer":
-        """Batches of at most so many messages, up to a sequence, as `router usage ingest` goes on after another one."""
+        """Batches of at most so many messages, up to a sequence, as `router usage ingest` goes on
+        after another one.
+        """
         return self._ask("ingest", race, last, step, die_at)
 
     def compact(self) -> "Writer":
@@ -111,7 +119,7 @@ class Writer:
             os.kill(cast(int, self._process.pid), number)
 
 
-# -- in the process --------------------------------------------------------------------------------------------------------
+# -- in the process --------------------------------------------------------------------------------
 
 
 def _serve(pipe: Connection, home: str, environment: Mapping[str, str], is_control: bool) -> None:
@@ -194,7 +202,9 @@ class _Worker:
 
 
 def _take_the_look_away() -> None:
-    """The control: a batch is committed whatever the table's last sequence is. All else is as it should be."""
+    """The control: a batch is committed whatever the table's last sequence is. All else is as it
+    should be.
+    """
 
     def follow_blindly(progress: Progress) -> Callable[[DeltaTable], Sequence[Transaction]]:
         return lambda _: [Transaction(progress.application, progress.last)]

@@ -1,7 +1,9 @@
-"""DuckDB, Polars and pandas read the same sums as were written: at every version that a cut names, and while an ingest runs.
+"""DuckDB, Polars and pandas read the same sums as were written: at every version that a cut names,
+and while an ingest runs.
 
-Polars and pandas are installed by `make readers`, beside and not in the environment of the tests: with pandas there, Arrow imports it
-into every process of the lake, and what is measured of these would change.
+Polars and pandas are installed by `make readers`, beside and not in the environment of the tests:
+with pandas there, Arrow imports it into every process of the lake, and what is measured of these
+would change.
 """
 
 import json
@@ -32,7 +34,9 @@ class Reader:
     def __init__(self, tool: str, home: Path | str) -> None:
         python = sys.executable if tool == "duckdb" else str(OTHER_PYTHON)
         command = [python, str(PROGRAM), tool, str(home)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def read(self, cut: int | str) -> Sums:
         assert self._process.stdin is not None
@@ -83,17 +87,25 @@ def _compare_each_cut(lake: Lake, reader: Reader, cuts: int) -> None:
         _take(lake, number)
         if number == cuts // 2:
             compact(lake.warehouse)
-    ingested = [number for number in range(1, lake.warehouse.head() + 1) if (cut := lake.warehouse.cut(number)) and cut.kind == "ingest"]
+    ingested = [
+        number
+        for number in range(1, lake.warehouse.head() + 1)
+        if (cut := lake.warehouse.cut(number)) and cut.kind == "ingest"
+    ]
     assert len(ingested) == cuts
     for number, cut in enumerate(ingested):
         assert reader.read(cut) == {"cut": cut, **_sum_until(number)}
 
 
 def _compare_meanwhile(lake: Lake, reader: Reader, reads: int) -> None:
-    """An ingest runs as long as the reader reads; each read is of one cut, whatever was committed meanwhile."""
+    """An ingest runs as long as the reader reads; each read is of one cut, whatever was committed
+    meanwhile.
+    """
     _take(lake, 0)
     read: list[Sums] = []
-    reading = threading.Thread(target=lambda: read.extend(reader.read("newest") for _ in range(reads)))
+    reading = threading.Thread(
+        target=lambda: read.extend(reader.read("newest") for _ in range(reads))
+    )
     reading.start()
     number = 1
     while reading.is_alive():
@@ -106,7 +118,11 @@ def _compare_meanwhile(lake: Lake, reader: Reader, reads: int) -> None:
 
 def _take(lake: Lake, number: int) -> None:
     """Two events, and one that repeats the first batch's."""
-    lake.take(a_body(f"r-{number}", cost=f"0.{number + 1:09}"), a_body(f"s-{number}", cost="1"), a_body("r-0", cost="0.000000001"))
+    lake.take(
+        a_body(f"r-{number}", cost=f"0.{number + 1:09}"),
+        a_body(f"s-{number}", cost="1"),
+        a_body("r-0", cost="0.000000001"),
+    )
 
 
 def _sum_until(number: int) -> Sums:

@@ -18,12 +18,16 @@ def test_each_identity_counts_once_where_duplicates_were_found(lake: Lake) -> No
     assert (found.is_right, found.events, found.identities, found.cost_too_much) == (True, 3, 3, 0)
 
 
-def test_what_came_again_after_the_stream_had_lost_the_first_is_found_with_its_days_and_its_cost(lake: Lake) -> None:
+def test_what_came_again_after_the_stream_had_lost_the_first_is_found_with_its_days_and_its_cost(
+    lake: Lake,
+) -> None:
     """UL-36: a reconciliation by days does not see it, where the days differ."""
     lake.take(a_body("r-1", cost="1.5"), a_body("r-2"))
     lake.writing = MicroBatchSink(lake.warehouse, replace(FACTS, first=3), TASKS, lake.told.append)
     lake.take(
-        a_body("r-1", cost="1.5", at=NOON - timedelta(days=1)), a_body("r-2", cost="7.25", at=NOON - timedelta(days=2)), a_body("r-3")
+        a_body("r-1", cost="1.5", at=NOON - timedelta(days=1)),
+        a_body("r-2", cost="7.25", at=NOON - timedelta(days=2)),
+        a_body("r-3"),
     )
     found = audit(lake.spark, lake.warehouse)
     assert (found.events, found.identities, found.repeated, found.conflicts) == (5, 3, 2, 1)

@@ -21,8 +21,23 @@ WINDOW = find_window("day", DAY.timestamp())
 
 
 def a_sum(settled: int = 1_000_000_000_250_000_001, events: int = 3, **changed: Any) -> BudgetSum:
-    fields = {"budget_id": "day", "policy_id": None, "provider_id": None, "through": 3, "complete": 3, "created": CREATED, **changed}
-    return BudgetSum(tenant_id="acme", starts_s=WINDOW.starts_s, ends_s=WINDOW.ends_s, settled=settled, events=events, **fields)
+    fields = {
+        "budget_id": "day",
+        "policy_id": None,
+        "provider_id": None,
+        "through": 3,
+        "complete": 3,
+        "created": CREATED,
+        **changed,
+    }
+    return BudgetSum(
+        tenant_id="acme",
+        starts_s=WINDOW.starts_s,
+        ends_s=WINDOW.ends_s,
+        settled=settled,
+        events=events,
+        **fields,
+    )
 
 
 def some_tables() -> dict[str, Rows]:
@@ -32,8 +47,12 @@ def some_tables() -> dict[str, Rows]:
     return tables
 
 
-def checked(path: Path, settled: list[BudgetSum], tables: dict[str, Rows] | None = None) -> ReconcileCheck:
-    return check_budgets(IN_PROCESS, WarehouseSnapshot(an_account(path, tables or some_tables()), 1), settled)
+def checked(
+    path: Path, settled: list[BudgetSum], tables: dict[str, Rows] | None = None
+) -> ReconcileCheck:
+    return check_budgets(
+        IN_PROCESS, WarehouseSnapshot(an_account(path, tables or some_tables()), 1), settled
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +74,8 @@ def test_what_is_settled_exactly_agrees(tmp_path: Path, one: BudgetSum) -> None:
     [
         a_sum(1_000_000_000_250_000_000),
         a_sum(events=2),
-        a_sum(250_000_001, 2, through=2),  # it says that it knows all up to the third, and has not settled it
+        # it says that it knows all up to the third, and has not settled it
+        a_sum(250_000_001, 2, through=2),
         a_sum(provider_id="other"),
         a_sum(policy_id="gold"),
     ],
@@ -73,8 +93,14 @@ def test_what_is_not_is_named(tmp_path: Path, one: BudgetSum) -> None:
         ({"correlated": False}, a_sum(0, 0, policy_id="gold")),
         ({"budget": "month", "adjustment": "budget"}, a_sum(250_000_001, 2)),
         ({"budget": "day", "adjustment": "budget"}, a_sum()),
-        ({"budget": "day", "adjustment": "budget"}, a_sum(1_000_000_000_000_000_001, 2, provider_id="other")),
-        ({"budget": "day", "adjustment": "budget"}, a_sum(1_000_000_000_000_000_000, 1, policy_id="silver")),
+        (
+            {"budget": "day", "adjustment": "budget"},
+            a_sum(1_000_000_000_000_000_001, 2, provider_id="other"),
+        ),
+        (
+            {"budget": "day", "adjustment": "budget"},
+            a_sum(1_000_000_000_000_000_000, 1, policy_id="silver"),
+        ),
         ({"adjustment": "bill"}, a_sum()),
     ],
 )
@@ -104,8 +130,12 @@ def test_a_window_that_is_ahead_of_the_tables_is_not_compared(tmp_path: Path) ->
     assert check.verdict == "skipped"
 
 
-@pytest.mark.parametrize("one", [a_sum(1, 1, created="2026-11-21T00:00:00Z"), a_sum(1, 1, is_mixed=True)])
-def test_a_window_that_another_stream_was_counted_into_is_not_compared(tmp_path: Path, one: BudgetSum) -> None:
+@pytest.mark.parametrize(
+    "one", [a_sum(1, 1, created="2026-11-21T00:00:00Z"), a_sum(1, 1, is_mixed=True)]
+)
+def test_a_window_that_another_stream_was_counted_into_is_not_compared(
+    tmp_path: Path, one: BudgetSum
+) -> None:
     assert checked(tmp_path, [one]).verdict == "skipped"
 
 

@@ -15,7 +15,9 @@ LONGS = st.integers(-(2**63), 2**63 - 1)
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.sampled_from("ab"), NANOS, LONGS), max_size=6), max_size=4))
-def test_sums_by_group_over_several_tables_are_pythons(tables: list[list[tuple[str, int, int]]]) -> None:
+def test_sums_by_group_over_several_tables_are_pythons(
+    tables: list[list[tuple[str, int, int]]],
+) -> None:
     sums = ExactSums(("group",), ("cost", "latency"))
     expected: dict[tuple[str], tuple[int, int]] = {}
     for rows in tables:
@@ -35,7 +37,10 @@ def test_sums_of_a_slice_are_those_of_the_slice() -> None:
 @settings(max_examples=50, deadline=None)
 @given(st.lists(NANOS))
 def test_a_total_is_pythons(costs: list[int]) -> None:
-    assert sum_exactly(pa.chunked_array([[money(one) for one in costs], [money(1)]], MONEY)) == sum(costs) + 1
+    assert (
+        sum_exactly(pa.chunked_array([[money(one) for one in costs], [money(1)]], MONEY))
+        == sum(costs) + 1
+    )
     assert sum_exactly(pa.chunked_array([], MONEY)) == 0
 
 

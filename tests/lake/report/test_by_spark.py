@@ -23,14 +23,19 @@ def test_spark_and_pyarrow_say_the_same(spark: SparkSession, lake: Lake, tmp_pat
             day=f"2026-11-2{rng.randrange(3)}", latencies=tuple(rng.choices(range(900), k=5)), cost=f"{rng.randrange(10**13)}e-9")
         for _ in range(120)
     ]  # fmt: skip
-    uses += [Use(tenant="huge", cost="99900000000000000000000000000.000000001", latencies=(2**62,)) for _ in range(3)]
+    uses += [
+        Use(tenant="huge", cost="99900000000000000000000000000.000000001", latencies=(2**62,))
+        for _ in range(3)
+    ]
     warehouse = a_warehouse(tmp_path / "uses", uses[:60], uses[60:])
     for query in (
         UsageQuery(),
         UsageQuery(by=("tenant_id", "day"), days=("2026-11-21",), providers=("x",)),
         UsageQuery(tenants=("unknown",)),
     ):
-        assert make_report(read_parts_by_spark(spark, warehouse, query), query.by) == read_report(warehouse, query)
+        assert make_report(read_parts_by_spark(spark, warehouse, query), query.by) == read_report(
+            warehouse, query
+        )
     lake.take(
         a_body(cost="2.0", model="large", input_tokens=7, estimated=True),
         an_adjustment(cost="-7.000000001", model="large"),

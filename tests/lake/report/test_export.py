@@ -16,7 +16,8 @@ from router.lake.report.focus import SCHEMA
 from tests.support.lake_gold import Use, a_warehouse
 from tests.support.lake_jobs import NOON, Lake, a_body, an_adjustment
 
-# FOCUS 1.2: the mandatory columns, and the others that we write: type, whether null is allowed, the values that are.
+# FOCUS 1.2: the mandatory columns, and the others that we write: type, whether null is allowed, the
+# values that are.
 SPECIFICATION = {
     "BilledCost": ("decimal", False, None),
     "BillingAccountId": ("string", False, None),
@@ -51,7 +52,11 @@ SPECIFICATION = {
     ),
     "ServiceName": ("string", False, None),
 }  # fmt: skip
-IS_TYPE = {"decimal": pa.types.is_decimal, "string": pa.types.is_string, "datetime": pa.types.is_timestamp}
+IS_TYPE = {
+    "decimal": pa.types.is_decimal,
+    "string": pa.types.is_string,
+    "datetime": pa.types.is_timestamp,
+}
 NOVEMBER = parse_period("2026-11")
 
 
@@ -63,9 +68,17 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 def test_every_column_of_focus_is_there_with_its_type_and_nullability(tmp_path: Path) -> None:
     """UL-37."""
     file = tmp_path / "usage.parquet"
-    export(a_warehouse(tmp_path / "w", [Use(), Use(tenant="zed")]), NOVEMBER, "focus", file, currency="EUR")
+    export(
+        a_warehouse(tmp_path / "w", [Use(), Use(tenant="zed")]),
+        NOVEMBER,
+        "focus",
+        file,
+        currency="EUR",
+    )
     table = pq.read_table(file)
-    assert {name for name in table.column_names if not name.startswith("x_")} == SPECIFICATION.keys()
+    assert {
+        name for name in table.column_names if not name.startswith("x_")
+    } == SPECIFICATION.keys()
     for name, (kind, allows_null, values) in SPECIFICATION.items():
         field, column = table.schema.field(name), table[name]
         assert IS_TYPE[kind](field.type), name
@@ -77,43 +90,91 @@ def test_every_column_of_focus_is_there_with_its_type_and_nullability(tmp_path: 
 def test_a_charge_is_a_tenants_sum_of_a_day(tmp_path: Path) -> None:
     file = tmp_path / "usage.csv"
     uses = [Use(latencies=(1, 2), cost="1.5"), Use(cost="0.000000001")]
-    done = export(a_warehouse(tmp_path / "w", uses[:1], uses[1:]), NOVEMBER, "focus", file, currency="EUR")
+    done = export(
+        a_warehouse(tmp_path / "w", uses[:1], uses[1:]), NOVEMBER, "focus", file, currency="EUR"
+    )
     (charge,) = read_csv(file)
     assert (done.rows, done.days, done.cut) == (1, 1, 2)
-    assert {charge[name] for name in ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost")} == {"1.500000001"}
-    assert (charge["BillingCurrency"], charge["BillingAccountId"], charge["ProviderName"]) == ("EUR", "acme", "openai")
+    assert {
+        charge[name] for name in ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost")
+    } == {"1.500000001"}
+    assert (charge["BillingCurrency"], charge["BillingAccountId"], charge["ProviderName"]) == (
+        "EUR",
+        "acme",
+        "openai",
+    )
     assert (charge["ConsumedQuantity"], charge["ConsumedUnit"]) == ("3.000000000", "Requests")
-    assert (charge["ChargePeriodStart"], charge["ChargePeriodEnd"]) == ("2026-11-20T00:00:00Z", "2026-11-21T00:00:00Z")
-    assert (charge["BillingPeriodStart"], charge["BillingPeriodEnd"]) == ("2026-11-01T00:00:00Z", "2026-12-01T00:00:00Z")
-    assert (charge["ChargeCategory"], charge["ChargeClass"], charge["x_Status"]) == ("Usage", "", "success")
+    assert (charge["ChargePeriodStart"], charge["ChargePeriodEnd"]) == (
+        "2026-11-20T00:00:00Z",
+        "2026-11-21T00:00:00Z",
+    )
+    assert (charge["BillingPeriodStart"], charge["BillingPeriodEnd"]) == (
+        "2026-11-01T00:00:00Z",
+        "2026-12-01T00:00:00Z",
+    )
+    assert (charge["ChargeCategory"], charge["ChargeClass"], charge["x_Status"]) == (
+        "Usage",
+        "",
+        "success",
+    )
 
 
-def test_an_adjustment_is_a_charge_of_its_own_of_either_sign_and_of_no_quantity(lake: Lake, tmp_path: Path) -> None:
+def test_an_adjustment_is_a_charge_of_its_own_of_either_sign_and_of_no_quantity(
+    lake: Lake, tmp_path: Path
+) -> None:
     """UL-37, UL-39."""
     lake.take(a_body(cost="2.0", input_tokens=10, cached_tokens=4, output_tokens=3, estimated=True))
     lake.take(an_adjustment(cost="-0.5"), an_adjustment("adjust-2", cost="0.25", tenant_id="zed"))
     file = tmp_path / "usage.parquet"
     export(lake.warehouse, Period(NOON.date(), NOON.date()), "focus", file, currency="USD")
-    charges = {(row["BillingAccountId"], row["ServiceName"]): row for row in pq.read_table(file).to_pylist()}
-    usage, lower, higher = charges["acme", "chat"], charges["acme", "usage.adjustment"], charges["zed", "usage.adjustment"]
-    assert [one["ChargeCategory"] for one in (usage, lower, higher)] == ["Usage", "Adjustment", "Adjustment"]
-    assert [one["ChargeFrequency"] for one in (usage, lower, higher)] == ["Usage-Based", "One-Time", "One-Time"]
+    charges = {
+        (row["BillingAccountId"], row["ServiceName"]): row
+        for row in pq.read_table(file).to_pylist()
+    }
+    usage, lower, higher = (
+        charges["acme", "chat"],
+        charges["acme", "usage.adjustment"],
+        charges["zed", "usage.adjustment"],
+    )
+    assert [one["ChargeCategory"] for one in (usage, lower, higher)] == [
+        "Usage",
+        "Adjustment",
+        "Adjustment",
+    ]
+    assert [one["ChargeFrequency"] for one in (usage, lower, higher)] == [
+        "Usage-Based",
+        "One-Time",
+        "One-Time",
+    ]
     for name in ("BilledCost", "EffectiveCost", "ListCost", "ContractedCost"):
-        assert [one[name] for one in (usage, lower, higher)] == [Decimal(2), Decimal("-0.5"), Decimal("0.25")]
+        assert [one[name] for one in (usage, lower, higher)] == [
+            Decimal(2),
+            Decimal("-0.5"),
+            Decimal("0.25"),
+        ]
     for name in ("ConsumedQuantity", "ConsumedUnit", "PricingQuantity", "PricingUnit"):
         assert [one[name] for one in (lower, higher)] == [None, None]
-    assert [usage[f"x_{name}"] for name in ("InputTokens", "CachedTokens", "OutputTokens", "EstimatedCost")] == [10, 4, 3, Decimal(2)]
+    assert [
+        usage[f"x_{name}"]
+        for name in ("InputTokens", "CachedTokens", "OutputTokens", "EstimatedCost")
+    ] == [10, 4, 3, Decimal(2)]
 
 
 @pytest.mark.parametrize("form", ["focus", "parquet"])
 def test_what_is_marked_is_billed_nowhere(lake: Lake, tmp_path: Path, form: str) -> None:
     """UL-40."""
-    lake.take(a_body(cost="2.0"), a_body("r-2", cost="1e9", correlated=False), a_body("r-3", cost="7.0", tenant_id="zed", correlated=False))
+    lake.take(
+        a_body(cost="2.0"),
+        a_body("r-2", cost="1e9", correlated=False),
+        a_body("r-3", cost="7.0", tenant_id="zed", correlated=False),
+    )
     file = tmp_path / "usage.parquet"
     export(lake.warehouse, Period(NOON.date(), NOON.date()), form, file, currency="USD")  # type: ignore[arg-type]
     rows = pq.read_table(file).to_pylist()
     if form == "focus":
-        assert [(row["BillingAccountId"], row["BilledCost"], row["ConsumedQuantity"]) for row in rows] == [("acme", Decimal(2), Decimal(1))]
+        assert [
+            (row["BillingAccountId"], row["BilledCost"], row["ConsumedQuantity"]) for row in rows
+        ] == [("acme", Decimal(2), Decimal(1))]
         return
     assert [(row["tenant_id"], row["cost"], row["uncorrelated_cost"]) for row in rows] == [
         ("acme", Decimal(2), Decimal(10**9)), ("zed", Decimal(0), Decimal(7)),
@@ -121,7 +182,9 @@ def test_what_is_marked_is_billed_nowhere(lake: Lake, tmp_path: Path, form: str)
 
 
 @pytest.mark.parametrize("days", [1, 32])
-def test_an_event_of_a_sealed_day_is_of_that_day_in_the_period_in_which_it_came(lake: Lake, tmp_path: Path, days: int) -> None:
+def test_an_event_of_a_sealed_day_is_of_that_day_in_the_period_in_which_it_came(
+    lake: Lake, tmp_path: Path, days: int
+) -> None:
     """32 days later it is another month, so the one before was billed."""
     lake.take(a_body("r-1", cost="1.0"))
     seal(lake.warehouse, NOON.date(), NOON.date())
@@ -148,16 +211,34 @@ def test_no_cell_is_a_formula(tmp_path: Path, form: str) -> None:
     file = tmp_path / "usage.csv"
     names = ("=1+1", "+1", "-1", "@A1", "\t=1", "\uff1d1")
     export(
-        a_warehouse(tmp_path / "w", [Use(tenant=name, provider=name, type=name) for name in names]), NOVEMBER, form, file, currency="USD"
+        a_warehouse(tmp_path / "w", [Use(tenant=name, provider=name, type=name) for name in names]),
+        NOVEMBER,
+        form,
+        file,
+        currency="USD",
     )  # type: ignore[arg-type]
-    cells = [cell for row in read_csv(file) for name, cell in row.items() if name.endswith(("_id", "_type", "Id", "Name", "Description"))]
+    cells = [
+        cell
+        for row in read_csv(file)
+        for name, cell in row.items()
+        if name.endswith(("_id", "_type", "Id", "Name", "Description"))
+    ]
     assert not [cell for cell in cells if cell.lstrip()[:1] in set("=+-@\uff1d")]
 
 
 def test_only_the_period_is_exported_as_of_the_cut(tmp_path: Path) -> None:
-    warehouse = a_warehouse(tmp_path / "w", [Use(day="2026-10-31"), Use(day="2026-11-01")], [Use(day="2026-11-01"), Use(day="2026-11-02")])
+    warehouse = a_warehouse(
+        tmp_path / "w",
+        [Use(day="2026-10-31"), Use(day="2026-11-01")],
+        [Use(day="2026-11-01"), Use(day="2026-11-02")],
+    )
     file = tmp_path / "usage.parquet"
-    assert export(warehouse, parse_period("2026-11-01..2026-11-02"), "parquet", file, currency="USD").rows == 2
+    assert (
+        export(
+            warehouse, parse_period("2026-11-01..2026-11-02"), "parquet", file, currency="USD"
+        ).rows
+        == 2
+    )
     assert export(warehouse, NOVEMBER, "parquet", file, currency="USD", as_of_cut=1).rows == 1
     assert pq.read_table(file)["count"].to_pylist() == [1]
     with pytest.raises(Misconfigured, match="no cut 9"):
@@ -177,7 +258,17 @@ def test_a_period_is_a_month_a_day_or_days(text: str, first: str, last: str) -> 
 
 
 @pytest.mark.parametrize(
-    "text", ["", "2026", "2026-13", "2026-02-30", "2026-03-02..2026-03-01", "0001-01-01..9999-01-01", "\uff12026-10", "2026-10\n"]
+    "text",
+    [
+        "",
+        "2026",
+        "2026-13",
+        "2026-02-30",
+        "2026-03-02..2026-03-01",
+        "0001-01-01..9999-01-01",
+        "\uff12026-10",
+        "2026-10\n",
+    ],
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(Misconfigured, match="--period"):

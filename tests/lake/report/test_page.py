@@ -14,7 +14,9 @@ from tests.support.lake_jobs import Lake, a_body, an_adjustment
 
 
 def a_page(path: Path, *uses: Use) -> str:
-    return render_page(list(read_parts(a_warehouse(path, uses), UsageQuery(by=PAGE_COLUMNS))), "All events")
+    return render_page(
+        list(read_parts(a_warehouse(path, uses), UsageQuery(by=PAGE_COLUMNS))), "All events"
+    )
 
 
 def test_the_page_fetches_nothing_and_runs_nothing(tmp_path: Path) -> None:
@@ -23,28 +25,39 @@ def test_the_page_fetches_nothing_and_runs_nothing(tmp_path: Path) -> None:
 
 
 def test_the_figures_are_exact(tmp_path: Path) -> None:
-    page = a_page(tmp_path, Use(cost="1234.000000001", latencies=(100,) * 3), Use(status="error", cost="0.0"))
+    page = a_page(
+        tmp_path, Use(cost="1234.000000001", latencies=(100,) * 3), Use(status="error", cost="0.0")
+    )
     assert "exactly 1,234.000000001" in page
     assert "25.00%" in page
     assert "1 errors and timeouts" in page
 
 
 def test_a_name_that_is_markup_is_text(tmp_path: Path) -> None:
-    page = a_page(tmp_path, Use(tenant="<script>alert(1)</script>", provider='"><b>x</b>', type="&lt;"))
+    page = a_page(
+        tmp_path, Use(tenant="<script>alert(1)</script>", provider='"><b>x</b>', type="&lt;")
+    )
     assert "<script" not in page
     assert "<b>" not in page
     assert "&lt;script&gt;" in page
 
 
 def test_a_name_is_cut_and_its_invisible_characters_are_told(tmp_path: Path) -> None:
-    """A megabyte of one name made a page of several, and one character turned the text of a row around."""
+    """A megabyte of one name made a page of several, and one character turned the text of a row
+    around.
+    """
     long, odd = "n" * 1_000_000, "\x1b[31m\u202egnp.exe\u2066"
     for name in (long, odd):
-        page = a_page(tmp_path / str(len(name)), Use(tenant=name, provider=name, type=name), Use(tenant="z"))
+        page = a_page(
+            tmp_path / str(len(name)), Use(tenant=name, provider=name, type=name), Use(tenant="z")
+        )
         assert len(page) < 40_000
         assert not set("\x1b\u202e\u2066") & set(page)
     assert "\\u202egnp.exe" in page
-    about = render_page(read_parts(a_warehouse(tmp_path / "about", [Use()]), UsageQuery(by=PAGE_COLUMNS)), f"Tenant {long}, {odd}")
+    about = render_page(
+        read_parts(a_warehouse(tmp_path / "about", [Use()]), UsageQuery(by=PAGE_COLUMNS)),
+        f"Tenant {long}, {odd}",
+    )
     assert len(about) < 40_000
     assert not set("\x1b\u202e\u2066") & set(about)
 
@@ -71,12 +84,16 @@ def test_many_days_have_few_labels(tmp_path: Path) -> None:
 
 def test_a_single_day_is_a_bar_and_no_wall(tmp_path: Path) -> None:
     chart = a_page(tmp_path, Use(), Use(tenant="zed")).split("Cost by day")[1].split("</svg>")[0]
-    assert [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)] == [MAX_BAR, MAX_BAR]
+    assert [float(width) for width in re.findall(r'<rect [^>]*width="([\d.]+)"', chart)] == [
+        MAX_BAR,
+        MAX_BAR,
+    ]
 
 
 def test_what_it_is_about_begins_as_a_sentence_does(tmp_path: Path) -> None:
     assert '<p class="about">Day 2026-11-20. &lt;b&gt;' in render_page(
-        read_parts(a_warehouse(tmp_path, [Use()]), UsageQuery(by=PAGE_COLUMNS)), "day 2026-11-20. <b>"
+        read_parts(a_warehouse(tmp_path, [Use()]), UsageQuery(by=PAGE_COLUMNS)),
+        "day 2026-11-20. <b>",
     )
 
 
@@ -103,12 +120,25 @@ def test_no_events_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "ticks"), [(0.0, [0, 1]), (4.2, [0, 1, 2, 3, 4, 5]), (10.0, [0, 2, 4, 6, 8, 10]), (137.0, [0, 50, 100, 150])]
+    ("most", "ticks"),
+    [
+        (0.0, [0, 1]),
+        (4.2, [0, 1, 2, 3, 4, 5]),
+        (10.0, [0, 2, 4, 6, 8, 10]),
+        (137.0, [0, 50, 100, 150]),
+    ],
 )
 def test_axes_have_round_steps(most: float, ticks: list[float]) -> None:
     assert choose_ticks(most) == ticks
 
 
 def test_figures_are_short() -> None:
-    assert [format_number(value) for value in (0.0, 0.25, 40.0, 12_345.0, 3.2e6, 7.5e9)] == ["0", "0.25", "40", "12.35 k", "3.2 M", "7.5 G"]
+    assert [format_number(value) for value in (0.0, 0.25, 40.0, 12_345.0, 3.2e6, 7.5e9)] == [
+        "0",
+        "0.25",
+        "40",
+        "12.35 k",
+        "3.2 M",
+        "7.5 G",
+    ]
     assert [format_ms(value) for value in (3.0, 812.4, 1_500.0)] == ["3 ms", "812 ms", "1.5 s"]

@@ -25,7 +25,11 @@ def test_partials_of_several_batches_are_one_line(tmp_path: Path) -> None:
     first, second = Use(latencies=(10, 30), cost="1.000000001"), Use(latencies=(20,), cost="0.1")
     report = read_report(a_warehouse(tmp_path, [first], [second]), UsageQuery())
     (line,) = report.lines
-    assert (line.count, line.cost, line.figures["latency_sum_ms"]) == (3, Decimal("1.100000001"), 60)
+    assert (line.count, line.cost, line.figures["latency_sum_ms"]) == (
+        3,
+        Decimal("1.100000001"),
+        60,
+    )
     assert (line.figures["latency_min_ms"], line.figures["latency_max_ms"]) == (10, 30)
 
 
@@ -43,7 +47,9 @@ def test_each_row_has_the_shape_that_is_promised(tmp_path: Path) -> None:
 
 
 def test_rows_are_sorted_by_their_group(tmp_path: Path) -> None:
-    uses = [Use(tenant=tenant, day=day) for tenant in ("b", "a") for day in ("2026-11-21", "2026-11-20")]
+    uses = [
+        Use(tenant=tenant, day=day) for tenant in ("b", "a") for day in ("2026-11-21", "2026-11-20")
+    ]
     report = read_report(a_warehouse(tmp_path, uses), UsageQuery())
     assert [(line.group["tenant_id"], line.group["day"]) for line in report.lines] == [
         ("a", "2026-11-20"), ("a", "2026-11-21"), ("b", "2026-11-20"), ("b", "2026-11-21"),
@@ -59,7 +65,10 @@ def test_costs_are_exact_where_a_float_would_not_be(tmp_path: Path) -> None:
 
 def test_sums_beyond_what_a_column_can_hold_are_exact(tmp_path: Path) -> None:
     """UL-7: Arrow's own sums of such costs are negative."""
-    uses = [Use(provider=provider, cost="99900000000000000000000000000.000000001", latencies=(2**62,)) for provider in ("a", "b", "b")]
+    uses = [
+        Use(provider=provider, cost="99900000000000000000000000000.000000001", latencies=(2**62,))
+        for provider in ("a", "b", "b")
+    ]
     report = read_report(a_warehouse(tmp_path, uses), UsageQuery(by=("provider_id",)))
     assert [(line.cost, line.figures["latency_sum_ms"]) for line in report.lines] == [
         (Decimal("99900000000000000000000000000.000000001"), 2**62),
@@ -97,7 +106,11 @@ def test_percentiles_are_within_one_percent_of_the_exact_ones(tmp_path: Path, se
     latencies = sorted(int(rng.lognormvariate(4, 2)) for _ in range(2_000))
     halves = (Use(latencies=tuple(latencies[::2])), Use(latencies=tuple(latencies[1::2])))
     (line,) = read_report(a_warehouse(tmp_path, *([half] for half in halves)), UsageQuery()).lines
-    for name, share in (("latency_p50_ms", 0.5), ("latency_p95_ms", 0.95), ("latency_p99_ms", 0.99)):
+    for name, share in (
+        ("latency_p50_ms", 0.5),
+        ("latency_p95_ms", 0.95),
+        ("latency_p99_ms", 0.99),
+    ):
         exact = latencies[ceil(2_000 * share) - 1]
         assert line.percentiles[name] == pytest.approx(exact, rel=0.01)
 
@@ -109,7 +122,12 @@ def test_latencies_of_zero_are_zero(tmp_path: Path) -> None:
 
 
 def test_filters_leave_what_was_asked_for(tmp_path: Path) -> None:
-    uses = [Use(tenant=t, provider=p, day=d) for t in "ab" for p in "xy" for d in ("2026-11-20", "2026-11-21")]
+    uses = [
+        Use(tenant=t, provider=p, day=d)
+        for t in "ab"
+        for p in "xy"
+        for d in ("2026-11-20", "2026-11-21")
+    ]
     query = UsageQuery(days=("2026-11-21",), tenants=("a",), providers=("y",))
     (line,) = read_report(a_warehouse(tmp_path, uses), query).lines
     assert dict(line.group) == {
@@ -138,7 +156,9 @@ def test_as_of_an_earlier_commit_the_report_is_as_it_was(tmp_path: Path) -> None
     assert read_report(warehouse, UsageQuery()).totals.count == 3  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("query", [UsageQuery(), UsageQuery(tenants=("unknown",)), UsageQuery(days=("1999-01-01",))])
+@pytest.mark.parametrize(
+    "query", [UsageQuery(), UsageQuery(tenants=("unknown",)), UsageQuery(days=("1999-01-01",))]
+)
 def test_nothing_found_is_a_report_without_lines(tmp_path: Path, query: UsageQuery) -> None:
     uses = [] if query == UsageQuery() else [Use()]
     report = read_report(a_warehouse(tmp_path, uses), query)
@@ -162,25 +182,49 @@ def test_what_a_day_got_for_sealed_days_is_told_apart(lake: Lake) -> None:
 
 def test_adjustments_are_a_line_of_their_own_and_what_is_marked_costs_nothing(lake: Lake) -> None:
     """UL-39, UL-40."""
-    lake.take(a_body("r-1", cost="2.0"), a_body("r-2", cost="1e9", correlated=False), an_adjustment(cost="-0.5"))
+    lake.take(
+        a_body("r-1", cost="2.0"),
+        a_body("r-2", cost="1e9", correlated=False),
+        an_adjustment(cost="-0.5"),
+    )
     report = read_report(lake.warehouse, UsageQuery(by=("event_type",)))
     lines = {line.group["event_type"]: line for line in report.lines}
     adjusted, chat, totals = lines["usage.adjustment"], lines["chat"], report.totals
-    assert (adjusted.count, adjusted.cost, adjusted.figures["adjustment_count"], adjusted.error_rate) == (0, Decimal("-0.5"), 1, 0.0)
-    assert (set(adjusted.percentiles.values()), adjusted.figures["latency_min_ms"]) == ({None}, None)
-    assert (chat.count, chat.cost, chat.figures["uncorrelated_count"], chat.figures["uncorrelated_cost"]) == (
+    assert (
+        adjusted.count,
+        adjusted.cost,
+        adjusted.figures["adjustment_count"],
+        adjusted.error_rate,
+    ) == (0, Decimal("-0.5"), 1, 0.0)
+    assert (set(adjusted.percentiles.values()), adjusted.figures["latency_min_ms"]) == (
+        {None},
+        None,
+    )
+    assert (
+        chat.count,
+        chat.cost,
+        chat.figures["uncorrelated_count"],
+        chat.figures["uncorrelated_cost"],
+    ) == (
         1,
         Decimal(2),
         1,
         Decimal(10**9),
     )
     assert totals is not None
-    assert (totals.count, totals.cost, totals.figures["adjustment_cost"]) == (1, Decimal("1.5"), Decimal("-0.5"))
+    assert (totals.count, totals.cost, totals.figures["adjustment_cost"]) == (
+        1,
+        Decimal("1.5"),
+        Decimal("-0.5"),
+    )
 
 
 def test_lines_are_made_one_after_the_other(tmp_path: Path) -> None:
     """As Python objects, 150 000 lines took gigabytes."""
-    report = read_report(a_warehouse(tmp_path, [Use(tenant=f"t-{number:04}") for number in range(1100)]), UsageQuery(by=("tenant_id",)))
+    report = read_report(
+        a_warehouse(tmp_path, [Use(tenant=f"t-{number:04}") for number in range(1100)]),
+        UsageQuery(by=("tenant_id",)),
+    )
     lines = report.iterate_lines()
     assert next(lines).group == {"tenant_id": "t-0000"}
     assert [line.group["tenant_id"] for line in lines][-1] == "t-1099"
@@ -190,8 +234,13 @@ def test_lines_are_made_one_after_the_other(tmp_path: Path) -> None:
 def test_more_names_than_a_code_can_tell_apart_are_refused_and_never_added_up_wrongly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The codes are whole numbers of 64 bits, which wrap: invented names of one tenant moved another one's money."""
-    warehouse = a_warehouse(tmp_path, [Use(tenant=tenant, model=model) for tenant in "ab" for model in ("large", "small")])
+    """The codes are whole numbers of 64 bits, which wrap: invented names of one tenant moved
+    another one's money.
+    """
+    warehouse = a_warehouse(
+        tmp_path,
+        [Use(tenant=tenant, model=model) for tenant in "ab" for model in ("large", "small")],
+    )
     monkeypatch.setattr(partials, "MAX_CODES", 3)
     with pytest.raises(Misconfigured, match="choose fewer"):
         read_report(warehouse, UsageQuery(by=("tenant_id", "model")))

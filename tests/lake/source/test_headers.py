@@ -28,7 +28,13 @@ def test_any_headers_are_read_as_a_single_message_is(blocks: list[dict[str, str]
     assert maps(*heads) == [parse_head(head) for head in heads]
 
 
-@given(st.lists(st.binary(max_size=40).map(lambda rest: b"NATS/1.0\r\nid: a\r\n" + rest), min_size=1, max_size=3))
+@given(
+    st.lists(
+        st.binary(max_size=40).map(lambda rest: b"NATS/1.0\r\nid: a\r\n" + rest),
+        min_size=1,
+        max_size=3,
+    )
+)
 def test_a_malformed_block_stops_no_reader(heads: list[bytes]) -> None:
     assert maps(*heads) == [parse_head(head) for head in heads]
 
@@ -36,7 +42,9 @@ def test_a_malformed_block_stops_no_reader(heads: list[bytes]) -> None:
 def test_alike_blocks_are_read_without_looking_at_each() -> None:
     heads = [head_of({"Nats-Msg-Id": f"usage:{number}", "trace_id": "t"}) for number in range(3)]
     assert rows._parse_uniform(list(heads), MAPS) is not None
-    assert maps(*heads) == [{"Nats-Msg-Id": f"usage:{number}", "trace_id": "t"} for number in range(3)]
+    assert maps(*heads) == [
+        {"Nats-Msg-Id": f"usage:{number}", "trace_id": "t"} for number in range(3)
+    ]
 
 
 def test_a_message_without_headers_has_none_rather_than_an_empty_map() -> None:

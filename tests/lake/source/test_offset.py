@@ -22,11 +22,28 @@ from router.lake.source.offset import (
 
 
 def facts(**changed: Any) -> StreamState:
-    return StreamState(**{"stream": "S", "created": "monday", "first": 1, "last": 100, "messages": 100, "bytes": 10_000, **changed})
+    return StreamState(
+        **{
+            "stream": "S",
+            "created": "monday",
+            "first": 1,
+            "last": 100,
+            "messages": 100,
+            "bytes": 10_000,
+            **changed,
+        }
+    )
 
 
-@given(start=st.integers(1, 10**9), length=st.integers(0, 10**7), parts=st.integers(1, 64), smallest=st.integers(1, 10**6))
-def test_ranges_side_by_side_are_the_whole_and_none_is_too_small(start: int, length: int, parts: int, smallest: int) -> None:
+@given(
+    start=st.integers(1, 10**9),
+    length=st.integers(0, 10**7),
+    parts=st.integers(1, 64),
+    smallest=st.integers(1, 10**6),
+)
+def test_ranges_side_by_side_are_the_whole_and_none_is_too_small(
+    start: int, length: int, parts: int, smallest: int
+) -> None:
     """UL-20, UL-32."""
     ranges = split(SequenceRange(start, start + length, "monday"), parts, smallest)
 
@@ -38,7 +55,12 @@ def test_ranges_side_by_side_are_the_whole_and_none_is_too_small(start: int, len
     assert not ranges or max(map(len, ranges)) - min(map(len, ranges)) <= 1
 
 
-@given(start=st.integers(1, 300), last=st.integers(0, 200), rows=st.none() | st.integers(1, 300), size=st.none() | st.integers(1, 10**5))
+@given(
+    start=st.integers(1, 300),
+    last=st.integers(0, 200),
+    rows=st.none() | st.integers(1, 300),
+    size=st.none() | st.integers(1, 10**5),
+)
 def test_a_micro_batch_moves_on_while_there_is_anything_and_never_beyond_the_head_or_back(
     start: int, last: int, rows: int | None, size: int | None
 ) -> None:
@@ -74,7 +96,9 @@ def test_an_offset_inside_the_stream_is_where_to_go_on() -> None:
         (facts(created="tuesday", last=200), "made anew at tuesday", 1),
     ],
 )
-def test_what_was_lost_since_an_offset_is_named_or_by_wish_passed_over(now: StreamState, said: str, goes_on_at: int) -> None:
+def test_what_was_lost_since_an_offset_is_named_or_by_wish_passed_over(
+    now: StreamState, said: str, goes_on_at: int
+) -> None:
     """UL-18."""
     offset = make_offset(facts(), 50)
     with pytest.raises(DataLoss, match=said):

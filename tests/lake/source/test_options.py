@@ -12,7 +12,11 @@ def options(**given: str) -> SourceOptions:
 
 def test_names_are_read_in_any_case() -> None:
     """UL-14."""
-    assert options(MAXOFFSETSPERTRIGGER="7").max_rows == options(maxOffsetsPerTrigger="7").max_rows == 7
+    assert (
+        options(MAXOFFSETSPERTRIGGER="7").max_rows
+        == options(maxOffsetsPerTrigger="7").max_rows
+        == 7
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,5 +53,7 @@ def test_two_limits_are_one_too_many() -> None:
 
 
 def test_a_login_is_not_shown_with_the_options() -> None:
-    shown = repr(read_options({"url": "nats://me:hidden-1@host", "stream": "S", "password": "hidden-2"}))
+    shown = repr(
+        read_options({"url": "nats://me:hidden-1@host", "stream": "S", "password": "hidden-2"})
+    )
     assert "hidden" not in shown

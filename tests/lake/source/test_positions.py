@@ -1,9 +1,21 @@
 """Reply subjects of a batch, read together."""
 
-from router.lake.source.positions import DeliveryPosition, DeliveryPositions, parse_position, parse_positions
+from router.lake.source.positions import (
+    DeliveryPosition,
+    DeliveryPositions,
+    parse_position,
+    parse_positions,
+)
 
 
-def reply(sequence: int, delivery: int, *, time: int = 1_700_000_000_123_456_789, pending: int = 0, domain: bool = False) -> bytes:
+def reply(
+    sequence: int,
+    delivery: int,
+    *,
+    time: int = 1_700_000_000_123_456_789,
+    pending: int = 0,
+    domain: bool = False,
+) -> bytes:
     front, back = ("$JS.ACK.hub.a1b2c3", ".x7") if domain else ("$JS.ACK", "")
     return f"{front}.EVENTS.Qw3rTy.1.{sequence}.{delivery}.{time}.{pending}{back}".encode()
 

@@ -25,7 +25,9 @@ def feed(broker: Broker) -> Feed:
 
 def batch(feed: Feed, **options: str) -> list[int]:
     reader = JetStreamReader(feed.options(**options), MESSAGE_SCHEMA)
-    return [sequence for partition in reader.partitions() for sequence in seqs(reader.read(partition))]
+    return [
+        sequence for partition in reader.partitions() for sequence in seqs(reader.read(partition))
+    ]
 
 
 def streaming(feed: Feed, **options: str) -> JetStreamStreamReader:
@@ -33,7 +35,11 @@ def streaming(feed: Feed, **options: str) -> JetStreamStreamReader:
 
 
 def taken(reader: JetStreamStreamReader, start: Json, end: Json) -> list[int]:
-    return [sequence for partition in reader.partitions(start, end) for sequence in seqs(reader.read(partition))]
+    return [
+        sequence
+        for partition in reader.partitions(start, end)
+        for sequence in seqs(reader.read(partition))
+    ]
 
 
 def test_a_batch_is_what_its_offsets_name_as_far_as_it_is_there(feed: Feed) -> None:
@@ -45,18 +51,38 @@ def test_a_batch_is_what_its_offsets_name_as_far_as_it_is_there(feed: Feed) -> N
     assert batch(feed, startingOffsets="latest") == batch(feed, startingOffsets="500") == []
 
 
-def test_a_batch_from_a_sequence_that_is_gone_is_a_loss_one_from_the_earliest_is_not(feed: Feed) -> None:
+def test_a_batch_from_a_sequence_that_is_gone_is_a_loss_one_from_the_earliest_is_not(
+    feed: Feed,
+) -> None:
     feed.count(100).purge(before=51)
     with pytest.raises(DataLoss, match="sequences 10 to 50 are gone"):
         batch(feed, startingOffsets="10")
-    assert batch(feed, startingOffsets="10", failOnDataLoss="false") == batch(feed) == list(range(51, 101))
+    assert (
+        batch(feed, startingOffsets="10", failOnDataLoss="false")
+        == batch(feed)
+        == list(range(51, 101))
+    )
 
 
 def test_a_range_is_split_as_wide_as_asked_but_not_into_crumbs(feed: Feed) -> None:
     """UL-20."""
     feed.count(100)
-    assert len(JetStreamReader(feed.options(minPartitions="4", rowsPerPartition="10"), MESSAGE_SCHEMA).partitions()) == 4
-    assert len(JetStreamReader(feed.options(minPartitions="4", rowsPerPartition="60"), MESSAGE_SCHEMA).partitions()) == 1
+    assert (
+        len(
+            JetStreamReader(
+                feed.options(minPartitions="4", rowsPerPartition="10"), MESSAGE_SCHEMA
+            ).partitions()
+        )
+        == 4
+    )
+    assert (
+        len(
+            JetStreamReader(
+                feed.options(minPartitions="4", rowsPerPartition="60"), MESSAGE_SCHEMA
+            ).partitions()
+        )
+        == 1
+    )
 
 
 def test_the_trigger_decides_which_limit_holds(feed: Feed) -> None:
@@ -101,7 +127,9 @@ def test_a_stream_made_anew_is_a_loss_or_begun_again_by_wish(feed: Feed) -> None
     with pytest.raises(DataLoss, match="made anew"):
         strict.latestOffset(start, ReadAllAvailable())
     assert taken(lenient, start, planned) == []  # planned on the old one: nothing of it is left
-    assert taken(lenient, planned, lenient.latestOffset(planned, ReadAllAvailable())) == list(range(1, 71))
+    assert taken(lenient, planned, lenient.latestOffset(planned, ReadAllAvailable())) == list(
+        range(1, 71)
+    )
 
 
 def test_a_range_planned_before_its_messages_went_is_a_loss(feed: Feed) -> None:
@@ -127,7 +155,9 @@ def test_what_is_planned_travels_and_says_the_same_elsewhere(feed: Feed) -> None
     """UL-16."""
     reader = streaming(feed.count(10), minPartitions="2", rowsPerPartition="1")
     reader.prepareForTriggerAvailableNow()
-    planned = reader.partitions(start := reader.initialOffset(), reader.latestOffset(start, ReadAllAvailable()))
+    planned = reader.partitions(
+        start := reader.initialOffset(), reader.latestOffset(start, ReadAllAvailable())
+    )
     other, travelled = pickle.loads(pickle.dumps((reader, planned)))
     assert [seqs(other.read(one)) for one in travelled] == [[1, 2, 3, 4, 5], [6, 7, 8, 9, 10]]
 

@@ -26,12 +26,16 @@ except typer.Exit as told:
 
 
 def starting() -> "subprocess.Popen[bytes]":
-    return subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [sys.executable, "-c", START], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
 
 
 def children_of(pid: int) -> list[int]:
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+        return [
+            int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        ]
     except FileNotFoundError:
         return []
 
@@ -64,7 +68,8 @@ async def test_an_interrupt_while_spark_starts_leaves_no_java_behind() -> None:
     try:
         await until(has_begun, within_s=60)
         process.send_signal(signal.SIGINT)
-        out, _ = await asyncio.to_thread(process.communicate, timeout=150)  # it returns when no process holds the pipe any more
+        # it returns when no process holds the pipe any more
+        out, _ = await asyncio.to_thread(process.communicate, timeout=150)
         assert (process.returncode, out) == (130, b"")
         assert not is_there(java[0])
     finally:

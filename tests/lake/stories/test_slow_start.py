@@ -1,4 +1,6 @@
-"""A machine so busy that the source's Python does not start within the ten seconds that Spark gives it: the query is started again."""
+"""A machine so busy that the source's Python does not start within the ten seconds that Spark gives
+it: the query is started again.
+"""
 
 import sys
 from pathlib import Path
@@ -38,7 +40,9 @@ def test_a_source_whose_python_does_not_start_is_started_again(
 
 
 @pytest.mark.parametrize(("is_called", "starts"), [(False, MOST_STARTS), (True, 1)])
-def test_a_query_is_started_again_a_few_times_and_never_after_its_first_batch(is_called: bool, starts: int) -> None:
+def test_a_query_is_started_again_a_few_times_and_never_after_its_first_batch(
+    is_called: bool, starts: int
+) -> None:
     query, sink = Mock(), Mock(is_called=is_called, error=None)
     query.awaitTermination.side_effect = StreamingQueryException("it ended")
     start: Any = Mock(return_value=query)

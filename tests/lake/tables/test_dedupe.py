@@ -12,12 +12,17 @@ rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1
 
 
 def table(found: dict[int, Row]) -> pa.Table:
-    return pa.Table.from_pylist([dict(zip(KEY_SCHEMA.names, (seq, *row), strict=True)) for seq, row in found.items()], schema=KEY_SCHEMA)
+    return pa.Table.from_pylist(
+        [dict(zip(KEY_SCHEMA.names, (seq, *row), strict=True)) for seq, row in found.items()],
+        schema=KEY_SCHEMA,
+    )
 
 
 @settings(deadline=None)
 @given(rows, rows)
-def test_as_a_plain_loop_over_the_stream_would_have_it(earlier: list[Row], later: list[Row]) -> None:
+def test_as_a_plain_loop_over_the_stream_would_have_it(
+    earlier: list[Row], later: list[Row]
+) -> None:
     """UL-4."""
     counts: dict[tuple[int, int], tuple[int, int]] = {}
     known: dict[int, Row] = {}

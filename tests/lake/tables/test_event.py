@@ -9,12 +9,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from router.contracts.usage import ADJUSTMENTS, MAX_TOKENS, UsageEvent, assignment_identity, derive_identity, identity, usage_bytes
+from router.contracts.usage import (
+    ADJUSTMENTS,
+    MAX_TOKENS,
+    UsageEvent,
+    assignment_identity,
+    derive_identity,
+    identity,
+    usage_bytes,
+)
 from router.lake.tables.body import find_reason, read_event
 from router.lake.tables.event import parse_messages
 from tests.support.lake_jobs import NOON, a_body, an_adjustment, messages
 
-ODD = ["plain", 'a"b', "a\\b", '\\"', "\\u0041", "tab\tnew\nline", "\x01\x0b\x1f\x7f", "grün", "日本", "😀\\", "a/b", "\\u000B"]
+ODD = [
+    "plain",
+    'a"b',
+    "a\\b",
+    '\\"',
+    "\\u0041",
+    "tab\tnew\nline",
+    "\x01\x0b\x1f\x7f",
+    "grün",
+    "日本",
+    "😀\\",
+    "a/b",
+    "\\u000B",
+]
 
 
 def read(*bodies: bytes) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -31,7 +52,16 @@ def ids_of(*bodies: bytes) -> list[str]:
 def test_the_identity_is_the_routers_own_on_odd_ids_too() -> None:
     """UL-1."""
     events = [
-        UsageEvent(tenant_id=one, provider_id="p", event_type="t", latency_ms=1, cost=0.5, status="success", timestamp=1, request_id=other)
+        UsageEvent(
+            tenant_id=one,
+            provider_id="p",
+            event_type="t",
+            latency_ms=1,
+            cost=0.5,
+            status="success",
+            timestamp=1,
+            request_id=other,
+        )
         for one in ODD
         for other in ODD
     ]
@@ -40,19 +70,29 @@ def test_the_identity_is_the_routers_own_on_odd_ids_too() -> None:
 
 
 def test_an_assignment_comes_before_a_request_and_an_empty_one_does_not_count() -> None:
-    first, second, third = ids_of(a_body("r", assignment_id="a"), a_body("r", assignment_id=""), a_body("r"))
+    first, second, third = ids_of(
+        a_body("r", assignment_id="a"), a_body("r", assignment_id=""), a_body("r")
+    )
     assert first != second == third
 
 
 def test_the_two_numbers_of_an_identity_are_all_of_it() -> None:
-    events, _ = read(a_body("r-1"), a_body("r-2"), a_body("r-1", status="error"), a_body("r-1", cost="9.0"))
+    events, _ = read(
+        a_body("r-1"), a_body("r-2"), a_body("r-1", status="error"), a_body("r-1", cost="9.0")
+    )
     numbers = list(zip(events["id_high"].to_pylist(), events["id_low"].to_pylist(), strict=True))
-    halves = [high.to_bytes(8, "little", signed=True) + low.to_bytes(8, "little", signed=True) for high, low in numbers]
+    halves = [
+        high.to_bytes(8, "little", signed=True) + low.to_bytes(8, "little", signed=True)
+        for high, low in numbers
+    ]
     assert [f"usage:{half.hex()}" for half in halves] == events["event_id"].to_pylist()
     assert len(set(numbers)) == 3
 
 
-@pytest.mark.parametrize("told", [{"provider_id": "another"}, {"event_type": "image"}, {"latency_ms": 121}, {"cost": "0.75"}])
+@pytest.mark.parametrize(
+    "told",
+    [{"provider_id": "another"}, {"event_type": "image"}, {"latency_ms": 121}, {"cost": "0.75"}],
+)
 def test_other_content_is_told_apart(told: dict[str, str]) -> None:
     events, _ = read(a_body(), a_body(**told))  # type: ignore[arg-type]
     first, second = events["content"].to_pylist()
@@ -60,7 +100,12 @@ def test_other_content_is_told_apart(told: dict[str, str]) -> None:
 
 
 def test_the_same_cost_written_otherwise_and_another_trace_are_the_same_content() -> None:
-    events, _ = read(a_body(cost="0.5"), a_body(cost="0.50"), a_body(cost="5e-1"), a_body(trace_id="t", timestamp=7))
+    events, _ = read(
+        a_body(cost="0.5"),
+        a_body(cost="0.50"),
+        a_body(cost="5e-1"),
+        a_body(trace_id="t", timestamp=7),
+    )
     assert len(set(events["content"].to_pylist())) == 1
 
 
@@ -175,31 +220,65 @@ def test_every_field_of_the_contract_comes_to_silver() -> None:
         timestamp=int(NOON.timestamp() * 1000), assignment_id="a-1", event_id=made, told_cost=1e9, told_provider_id="other",
         is_correlated=False,
     )  # fmt: skip
-    priced = {"model": "gpt-4o", "input_tokens": 100, "cached_tokens": 40, "output_tokens": 7, "price": "openai/gpt-4o#3"}
+    priced = {
+        "model": "gpt-4o",
+        "input_tokens": 100,
+        "cached_tokens": 40,
+        "output_tokens": 7,
+        "price": "openai/gpt-4o#3",
+    }
     told = replace(of_a_result, **priced, is_estimated=True)
     (row,) = read(usage_bytes(told))[0].to_pylist()
-    kept = {**priced, "event_id": made, "estimated": True, "told_cost": Decimal(10**9), "correlated": False}
+    kept = {
+        **priced,
+        "event_id": made,
+        "estimated": True,
+        "told_cost": Decimal(10**9),
+        "correlated": False,
+    }
     assert {name: row[name] for name in kept} == kept
 
 
 def test_what_an_event_does_not_tell_is_null_and_the_flags_say_the_usual() -> None:
     (row,) = read(a_body())[0].to_pylist()
-    names = ("model", "input_tokens", "cached_tokens", "output_tokens", "price", "adjustment", "adjusts", "budget", "told_cost")
+    names = (
+        "model",
+        "input_tokens",
+        "cached_tokens",
+        "output_tokens",
+        "price",
+        "adjustment",
+        "adjusts",
+        "budget",
+        "told_cost",
+    )
     assert not any(row[name] is not None for name in names)
     assert (row["estimated"], row["correlated"]) == (False, True)
 
 
 @pytest.mark.parametrize("kind", sorted(ADJUSTMENTS))
 @pytest.mark.parametrize("cost", ["-1000000000.0", "-0.000000001", "0.0", "1.5"])
-def test_an_adjustment_is_an_event_without_a_request_and_its_cost_has_a_sign(kind: str, cost: str) -> None:
+def test_an_adjustment_is_an_event_without_a_request_and_its_cost_has_a_sign(
+    kind: str, cost: str
+) -> None:
     """UL-39."""
-    events, refused = read(an_adjustment(adjustment=kind, cost=cost, budget="month" if kind == "budget" else None))
+    events, refused = read(
+        an_adjustment(adjustment=kind, cost=cost, budget="month" if kind == "budget" else None)
+    )
     assert not len(refused)
     (row,) = events.to_pylist()
-    assert (row["cost"], row["adjustment"], row["assignment_id"], row["request_id"]) == (Decimal(cost), kind, None, None)
+    assert (row["cost"], row["adjustment"], row["assignment_id"], row["request_id"]) == (
+        Decimal(cost),
+        kind,
+        None,
+        None,
+    )
 
 
-@pytest.mark.parametrize("told", [{"adjustment": "held"}, {"adjusts": assignment_identity("acme", "other")}, {"cost": "-3.0"}])
+@pytest.mark.parametrize(
+    "told",
+    [{"adjustment": "held"}, {"adjusts": assignment_identity("acme", "other")}, {"cost": "-3.0"}],
+)
 def test_one_identity_with_another_adjustment_is_a_conflict(told: dict[str, str]) -> None:
     events, _ = read(an_adjustment(), an_adjustment(**told))
     first, second = events["content"].to_pylist()
@@ -208,13 +287,23 @@ def test_one_identity_with_another_adjustment_is_a_conflict(told: dict[str, str]
 
 def test_a_new_field_is_no_other_content_of_an_outcome() -> None:
     """An event that came before tokens were told comes again with them."""
-    told = {"model": "m", "input_tokens": 1, "price": "p#1", "estimated": True, "correlated": False, "told_cost": 3, "trace_id": "t"}
+    told = {
+        "model": "m",
+        "input_tokens": 1,
+        "price": "p#1",
+        "estimated": True,
+        "correlated": False,
+        "told_cost": 3,
+        "trace_id": "t",
+    }
     events, _ = read(a_body(), a_body(**told))
     assert len(set(events["content"].to_pylist())) == 1
 
 
 FIELDS: dict[str, st.SearchStrategy[object]] = {
-    "cost": st.sampled_from(["0.5", "0", "-0.0", "-0.5", "1e9", "-1e9", "1.1e9", "-1.1e9", '"1"', "1e99"]),
+    "cost": st.sampled_from(
+        ["0.5", "0", "-0.0", "-0.5", "1e9", "-1e9", "1.1e9", "-1.1e9", '"1"', "1e99"]
+    ),
     "event_type": st.sampled_from(["chat", "usage.adjustment"]),
     "event_id": st.sampled_from([None, "usage:" + "0" * 32, "usage:0"]),
     "request_id": st.sampled_from([None, "", "r-1"]),
@@ -229,12 +318,19 @@ FIELDS: dict[str, st.SearchStrategy[object]] = {
 
 def find_wrong(told: dict[str, object]) -> set[str]:
     """What may be named as wrong, by the rules of the contract, field by field."""
-    is_adjustment, cost, budget = told.get("adjustment") is not None, str(told.get("cost", "0.5")), told.get("budget")
+    is_adjustment, cost, budget = (
+        told.get("adjustment") is not None,
+        str(told.get("cost", "0.5")),
+        told.get("budget"),
+    )
     wrong = {
-        "adjustment": told.get("adjustment") == "gift" or is_adjustment != (told.get("event_type") == "usage.adjustment"),
+        "adjustment": told.get("adjustment") == "gift"
+        or is_adjustment != (told.get("event_type") == "usage.adjustment"),
         "budget": budget == "" or (budget is None) != (told.get("adjustment") != "budget"),
-        "cost": cost in {"1.1e9", "-1.1e9", '"1"', "1e99"} or (cost in {"-0.5", "-1e9"} and not is_adjustment),
-        "event_id": told.get("event_id") == "usage:0" or (is_adjustment and told.get("event_id") is None),
+        "cost": cost in {"1.1e9", "-1.1e9", '"1"', "1e99"}
+        or (cost in {"-0.5", "-1e9"} and not is_adjustment),
+        "event_id": told.get("event_id") == "usage:0"
+        or (is_adjustment and told.get("event_id") is None),
         "assignment_id,request_id": not is_adjustment and not told.get("request_id", "r-1"),
         "correlated": is_adjustment and told.get("correlated") is False,
         "told_cost": told.get("told_cost") not in {None, 2, 0},

@@ -1,4 +1,6 @@
-"""The warehouse in a bucket of a real S3 server (moto's): commits, lost answers, and a server that dies."""
+"""The warehouse in a bucket of a real S3 server (moto's): commits, lost answers, and a server that
+dies.
+"""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -23,7 +25,9 @@ def bucket(server: S3Server, no_jvm: SparkSession) -> Lake:
 
 
 @pytest.mark.parametrize("table", ["silver", "cuts"])
-def test_a_commit_that_was_made_though_its_answer_was_an_error_is_the_writers_own(bucket: Lake, server: S3Server, table: str) -> None:
+def test_a_commit_that_was_made_though_its_answer_was_an_error_is_the_writers_own(
+    bucket: Lake, server: S3Server, table: str
+) -> None:
     """UL-3: the server answers 500, delta-rs puts again, and finds its own commit there."""
     bucket.take(a_body("r-1"))
     server.arm(Fault(part=f"/{table}/_delta_log/", what="error_after"))

@@ -21,7 +21,15 @@ from tests.support.lake_commits import add_files, replace_files
 
 
 def a_file(path: str, seq: int = 1) -> DataFile:
-    return DataFile(path=f"silver/{path}", rows=1, bytes=10, min_seq=seq, max_seq=seq, day="2026-11-20", bucket=0)
+    return DataFile(
+        path=f"silver/{path}",
+        rows=1,
+        bytes=10,
+        min_seq=seq,
+        max_seq=seq,
+        day="2026-11-20",
+        bucket=0,
+    )
 
 
 def write(warehouse: Warehouse, *paths: str) -> None:
@@ -40,12 +48,20 @@ def add(warehouse: Warehouse, *paths: str) -> Cut:
 
 
 def names(warehouse: Warehouse, as_of_cut: int | None = None) -> list[str]:
-    return sorted(file.path.removeprefix("silver/") for file in warehouse.files("silver", as_of_cut))
+    return sorted(
+        file.path.removeprefix("silver/") for file in warehouse.files("silver", as_of_cut)
+    )
 
 
 def test_a_warehouse_that_was_never_written_to_is_empty(tmp_path: Path) -> None:
     warehouse = Warehouse(str(tmp_path / "none"))
-    assert (warehouse.head(), warehouse.cut(), warehouse.files("silver"), warehouse.last_progress(), warehouse.seals()) == (
+    assert (
+        warehouse.head(),
+        warehouse.cut(),
+        warehouse.files("silver"),
+        warehouse.last_progress(),
+        warehouse.seals(),
+    ) == (
         0,
         None,
         [],
@@ -55,7 +71,9 @@ def test_a_warehouse_that_was_never_written_to_is_empty(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-def test_the_location_is_absolute_for_executors_run_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_location_is_absolute_for_executors_run_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert Warehouse("usage").location == str(tmp_path / "usage")
 
@@ -114,7 +132,10 @@ def test_a_reader_sees_what_another_process_committed_meanwhile(tmp_path: Path) 
 
 def test_cuts_of_two_writers_are_numbered_one_after_the_other(tmp_path: Path) -> None:
     one, other = Warehouse(str(tmp_path)), Warehouse(str(tmp_path))
-    cuts = [warehouse.append_cut("compact", {"silver": version}) for version, warehouse in enumerate((one, other, one, one, other))]
+    cuts = [
+        warehouse.append_cut("compact", {"silver": version})
+        for version, warehouse in enumerate((one, other, one, one, other))
+    ]
     assert [cut.number for cut in cuts if cut is not None] == [1, 2, 3, 4, 5]
 
 
@@ -144,7 +165,15 @@ def test_a_seal_counts_from_its_mark_on(tmp_path: Path) -> None:
 
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a")
-    seal = Seal(id="s-1", first_day="2026-11-01", last_day="2026-11-30", sequence=7, cut=1, rows=0, hash="e3")
+    seal = Seal(
+        id="s-1",
+        first_day="2026-11-01",
+        last_day="2026-11-30",
+        sequence=7,
+        cut=1,
+        rows=0,
+        hash="e3",
+    )
     warehouse.write_seal(seal)
     assert warehouse.seals() == []
     warehouse.tables["gold_day"].commit([], lambda _: [Transaction(name_mark(seal), 1)])
@@ -152,18 +181,31 @@ def test_a_seal_counts_from_its_mark_on(tmp_path: Path) -> None:
 
 
 def test_a_warehouse_whose_minutes_have_tenants_is_refused_and_not_misread(tmp_path: Path) -> None:
-    older = LakeTable(Storage(str(tmp_path)), "gold_minute", pa.schema([*ARROW["gold_day"], ("day", pa.string())]))
+    older = LakeTable(
+        Storage(str(tmp_path)), "gold_minute", pa.schema([*ARROW["gold_day"], ("day", pa.string())])
+    )
     older.commit([], lambda _: [Transaction("before", 1)])
-    with pytest.raises(Misconfigured, match=r"gold_minute has an older form, sums by tenant_id, provider_id, .*makes it anew"):
+    with pytest.raises(
+        Misconfigured,
+        match=r"gold_minute has an older form, sums by tenant_id, provider_id, .*makes it anew",
+    ):
         Warehouse(str(tmp_path)).refuse_old_form()
 
 
 def test_a_warehouse_whose_days_have_no_model_is_refused_and_not_misread(tmp_path: Path) -> None:
     """UL-41."""
     columns = [field for field in ARROW["gold_day"] if field.name != "model"]
-    older = LakeTable(Storage(str(tmp_path)), "gold_day", pa.schema([*columns, ("day", pa.string())]))
+    older = LakeTable(
+        Storage(str(tmp_path)), "gold_day", pa.schema([*columns, ("day", pa.string())])
+    )
     older.commit([], lambda _: [Transaction("before", 1)])
-    with pytest.raises(Misconfigured, match=r"gold_day has an older form, sums by .*, status, not .*, status, model: .*makes it anew"):
+    with pytest.raises(
+        Misconfigured,
+        match=(
+            r"gold_day has an older form, sums by .*, status, not .*, status, model: .*makes "
+            r"it anew"
+        ),
+    ):
         Warehouse(str(tmp_path)).refuse_old_form()
 
 
@@ -177,8 +219,12 @@ def test_a_writer_that_runs_for_ever_keeps_few_cuts(tmp_path: Path) -> None:
     assert cuts.read(1) is not None
 
 
-def test_files_that_a_vacuum_deleted_before_they_were_committed_are_not_committed(tmp_path: Path) -> None:
-    """A job that took hours, or stood still, named files that were gone: every later read of the table failed, and rows were lost."""
+def test_files_that_a_vacuum_deleted_before_they_were_committed_are_not_committed(
+    tmp_path: Path,
+) -> None:
+    """A job that took hours, or stood still, named files that were gone: every later read of the
+    table failed, and rows were lost.
+    """
     warehouse = Warehouse(str(tmp_path))
     add(warehouse, "a")
     write(warehouse, "slow")

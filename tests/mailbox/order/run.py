@@ -1,4 +1,6 @@
-"""Interleavings of one kind, some at once, while two relays that share the outbox publish; then the stream beside the ledgers."""
+"""Interleavings of one kind, some at once, while two relays that share the outbox publish; then the
+stream beside the ledgers.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -21,7 +23,9 @@ LEVELS = ("READ COMMITTED", "SERIALIZABLE")
 
 
 class OrderKind(Struct, frozen=True):
-    """What is tried. `is_control`: relays that read by time and id, as the specified columns alone allow."""
+    """What is tried. `is_control`: relays that read by time and id, as the specified columns alone
+    allow.
+    """
 
     major: int
     level: str
@@ -30,7 +34,9 @@ class OrderKind(Struct, frozen=True):
 
 
 class OrderTally(Struct, frozen=True):
-    """`crossed`: interleavings in which a transaction had the lock before one that began earlier. `wrong`: published in another order."""
+    """`crossed`: interleavings in which a transaction had the lock before one that began earlier.
+    `wrong`: published in another order.
+    """
 
     kind: OrderKind
     interleavings: int
@@ -46,7 +52,9 @@ class OrderTally(Struct, frozen=True):
         return not self.lost + self.double + self.wrong
 
 
-async def try_order(kind: OrderKind, interleavings: int, seed: int, postgres: Postgres, broker: Broker) -> OrderTally:
+async def try_order(
+    kind: OrderKind, interleavings: int, seed: int, postgres: Postgres, broker: Broker
+) -> OrderTally:
     """Run so many interleavings on a new database and a new stream, and count."""
     draw, dsn = Random(seed), await postgres.database()
     await rows(dsn, "CREATE TABLE orders (id TEXT PRIMARY KEY, changes INT NOT NULL)")
@@ -83,13 +91,17 @@ async def _connections(dsn: str, writers: int) -> AsyncIterator[list[Driver]]:
 
 @asynccontextmanager
 async def _two_relays(dsn: str, place: OutboxStream, is_control: bool) -> AsyncIterator[None]:
-    """Small pages, so that a batch has several of them while writers commit; the control's page is its batch."""
+    """Small pages, so that a batch has several of them while writers commit; the control's page is
+    its batch.
+    """
     async with AsyncExitStack() as stack:
         if is_control:
             stack.enter_context(_read_by_time())
         database = await stack.enter_async_context(Database(DatabaseConfig(dsn)))
         for _ in range(2):
-            await stack.enter_async_context(a_relay(database, place, partitions=4, page=30 if is_control else 3, round=30))
+            await stack.enter_async_context(
+                a_relay(database, place, partitions=4, page=30 if is_control else 3, round=30)
+            )
         yield
 
 
@@ -97,7 +109,9 @@ async def _two_relays(dsn: str, place: OutboxStream, is_control: bool) -> AsyncI
 def _read_by_time() -> Iterator[None]:
     """The control's page, as the specified columns alone order it."""
     kept = paging.SELECT_PAGE
-    by_time = kept.replace("ORDER BY e.position", "ORDER BY e.occurred_at, e.id").replace("ORDER BY position", "ORDER BY occurred_at, id")
+    by_time = kept.replace("ORDER BY e.position", "ORDER BY e.occurred_at, e.id").replace(
+        "ORDER BY position", "ORDER BY occurred_at, id"
+    )
     try:
         paging.SELECT_PAGE = by_time  # type: ignore[misc]
         yield

@@ -1,4 +1,6 @@
-"""What is drawn of one interleaving: how its writers lock and add, and whose step is next. Pure: a seed is a schedule."""
+"""What is drawn of one interleaving: how its writers lock and add, and whose step is next. Pure: a
+seed is a schedule.
+"""
 
 from random import Random
 
@@ -40,6 +42,8 @@ def draw_interleaving(draw: Random, number: int, writers: int) -> Interleaving:
 
 
 def _draw_writer(draw: Random, lock: str) -> WriterPlan:
-    """One statement locks by its UPDATE: beside writers that lock otherwise it would lock nothing of theirs."""
+    """One statement locks by its UPDATE: beside writers that lock otherwise it would lock nothing
+    of theirs.
+    """
     way = draw.choice(WAYS if lock == "update" else WAYS[:-1])
     return WriterPlan(lock, way, tuple(draw.randrange(3600) for _ in range(draw.randint(1, 3))))

@@ -1,4 +1,6 @@
-"""Writers of one aggregate: each does a step when it is its turn, and all of it again where PostgreSQL ended its transaction."""
+"""Writers of one aggregate: each does a step when it is its turn, and all of it again where
+PostgreSQL ended its transaction.
+"""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -65,7 +67,9 @@ class Writer:
         self._is_free = False  # its transaction was ended: it begins again, and waits for no turn
 
     async def give_turn(self) -> None:
-        """Let it do its next step, and wait until that is done, unless another writer may have to act first."""
+        """Let it do its next step, and wait until that is done, unless another writer may have to
+        act first.
+        """
         others = self._ledger.contending - {self}
         may_wait = self._is_free or self._is_locking or (self._is_before_lock and others)
         self._did_step.clear()
@@ -132,15 +136,24 @@ class Writer:
                 await outbox.add(self._connection, self._build_event(event, age))
 
     def _build_event(self, event: UUID, age: int) -> outbox.OutboxEvent:
-        occurred_at = datetime.now(UTC) - timedelta(seconds=age) if self._plan.way == "outbox.add with a time" else None
-        return outbox.OutboxEvent(event, "order", self._ledger.aggregate, "order_paid", {}, occurred_at=occurred_at)
+        occurred_at = (
+            datetime.now(UTC) - timedelta(seconds=age)
+            if self._plan.way == "outbox.add with a time"
+            else None
+        )
+        return outbox.OutboxEvent(
+            event, "order", self._ledger.aggregate, "order_paid", {}, occurred_at=occurred_at
+        )
 
 
 async def interleave(given: Interleaving, level: str, connections: list[Driver]) -> Ledger:
     """Let the writers of one aggregate work in the drawn turns, to their commits."""
     ledger = Ledger(given.aggregate)
     await connections[0].execute("INSERT INTO orders VALUES (%s, 0)", (given.aggregate,))
-    writers = [Writer(connection, plan, level, ledger) for connection, plan in zip(connections, given.writers, strict=True)]
+    writers = [
+        Writer(connection, plan, level, ledger)
+        for connection, plan in zip(connections, given.writers, strict=True)
+    ]
     async with asyncio.TaskGroup() as group:
         for writer in writers:
             group.create_task(writer.run())

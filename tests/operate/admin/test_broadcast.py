@@ -1,4 +1,6 @@
-"""One request to every instance: how long an instance that stands still is waited for, and when nothing is left to wait for."""
+"""One request to every instance: how long an instance that stands still is waited for, and when
+nothing is left to wait for.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +15,10 @@ from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.patient_client import connect_patiently
 
-NO_PING = 'authorization { users: [{ user: u, password: p, permissions: { publish: { deny: ["$SRV.>"] } } }] }'
+NO_PING = (
+    "authorization { users: [{ user: u, password: p, permissions: { publish: { deny: "
+    '["$SRV.>"] } } }] }'
+)
 LONG_S = 600.0  # longer than a test may take
 
 
@@ -35,7 +40,9 @@ async def serve_instance(nc: Client, subject: str, *, after_s: float = 0.0) -> N
     await nc.flush()
 
 
-async def test_an_instance_that_stands_still_for_a_while_is_waited_for(nc: Client, connection: Connection, prefix: str) -> None:
+async def test_an_instance_that_stands_still_for_a_while_is_waited_for(
+    nc: Client, connection: Connection, prefix: str
+) -> None:
     await serve_instance(nc, prefix, after_s=2 * QUIET_S)
     heard = await request_from_all(connection, None, prefix, {}, LONG_S)
     assert (heard.successful, heard.instances, heard.missing) == ([{"ok": True}], 1, 0)

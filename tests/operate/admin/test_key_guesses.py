@@ -51,7 +51,9 @@ def test_a_client_with_the_right_key_is_checked_until_it_sends_a_wrong_one() -> 
 ASKED = ("a.subject", "_INBOX.x", b"{}")
 
 
-@pytest.mark.parametrize("other", [("b.subject", *ASKED[1:]), (ASKED[0], "_INBOX.y", ASKED[2]), (*ASKED[:2], b"{ }")])
+@pytest.mark.parametrize(
+    "other", [("b.subject", *ASKED[1:]), (ASKED[0], "_INBOX.y", ASKED[2]), (*ASKED[:2], b"{ }")]
+)
 def test_a_proof_is_for_its_question_and_its_inbox(other: tuple[str, str, bytes]) -> None:
     proofs = Proofs(b"sesame", lambda: 1_000_000)
     proof = proofs.make(*ASKED)
@@ -66,6 +68,8 @@ def test_a_proof_is_for_a_minute(late_ms: int) -> None:
     assert not Proofs(b"sesame", lambda: 1_000_000 + late_ms).is_valid(proof, *ASKED)
 
 
-@pytest.mark.parametrize("given", ["", ".", "x", "1", "1.", "é.é", "1" * 5000 + ".a", "-1.a", "1.\udc80"])
+@pytest.mark.parametrize(
+    "given", ["", ".", "x", "1", "1.", "é.é", "1" * 5000 + ".a", "-1.a", "1.\udc80"]
+)
 def test_what_is_no_proof_is_none(given: str) -> None:
     assert not Proofs(b"sesame").is_valid(given, *ASKED)

@@ -41,11 +41,16 @@ def test_a_version_is_a_whole_number(value: object) -> None:
 
 
 def test_replaces_may_say_that_there_is_none() -> None:
-    assert (RequestFields({"replaces": 0}).replaced_version(), RequestFields({}).replaced_version()) == (0, None)
+    assert (
+        RequestFields({"replaces": 0}).replaced_version(),
+        RequestFields({}).replaced_version(),
+    ) == (0, None)
 
 
 def test_a_flag_is_true_or_false_and_absent_is_false() -> None:
-    assert [RequestFields(body).flag("invoke") for body in ({}, {"invoke": None}, {"invoke": True})] == [False, False, True]
+    assert [
+        RequestFields(body).flag("invoke") for body in ({}, {"invoke": None}, {"invoke": True})
+    ] == [False, False, True]
     assert field_of(lambda: RequestFields({"invoke": "yes"}).flag("invoke")) == "invoke"
 
 

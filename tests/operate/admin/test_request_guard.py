@@ -35,13 +35,25 @@ def test_the_key_is_taken_from_body_or_header() -> None:
     assert opened(door, b'{"a": 1}', api_key="sesame") == {"a": 1}
 
 
-@pytest.mark.parametrize("body", [b"{}", b'{"api_key": "Sesame"}', b'{"api_key": ""}', b'{"api_key": null}', b'{"api_key": ["sesame"]}'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{}",
+        b'{"api_key": "Sesame"}',
+        b'{"api_key": ""}',
+        b'{"api_key": null}',
+        b'{"api_key": ["sesame"]}',
+    ],
+)
 def test_a_wrong_or_missing_key_is_refused(body: bytes) -> None:
     assert declined(RequestGuard("sesame"), body) == "unauthorized"
 
 
 def test_a_right_key_in_the_body_does_not_heal_a_wrong_one_in_the_header() -> None:
-    assert declined(RequestGuard("sesame"), b'{"api_key": "sesame"}', api_key="wrong") == "unauthorized"
+    assert (
+        declined(RequestGuard("sesame"), b'{"api_key": "sesame"}', api_key="wrong")
+        == "unauthorized"
+    )
 
 
 def test_without_a_configured_key_none_is_asked_for_and_none_is_handed_on() -> None:

@@ -1,4 +1,6 @@
-"""The services on a real server: one answer to each request, no request delays another, found by the service protocol."""
+"""The services on a real server: one answer to each request, no request delays another, found by
+the service protocol.
+"""
 
 import asyncio
 import contextlib
@@ -26,9 +28,27 @@ class Bench:
     def __init__(self, connection: Connection, name: str, **rules: object) -> None:
         self.name = name
         self.go, self.waiting, self.echoed = asyncio.Event(), 0, 0
-        offered = {"echo": self._echo, "decline": self._decline, "fail": self._fail, "wait": self._wait, "huge": self._huge}
-        services = [Service(f"{self.name}_{name}", f"says {name}", "{}", "{ok}", answer) for name, answer in offered.items()]
-        services.append(Service(f"{self.name}_each", "of every instance", "{}", "{ok}", self._echo, is_everywhere=True))
+        offered = {
+            "echo": self._echo,
+            "decline": self._decline,
+            "fail": self._fail,
+            "wait": self._wait,
+            "huge": self._huge,
+        }
+        services = [
+            Service(f"{self.name}_{name}", f"says {name}", "{}", "{ok}", answer)
+            for name, answer in offered.items()
+        ]
+        services.append(
+            Service(
+                f"{self.name}_each",
+                "of every instance",
+                "{}",
+                "{ok}",
+                self._echo,
+                is_everywhere=True,
+            )
+        )
         self.station = AdminServer(connection, RequestGuard(), services, AdminRules(**rules))  # type: ignore[arg-type]
 
     async def _echo(self, asked: RequestFields) -> Answer:
@@ -76,7 +96,9 @@ async def test_an_answer_says_ok(nc: Client, nats_url: str) -> None:
         assert await bench.ask(nc, "echo", a=1) == {"ok": True, "echo": {"a": 1}}
 
 
-async def test_a_declined_request_is_told_why_in_the_body_and_in_the_protocols_headers(nc: Client, nats_url: str) -> None:
+async def test_a_declined_request_is_told_why_in_the_body_and_in_the_protocols_headers(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url) as bench:
         answer = await nc.request(f"beamline.router.v1.admin.{bench.name}_decline", b"{}")
     error = {"code": "conflict", "message": "another writer was faster", "details": {"present": 3}}
@@ -84,23 +106,31 @@ async def test_a_declined_request_is_told_why_in_the_body_and_in_the_protocols_h
     assert (answer.headers or {})["Nats-Service-Error-Code"] == "409"
 
 
-async def test_an_unexpected_exception_is_internal_and_logged_and_shows_no_secret(nc: Client, nats_url: str) -> None:
+async def test_an_unexpected_exception_is_internal_and_logged_and_shows_no_secret(
+    nc: Client, nats_url: str
+) -> None:
     with capture_log("info") as lines:
         async with serving(nats_url) as bench:
             answer = await bench.ask(nc, "fail")
             assert (await bench.ask(nc, "echo"))["ok"] is True
     assert code(answer) == "internal"
     assert "secret" not in json.dumps(answer)
-    assert [line["error"] for line in lines.all() if line["event"] == "service.failed"] == ["KeyError"]
+    assert [line["error"] for line in lines.all() if line["event"] == "service.failed"] == [
+        "KeyError"
+    ]
 
 
-async def test_an_answer_above_the_connections_limit_is_told_and_ends_no_connection(nc: Client, nats_url: str) -> None:
+async def test_an_answer_above_the_connections_limit_is_told_and_ends_no_connection(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url) as bench:
         assert code(await bench.ask(nc, "huge")) == "internal"
         assert (await bench.ask(nc, "echo"))["ok"] is True
 
 
-async def test_a_slow_request_delays_no_other_not_even_of_its_own_service(nc: Client, nats_url: str) -> None:
+async def test_a_slow_request_delays_no_other_not_even_of_its_own_service(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url) as bench:
         first, second = (asyncio.create_task(bench.ask(nc, "wait")) for _ in range(2))
         await until(lambda: bench.waiting == 2)
@@ -109,7 +139,9 @@ async def test_a_slow_request_delays_no_other_not_even_of_its_own_service(nc: Cl
         assert [(await one)["ok"] for one in (first, second)] == [True, True]
 
 
-async def test_above_so_many_in_hand_a_request_is_told_to_come_again(nc: Client, nats_url: str) -> None:
+async def test_above_so_many_in_hand_a_request_is_told_to_come_again(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url, at_once=1) as bench:
         first = asyncio.create_task(bench.ask(nc, "wait"))
         await until(lambda: bench.waiting == 1)
@@ -118,23 +150,31 @@ async def test_above_so_many_in_hand_a_request_is_told_to_come_again(nc: Client,
         assert (await first)["ok"] is True
 
 
-async def test_a_request_in_hand_when_the_router_stops_is_answered(nc: Client, nats_url: str) -> None:
+async def test_a_request_in_hand_when_the_router_stops_is_answered(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url) as bench:
         asked = asyncio.create_task(bench.ask(nc, "wait"))
         await until(lambda: bench.waiting == 1)
     assert code(await asked) == "internal"
 
 
-async def test_a_request_whose_answer_would_go_to_a_subject_of_ours_is_not_served(nc: Client, nats_url: str) -> None:
+async def test_a_request_whose_answer_would_go_to_a_subject_of_ours_is_not_served(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url) as bench:
         heard = await nc.subscribe("beamline.victim")
-        await nc.publish(f"beamline.router.v1.admin.{bench.name}_wait", b"{}", reply="beamline.victim")
+        await nc.publish(
+            f"beamline.router.v1.admin.{bench.name}_wait", b"{}", reply="beamline.victim"
+        )
         await nc.flush()
         assert (await bench.ask(nc, "echo"))["ok"] is True
         assert (bench.waiting, heard.pending_msgs) == (0, 0)
 
 
-async def test_one_of_two_instances_serves_a_request_and_each_of_them_one_that_is_for_all(nc: Client, nats_url: str) -> None:
+async def test_one_of_two_instances_serves_a_request_and_each_of_them_one_that_is_for_all(
+    nc: Client, nats_url: str
+) -> None:
     async with serving(nats_url, "pair") as one, serving(nats_url, "pair") as other:
         for _ in range(20):
             await one.ask(nc, "echo")
@@ -150,5 +190,9 @@ async def test_stats_count_requests_and_those_that_failed(nc: Client, nats_url: 
             await bench.ask(nc, name)
         echo, decline = await bench.stats(nc, "echo"), await bench.stats(nc, "decline")
     assert (echo["num_requests"], echo["num_errors"]) == (2, 0)
-    assert (decline["num_requests"], decline["num_errors"], decline["last_error"]) == (1, 1, "conflict")
+    assert (decline["num_requests"], decline["num_errors"], decline["last_error"]) == (
+        1,
+        1,
+        "conflict",
+    )
     assert echo["average_processing_time"] > 0

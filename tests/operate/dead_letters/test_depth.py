@@ -17,7 +17,12 @@ def _depth(house: DeadLetterStreams, metrics: Metrics | None = None) -> DepthGau
 async def test_dead_letters_are_counted_by_what_failed_and_why(house: DeadLetterStreams) -> None:
     await house.store(3)
     await house.store(2, make=lambda message: a_dead_letter(message, reason="maxdeliver_exhausted"))
-    await house.store(1, make=lambda _: a_stored_dead_letter(b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "unknown reason"}))
+    await house.store(
+        1,
+        make=lambda _: a_stored_dead_letter(
+            b"?", f"{house.subject}.dlq", **{"x-dlq-reason": "unknown reason"}
+        ),
+    )
     metrics = Metrics()
     await _depth(house, metrics).look()
     assert dict(metrics.dead_letters_stored.family().series) == {
@@ -27,7 +32,9 @@ async def test_dead_letters_are_counted_by_what_failed_and_why(house: DeadLetter
     }
 
 
-async def test_new_dead_letters_are_added_to_what_was_counted(house: DeadLetterStreams, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_dead_letters_are_added_to_what_was_counted(
+    house: DeadLetterStreams, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await house.store(2)
     counted = _depth(house)
     await counted.look()
@@ -37,7 +44,9 @@ async def test_new_dead_letters_are_added_to_what_was_counted(house: DeadLetterS
     assert counted.counts == {(house.subject, "validation_failed"): 5}
 
 
-async def test_dead_letters_that_were_removed_are_no_longer_counted(house: DeadLetterStreams) -> None:
+async def test_dead_letters_that_were_removed_are_no_longer_counted(
+    house: DeadLetterStreams,
+) -> None:
     await house.store(3)
     metrics = Metrics()
     counted = _depth(house, metrics)
@@ -85,7 +94,9 @@ async def test_a_stream_that_was_made_anew_is_counted_anew(house: DeadLetterStre
         ("{original_subject}.dlq", "caf.exec.other", "caf.exec.other"),
     ],
 )
-def test_the_original_s_subject_is_read_from_the_dead_letter_s(pattern: str, subject: str, original: str) -> None:
+def test_the_original_s_subject_is_read_from_the_dead_letter_s(
+    pattern: str, subject: str, original: str
+) -> None:
     assert depth._inverse(pattern)(subject) == original
 
 

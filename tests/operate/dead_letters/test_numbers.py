@@ -1,4 +1,6 @@
-"""A replay sends the bytes that failed, an edited one all digits that were not edited, and what people see of them is what is there."""
+"""A replay sends the bytes that failed, an edited one all digits that were not edited, and what
+people see of them is what is there.
+"""
 
 import orjson
 import pytest
@@ -11,7 +13,12 @@ from router.operate.dead_letters.parse import parse
 from router.shell.formatting import format_bytes
 from router.shell.output import format_json
 from tests.support.any_json import iterate_json, read_exactly, write_object
-from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_failed_message, a_stored_dead_letter
+from tests.support.dead_letters import (
+    DeadLetterStreams,
+    a_dead_letter,
+    a_failed_message,
+    a_stored_dead_letter,
+)
 
 ROUNDS = 200
 
@@ -35,7 +42,10 @@ def test_an_editor_shows_and_sends_what_was_not_edited(monkeypatch: pytest.Monke
 
 
 def test_a_compact_text_is_sent_byte_for_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = b'{"tenant":"wrong","n":1.0,"m":18446744073709551616,"e":1E5,"t":"\\u00e9 \\/ {, ","a":1,"a":[],"o":{},"z":1e999}'
+    failed = (
+        b'{"tenant":"wrong","n":1.0,"m":18446744073709551616,"e":1E5,"t":"\\u00e9 \\/ {, '
+        b'","a":1,"a":[],"o":{},"z":1e999}'
+    )
     monkeypatch.setattr("click.edit", lambda text, **_: text.replace("wrong", "right"))
     assert edit_payload(failed) == failed.replace(b"wrong", b"right")
 

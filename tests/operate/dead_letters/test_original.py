@@ -50,14 +50,35 @@ async def _cause(letter: StoredMessage, *there: StoredMessage, **how: Any) -> st
 
 
 async def test_a_message_goes_to_where_it_failed_with_its_own_ids_and_a_fresh_message_id() -> None:
-    letter = a_dead_letter(a_failed_message(b"\x00\xff", headers={"Nats-Msg-Id": "m-1", "trace_id": "t", "traceparent": "00-x"}))
+    letter = a_dead_letter(
+        a_failed_message(
+            b"\x00\xff", headers={"Nats-Msg-Id": "m-1", "trace_id": "t", "traceparent": "00-x"}
+        )
+    )
     found = await _original(letter)
-    assert (found.subject, found.data, found.id) == ("beamline.router.v1.decide", b"\x00\xff", "replay:1:1")
-    assert found.headers == {"trace_id": "t", "traceparent": "00-x", "x-replay-count": "1", "x-original-msg-id": "m-1", **FIRST}
+    assert (found.subject, found.data, found.id) == (
+        "beamline.router.v1.decide",
+        b"\x00\xff",
+        "replay:1:1",
+    )
+    assert found.headers == {
+        "trace_id": "t",
+        "traceparent": "00-x",
+        "x-replay-count": "1",
+        "x-original-msg-id": "m-1",
+        **FIRST,
+    }
 
 
 async def test_what_was_masked_what_steers_the_broker_and_the_reply_address_stay_behind() -> None:
-    given = {"api_key": "secret", "Nats-Rollup": "all", "nats-ttl": "1", "Reply-To": "_INBOX.x", "bad\r\nNats-TTL": "1", "kept": "1"}
+    given = {
+        "api_key": "secret",
+        "Nats-Rollup": "all",
+        "nats-ttl": "1",
+        "Reply-To": "_INBOX.x",
+        "bad\r\nNats-TTL": "1",
+        "kept": "1",
+    }
     found = await _original(a_dead_letter(a_failed_message(headers=given)))
     assert "secret" not in str(found.headers)
     assert set(found.headers) == {"kept", "x-replay-count", "x-original-msg-id", *FIRST}
@@ -69,16 +90,30 @@ async def test_replays_are_counted_over_dead_letters_and_capped() -> None:
     assert "replayed 2 times" in await _cause(letter, max_replays=2)
 
 
-async def test_the_time_of_the_first_storing_goes_from_dead_letter_to_dead_letter_and_only_backwards() -> None:
-    for told, sent in {"1600000000000": "1600000000000", "1800000000000": "1700000000000", "soon": "1700000000000"}.items():
-        found = await _original(a_dead_letter(a_failed_message(headers={"x-first-stored-ms": told})))
+async def test_the_time_of_the_first_storing_goes_from_dead_letter_to_dead_letter_and_only_backwards() -> (
+    None
+):
+    for told, sent in {
+        "1600000000000": "1600000000000",
+        "1800000000000": "1700000000000",
+        "soon": "1700000000000",
+    }.items():
+        found = await _original(
+            a_dead_letter(a_failed_message(headers={"x-first-stored-ms": told}))
+        )
         assert found.headers["x-first-stored-ms"] == sent
 
 
 async def test_a_dead_letter_that_names_no_time_says_none() -> None:
     for claimed in (None, "1", -1, True, 1e9, 10**15):
         forged = a_stored_dead_letter(
-            {"reason": "x", "original_subject": "a", "received_at": claimed, "message": {"payload": "x"}}, "a.dlq"
+            {
+                "reason": "x",
+                "original_subject": "a",
+                "received_at": claimed,
+                "message": {"payload": "x"},
+            },
+            "a.dlq",
         )
         assert "x-first-stored-ms" not in (await _original(forged)).headers
 
@@ -90,12 +125,22 @@ async def test_a_payload_that_is_not_in_the_dead_letter_is_taken_from_its_stream
     assert (found.data, found.id, found.headers["trace_id"]) == (big.data, "replay:1:2", "t")
 
 
-async def test_a_payload_that_stands_under_a_partition_s_subject_is_sent_to_the_public_one() -> None:
+async def test_a_payload_that_stands_under_a_partition_s_subject_is_sent_to_the_public_one() -> (
+    None
+):
     letter = a_dead_letter(a_failed_message(b"x" * 5000), max_bytes=2000)
-    found = await _original(letter, StoredMessage("beamline.router.v1.decide.p.1", 7, b"x" * 5000, {}, ""))
+    found = await _original(
+        letter, StoredMessage("beamline.router.v1.decide.p.1", 7, b"x" * 5000, {}, "")
+    )
     assert (found.subject, found.data) == ("beamline.router.v1.decide", b"x" * 5000)
-    for other in ("beamline.router.v1.decide.p.1.x", "beamline.router.v1.decide.x.1", "beamline.router.v1.decide.p."):
-        assert "another message" in await _cause(letter, StoredMessage(other, 7, b"x" * 5000, {}, ""))
+    for other in (
+        "beamline.router.v1.decide.p.1.x",
+        "beamline.router.v1.decide.x.1",
+        "beamline.router.v1.decide.p.",
+    ):
+        assert "another message" in await _cause(
+            letter, StoredMessage(other, 7, b"x" * 5000, {}, "")
+        )
 
 
 async def test_a_payload_that_its_stream_no_longer_holds_is_said_to_be_gone() -> None:
@@ -105,10 +150,23 @@ async def test_a_payload_that_its_stream_no_longer_holds_is_said_to_be_gone() ->
     assert "another message stands in ROUTER_DECIDE 7" in await _cause(letter, other)
 
 
-@pytest.mark.parametrize("claimed", ["$JS.API.STREAM.PURGE.ROUTER_DLQ", "$KV.ROUTER_POLICIES.a", "caf.exec.result.v1", "a.>", "a b", ""])
-async def test_a_dead_letter_cannot_send_anything_to_another_subject_than_its_own(claimed: str) -> None:
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        "$JS.API.STREAM.PURGE.ROUTER_DLQ",
+        "$KV.ROUTER_POLICIES.a",
+        "caf.exec.result.v1",
+        "a.>",
+        "a b",
+        "",
+    ],
+)
+async def test_a_dead_letter_cannot_send_anything_to_another_subject_than_its_own(
+    claimed: str,
+) -> None:
     forged = a_stored_dead_letter(
-        {"reason": "validation_failed", "original_subject": claimed, "message": {"payload": "x"}}, f"{claimed or 'x'}.y"
+        {"reason": "validation_failed", "original_subject": claimed, "message": {"payload": "x"}},
+        f"{claimed or 'x'}.y",
     )
     assert "do not stand on" in await _cause(forged)
 
@@ -118,17 +176,34 @@ async def test_what_is_no_dead_letter_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [orjson.dumps({"assignment_id": ASSIGNED}), result_pb2.ExecResult(assignment_id=ASSIGNED).SerializeToString()]
+    "data",
+    [
+        orjson.dumps({"assignment_id": ASSIGNED}),
+        result_pb2.ExecResult(assignment_id=ASSIGNED).SerializeToString(),
+    ],
 )
 async def test_a_worker_s_dead_letter_publishes_its_assignment_again(data: bytes) -> None:
-    found = await _original(a_stored_dead_letter(data, "caf.exec.dlq.v1"), StoredMessage(KNOWN, 9, orjson.dumps(RECORD), {}, ""))
-    assert (found.subject, orjson.loads(found.data), found.id) == ("caf.exec.assign.v1", {"assignment_id": ASSIGNED}, "replay:1:1")
+    found = await _original(
+        a_stored_dead_letter(data, "caf.exec.dlq.v1"),
+        StoredMessage(KNOWN, 9, orjson.dumps(RECORD), {}, ""),
+    )
+    assert (found.subject, orjson.loads(found.data), found.id) == (
+        "caf.exec.assign.v1",
+        {"assignment_id": ASSIGNED},
+        "replay:1:1",
+    )
     assert found.headers["tenant_id"] == "acme"
 
 
 async def test_an_assignment_that_is_gone_is_said_to_be() -> None:
-    assert await _cause(a_stored_dead_letter({"assignment_id": ASSIGNED}, "caf.exec.dlq.v1")) == "its assignment is gone"
-    assert await _cause(a_stored_dead_letter({"tenant_id": "acme"}, "caf.exec.dlq.v1")) == "it names no assignment"
+    assert (
+        await _cause(a_stored_dead_letter({"assignment_id": ASSIGNED}, "caf.exec.dlq.v1"))
+        == "its assignment is gone"
+    )
+    assert (
+        await _cause(a_stored_dead_letter({"tenant_id": "acme"}, "caf.exec.dlq.v1"))
+        == "it names no assignment"
+    )
 
 
 async def test_an_edited_payload_takes_the_place_of_the_original_s() -> None:

@@ -1,4 +1,6 @@
-"""A header that a message has several times goes into its dead letter, and out again with its replay, with every value in order."""
+"""A header that a message has several times goes into its dead letter, and out again with its
+replay, with every value in order.
+"""
 
 import base64
 
@@ -16,19 +18,36 @@ from router.shell.output import format_json
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_failed_message
 from tests.support.waiting import until
 
-LINES = ("X-Own: one", "Nats-Msg-Id: m-1", "X-Own: two", "tenant_id: acme", "X-Own: one", "api_key: s3cret", "api_key: s4cret")
+LINES = (
+    "X-Own: one",
+    "Nats-Msg-Id: m-1",
+    "X-Own: two",
+    "tenant_id: acme",
+    "X-Own: one",
+    "api_key: s3cret",
+    "api_key: s4cret",
+)
 HEAD = "\r\n".join(("NATS/1.0", *LINES, "", "")).encode()
 VALUES = ["one", "two", "one"]
 
 
 def find_values(head: bytes, name: bytes = b"X-Own") -> list[str]:
-    return [line.partition(b": ")[2].decode() for line in head.split(b"\r\n") if line.startswith(name + b":")]
+    return [
+        line.partition(b": ")[2].decode()
+        for line in head.split(b"\r\n")
+        if line.startswith(name + b":")
+    ]
 
 
 def test_a_dead_letter_holds_every_value_and_hides_every_secret() -> None:
     letter = a_dead_letter(a_failed_message(headers=parse_head(HEAD)))
     told = orjson.loads(letter.data)["message"]["headers"]
-    assert told == {"X-Own": VALUES, "Nats-Msg-Id": "m-1", "tenant_id": "acme", "api_key": ["***", "***"]}
+    assert told == {
+        "X-Own": VALUES,
+        "Nats-Msg-Id": "m-1",
+        "tenant_id": "acme",
+        "api_key": ["***", "***"],
+    }
     assert parse(letter).headers["X-Own"] == "one"  # what readers take
     assert tell_headers(parse(letter).headers)["X-Own"] == VALUES
     assert orjson.loads(format_json(as_fields(parse(letter))))["headers"]["X-Own"] == VALUES
@@ -36,8 +55,12 @@ def test_a_dead_letter_holds_every_value_and_hides_every_secret() -> None:
 
 @pytest.mark.parametrize("no_ack", [False, True])
 @pytest.mark.parametrize("is_large", [False, True], ids=["in the dead letter", "in its stream"])
-async def test_a_replay_sends_every_value_in_order(jetstream: JetStream, prefix: str, *, no_ack: bool, is_large: bool) -> None:
-    house = await DeadLetterStreams(jetstream, f"{prefix[:30]}_{no_ack}_{is_large}").build(no_ack=no_ack)
+async def test_a_replay_sends_every_value_in_order(
+    jetstream: JetStream, prefix: str, *, no_ack: bool, is_large: bool
+) -> None:
+    house = await DeadLetterStreams(jetstream, f"{prefix[:30]}_{no_ack}_{is_large}").build(
+        no_ack=no_ack
+    )
     data = b'"%b"' % (b"x" * 100_000 * is_large)
     jetstream.connection.publish_nowait(house.subject, data, head=HEAD)
     await jetstream.connection.flush()
@@ -47,12 +70,18 @@ async def test_a_replay_sends_every_value_in_order(jetstream: JetStream, prefix:
     heads = await _read_heads(house)
     assert find_values(heads[-1]) == VALUES
     assert len(find_values(heads[-1], b"x-replay-run")) == 1
-    assert b"cret" not in heads[-1] or is_large  # a stream that keeps the original keeps its secrets
+    # a stream that keeps the original keeps its secrets
+    assert b"cret" not in heads[-1] or is_large
 
 
 async def test_a_forged_value_of_ours_beside_ours_is_not_sent(jetstream: JetStream) -> None:
-    head = b"NATS/1.0\r\nx-replay-count: 1\r\nx-replay-count: 0\r\nx-first-stored-ms: 1600000000000\r\nx-first-stored-ms: 1\r\n\r\n"
-    found = await original_of(jetstream, parse(a_dead_letter(a_failed_message(headers=parse_head(head)))))
+    head = (
+        b"NATS/1.0\r\nx-replay-count: 1\r\nx-replay-count: 0\r\n"
+        b"x-first-stored-ms: 1600000000000\r\nx-first-stored-ms: 1\r\n\r\n"
+    )
+    found = await original_of(
+        jetstream, parse(a_dead_letter(a_failed_message(headers=parse_head(head))))
+    )
     assert isinstance(found, Effect)
     assert tell_headers(found.headers)["x-replay-count"] == "2"
     assert tell_headers(found.headers)["x-first-stored-ms"] == "1600000000000"

@@ -13,7 +13,10 @@ from tests.support.service import settings_for
 from tests.support.waiting import until
 
 ACCOUNTS = (
-    "accounts { SYS { users [{user: sys, password: p}] }, A { jetstream: enabled, users [{user: a, password: p}] } }",
+    (
+        "accounts { SYS { users [{user: sys, password: p}] }, A { jetstream: enabled, users "
+        "[{user: a, password: p}] } }"
+    ),
     "system_account: SYS",
 )
 
@@ -26,7 +29,9 @@ async def _facts(settings: Settings, *, made: bool = True, **login: str) -> Fact
             await create(jetstream, declare_topology(settings))
             await connection.publish(settings.decide.subject, b"one")
             await until(partial(_has_pending, jetstream, settings))
-        return await collect(jetstream, declare_topology(settings), letters=settings.streams.dlq.name, max_request=1)
+        return await collect(
+            jetstream, declare_topology(settings), letters=settings.streams.dlq.name, max_request=1
+        )
     finally:
         await connection.close()
 
@@ -37,7 +42,9 @@ async def _has_pending(jetstream: JetStream, settings: Settings) -> bool:
     return consumer is not None and bool(consumer["num_pending"])
 
 
-async def test_an_empty_server_lacks_everything_and_can_be_looked_at(nats_url: str, prefix: str) -> None:
+async def test_an_empty_server_lacks_everything_and_can_be_looked_at(
+    nats_url: str, prefix: str
+) -> None:
     facts = await _facts(settings_for(nats_url, prefix), made=False)
     assert (facts.streams, facts.consumers) == ((), ())
     assert {difference.state for difference in facts.differences} == {"missing"}
@@ -59,9 +66,14 @@ async def test_a_bucket_of_the_earlier_version_is_found(prefix: str) -> None:
     broker = Broker().start()
     try:
         connection = await connect({"servers": [broker.url]})
-        await JetStream(connection).ask("STREAM.CREATE.KV_ROUTER_STARTS", {"name": "KV_ROUTER_STARTS", "subjects": ["$KV.ROUTER_STARTS.>"]})
+        await JetStream(connection).ask(
+            "STREAM.CREATE.KV_ROUTER_STARTS",
+            {"name": "KV_ROUTER_STARTS", "subjects": ["$KV.ROUTER_STARTS.>"]},
+        )
         await connection.close()
-        assert (await _facts(settings_for(broker.url, prefix), made=False)).left_over == ("ROUTER_STARTS",)
+        assert (await _facts(settings_for(broker.url, prefix), made=False)).left_over == (
+            "ROUTER_STARTS",
+        )
     finally:
         broker.remove()
 

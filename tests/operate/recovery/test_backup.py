@@ -1,4 +1,6 @@
-"""Backup and restore on real servers: nothing lost, nothing twice, nothing overwritten (docs/how-to/two-places.md#backup)."""
+"""Backup and restore on real servers: nothing lost, nothing twice, nothing overwritten
+(docs/how-to/two-places.md#backup).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,14 @@ from tests.support.cli import CommandResult, call_command_async
 from tests.support.cluster import started_cluster, wait_for_cluster
 from tests.support.delivery import connected
 from tests.support.patient_client import connect_patiently
-from tests.support.router_streams import a_result, headers_of, publish_result, read_stream, read_usage, results_are_settled
+from tests.support.router_streams import (
+    a_result,
+    headers_of,
+    publish_result,
+    read_stream,
+    read_usage,
+    results_are_settled,
+)
 from tests.support.service import a_router, names_for, settings_for
 from tests.support.stories import a_request, ask, read_dead_letters
 from tests.support.waiting import until
@@ -31,14 +40,18 @@ COUNT = 5
 ALL = {f"r-{number}": 1 for number in range(COUNT)}
 
 
-async def test_a_message_that_is_handled_between_two_snapshots_has_its_effect_once(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+async def test_a_message_that_is_handled_between_two_snapshots_has_its_effect_once(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     """The results are saved first, then they are metered, then the usage events are saved."""
     settings = await _save_around_the_work(servers, tmp_path, results_first=True)
     _start_again(servers[1])
     assert await _handle_the_rest(settings) == ALL
 
 
-async def test_the_other_order_loses_the_effect(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+async def test_the_other_order_loses_the_effect(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     """The control of the order: the usage events are saved first."""
     settings = await _save_around_the_work(servers, tmp_path, results_first=False)
     _start_again(servers[1])
@@ -46,20 +59,30 @@ async def test_the_other_order_loses_the_effect(servers: tuple[Broker, Broker], 
 
 
 def test_what_is_spent_is_saved_before_the_events_that_are_settled_in_it() -> None:
-    """Otherwise an event would be settled that the restored stream does not hold, and again when it is metered again."""
+    """Otherwise an event would be settled that the restored stream does not hold, and again when it
+    is metered again.
+    """
     settings = Settings()
     names = [spec.name for spec in list_in_order(settings)]
-    assert names.index(f"KV_{settings.buckets.budgets_spent.name}") < names.index(settings.streams.usage.name)
+    assert names.index(f"KV_{settings.buckets.budgets_spent.name}") < names.index(
+        settings.streams.usage.name
+    )
 
 
-async def test_without_a_restart_of_the_server_the_effect_is_stored_again(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+async def test_without_a_restart_of_the_server_the_effect_is_stored_again(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     """The control of the restart: a server knows no ids of what it restored until it starts again."""
     settings = await _save_around_the_work(servers, tmp_path, results_first=True)
     assert await _handle_the_rest(settings) == dict.fromkeys(ALL, 2)
 
 
-async def test_all_that_a_router_stores_is_saved_under_load_and_restored(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
-    """By the commands: every result that was stored before or after is metered once, and the rest of the place is there."""
+async def test_all_that_a_router_stores_is_saved_under_load_and_restored(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
+    """By the commands: every result that was stored before or after is metered once, and the rest
+    of the place is there.
+    """
     one, other = servers
     before, after = (settings_for(broker.url, results__ack_wait_ms=500) for broker in servers)
     async with _client(one.url) as nc:
@@ -79,7 +102,11 @@ async def test_all_that_a_router_stores_is_saved_under_load_and_restored(servers
     _start_again(other)
     async with _client(other.url) as nc, a_router(after):
         await until(lambda: results_are_settled(nc, after))
-        stored = {json.loads(data)["request_id"] for _, data, _ in await read_stream(nc, after.streams.results.name) if data != b"{"}
+        stored = {
+            json.loads(data)["request_id"]
+            for _, data, _ in await read_stream(nc, after.streams.results.name)
+            if data != b"{"
+        }
         metered = Counter(event["request_id"] for event in await read_usage(nc, after))
         assert set(metered.values()) == {1}
         assert len(metered) >= len(stored) == len(metered.keys() & stored)
@@ -92,16 +119,31 @@ async def test_all_that_a_router_stores_is_saved_under_load_and_restored(servers
 async def test_partitions_and_streams_that_are_named_are_saved_before_what_comes_of_their_messages(
     servers: tuple[Broker, Broker], tmp_path: Path
 ) -> None:
-    """By an operator's settings, which name no partition; the streams of two partitions are there, and none of the whole subject."""
+    """By an operator's settings, which name no partition; the streams of two partitions are there,
+    and none of the whole subject.
+    """
     one, other = servers
     parts = [settings_for(one.url, decide__partition=part) for part in "01"]
     async with _client(one.url) as nc, a_router(parts[0]), a_router(parts[1]):
         await nc.jsm().add_stream(StreamConfig(name="EVENTS", subjects=["events"]))
-        saved = await _run("backup", tmp_path / "b", one, "--stream", "EVENTS", "--stream", parts[0].streams.usage.name)
+        saved = await _run(
+            "backup",
+            tmp_path / "b",
+            one,
+            "--stream",
+            "EVENTS",
+            "--stream",
+            parts[0].streams.usage.name,
+        )
         assert saved.status == 0, saved.err
     names = [stream["name"] for stream in saved.lines]
     streams = parts[0].streams
-    first = {"EVENTS", *(f"{streams.decide.name}_P{part}" for part in "01"), streams.violations.name, streams.audit.name}
+    first = {
+        "EVENTS",
+        *(f"{streams.decide.name}_P{part}" for part in "01"),
+        streams.violations.name,
+        streams.audit.name,
+    }
     assert set(names[: names.index(streams.assignments.name)]) == first
     assert names.index(streams.usage.name) > names.index(streams.results.name)
     assert f"KV_{parts[0].buckets.partitions.name}" in names
@@ -109,7 +151,9 @@ async def test_partitions_and_streams_that_are_named_are_saved_before_what_comes
     assert (restored.status, [stream["name"] for stream in restored.lines]) == (0, names)
 
 
-async def test_a_named_stream_that_is_not_there_is_refused(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+async def test_a_named_stream_that_is_not_there_is_refused(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     async with a_router(settings_for(servers[0].url)):
         refused = await _run("backup", tmp_path / "b", servers[0], "--stream", "EVNTS")
     assert refused.status == 1
@@ -117,7 +161,9 @@ async def test_a_named_stream_that_is_not_there_is_refused(servers: tuple[Broker
     assert not (tmp_path / "b").exists()
 
 
-async def test_only_its_owner_reads_a_backup(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+async def test_only_its_owner_reads_a_backup(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     """It holds the payloads of every tenant."""
     async with a_router(settings_for(servers[0].url)):
         assert (await _run("backup", tmp_path / "b", servers[0])).status == 0
@@ -127,7 +173,9 @@ async def test_only_its_owner_reads_a_backup(servers: tuple[Broker, Broker], tmp
 
 @pytest.mark.slow
 @pytest.mark.matrix
-async def test_a_cluster_gets_what_one_server_had(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+async def test_a_cluster_gets_what_one_server_had(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     """Three copies instead of one. Slow: three servers start twice."""
     settings = settings_for(servers[0].url, results__ack_wait_ms=500)
     async with _client(servers[0].url) as nc, a_router(settings):
@@ -145,11 +193,14 @@ async def test_a_cluster_gets_what_one_server_had(servers: tuple[Broker, Broker]
         after = settings_for(cluster.url, replicas=3, results__ack_wait_ms=500)
         async with connected(cluster.servers[0].url) as connection:
             reset = f"CONSUMER.RESET.{after.streams.results.name}.{after.results.durable}"
-            await JetStream(connection, timeout_s=60.0).ask_repeatedly(reset, {"seq": 1})  # a durable without a leader yet answers none
+            # a durable without a leader yet answers none
+            await JetStream(connection, timeout_s=60.0).ask_repeatedly(reset, {"seq": 1})
         assert await _handle_the_rest(after) == ALL
 
 
-async def test_nothing_is_overwritten_and_nothing_damaged_is_restored(servers: tuple[Broker, Broker], tmp_path: Path) -> None:
+async def test_nothing_is_overwritten_and_nothing_damaged_is_restored(
+    servers: tuple[Broker, Broker], tmp_path: Path
+) -> None:
     one, other = servers
     settings, target = settings_for(one.url), tmp_path / "b"
     async with a_router(settings):
@@ -172,8 +223,12 @@ async def test_nothing_is_overwritten_and_nothing_damaged_is_restored(servers: t
         assert await JetStream(connection).stream(settings.streams.decide.name) is None
 
 
-async def _save_around_the_work(servers: tuple[Broker, Broker], directory: Path, *, results_first: bool) -> Settings:
-    """Save one part, meter the results, save the other part; restore both on the other server. Returns the settings there."""
+async def _save_around_the_work(
+    servers: tuple[Broker, Broker], directory: Path, *, results_first: bool
+) -> Settings:
+    """Save one part, meter the results, save the other part; restore both on the other server.
+    Returns the settings there.
+    """
     one, other = servers
     settings, after = settings_for(one.url), settings_for(other.url)
     results = [settings.streams.results.name]
@@ -193,15 +248,21 @@ async def _save_around_the_work(servers: tuple[Broker, Broker], directory: Path,
 
 
 def _start_again(broker: Broker) -> None:
-    """By a stop, not by a kill: what a restored durable had acked is written a moment later, and a kill before that lets it begin anew."""
+    """By a stop, not by a kill: what a restored durable had acked is written a moment later, and a
+    kill before that lets it begin anew.
+    """
     broker.stop()
     broker.start()
 
 
-async def _restore(broker: Broker, directory: Path, parts: Sequence[str], effects: frozenset[str]) -> None:
+async def _restore(
+    broker: Broker, directory: Path, parts: Sequence[str], effects: frozenset[str]
+) -> None:
     async with connected(broker.url) as connection:
         for part in parts:
-            await restore(JetStream(connection), directory / part, read_manifest(directory / part), effects)
+            await restore(
+                JetStream(connection), directory / part, read_manifest(directory / part), effects
+            )
 
 
 async def _handle_the_rest(settings: Settings) -> dict[str, int]:
@@ -219,7 +280,10 @@ async def _publish_for_ever(nc: Client, settings: Settings) -> None:
 
 
 async def _run(what: str, directory: Path, broker: Broker, *options: str) -> CommandResult:
-    names = {f"ROUTER_{name.upper().replace('.', '__')}": str(value) for name, value in names_for(broker.url, "t").items()}
+    names = {
+        f"ROUTER_{name.upper().replace('.', '__')}": str(value)
+        for name, value in names_for(broker.url, "t").items()
+    }
     return await call_command_async(what, str(directory), "--json", *options, environ=names)
 
 

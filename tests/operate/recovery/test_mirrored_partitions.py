@@ -1,4 +1,6 @@
-"""Partitions and the journal of a replay in a second place: mirrored, and promoted (docs/how-to/two-places.md#promotion)."""
+"""Partitions and the journal of a replay in a second place: mirrored, and promoted
+(docs/how-to/two-places.md#promotion).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,16 @@ from router.operate.dead_letters.journal import journal_bucket
 from router.serve.assembly import declare_topology
 from tests.support.delivery import connected
 from tests.support.pages import commands_of
-from tests.support.places import PAGE, Place, Places, client_at, settings_at, two_places, type_command, type_commands
+from tests.support.places import (
+    PAGE,
+    Place,
+    Places,
+    client_at,
+    settings_at,
+    two_places,
+    type_command,
+    type_commands,
+)
 from tests.support.router_streams import headers_of
 from tests.support.waiting import until
 
@@ -33,7 +44,9 @@ A_PAGE = 1024  # streams, of a server's answer
 
 @pytest.fixture
 async def places() -> AsyncIterator[Places]:
-    """The hub has two partitions and the journal of a replay; the settings of the commands name no partition."""
+    """The hub has two partitions and the journal of a replay; the settings of the commands name no
+    partition.
+    """
     async with two_places() as places:
         await type_commands(places.hub, APPLY)
         async with connected(places.hub.url) as connection:
@@ -48,11 +61,15 @@ async def test_partitions_and_the_journal_are_mirrored(places: Places) -> None:
     async with client_at(places.second) as nc:
         names = set(await _read_names(nc))
         assert names >= ALL
-        assert {name for name in ALL if (await nc.jsm().stream_info(name)).config.mirror is not None} == ALL
+        assert {
+            name for name in ALL if (await nc.jsm().stream_info(name)).config.mirror is not None
+        } == ALL
 
 
 async def test_partitions_and_the_journal_are_promoted_with_their_durables(places: Places) -> None:
-    """The second call finds no mirror any more, and its earlier start holds for the durables of the partitions too."""
+    """The second call finds no mirror any more, and its earlier start holds for the durables of the
+    partitions too.
+    """
     await _store_requests(places)
     places.hub.kill()
     assert await _promote(places, "0s") == dict.fromkeys(ALL, "promoted")
@@ -60,13 +77,17 @@ async def test_partitions_and_the_journal_are_promoted_with_their_durables(place
     assert await _promote(places, "1h") == dict.fromkeys(ALL, "is ours")
     assert await _read_pending(places.second) == REQUESTS
     async with client_at(places.second) as nc:
-        assert {name: (await nc.jsm().stream_info(name)).config.subjects for name in ALL} == SUBJECTS
+        assert {
+            name: (await nc.jsm().stream_info(name)).config.subjects for name in ALL
+        } == SUBJECTS
 
 
 async def test_a_partition_beyond_the_first_page_of_streams_is_promoted(places: Places) -> None:
     async with client_at(places.second) as nc:
         for number in range(A_PAGE):
-            await nc.jsm().add_stream(StreamConfig(name=f"A_{number}", subjects=[f"a.{number}"], storage="memory"))
+            await nc.jsm().add_stream(
+                StreamConfig(name=f"A_{number}", subjects=[f"a.{number}"], storage="memory")
+            )
         assert len(await _read_names(nc)) == A_PAGE
     places.hub.kill()
     assert await _promote(places, "1h") == dict.fromkeys(ALL, "promoted")
@@ -90,17 +111,23 @@ async def _store_requests(places: Places) -> None:
     async with client_at(places.hub) as hub, client_at(places.second) as second:
         for stream, count in REQUESTS.items():
             for number in range(count):
-                await hub.publish(SUBJECTS[stream][0], b"{}", headers=headers_of(f"{stream}-{number}"))
+                await hub.publish(
+                    SUBJECTS[stream][0], b"{}", headers=headers_of(f"{stream}-{number}")
+                )
         await hub.flush()
         await until(lambda: _holds_requests(second), what="every request in its mirror")
 
 
 async def _holds_requests(nc: Client) -> bool:
-    return {name: (await nc.jsm().stream_info(name)).state.messages for name in REQUESTS} == REQUESTS
+    return {
+        name: (await nc.jsm().stream_info(name)).state.messages for name in REQUESTS
+    } == REQUESTS
 
 
 async def _promote(places: Places, since: str) -> dict[str, str]:
-    """The states of the partitions' streams, their bucket and the journal's, as the command tells them."""
+    """The states of the partitions' streams, their bucket and the journal's, as the command tells
+    them.
+    """
     promoted = await type_command(places.second, *PROMOTE, "--since", since, "--json")
     assert promoted.status == 0, promoted.err
     return {one["name"]: one["state"] for one in promoted.lines if one["name"] in ALL}
@@ -109,7 +136,10 @@ async def _promote(places: Places, since: str) -> dict[str, str]:
 async def _read_pending(place: Place) -> dict[str, int]:
     """How many requests the durable of each partition has before it."""
     async with connected(place.url) as connection:
-        infos = [await JetStream(connection).consumer(name, "router-decide-consumer") for name in REQUESTS]
+        infos = [
+            await JetStream(connection).consumer(name, "router-decide-consumer")
+            for name in REQUESTS
+        ]
     return {info["stream_name"]: info["num_pending"] for info in infos if info is not None}
 
 

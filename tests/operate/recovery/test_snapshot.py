@@ -1,4 +1,6 @@
-"""A server that works for long before it answers: to check a stream's messages, or to make a stream again."""
+"""A server that works for long before it answers: to check a stream's messages, or to make a stream
+again.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ async def test_a_snapshot_waits_until_the_server_has_checked_every_message(serve
         assert data.startswith(b"\xff\x06\x00\x00S2sTwO")
 
 
-async def test_a_restore_waits_until_the_server_has_made_the_stream(server: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_restore_waits_until_the_server_has_made_the_stream(
+    server: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with _slow_domain(server) as (slow, _):
         jetstream = JetStream(slow.connection)
         snapshot, data = await _take(jetstream)
@@ -51,14 +55,19 @@ async def test_a_restore_waits_until_the_server_has_made_the_stream(server: Brok
         assert info["state"]["messages"] == 1
 
 
-async def test_an_answer_that_cannot_come_any_more_is_not_waited_for(server: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_cannot_come_any_more_is_not_waited_for(
+    server: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The server dies within its work."""
     monkeypatch.setattr(snapshots, "LOOK_S", 0.05)
     async with _slow_domain(server, work_s=3600) as (slow, api):
         taking = asyncio.create_task(_take(slow))
         await api.works.wait()
         server.kill()
-        with pytest.raises(BrokerUnavailable, match=r"STREAM\.SNAPSHOT\.EVENTS: the connection was lost before the answer"):
+        with pytest.raises(
+            BrokerUnavailable,
+            match=r"STREAM\.SNAPSHOT\.EVENTS: the connection was lost before the answer",
+        ):
             await taking
         server.start()
 
@@ -69,11 +78,17 @@ async def _take(jetstream: JetStream) -> tuple[Snapshot, bytes]:
 
 
 @asynccontextmanager
-async def _slow_domain(server: Broker, work_s: float = 5 * SHORT_S) -> AsyncIterator[tuple[JetStream, _SlowApi]]:
-    """A stream with a message, and the API of a domain that asks the server and answers a snapshot's or a restore's end later."""
+async def _slow_domain(
+    server: Broker, work_s: float = 5 * SHORT_S
+) -> AsyncIterator[tuple[JetStream, _SlowApi]]:
+    """A stream with a message, and the API of a domain that asks the server and answers a
+    snapshot's or a restore's end later.
+    """
     own = await connect_patiently(server.url)
     async with connected(server.url) as connection:
-        await JetStream(connection).ask(f"STREAM.CREATE.{STREAM}", {"name": STREAM, "subjects": ["events"]})
+        await JetStream(connection).ask(
+            f"STREAM.CREATE.{STREAM}", {"name": STREAM, "subjects": ["events"]}
+        )
         await own.request("events", b"one", timeout=60)
         api = _SlowApi(own, work_s)
         await own.subscribe(f"$JS.{SLOW}.API.>", cb=api.ask)
@@ -84,7 +99,9 @@ async def _slow_domain(server: Broker, work_s: float = 5 * SHORT_S) -> AsyncIter
 
 
 class _SlowApi:
-    """Asks the server the same at once, and answers later what a server answers after its work. `works`: it does."""
+    """Asks the server the same at once, and answers later what a server answers after its work.
+    `works`: it does.
+    """
 
     def __init__(self, own: Client, work_s: float) -> None:
         self.works = asyncio.Event()
@@ -92,7 +109,13 @@ class _SlowApi:
         self._work_s = work_s
 
     async def ask(self, asked: Msg) -> None:
-        answer = orjson.loads((await self._own.request(asked.subject.replace(f".{SLOW}", ""), asked.data, timeout=60)).data)
+        answer = orjson.loads(
+            (
+                await self._own.request(
+                    asked.subject.replace(f".{SLOW}", ""), asked.data, timeout=60
+                )
+            ).data
+        )
         if ".SNAPSHOT." in asked.subject:
             await self._work()
         if target := answer.get("deliver_subject", ""):
@@ -100,7 +123,9 @@ class _SlowApi:
         await asked.respond(orjson.dumps(answer))
 
     async def take_chunk(self, asked: Msg) -> None:
-        answer = await self._own.request(asked.subject.removeprefix(f"{SLOW}."), asked.data, timeout=60)
+        answer = await self._own.request(
+            asked.subject.removeprefix(f"{SLOW}."), asked.data, timeout=60
+        )
         if not asked.data:
             await self._work()
         await asked.respond(answer.data)

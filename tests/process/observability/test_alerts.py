@@ -1,4 +1,6 @@
-"""Alerts: each says what an operator needs, has its section in the runbook, and was seen to fire and to be still."""
+"""Alerts: each says what an operator needs, has its section in the runbook, and was seen to fire
+and to be still.
+"""
 
 import re
 import shutil
@@ -16,18 +18,28 @@ HOME = DEPLOY / "prometheus"
 RULES, TESTS = sorted((HOME / "rules").glob("*.yml")), sorted((HOME / "tests").glob("*.yml"))
 RUNBOOK = (HOME.parents[1] / "docs" / "how-to" / "runbook.md").read_text()
 PROMTOOL = shutil.which("promtool")
-needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)")
+needs_promtool = pytest.mark.skipif(
+    PROMTOOL is None, reason="promtool is not on PATH (Debian: apt-get install prometheus)"
+)
 
 
 def alerts() -> list[dict[str, Any]]:
     read = [yaml.safe_load(file.read_text()) for file in RULES]
-    return [rule for file in read for group in file["groups"] for rule in group["rules"] if "alert" in rule]
+    return [
+        rule
+        for file in read
+        for group in file["groups"]
+        for rule in group["rules"]
+        if "alert" in rule
+    ]
 
 
 def sections() -> dict[str, str]:
     """The runbook's, by their title."""
     parts = re.split(r"^#{2,3} (.*)$", RUNBOOK, flags=re.MULTILINE)[1:]
-    return {title: text for title, text in zip(parts[::2], parts[1::2], strict=True) if text.strip()}
+    return {
+        title: text for title, text in zip(parts[::2], parts[1::2], strict=True) if text.strip()
+    }
 
 
 @pytest.mark.parametrize("alert", alerts(), ids=lambda alert: alert["alert"])
@@ -35,9 +47,16 @@ def test_an_alert_says_what_an_operator_needs(alert: dict[str, Any]) -> None:
     told = alert["annotations"]
     assert alert["labels"]["severity"] in {"critical", "warning", "info"}
     assert set(told) == {"summary", "description", "runbook_url"}
-    assert told["runbook_url"] == f'{{{{ or $externalLabels.runbooks "docs/how-to" }}}}/runbook.md#{alert["alert"].lower()}'
+    assert told["runbook_url"] == (
+        f'{{{{ or $externalLabels.runbooks "docs/how-to" }}}}/runbook.md#{alert["alert"].lower()}'
+    )
     assert "{{" in told["description"], "whose it is, or how much"
-    assert "for" in alert or "increase" in alert["expr"] or "delta" in alert["expr"] or "parked" in alert["expr"], "for how long?"
+    assert (
+        "for" in alert
+        or "increase" in alert["expr"]
+        or "delta" in alert["expr"]
+        or "parked" in alert["expr"]
+    ), "for how long?"
 
 
 def test_every_alert_has_its_section_and_every_section_its_alert() -> None:
@@ -64,7 +83,12 @@ def test_every_alert_is_seen_to_fire_and_to_be_still() -> None:
     for file in TESTS:
         for test in yaml.safe_load(file.read_text())["tests"]:
             for one in test["promql_expr_test"]:
-                fired |= set(re.findall(r'alertname="(\w+)"', one["expr"] + "".join(s.get("labels", "") for s in one["exp_samples"])))
+                fired |= set(
+                    re.findall(
+                        r'alertname="(\w+)"',
+                        one["expr"] + "".join(s.get("labels", "") for s in one["exp_samples"]),
+                    )
+                )
                 still += not one["exp_samples"]
     assert fired == {alert["alert"] for alert in alerts()}
     assert still >= len(RULES) - 1
@@ -85,4 +109,6 @@ def test_promtool_sees_the_alerts_fire_and_be_still(file: Path) -> None:
 
 def promtool(*arguments: str) -> "subprocess.CompletedProcess[str]":
     assert PROMTOOL is not None
-    return subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=50, check=False)
+    return subprocess.run(
+        [PROMTOOL, *arguments], capture_output=True, text=True, timeout=50, check=False
+    )

@@ -12,7 +12,15 @@ import pytest
 
 from router.config import Settings
 from router.core.errors import Misconfigured
-from router.process.observability import HttpServer, MetricRegistry, Metrics, ReadinessCheck, exposition, http, http_protocol
+from router.process.observability import (
+    HttpServer,
+    MetricRegistry,
+    Metrics,
+    ReadinessCheck,
+    exposition,
+    http,
+    http_protocol,
+)
 from router.process.observability.http_protocol import OpenConnections
 from router.serve.contract.contract_document import ContractPages
 from tests.support.observability import capture_log, http_get, serve_http
@@ -25,7 +33,10 @@ async def test_healthz_answers_as_long_as_the_process_does() -> None:
 
 
 async def test_readyz_is_503_until_every_check_is_well() -> None:
-    checks = {"broker": ReadinessCheck(True, "connected"), "consumer router-decide-consumer": ReadinessCheck(False, "paused")}
+    checks = {
+        "broker": ReadinessCheck(True, "connected"),
+        "consumer router-decide-consumer": ReadinessCheck(False, "paused"),
+    }
     async with serve_http(MetricRegistry(), lambda: checks) as port:
         status, body = await http_get(port, "/readyz")
         assert status == 503
@@ -48,7 +59,10 @@ async def test_the_contract_is_a_page_and_what_is_none_is_404() -> None:
         assert (status, json.loads(document)["asyncapi"]) == (200, "3.0.0")
         status, schema = await http_get(port, "/contract/schemas/decide.json")
         assert (status, json.loads(schema)["title"]) == (200, "RouteRequest")
-        assert [(await http_get(port, f"/contract/{name}"))[0] for name in ("", "schemas/none.json", "../metrics", "%2e%2e/x")] == [404] * 4
+        assert [
+            (await http_get(port, f"/contract/{name}"))[0]
+            for name in ("", "schemas/none.json", "../metrics", "%2e%2e/x")
+        ] == [404] * 4
     async with serve_http(MetricRegistry()) as port:
         assert (await http_get(port, "/contract/asyncapi.json"))[0] == 404
 
@@ -66,7 +80,9 @@ async def test_a_cancelled_server_frees_its_port_and_may_run_again() -> None:
     async with serve_http(MetricRegistry()) as port:
         pass
     bound = asyncio.get_running_loop().create_future()
-    again = asyncio.create_task(HttpServer("127.0.0.1", port, MetricRegistry(), dict).run(bound.set_result))
+    again = asyncio.create_task(
+        HttpServer("127.0.0.1", port, MetricRegistry(), dict).run(bound.set_result)
+    )
     assert await bound == port
     again.cancel()
     await asyncio.wait({again})
@@ -83,7 +99,9 @@ async def test_a_cancelled_server_closes_the_connections_it_has() -> None:
     writer.close()
 
 
-async def test_half_open_connections_keep_no_client_out_and_are_not_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_half_open_connections_keep_no_client_out_and_are_not_logged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Three times what there may be; the newest is always served, and the oldest go first."""
     monkeypatch.setattr(http_protocol, "MAX_CONNECTIONS", 20)
     with capture_log() as lines:
@@ -102,24 +120,34 @@ async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.Monkey
     made: list[OpenConnections] = []
     monkeypatch.setattr(http, "OpenConnections", lambda: made.append(OpenConnections()) or made[-1])
     async with serve_http(Much()) as port:  # type: ignore[arg-type]
-        _, writer = await asyncio.open_connection("127.0.0.1", port)  # its reader takes 128 KB and no more
+        # its reader takes 128 KB and no more
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         await until(lambda: made[0].count == 1)
         await until(lambda: made[0].count == 0)
         writer.close()
 
 
-async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_an_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.5)
-    async with serve_http(MetricRegistry()) as port, half_open(port, 1) as held, asyncio.timeout(30):
+    async with (
+        serve_http(MetricRegistry()) as port,
+        half_open(port, 1) as held,
+        asyncio.timeout(30),
+    ):
         assert await held[0][0].read() == b""
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert (await reader.read()).endswith(b"ok\n")  # until the end: it is closed although the client would keep it
+        # until the end: it is closed although the client would keep it
+        assert (await reader.read()).endswith(b"ok\n")
         writer.close()
 
 
-async def test_a_trickle_between_two_requests_is_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_trickle_between_two_requests_is_no_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.1)
     async with serve_http(MetricRegistry()) as port, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -145,7 +173,9 @@ def test_the_host_that_holds_most_loses_its_oldest() -> None:
 
 async def test_a_taken_port_is_told_with_what_to_do() -> None:
     async with serve_http(MetricRegistry()) as port:
-        with pytest.raises(Misconfigured, match=rf"http_port: 127.0.0.1:{port} cannot be bound .*0 for any"):
+        with pytest.raises(
+            Misconfigured, match=rf"http_port: 127.0.0.1:{port} cannot be bound .*0 for any"
+        ):
             await HttpServer("127.0.0.1", port, MetricRegistry(), dict).run()
 
 
@@ -155,13 +185,19 @@ async def test_the_process_signals_are_left_alone() -> None:
         assert signal.getsignal(signal.SIGTERM) is before
 
 
-async def test_a_scrape_of_a_thousand_series_gives_way_to_the_loop_after_every_fifty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy thread keeps the interpreter lock for 5 ms each time. Pauses are counted: how long the loop waits depends on the machine."""
+async def test_a_scrape_of_a_thousand_series_gives_way_to_the_loop_after_every_fifty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A busy thread keeps the interpreter lock for 5 ms each time. Pauses are counted: how long the
+    loop waits depends on the machine.
+    """
     metrics = Metrics(label_limit=1000)
     for number in range(1000):
         metrics.decisions["acme", f"policy-{number}", "openai", "weighted", "ok"] += 1
     paused_in: list[int] = []
-    monkeypatch.setattr(exposition, "time", SimpleNamespace(sleep=lambda _: paused_in.append(threading.get_ident())))
+    monkeypatch.setattr(
+        exposition, "time", SimpleNamespace(sleep=lambda _: paused_in.append(threading.get_ident()))
+    )
     async with serve_http(metrics.registry) as port:
         _, page = await http_get(port, "/metrics")
     assert page.count(b"policy-") == 1000
@@ -186,7 +222,9 @@ class FakeConnection:
 
 
 @asynccontextmanager
-async def half_open(port: int, count: int) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
+async def half_open(
+    port: int, count: int
+) -> AsyncIterator[list[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]:
     """Connections that never send a whole request."""
     held = [await asyncio.open_connection("127.0.0.1", port) for _ in range(count)]
     for _, writer in held:

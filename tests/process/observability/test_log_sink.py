@@ -53,7 +53,9 @@ def test_what_has_no_room_is_counted_and_raises_nothing() -> None:
     assert sink.lost_total == 6
 
 
-def test_what_was_lost_is_told_before_the_next_line_that_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_what_was_lost_is_told_before_the_next_line_that_can_be_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     written = os.write
     with (tmp_path / "log").open("w") as out:
         sink = LogSink(out, describe)
@@ -70,7 +72,9 @@ def test_what_was_lost_is_told_before_the_next_line_that_can_be_written(monkeypa
     assert (tmp_path / "log").read_text() == "first\nlost 2\nlast\n"
 
 
-def test_a_line_that_was_torn_is_ended_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_line_that_was_torn_is_ended_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     written, room = os.write, [3]
     with (tmp_path / "log").open("w") as out:
         sink = LogSink(out, describe)
@@ -87,10 +91,13 @@ def test_a_line_that_was_torn_is_ended_first(monkeypatch: pytest.MonkeyPatch, tm
     assert (tmp_path / "log").read_text() == "a l\nlost 1\nlast\n"
 
 
-async def test_a_reader_who_stands_still_holds_up_no_writer_and_gets_all_later(pipe: tuple[int, TextIO]) -> None:
+async def test_a_reader_who_stands_still_holds_up_no_writer_and_gets_all_later(
+    pipe: tuple[int, TextIO],
+) -> None:
     reader, out = pipe
     sink = LogSink(out, describe)
-    lines = [f"{number:06} {'x' * 93}\n" for number in range(5_000)]  # half a megabyte; the pipe holds 64 kB
+    # half a megabyte; the pipe holds 64 kB
+    lines = [f"{number:06} {'x' * 93}\n" for number in range(5_000)]
     for line in lines:
         sink.write(line)
     assert sink.lost_total == 0
@@ -131,7 +138,9 @@ async def test_a_reader_who_is_gone_is_no_error(pipe: tuple[int, TextIO]) -> Non
     assert sink.lost_total == before + 1 > 1
 
 
-def test_when_the_process_ends_what_waits_gets_a_moment_and_no_more(pipe: tuple[int, TextIO]) -> None:
+def test_when_the_process_ends_what_waits_gets_a_moment_and_no_more(
+    pipe: tuple[int, TextIO],
+) -> None:
     _, out = pipe
     sink = LogSink(out, describe)
     for _ in range(2_000):

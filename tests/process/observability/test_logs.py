@@ -15,7 +15,9 @@ from tests.support.observability import capture_log, restore_logging
 def test_event_names_are_constant_unique_and_name_their_room() -> None:
     names = [value for name, value in vars(events).items() if name.isupper()]
     assert len(names) == len(set(names))
-    assert all(name.replace(".", "").replace("_", "").isalpha() and name.count(".") == 1 for name in names)
+    assert all(
+        name.replace(".", "").replace("_", "").isalpha() and name.count(".") == 1 for name in names
+    )
 
 
 def test_a_line_is_one_json_object_with_level_time_and_module() -> None:
@@ -23,7 +25,13 @@ def test_a_line_is_one_json_object_with_level_time_and_module() -> None:
         logger("router.x").warning("a.b", subject="s", count=2)
     line = lines.only()
     assert str(line.pop("timestamp")).endswith("Z")
-    assert line == {"event": "a.b", "level": "warning", "module": "router.x", "subject": "s", "count": 2}
+    assert line == {
+        "event": "a.b",
+        "level": "warning",
+        "module": "router.x",
+        "subject": "s",
+        "count": 2,
+    }
 
 
 def test_a_level_below_the_wanted_one_writes_nothing() -> None:
@@ -32,15 +40,21 @@ def test_a_level_below_the_wanted_one_writes_nothing() -> None:
     assert lines.all() == []
 
 
-def test_a_library_hands_its_lines_to_logging_where_logs_are_not_configured(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_library_hands_its_lines_to_logging_where_logs_are_not_configured(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     structlog.reset_defaults()
-    caplog.set_level(logging.WARNING)  # Python's own default; a command that another test calls in this process may have set one
+    # Python's own default; a command that another test calls in this process may have set one
+    caplog.set_level(logging.WARNING)
     quiet = logger("router.x")
     for say in (quiet.debug, quiet.info, quiet.warning):
         say("a.b", subject="s", token="t", address="nats://u:p@host", line="two\nlines\x1b")
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("router.x", "WARNING")
-    assert record.getMessage() == f"a.b subject=s token={MASK} address=nats://{MASK}@host line=two\\nlines\\x1b"
+    assert (
+        record.getMessage()
+        == f"a.b subject=s token={MASK} address=nats://{MASK}@host line=two\\nlines\\x1b"
+    )
     assert record.pathname == __file__
 
 
@@ -55,13 +69,17 @@ def test_a_program_s_own_structlog_is_its_own(caplog: pytest.LogCaptureFixture) 
     """It may draw tracebacks with the values of variables; payloads of ours are among them."""
     said: list[str] = []
     with restore_logging():
-        structlog.configure(processors=[lambda _logger, _method, event: said.append(event["event"]) or ""])
+        structlog.configure(
+            processors=[lambda _logger, _method, event: said.append(event["event"]) or ""]
+        )
         logger("router.x").error("a.b")
     assert said == []
 
 
 @pytest.mark.parametrize("speak", ["exception", "error"])
-def test_a_library_s_traceback_is_text_without_variables(caplog: pytest.LogCaptureFixture, speak: str) -> None:
+def test_a_library_s_traceback_is_text_without_variables(
+    caplog: pytest.LogCaptureFixture, speak: str
+) -> None:
     structlog.reset_defaults()
     hidden = "tneitap eht"[::-1]
     try:
@@ -84,7 +102,11 @@ def test_a_library_s_line_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_masked_keys_are_hidden_in_any_case_and_depth() -> None:
     with capture_log() as lines:
-        logger("x").info("a.b", headers={"X-Api-Key": "k", "inner": [{"PASSWORD": "p", "tenant": "acme"}]}, token="t")
+        logger("x").info(
+            "a.b",
+            headers={"X-Api-Key": "k", "inner": [{"PASSWORD": "p", "tenant": "acme"}]},
+            token="t",
+        )
     line = lines.only()
     assert line["headers"] == {"X-Api-Key": MASK, "inner": [{"PASSWORD": MASK, "tenant": "acme"}]}
     assert line["token"] == MASK
@@ -93,12 +115,23 @@ def test_masked_keys_are_hidden_in_any_case_and_depth() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        *("password", "api_key", "secret", "token", "access_token", "refresh_token", "authorization", "credit_card"),
+        *(
+            "password",
+            "api_key",
+            "secret",
+            "token",
+            "access_token",
+            "refresh_token",
+            "authorization",
+            "credit_card",
+        ),
         *("ssn", "email", "phone", "bearer", "x-api-key", "x-auth-token", "x-authorization"),
     ],
 )
 def test_every_key_of_the_reference_is_masked(key: str) -> None:
-    assert mask_secrets({key: 1, key.upper(): 2, key.title(): 3}) == dict.fromkeys((key, key.upper(), key.title()), MASK)
+    assert mask_secrets({key: 1, key.upper(): 2, key.title(): 3}) == dict.fromkeys(
+        (key, key.upper(), key.title()), MASK
+    )
 
 
 def test_masking_leaves_the_callers_value_as_it_is() -> None:
@@ -114,7 +147,13 @@ def test_a_value_that_holds_itself_does_not_hang_the_log() -> None:
 
 
 @settings(max_examples=30)
-@given(st.dictionaries(st.text(max_size=4), st.recursive(st.text() | st.integers() | st.floats() | st.binary(), st.lists), max_size=3))
+@given(
+    st.dictionaries(
+        st.text(max_size=4),
+        st.recursive(st.text() | st.integers() | st.floats() | st.binary(), st.lists),
+        max_size=3,
+    )
+)
 def test_whatever_is_logged_is_one_line_of_json(facts: dict[str, object]) -> None:
     with capture_log() as lines:
         logger("x").info("a.b", facts=facts, header="\udcff", big=2**80)

@@ -110,19 +110,27 @@ MAILBOX = {
 }
 
 # MeshForge: the reference's two, and what an operator of an agent must see.
-AGENTS = {f"router_agent_{name}_total": ("agent",) for name in ("applied", "duplicates", "dead", "given_up", "rescued")} | {
-    "router_agent_store_bytes": ("agent",)
-}
+AGENTS = {
+    f"router_agent_{name}_total": ("agent",)
+    for name in ("applied", "duplicates", "dead", "given_up", "rescued")
+} | {"router_agent_store_bytes": ("agent",)}
 
 
-def with_only(instrument: Counter | LabelledCounter | Histogram | Gauge | CallbackGauge) -> MetricRegistry:
+def with_only(
+    instrument: Counter | LabelledCounter | Histogram | Gauge | CallbackGauge,
+) -> MetricRegistry:
     registry = MetricRegistry()
     registry.add(instrument)
     return registry
 
 
 def test_every_metric_of_the_reference_is_declared_with_its_labels() -> None:
-    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == {**REFERENCE, **BESIDE, **MAILBOX, **AGENTS}
+    assert {family.name: family.labels for family in Metrics().registry.snapshot()} == {
+        **REFERENCE,
+        **BESIDE,
+        **MAILBOX,
+        **AGENTS,
+    }
 
 
 def test_what_is_counted_is_what_is_scraped() -> None:

@@ -1,4 +1,6 @@
-"""Traces: one request is one connected trace, a replay another one that is linked to it, and without an SDK there is nothing at all."""
+"""Traces: one request is one connected trace, a replay another one that is linked to it, and
+without an SDK there is nothing at all.
+"""
 
 import ast
 import sys
@@ -25,7 +27,11 @@ from router.delivery.wire.first_connection import connect
 from router.delivery.wire.frame_parser import parse_head
 from router.operate.dead_letters import read_by_filter, replay
 from router.process.observability.tracing import find_tracing, trace_request
-from router.process.observability.tracing_messages import trace_dead_letter, trace_handler, trace_replay
+from router.process.observability.tracing_messages import (
+    trace_dead_letter,
+    trace_handler,
+    trace_replay,
+)
 from router.sdk import WorkerTopology
 from router.sdk.extension import post, pre, validator
 from tests.decide.test_push import Book, a_handler
@@ -59,23 +65,38 @@ def broker() -> Iterator[Broker]:
     broker.remove()
 
 
-# -- on a real server --------------------------------------------------------------------------------------------------
+# -- on a real server ------------------------------------------------------------------------------
 
 
-async def test_one_request_is_one_connected_trace(spans: Spans, nc: Nats, nats_url: str, prefix: str, tmp_path: Path) -> None:
-    """Issue 9: client, decision, three extensions, assignment, worker, its acknowledgement, result and usage."""
+async def test_one_request_is_one_connected_trace(
+    spans: Spans, nc: Nats, nats_url: str, prefix: str, tmp_path: Path
+) -> None:
+    """Issue 9: client, decision, three extensions, assignment, worker, its acknowledgement, result
+    and usage.
+    """
     lower = pre("lower")(lambda request: request.payload.lower())
     guard = validator("guard")(lambda _: None)
     mark = post("mark")(lambda _: {"marked": "yes"})
     entries = {"lower": {"kind": "pre"}, "guard": {"kind": "validator"}, "mark": {"kind": "post"}}
-    stages = {"pre": [{"id": "lower", "mode": "required"}], "validators": [{"id": "guard"}], "post": [{"id": "mark"}]}
+    stages = {
+        "pre": [{"id": "lower", "mode": "required"}],
+        "validators": [{"id": "guard"}],
+        "post": [{"id": "mark"}],
+    }
     async with (
-        a_pipeline(PipelinePlace(nats_url, prefix, tmp_path), entries, {"default": stages}, acks__enabled=True) as (_, settings),
+        a_pipeline(
+            PipelinePlace(nats_url, prefix, tmp_path),
+            entries,
+            {"default": stages},
+            acks__enabled=True,
+        ) as (_, settings),
         serve_extension(nats_url, lower, guard, mark),
         run_workers(_worker(nats_url, settings)),
         Client(nats_url, subject=settings.decide.subject) as client,
     ):
-        answer = await client.decide(tenant_id="acme", message_type="chat", payload=SECRET, push=True)
+        answer = await client.decide(
+            tenant_id="acme", message_type="chat", payload=SECRET, push=True
+        )
         assert answer.ok
         await until(lambda: _is_metered(nc, settings))
         await until(lambda: spans.named(f"process {settings.acks.subject}"))
@@ -83,7 +104,10 @@ async def test_one_request_is_one_connected_trace(spans: Spans, nc: Nats, nats_u
     tree = draw_tree(spans.all)
     print(tree)  # `pytest -s` shows it
     assert len(spans.traces()) == 1, tree
-    assert [line.replace(f"{prefix}.", "").replace(prefix.upper(), "ROUTER") for line in tree.splitlines()] == EXPECTED.splitlines()
+    assert [
+        line.replace(f"{prefix}.", "").replace(prefix.upper(), "ROUTER")
+        for line in tree.splitlines()
+    ] == EXPECTED.splitlines()
     assert SECRET not in spans.told()
 
 
@@ -111,16 +135,22 @@ async def test_a_replay_is_a_trace_of_its_own_that_is_linked_to_the_one_that_fai
     settings = settings_for(nats_url, prefix)
     async with a_router(settings_for(nats_url, prefix, tenants_allowed="another")):
         async with Client(nats_url, subject=settings.decide.subject) as client:
-            assert not (await client.decide(tenant_id="acme", message_type="chat", payload=SECRET)).ok
+            assert not (
+                await client.decide(tenant_id="acme", message_type="chat", payload=SECRET)
+            ).ok
         await until(lambda: is_settled(nc, settings))
     (failed,) = spans.traces()
     (letter,) = await read_dead_letters(nc, settings)
     (created,) = spans.named(f"create {settings.decide.subject}.dlq")
-    assert (created.attributes or {})["router.dlq.reason"] == letter["reason"] == "validation_failed"
+    assert (
+        (created.attributes or {})["router.dlq.reason"] == letter["reason"] == "validation_failed"
+    )
 
     connection = await connect({"servers": [nats_url]})
     jetstream = JetStream(connection)
-    report = await replay(jetstream, settings.streams.dlq.name, read_by_filter(jetstream, settings.streams.dlq.name))
+    report = await replay(
+        jetstream, settings.streams.dlq.name, read_by_filter(jetstream, settings.streams.dlq.name)
+    )
     await connection.close()
     assert report.sent == 1
     async with a_router(settings):
@@ -143,7 +173,9 @@ def _worker(url: str, settings: Settings) -> Worker:
         results=settings.results.subject,
         acks=settings.acks.subject,
     )
-    return Worker(url, answer, worker_id="w-1", subject=settings.assignment.subjects[0], topology=places)
+    return Worker(
+        url, answer, worker_id="w-1", subject=settings.assignment.subjects[0], topology=places
+    )
 
 
 async def _is_metered(nc: Nats, settings: Settings) -> bool:
@@ -154,7 +186,7 @@ def _parent(span: ReadableSpan) -> int | None:
     return None if span.parent is None else span.parent.span_id
 
 
-# -- a message and what comes of it ------------------------------------------------------------------------------------
+# -- a message and what comes of it ----------------------------------------------------------------
 
 
 def _at_once(outcome: Outcome) -> Outcome:
@@ -180,13 +212,23 @@ async def test_an_outcome_is_the_same_however_it_comes_but_for_the_trace_of_what
     outcome = outcome if isinstance(outcome, Done) else await outcome  # type: ignore[misc]
     assert isinstance(outcome, Done)
     (effect,) = outcome.effects
-    process, create = spans.named("process beamline.router.v1.decide")[0], spans.named("create caf.exec.assign.v1")[0]
-    assert (_parent(create), _parent(process)) == (process.context.span_id, int(TRACEPARENT.split("-")[2], 16))  # type: ignore[union-attr]
-    assert effect.headers == {"tenant_id": "acme", "traceparent": f"00-{TRACE}-{create.context.span_id:016x}-01"}  # type: ignore[union-attr]
+    process, create = (
+        spans.named("process beamline.router.v1.decide")[0],
+        spans.named("create caf.exec.assign.v1")[0],
+    )
+    assert (_parent(create), _parent(process)) == (
+        process.context.span_id,
+        int(TRACEPARENT.split("-")[2], 16),
+    )  # type: ignore[union-attr]
+    assert effect.headers == {
+        "tenant_id": "acme",
+        "traceparent": f"00-{TRACE}-{create.context.span_id:016x}-01",
+    }  # type: ignore[union-attr]
 
 
 def test_the_handler_is_given_the_very_same_message(spans: Spans) -> None:
-    """A header of ours would make the header contract hold for a message that names none of its headers.
+    """A header of ours would make the header contract hold for a message that names none of its
+    headers.
 
     Rule: docs/reference/contracts.md#header-contract.
     """
@@ -198,7 +240,9 @@ def test_the_handler_is_given_the_very_same_message(spans: Spans) -> None:
 
 @pytest.mark.parametrize("traceparent", [None, "", "00-nothing", f"00-{'0' * 32}-{'0' * 16}-01"])
 def test_a_message_without_a_trace_begins_one(spans: Spans, traceparent: str | None) -> None:
-    trace_handler(lambda _: Done())(a_message(b"{}", {} if traceparent is None else {"traceparent": traceparent}))
+    trace_handler(lambda _: Done())(
+        a_message(b"{}", {} if traceparent is None else {"traceparent": traceparent})
+    )
     assert [span.parent for span in spans.all] == [None]
 
 
@@ -238,14 +282,22 @@ class Phone:
 @pytest.mark.parametrize("traceparent", [TRACEPARENT, None])
 @pytest.mark.parametrize(
     ("end", "error"),
-    [(ServiceReply(b"{}"), None), (ServiceReply(b"", 503, SECRET), "503"), (NoResponders(SECRET), "extension_unavailable")],
+    [
+        (ServiceReply(b"{}"), None),
+        (ServiceReply(b"", 503, SECRET), "503"),
+        (NoResponders(SECRET), "extension_unavailable"),
+    ],
 )
 async def test_a_call_is_a_span_below_its_heads_trace(
     spans: Spans, end: ServiceReply | Exception, error: str | None, traceparent: str | None
 ) -> None:
     phone = Phone(end)
     calls = trace_calls(phone)
-    head = calls.head({"tenant_id": "acme"} if traceparent is None else {"traceparent": traceparent, "tenant_id": "acme"})
+    head = calls.head(
+        {"tenant_id": "acme"}
+        if traceparent is None
+        else {"traceparent": traceparent, "tenant_id": "acme"}
+    )
     try:
         await calls.call("ext.x", b"{}", head, 1.0)
     except NoResponders:
@@ -256,20 +308,27 @@ async def test_a_call_is_a_span_below_its_heads_trace(
     context = span.context
     assert context is not None
     assert phone.sent.keys() == {"tenant_id", "traceparent"}
-    assert phone.sent["traceparent"].startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
+    assert phone.sent["traceparent"].startswith(
+        f"00-{context.trace_id:032x}-{context.span_id:016x}-"
+    )
     assert SECRET not in spans.told()
 
 
 def test_a_dead_letter_gets_no_header_that_it_was_not_made_to_fit_with(spans: Spans) -> None:
-    bare, traced = Effect("x.dlq", b"{}", "l-1", {}), Effect("x.dlq", b"{}", "l-2", {"traceparent": TRACEPARENT})
+    bare, traced = (
+        Effect("x.dlq", b"{}", "l-1", {}),
+        Effect("x.dlq", b"{}", "l-2", {"traceparent": TRACEPARENT}),
+    )
     headers = [
-        trace_dead_letter(lambda *_, one=one: one)(a_message(b"{}", one.headers), "validation_failed", DEAD.fault).headers  # type: ignore[union-attr]
+        trace_dead_letter(lambda *_, one=one: one)(
+            a_message(b"{}", one.headers), "validation_failed", DEAD.fault
+        ).headers  # type: ignore[union-attr]
         for one in (bare, traced)
     ]
     assert (headers[0], len(headers[1]["traceparent"])) == ({}, len(TRACEPARENT))
 
 
-# -- without an SDK ----------------------------------------------------------------------------------------------------
+# -- without an SDK --------------------------------------------------------------------------------
 
 
 def test_without_an_sdk_everything_is_what_it_was() -> None:
@@ -293,7 +352,9 @@ def test_without_an_sdk_everything_is_what_it_was() -> None:
 
 
 def test_a_decision_without_an_sdk_makes_the_same_calls_as_ever() -> None:
-    """Every Python call of a decision, counted: through the consumer's handler as through the handler itself, and none of them traces."""
+    """Every Python call of a decision, counted: through the consumer's handler as through the
+    handler itself, and none of them traces.
+    """
     handler = a_handler(Book())
     _, plain, traced = (  # the first fills what is worked out once
         _calls(lambda n=n, handle=handle: handle(a_message({**a_body(), "request_id": f"{n}"})))
@@ -322,8 +383,15 @@ def _calls(work: Callable[[], object]) -> list[str]:
 def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
     """Import-linter knows the files that may import it; here: none does when it is loaded."""
     home = Path(router.process.observability.__file__).parent
-    for file in (*home.glob("tracing*.py"), home.parents[1] / "delivery" / "wire" / "calls" / "traced.py"):
-        loaded = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    for file in (
+        *home.glob("tracing*.py"),
+        home.parents[1] / "delivery" / "wire" / "calls" / "traced.py",
+    ):
+        loaded = [
+            node
+            for node in ast.parse(file.read_text()).body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
         names = [getattr(node, "module", None) or node.names[0].name for node in loaded]
         assert names
         assert not [name for name in names if name.startswith("opentelemetry")]

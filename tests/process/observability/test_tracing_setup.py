@@ -25,7 +25,11 @@ class Collector(HTTPServer):
 class Posted(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         assert isinstance(self.server, Collector)
-        self.server.heard.append(ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.server.heard.append(
+            ExportTraceServiceRequest.FromString(
+                self.rfile.read(int(self.headers["Content-Length"]))
+            )
+        )
         self.send_response(200)
         self.end_headers()
 
@@ -46,7 +50,9 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     collector.server_close()
 
 
-def test_an_endpoint_is_all_that_it_takes(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endpoint_is_all_that_it_takes(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.server_port}")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "night-shift")
     with export_spans():
@@ -78,7 +84,10 @@ def test_without_a_request_nothing_is_traced(environ: dict[str, str]) -> None:
     ("environ", "setting"),
     [
         ({"OTEL_TRACES_EXPORTER": "jaeger"}, "OTEL_TRACES_EXPORTER"),
-        ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL"),
+        (
+            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_refused_by_name(environ: dict[str, str], setting: str) -> None:
@@ -88,7 +97,9 @@ def test_what_cannot_be_done_is_refused_by_name(environ: dict[str, str], setting
 
 
 @pytest.mark.parametrize("asked_by", ENDPOINTS)
-def test_a_missing_sdk_is_told_with_what_to_install(monkeypatch: pytest.MonkeyPatch, asked_by: str) -> None:
+def test_a_missing_sdk_is_told_with_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, asked_by: str
+) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with (
         pytest.raises(Misconfigured, match=r"pip install 'beamline-router\[otel\]'") as refused,

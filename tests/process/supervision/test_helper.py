@@ -1,4 +1,6 @@
-"""A helper fails as often as it likes: its supervisor's restarts are for those that the process cannot do without."""
+"""A helper fails as often as it likes: its supervisor's restarts are for those that the process
+cannot do without.
+"""
 
 import asyncio
 

@@ -5,7 +5,15 @@ import asyncio
 import pytest
 
 from router.core.errors import Misconfigured
-from router.process.supervision import Child, Intensity, Restart, Strategy, SupervisionFailed, Supervisor, supervise
+from router.process.supervision import (
+    Child,
+    Intensity,
+    Restart,
+    Strategy,
+    SupervisionFailed,
+    Supervisor,
+    supervise,
+)
 from tests.support.observability import capture_log
 from tests.support.supervision import EventLog, FakeChild, run_tree
 
@@ -22,13 +30,21 @@ async def test_children_start_in_order_and_stop_in_reverse() -> None:
 
 @pytest.mark.parametrize(
     ("restart", "after_crash", "after_end"),
-    [(Restart.PERMANENT, True, True), (Restart.TRANSIENT, True, False), (Restart.TEMPORARY, False, False)],
+    [
+        (Restart.PERMANENT, True, True),
+        (Restart.TRANSIENT, True, False),
+        (Restart.TEMPORARY, False, False),
+    ],
 )
-async def test_the_rule_says_who_is_started_again(restart: Restart, after_crash: bool, after_end: bool) -> None:
+async def test_the_rule_says_who_is_started_again(
+    restart: Restart, after_crash: bool, after_end: bool
+) -> None:
     async def starts_again(end: str) -> bool:
         diary = EventLog()
         subject, witness = FakeChild("subject", diary), FakeChild("witness", diary)
-        async with run_tree(Supervisor("root", (subject.child(restart), witness.child()), intensity=MANY)):
+        async with run_tree(
+            Supervisor("root", (subject.child(restart), witness.child()), intensity=MANY)
+        ):
             await diary.until("witness starts")
             getattr(subject, end)()
             await asyncio.sleep(0)
@@ -71,7 +87,10 @@ async def test_rest_for_one_stops_and_starts_those_after_it_only() -> None:
         await diary.until("c starts")
         a.crash()
         await diary.until("c starts", 2)
-    first, second = ["d stops", "c stops", "b starts", "c starts"], ["c stops", "b stops", "a starts", "b starts", "c starts"]
+    first, second = (
+        ["d stops", "c stops", "b starts", "c starts"],
+        ["c stops", "b stops", "a starts", "b starts", "c starts"],
+    )
     assert diary.lines[:9] == first + second  # d is temporary: it never came back
 
 
@@ -127,13 +146,26 @@ async def test_a_supervisor_that_gave_up_is_restarted_whole_by_its_own_superviso
         await diary.until("b starts")
         a.crash()
         await diary.until("b starts", 2)
-        assert diary.lines == ["outside starts", "a starts", "b starts", "b stops", "a starts", "b starts"]
+        assert diary.lines == [
+            "outside starts",
+            "a starts",
+            "b starts",
+            "b stops",
+            "a starts",
+            "b starts",
+        ]
 
 
 async def test_nested_trees_stop_in_reverse_too() -> None:
     diary = EventLog()
-    first, deep, last = FakeChild("first", diary), FakeChild("deep", diary), FakeChild("last", diary)
-    async with run_tree(Supervisor("root", (first.child(), Supervisor("inner", (deep.child(),)), last.child()))):
+    first, deep, last = (
+        FakeChild("first", diary),
+        FakeChild("deep", diary),
+        FakeChild("last", diary),
+    )
+    async with run_tree(
+        Supervisor("root", (first.child(), Supervisor("inner", (deep.child(),)), last.child()))
+    ):
         await diary.until("deep starts")
         await diary.until("last starts")
     assert diary.lines[-3:] == ["last stops", "deep stops", "first stops"]
@@ -149,7 +181,9 @@ async def test_a_tree_whose_children_are_all_done_stays_until_it_is_told_to_go()
         assert not done
 
 
-async def test_a_child_that_does_not_stop_is_given_up_at_its_deadline_and_the_others_still_stop() -> None:
+async def test_a_child_that_does_not_stop_is_given_up_at_its_deadline_and_the_others_still_stop() -> (
+    None
+):
     diary = EventLog()
     release = asyncio.Event()
 
@@ -162,11 +196,15 @@ async def test_a_child_that_does_not_stop_is_given_up_at_its_deadline_and_the_ot
 
     polite = FakeChild("polite", diary)
     with capture_log() as lines:
-        async with run_tree(Supervisor("root", (polite.child(), Child("deaf", deaf, shutdown_s=0.01)))):
+        async with run_tree(
+            Supervisor("root", (polite.child(), Child("deaf", deaf, shutdown_s=0.01)))
+        ):
             await diary.until("polite starts")
     release.set()
     assert diary.lines == ["polite starts", "deaf hears", "deaf hears", "polite stops"]
-    assert [(line["event"], line["child"]) for line in lines.all()] == [("child.stuck", "root/deaf")]
+    assert [(line["event"], line["child"]) for line in lines.all()] == [
+        ("child.stuck", "root/deaf")
+    ]
 
 
 async def test_told_twice_to_stop_it_cancels_all_at_once_and_goes() -> None:
@@ -180,7 +218,9 @@ async def test_told_twice_to_stop_it_cancels_all_at_once_and_goes() -> None:
             await asyncio.Event().wait()
 
     other = FakeChild("other", diary)
-    async with run_tree(Supervisor("root", (other.child(), Child("slow", slow, shutdown_s=60)))) as tree:
+    async with run_tree(
+        Supervisor("root", (other.child(), Child("slow", slow, shutdown_s=60)))
+    ) as tree:
         await diary.until("other starts")
         await asyncio.sleep(0)
         tree.cancel()
@@ -201,15 +241,29 @@ async def test_a_crash_is_logged_once_with_its_traceback_even_when_it_climbs() -
             with pytest.raises(SupervisionFailed):
                 await tree
     logged = lines.all()
-    assert [line["event"] for line in logged] == ["child.crashed", "supervisor.gave_up", "child.crashed", "supervisor.gave_up"]
-    assert ["subject is broken" in str(line.get("exception")) for line in logged] == [True, False, False, False]
+    assert [line["event"] for line in logged] == [
+        "child.crashed",
+        "supervisor.gave_up",
+        "child.crashed",
+        "supervisor.gave_up",
+    ]
+    assert ["subject is broken" in str(line.get("exception")) for line in logged] == [
+        True,
+        False,
+        False,
+        False,
+    ]
     assert logged[0]["child"] == "root/inner/subject"
 
 
 async def test_a_wrong_setting_climbs_at_once_for_no_restart_mends_it() -> None:
     diary = EventLog()
     subject, other = FakeChild("subject", diary), FakeChild("other", diary)
-    tree = Supervisor("root", (other.child(), Supervisor("inner", (subject.child(),), intensity=MANY)), intensity=MANY)
+    tree = Supervisor(
+        "root",
+        (other.child(), Supervisor("inner", (subject.child(),), intensity=MANY)),
+        intensity=MANY,
+    )
     async with run_tree(tree) as life:
         await diary.until("subject starts")
         subject.crash(Misconfigured("http_port", "is taken"))
@@ -222,7 +276,9 @@ async def test_no_task_outlives_its_tree() -> None:
     diary = EventLog()
     before = asyncio.all_tasks()
     actors = [FakeChild(name, diary) for name in "ab"]
-    async with run_tree(Supervisor("root", (Supervisor("inner", (actors[0].child(),)), actors[1].child()))):
+    async with run_tree(
+        Supervisor("root", (Supervisor("inner", (actors[0].child(),)), actors[1].child()))
+    ):
         await diary.until("a starts")
     assert asyncio.all_tasks() == before
 
@@ -232,4 +288,6 @@ async def test_a_child_that_fails_before_it_waits_is_a_crash_like_any_other() ->
         raise RuntimeError("no coroutine at all")
 
     with pytest.raises(SupervisionFailed):
-        await supervise(Supervisor("root", (Child("broken", broken),), intensity=Intensity(restarts=0)))  # type: ignore[arg-type]
+        await supervise(
+            Supervisor("root", (Child("broken", broken),), intensity=Intensity(restarts=0))
+        )  # type: ignore[arg-type]

@@ -10,10 +10,14 @@ async def nothing() -> None: ...
 
 def test_the_drawing_shows_every_node_with_its_rule() -> None:
     lanes = Supervisor(
-        "consumers", (Child("decide", nothing, shutdown_s=15), Child("results", nothing, Restart.TRANSIENT)), Strategy.REST_FOR_ONE
+        "consumers",
+        (Child("decide", nothing, shutdown_s=15), Child("results", nothing, Restart.TRANSIENT)),
+        Strategy.REST_FOR_ONE,
     )
     tree = Supervisor(
-        "router", (Child("http", nothing), lanes, Child("reload", nothing, Restart.TEMPORARY, 0.5)), intensity=Intensity(5, 60)
+        "router",
+        (Child("http", nothing), lanes, Child("reload", nothing, Restart.TEMPORARY, 0.5)),
+        intensity=Intensity(5, 60),
     )
     assert draw(tree).splitlines() == [
         "router  one_for_one, 5 restarts in 60 s",

@@ -1,4 +1,6 @@
-"""One request through an author's function: what is read, what is said, what is refused; without a broker."""
+"""One request through an author's function: what is read, what is said, what is refused; without a
+broker.
+"""
 
 import asyncio
 import json
@@ -11,7 +13,19 @@ import pytest
 
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.extension import read_processor_answer, read_validator_answer
-from router.sdk.extension import Invocation, Output, Refused, Request, Response, Usage, post, pre, provider, reject, validator
+from router.sdk.extension import (
+    Invocation,
+    Output,
+    Refused,
+    Request,
+    Response,
+    Usage,
+    post,
+    pre,
+    provider,
+    reject,
+    validator,
+)
 from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
 from router.sdk.failures import RequestRefused
@@ -36,20 +50,32 @@ def saying(value: object) -> Callable[[Request], object]:
     return lambda _: value
 
 
-# -- what a function is given ------------------------------------------------------------------------------------------
+# -- what a function is given ----------------------------------------------------------------------
 
 
 def test_a_function_is_given_the_whole_request() -> None:
     seen: list[Request] = []
     asked(pre("mine")(seen.append), a_request({"a": 1}, config={"times": 2}))
     (request,) = seen
-    assert (request.tenant_id, request.trace_id, request.message_id, request.message_type) == ("acme", "t-1", "m-1", "chat")
-    assert (request.payload, request.config, request.metadata) == ({"a": 1}, {"times": 2}, {"policy_id": "default"})
+    assert (request.tenant_id, request.trace_id, request.message_id, request.message_type) == (
+        "acme",
+        "t-1",
+        "m-1",
+        "chat",
+    )
+    assert (request.payload, request.config, request.metadata) == (
+        {"a": 1},
+        {"times": 2},
+        {"policy_id": "default"},
+    )
 
 
 def test_a_post_processor_sees_the_decision() -> None:
     seen: list[object] = []
-    asked(post("mine")(lambda request: seen.append(request.decision)), a_request(metadata={"decision": {"provider_id": "p"}}))
+    asked(
+        post("mine")(lambda request: seen.append(request.decision)),
+        a_request(metadata={"decision": {"provider_id": "p"}}),
+    )
     assert seen == [{"provider_id": "p"}]
 
 
@@ -59,11 +85,19 @@ def test_bytes_that_are_not_text_arrive_as_bytes_and_leave_as_base64() -> None:
     seen: list[object] = []
     answer = asked(pre("mine")(lambda request: seen.append(request.payload)), body)
     assert seen == [b"\xff\xfe"]
-    assert (answer["payload"]["payload"], answer["payload"]["payload_encoding"]) == ("//4=", "base64")
+    assert (answer["payload"]["payload"], answer["payload"]["payload_encoding"]) == (
+        "//4=",
+        "base64",
+    )
 
 
 def test_unknown_fields_are_ignored_and_optional_ones_may_be_missing() -> None:
-    assert asked(pre("mine")(saying(None)), {"tenant_id": "acme", "payload": {"payload": 1}, "x": 1})["payload"]["payload"] == 1
+    assert (
+        asked(pre("mine")(saying(None)), {"tenant_id": "acme", "payload": {"payload": 1}, "x": 1})[
+            "payload"
+        ]["payload"]
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +114,9 @@ def test_unknown_fields_are_ignored_and_optional_ones_may_be_missing() -> None:
         (a_request() | {"trace_id": "two words"}, "trace_id"),
     ],
 )
-def test_a_request_that_is_none_is_declined_with_400_naming_the_field(body: object, named: str) -> None:
+def test_a_request_that_is_none_is_declined_with_400_naming_the_field(
+    body: object, named: str
+) -> None:
     failed = failure(pre("mine")(saying(None)), body)
     assert (failed.status, failed.code) == (400, "invalid_request")
     assert named in str(failed)
@@ -91,12 +127,20 @@ def test_what_is_too_large_is_declined_before_it_is_parsed() -> None:
     assert (failed.status, failed.code) == (413, "payload_too_large")
 
 
-# -- what a function says ----------------------------------------------------------------------------------------------
+# -- what a function says --------------------------------------------------------------------------
 
 
 def test_nothing_said_changes_nothing() -> None:
     answer = asked(pre("mine")(saying(None)))
-    assert answer == {"payload": {"message_id": "m-1", "message_type": "chat", "payload": "hello", "metadata": {}}, "metadata": {}}
+    assert answer == {
+        "payload": {
+            "message_id": "m-1",
+            "message_type": "chat",
+            "payload": "hello",
+            "metadata": {},
+        },
+        "metadata": {},
+    }
 
 
 @pytest.mark.parametrize(
@@ -109,7 +153,9 @@ def test_nothing_said_changes_nothing() -> None:
         (Response(payload=None), None, {}),
     ],
 )
-def test_a_pre_processor_changes_the_payload_and_adds_to_the_context(said: object, payload: object, metadata: object) -> None:
+def test_a_pre_processor_changes_the_payload_and_adds_to_the_context(
+    said: object, payload: object, metadata: object
+) -> None:
     answer = asked(pre("mine")(saying(said)))
     assert (answer["payload"]["payload"], answer["metadata"]) == (payload, metadata)
     changed = read_processor_answer(json.dumps(answer).encode()).message.payload
@@ -119,7 +165,9 @@ def test_a_pre_processor_changes_the_payload_and_adds_to_the_context(said: objec
 def test_metadata_of_the_message_itself_is_added_to() -> None:
     body = a_request()
     body["payload"]["metadata"] = {"a": 1}
-    assert asked(pre("mine")(saying(Response(message_metadata={"b": 2}))), body)["payload"]["metadata"] == {"a": 1, "b": 2}
+    assert asked(pre("mine")(saying(Response(message_metadata={"b": 2}))), body)["payload"][
+        "metadata"
+    ] == {"a": 1, "b": 2}
 
 
 def test_a_post_processor_says_what_to_add_to_the_decision() -> None:
@@ -155,12 +203,14 @@ def test_a_validators_no_has_a_reason_and_details() -> None:
         (validator("mine")(saying(reject("r", {"x": object()}))), "details"),
     ],
 )
-def test_what_is_no_answer_is_found_at_the_authors_side_and_named(decorated: Any, field: str) -> None:
+def test_what_is_no_answer_is_found_at_the_authors_side_and_named(
+    decorated: Any, field: str
+) -> None:
     failed = failure(decorated)
     assert (failed.status, failed.code, failed.field) == (422, "invalid_answer", field)
 
 
-# -- what a function raises --------------------------------------------------------------------------------------------
+# -- what a function raises ------------------------------------------------------------------------
 
 
 def raising(exc: BaseException) -> Callable[[Request], object]:
@@ -184,16 +234,31 @@ class UnspeakableRefusal(RequestRefused):
         raise RuntimeError("no text")
 
 
-@pytest.mark.parametrize(("exc", "code", "text"), [(OddRefusal("\ud800"), "?", "?"), (UnspeakableRefusal(), "request_refused", "")])
-def test_a_refusal_whose_words_cannot_be_sent_is_sent_all_the_same(exc: Exception, code: str, text: str) -> None:
+@pytest.mark.parametrize(
+    ("exc", "code", "text"),
+    [(OddRefusal("\ud800"), "?", "?"), (UnspeakableRefusal(), "request_refused", "")],
+)
+def test_a_refusal_whose_words_cannot_be_sent_is_sent_all_the_same(
+    exc: Exception, code: str, text: str
+) -> None:
     failed = failure(pre("mine")(raising(exc)))
     assert (failed.status, failed.code, str(failed)) == (422, code, text)
 
 
 @pytest.mark.parametrize(
-    "exc", [ValueError("secret"), asyncio.CancelledError(), SystemExit(1), KeyboardInterrupt(), GeneratorExit(), MemoryError()]
+    "exc",
+    [
+        ValueError("secret"),
+        asyncio.CancelledError(),
+        SystemExit(1),
+        KeyboardInterrupt(),
+        GeneratorExit(),
+        MemoryError(),
+    ],
 )
-def test_any_other_exception_is_a_5xx_that_tells_nothing(exc: BaseException, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_other_exception_is_a_5xx_that_tells_nothing(
+    exc: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
     failed = failure(pre("mine")(raising(exc)))
     assert failed.status == 500
     assert "secret" not in str(failed)
@@ -211,7 +276,9 @@ async def test_the_deadline_cancels_what_is_awaited() -> None:
             gone.set()
 
     with pytest.raises(RequestFailed) as caught:
-        await FunctionRunner(hanging).run(data_of(a_request()), {}, asyncio.get_running_loop().time() + 0.01)
+        await FunctionRunner(hanging).run(
+            data_of(a_request()), {}, asyncio.get_running_loop().time() + 0.01
+        )
     assert (caught.value.status, gone.is_set()) == (504, True)
 
 
@@ -221,11 +288,15 @@ async def test_a_timeout_of_the_functions_own_is_not_the_deadline() -> None:
         raise TimeoutError
 
     with pytest.raises(RequestFailed) as caught:
-        await FunctionRunner(late).run(data_of(a_request()), {}, asyncio.get_running_loop().time() + 5)
+        await FunctionRunner(late).run(
+            data_of(a_request()), {}, asyncio.get_running_loop().time() + 5
+        )
     assert caught.value.status == 500
 
 
-async def test_a_request_whose_thread_cannot_be_started_takes_no_other_s_place(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_whose_thread_cannot_be_started_takes_no_other_s_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     runner = FunctionRunner(pre("mine", blocking=True)(saying(None)))
     with monkeypatch.context() as patched:
         patched.setattr(threading.Thread, "start", refuse_to_start)
@@ -236,34 +307,55 @@ async def test_a_request_whose_thread_cannot_be_started_takes_no_other_s_place(m
         assert await runner.run(data_of(a_request()), {}, None)
 
 
-# -- providers ---------------------------------------------------------------------------------------------------------
+# -- providers -------------------------------------------------------------------------------------
 
 
 def test_a_provider_answers_text_or_an_output() -> None:
-    assert asked(provider("mine")(saying("hi")), a_prompt()) == {"provider_id": "mine", "output": "hi", "usage": {}, "metadata": {}}
-    said = Output(output="hi", prompt_tokens=1, completion_tokens=2, cost=0.5, metadata={"source": "crm"})
+    assert asked(provider("mine")(saying("hi")), a_prompt()) == {
+        "provider_id": "mine",
+        "output": "hi",
+        "usage": {},
+        "metadata": {},
+    }
+    said = Output(
+        output="hi", prompt_tokens=1, completion_tokens=2, cost=0.5, metadata={"source": "crm"}
+    )
     answer = asked(provider("mine")(saying(said)), a_prompt())
     assert (answer["usage"], answer["cost"]) == ({"prompt_tokens": 1, "completion_tokens": 2}, 0.5)
 
 
 @pytest.mark.parametrize(
     ("said", "field"),
-    [(None, "output"), (Output(prompt_tokens=-1), "usage"), (Output(cost=float("nan")), "cost"), (Output(metadata=7), "metadata")],  # type: ignore[arg-type]
+    [
+        (None, "output"),
+        (Output(prompt_tokens=-1), "usage"),
+        (Output(cost=float("nan")), "cost"),
+        (Output(metadata=7), "metadata"),
+    ],  # type: ignore[arg-type]
 )
 def test_figures_that_cannot_be_billed_are_named(said: object, field: str) -> None:
     assert failure(provider("mine")(saying(said)), a_prompt()).field == field
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field"), [({"prompt": 7}, "prompt"), ({"provider_id": "a b"}, "provider_id"), ({"parameters": []}, "parameters")]
+    ("wrong", "field"),
+    [
+        ({"prompt": 7}, "prompt"),
+        ({"provider_id": "a b"}, "provider_id"),
+        ({"parameters": []}, "parameters"),
+    ],
 )
-def test_an_invocation_that_is_none_is_declined_naming_the_field(wrong: dict[str, Any], field: str) -> None:
+def test_an_invocation_that_is_none_is_declined_naming_the_field(
+    wrong: dict[str, Any], field: str
+) -> None:
     failed = failure(provider("mine")(saying("hi")), a_prompt(**wrong))
     assert (failed.status, failed.field) == (400, field)
 
 
 def test_a_provider_tells_its_model_and_what_was_cached() -> None:
-    said = Output(output="hi", model="gpt-4o", prompt_tokens=9, completion_tokens=2, cached_tokens=4)
+    said = Output(
+        output="hi", model="gpt-4o", prompt_tokens=9, completion_tokens=2, cached_tokens=4
+    )
     answer = asked(provider("mine")(saying(said)), a_prompt())
     assert answer["usage"] == {"prompt_tokens": 9, "completion_tokens": 2, "cached_tokens": 4}
     assert answer["model"] == "gpt-4o"
@@ -279,7 +371,9 @@ def test_a_provider_tells_its_model_and_what_was_cached() -> None:
         (Output(model=7), "model"),  # type: ignore[arg-type]
     ],
 )
-def test_a_figure_that_the_router_would_leave_out_is_named_to_its_author(said: Output, field: str) -> None:
+def test_a_figure_that_the_router_would_leave_out_is_named_to_its_author(
+    said: Output, field: str
+) -> None:
     assert failure(provider("mine")(saying(said)), a_prompt()).field == field
 
 
@@ -292,7 +386,10 @@ async def tells_early(_: Invocation) -> AsyncIterator[str | Usage]:
 
 
 async def test_a_stream_may_tell_its_use_at_any_time() -> None:
-    pieces = [json.loads(piece) async for piece in FunctionRunner(tells_early).stream(data_of(a_prompt()), {}, None)]
+    pieces = [
+        json.loads(piece)
+        async for piece in FunctionRunner(tells_early).stream(data_of(a_prompt()), {}, None)
+    ]
     assert [(one["data"], one.get("metadata", {}), one["done"]) for one in pieces] == [
         ("", {"model": "gpt-4o", "prompt_tokens": "9"}, False),
         ("hello ", {}, False),
@@ -303,7 +400,11 @@ async def test_a_stream_may_tell_its_use_at_any_time() -> None:
 
 async def test_one_answer_of_a_stream_has_the_last_word_on_each_figure() -> None:
     answer = json.loads(await FunctionRunner(tells_early).run(data_of(a_prompt()), {}, None))
-    assert (answer["output"], answer["model"], answer["usage"]) == ("hello you", "gpt-4o", {"prompt_tokens": 9, "completion_tokens": 2})
+    assert (answer["output"], answer["model"], answer["usage"]) == (
+        "hello you",
+        "gpt-4o",
+        {"prompt_tokens": 9, "completion_tokens": 2},
+    )
 
 
 async def test_use_that_is_not_legal_ends_a_stream() -> None:

@@ -1,4 +1,6 @@
-"""Self-registration against a router's admin service, played by the test: who is asked, what for, and how often."""
+"""Self-registration against a router's admin service, played by the test: who is asked, what for,
+and how often.
+"""
 
 import asyncio
 import json
@@ -13,7 +15,13 @@ from router.extensions.model import parse_entry
 from router.sdk.extension import post, pre, provider, register, validator
 from router.sdk.extension.register import PUT, entry_of
 from tests.support.broker import Broker
-from tests.support.extension_author import ExtensionClient, a_request, an_extension_client, an_id, serve_extension
+from tests.support.extension_author import (
+    ExtensionClient,
+    a_request,
+    an_extension_client,
+    an_id,
+    serve_extension,
+)
 from tests.support.waiting import until
 
 OK = {"ok": True, "version": 1}
@@ -66,14 +74,21 @@ def test_what_is_asked_for_is_a_registry_entry(decorator) -> None:
     assert [(one.id, one.weight) for one in entry.instances] == [("blue", 30)]
 
 
-async def test_the_router_is_asked_to_write_only_what_is_missing(nats_url: str, asker: ExtensionClient) -> None:
+async def test_the_router_is_asked_to_write_only_what_is_missing(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     admin = await Admin(asker, OK).open()
     one = pre(an_id())(lambda _: None)
     async with serve_extension(nats_url, one, register=True, api_key="k"):
         await until(lambda: admin.asked)
     await admin.close()
     (asked,) = admin.asked
-    assert (asked["id"], asked["type"], asked["subject"], asked["replaces"]) == (one.id, "pre", one.subject, 0)
+    assert (asked["id"], asked["type"], asked["subject"], asked["replaces"]) == (
+        one.id,
+        "pre",
+        one.subject,
+        0,
+    )
     assert admin.headers[0]["api_key"] == "k"
 
 
@@ -98,7 +113,9 @@ async def test_what_stands_already_or_is_refused_is_not_asked_for_again(
     assert [asked["id"] for asked in admin.asked] == [first.id, second.id]
 
 
-async def test_without_a_router_it_is_served_and_asks_again(nats_url: str, asker: ExtensionClient) -> None:
+async def test_without_a_router_it_is_served_and_asks_again(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     one = pre(an_id())(lambda _: None)
     async with serve_extension(nats_url, one, register=True):
         assert (await asker.ask(one.subject, a_request())).code is None
@@ -108,7 +125,9 @@ async def test_without_a_router_it_is_served_and_asks_again(nats_url: str, asker
 
 
 @pytest.mark.parametrize("answer", [["ok"], "ok", None, {"ok": False, "error": "no"}])
-async def test_an_answer_of_another_form_does_not_end_the_server(answer: Any, nats_url: str, asker: ExtensionClient) -> None:
+async def test_an_answer_of_another_form_does_not_end_the_server(
+    answer: Any, nats_url: str, asker: ExtensionClient
+) -> None:
     admin = await Admin(asker, answer).open()
     one = pre(an_id())(lambda _: None)
     async with serve_extension(nats_url, one, register=True):

@@ -11,9 +11,28 @@ import pytest
 
 from router.contracts.provider_chunk import read_chunk
 from router.core.errors import Misconfigured
-from router.sdk.extension import Extension, ExtensionServer, Invocation, Output, Refused, Request, pre, provider, reject, validator
+from router.sdk.extension import (
+    Extension,
+    ExtensionServer,
+    Invocation,
+    Output,
+    Refused,
+    Request,
+    pre,
+    provider,
+    reject,
+    validator,
+)
 from tests.support.broker import Broker
-from tests.support.extension_author import ExtensionClient, a_prompt, a_request, an_extension_client, an_id, data_of, serve_extension
+from tests.support.extension_author import (
+    ExtensionClient,
+    a_prompt,
+    a_request,
+    an_extension_client,
+    an_id,
+    data_of,
+    serve_extension,
+)
 from tests.support.observability import LogLines
 from tests.support.waiting import until
 
@@ -30,7 +49,11 @@ async def test_a_function_answers_on_its_subject(nats_url: str, asker: Extension
     shout = pre(an_id())(lambda request: (request.payload.upper(), {"loud": "true"}))
     async with serve_extension(nats_url, shout):
         heard = await asker.ask(shout.subject, a_request("hi"))
-    assert (heard.code, heard.body["payload"]["payload"], heard.body["metadata"]) == (None, "HI", {"loud": "true"})
+    assert (heard.code, heard.body["payload"]["payload"], heard.body["metadata"]) == (
+        None,
+        "HI",
+        {"loud": "true"},
+    )
 
 
 async def test_the_headers_are_the_functions_to_see(nats_url: str, asker: ExtensionClient) -> None:
@@ -41,7 +64,9 @@ async def test_the_headers_are_the_functions_to_see(nats_url: str, asker: Extens
     assert seen == ["00-1"]
 
 
-async def test_an_error_has_the_service_protocols_headers_and_names_the_field(nats_url: str, asker: ExtensionClient) -> None:
+async def test_an_error_has_the_service_protocols_headers_and_names_the_field(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     one = pre(an_id())(lambda _: ("a", 7))
     async with serve_extension(nats_url, one):
         bad = await asker.ask(one.subject, a_request(tenant_id="_x"))
@@ -67,7 +92,9 @@ async def test_a_refusal_of_any_text_is_answered_within_the_limits(
 
 
 @pytest.mark.parametrize("streams", [False, True])
-async def test_an_answer_above_the_server_s_limit_is_an_error_and_the_connection_stays(streams: bool) -> None:
+async def test_an_answer_above_the_server_s_limit_is_an_error_and_the_connection_stays(
+    streams: bool,
+) -> None:
     broker = Broker(max_payload=64 * 1024).start()
 
     async def pieces(_: Invocation) -> AsyncIterator[str]:
@@ -77,7 +104,9 @@ async def test_an_answer_above_the_server_s_limit_is_an_error_and_the_connection
     try:
         async with serve_extension(broker.url, large), an_extension_client(broker.url) as asker:
             for _ in range(2):
-                heard = await asker.ask(large.subject, a_prompt(), {"Router-Stream": "true"} if streams else {})
+                heard = await asker.ask(
+                    large.subject, a_prompt(), {"Router-Stream": "true"} if streams else {}
+                )
                 if streams:
                     assert heard.body["metadata"]["error_code"] == "invalid_answer"
                 else:
@@ -86,23 +115,36 @@ async def test_an_answer_above_the_server_s_limit_is_an_error_and_the_connection
         broker.remove()
 
 
-async def test_it_is_found_and_counted_by_the_service_protocol(nats_url: str, asker: ExtensionClient) -> None:
-    one = validator(an_id(), version="v2")(lambda request: None if request.payload == "ok" else reject("no"))
+async def test_it_is_found_and_counted_by_the_service_protocol(
+    nats_url: str, asker: ExtensionClient
+) -> None:
+    one = validator(an_id(), version="v2")(
+        lambda request: None if request.payload == "ok" else reject("no")
+    )
     async with serve_extension(nats_url, one):
         await asker.ask(one.subject, a_request("ok"))
         await asker.ask(one.subject, b"{")
         info, stats = await asker.service("INFO", one.id), await asker.service("STATS", one.id)
-    assert (info["version"], info["metadata"]) == ("2.0.0", {"type": "validator", "id": one.id, "version": "v2"})
+    assert (info["version"], info["metadata"]) == (
+        "2.0.0",
+        {"type": "validator", "id": one.id, "version": "v2"},
+    )
     (endpoint,) = info["endpoints"]
     assert json.loads(endpoint["metadata"]["request_schema"])["title"] == "ExtensionRequest"
     assert len(endpoint["metadata"]["response_schema"]) < 8_192
     assert (endpoint["subject"], endpoint["queue_group"]) == (one.subject, one.id)
     (figures,) = stats["endpoints"]
-    assert (figures["num_requests"], figures["num_errors"], figures["last_error"]) == (2, 1, "invalid_request")
+    assert (figures["num_requests"], figures["num_errors"], figures["last_error"]) == (
+        2,
+        1,
+        "invalid_request",
+    )
     assert figures["average_processing_time"] > 0
 
 
-async def test_two_servers_share_the_work_and_one_alone_answers(nats_url: str, asker: ExtensionClient) -> None:
+async def test_two_servers_share_the_work_and_one_alone_answers(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     name, asked = an_id(), 0
     seen: list[int] = []
 
@@ -122,14 +164,18 @@ async def test_two_servers_share_the_work_and_one_alone_answers(nats_url: str, a
     assert seen == [1] * 10
 
 
-async def test_an_instance_has_a_subject_of_its_own_below(nats_url: str, asker: ExtensionClient) -> None:
+async def test_an_instance_has_a_subject_of_its_own_below(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     one = pre(an_id())(lambda request: request.payload)
     async with serve_extension(nats_url, one, instances={"blue": 30}):
         assert (await asker.ask(f"{one.subject}.blue", a_request())).code is None
         assert (await asker.ask(one.subject, a_request())).code is None
 
 
-async def test_one_that_waits_does_not_hold_up_the_next(nats_url: str, asker: ExtensionClient) -> None:
+async def test_one_that_waits_does_not_hold_up_the_next(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     first = asyncio.Event()
 
     @pre(an_id())
@@ -140,7 +186,9 @@ async def test_one_that_waits_does_not_hold_up_the_next(nats_url: str, asker: Ex
 
     async with serve_extension(nats_url, second_frees_the_first):
         subject = second_frees_the_first.subject
-        heard = await asyncio.gather(asker.ask(subject, a_request(1)), asker.ask(subject, a_request(2)))
+        heard = await asyncio.gather(
+            asker.ask(subject, a_request(1)), asker.ask(subject, a_request(2))
+        )
     assert [one.code for one in heard] == [None, None]
 
 
@@ -148,11 +196,15 @@ async def test_a_blocking_function_runs_in_a_thread(nats_url: str, asker: Extens
     both = threading.Barrier(2, timeout=60)
     one = pre(an_id(), blocking=True)(lambda _: both.wait() and None)
     async with serve_extension(nats_url, one):
-        heard = await asyncio.gather(asker.ask(one.subject, a_request()), asker.ask(one.subject, a_request()))
+        heard = await asyncio.gather(
+            asker.ask(one.subject, a_request()), asker.ask(one.subject, a_request())
+        )
     assert [answer.code for answer in heard] == [None, None]
 
 
-async def test_a_request_begins_only_when_a_thread_is_free(nats_url: str, asker: ExtensionClient, lines: LogLines) -> None:
+async def test_a_request_begins_only_when_a_thread_is_free(
+    nats_url: str, asker: ExtensionClient, lines: LogLines
+) -> None:
     go_on, begun = threading.Event(), []
 
     @pre(an_id(), blocking=True)
@@ -163,13 +215,20 @@ async def test_a_request_begins_only_when_a_thread_is_free(nats_url: str, asker:
     async with serve_extension(nats_url, hangs, concurrency=1):
         try:
             deadlines = (("hung", "1000"), ("never begun", "50"))
-            late = [await asker.ask(hangs.subject, a_request(name), {"Router-Deadline-Ms": ms}) for name, ms in deadlines]
+            late = [
+                await asker.ask(hangs.subject, a_request(name), {"Router-Deadline-Ms": ms})
+                for name, ms in deadlines
+            ]
             waits = asyncio.create_task(asker.ask(hangs.subject, a_request("begun")))
             await asyncio.sleep(0.05)
         finally:
             go_on.set()
         answered = await waits
-    assert ([one.code for one in late], answered.code, begun) == (["504", "504"], None, ["hung", "begun"])
+    assert ([one.code for one in late], answered.code, begun) == (
+        ["504", "504"],
+        None,
+        ["hung", "begun"],
+    )
     assert len(lines.of("extension.threads_held")) == 1
 
 
@@ -192,7 +251,9 @@ async def test_so_many_at_once_and_the_others_wait(nats_url: str, asker: Extensi
     assert ([one.code for one in heard], most) == ([None] * 6, 2)
 
 
-async def test_what_is_past_its_deadline_is_not_begun(nats_url: str, asker: ExtensionClient) -> None:
+async def test_what_is_past_its_deadline_is_not_begun(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     begun: list[object] = []
     one = pre(an_id())(begun.append)
     async with serve_extension(nats_url, one):
@@ -201,7 +262,9 @@ async def test_what_is_past_its_deadline_is_not_begun(nats_url: str, asker: Exte
     assert (heard.code, heard.error["code"], len(begun)) == ("504", "deadline_exceeded", 1)
 
 
-async def test_what_waited_past_its_deadline_is_not_begun_either(nats_url: str, asker: ExtensionClient) -> None:
+async def test_what_waited_past_its_deadline_is_not_begun_either(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     begun, free = [], asyncio.Event()
 
     @pre(an_id())
@@ -212,7 +275,9 @@ async def test_what_waited_past_its_deadline_is_not_begun_either(nats_url: str, 
     async with serve_extension(nats_url, waits, PING, concurrency=1):
         first = asyncio.create_task(asker.ask(waits.subject, a_request(1)))
         await until(lambda: begun == [1])
-        second = asyncio.create_task(asker.ask(waits.subject, a_request(2), {"Router-Deadline-Ms": "1"}))
+        second = asyncio.create_task(
+            asker.ask(waits.subject, a_request(2), {"Router-Deadline-Ms": "1"})
+        )
         await _all_heard(asker)
         await asyncio.sleep(0.01)  # longer than its deadline: time itself is what is waited for
         free.set()
@@ -221,17 +286,25 @@ async def test_what_waited_past_its_deadline_is_not_begun_either(nats_url: str, 
     assert begun == [1]
 
 
-async def test_an_address_that_is_no_inbox_is_not_answered(nats_url: str, asker: ExtensionClient) -> None:
+async def test_an_address_that_is_no_inbox_is_not_answered(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     heard: list[bytes] = []
     one = pre(an_id())(lambda request: request.payload)
     async with serve_extension(nats_url, one):
-        await asker.connection.subscribe_direct("beamline.router.v1.stolen", lambda _s, _r, data, _h: heard.append(data))
-        await asker.connection.publish(one.subject, data_of(a_request()), reply="beamline.router.v1.stolen")
+        await asker.connection.subscribe_direct(
+            "beamline.router.v1.stolen", lambda _s, _r, data, _h: heard.append(data)
+        )
+        await asker.connection.publish(
+            one.subject, data_of(a_request()), reply="beamline.router.v1.stolen"
+        )
         await asker.ask(one.subject, a_request())
     assert heard == []
 
 
-async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(nats_url: str, asker: ExtensionClient) -> None:
+async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     begun, free = asyncio.Event(), asyncio.Event()
 
     @pre(an_id())
@@ -251,7 +324,9 @@ async def test_told_to_stop_it_finishes_what_it_has_and_takes_no_more(nats_url: 
         await asyncio.wait({server})
 
 
-async def test_what_does_not_end_in_time_is_told_to_go_elsewhere(nats_url: str, asker: ExtensionClient) -> None:
+async def test_what_does_not_end_in_time_is_told_to_go_elsewhere(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     @pre(an_id())
     async def hanging(_: Request) -> None:
         await asyncio.Event().wait()
@@ -283,10 +358,12 @@ def test_what_cannot_be_served_is_refused(wrong: tuple[object, ...]) -> None:
         ExtensionServer(*wrong)  # type: ignore[arg-type]
 
 
-# -- streams -----------------------------------------------------------------------------------------------------------
+# -- streams ---------------------------------------------------------------------------------------
 
 
-async def test_a_stream_comes_in_pieces_and_its_last_one_says_what_it_cost(nats_url: str, asker: ExtensionClient) -> None:
+async def test_a_stream_comes_in_pieces_and_its_last_one_says_what_it_cost(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     @provider(an_id())
     async def words(invocation: Invocation) -> AsyncIterator[str | Output]:
         for word in str(invocation.prompt).split():
@@ -296,12 +373,18 @@ async def test_a_stream_comes_in_pieces_and_its_last_one_says_what_it_cost(nats_
     async with serve_extension(nats_url, words):
         pieces = await _stream(asker, words.subject, until_done=True)
         whole = await asker.ask(words.subject, a_prompt("a b"))
-    assert [(piece.data, piece.done) for piece in pieces] == [("a", False), ("b", False), ("!", True)]
+    assert [(piece.data, piece.done) for piece in pieces] == [
+        ("a", False),
+        ("b", False),
+        ("!", True),
+    ]
     assert pieces[-1].metadata == {"completion_tokens": "2"}
     assert (whole.body["output"], whole.body["usage"]) == ("ab!", {"completion_tokens": 2})
 
 
-async def test_a_stream_that_fails_says_so_in_its_last_piece(nats_url: str, asker: ExtensionClient) -> None:
+async def test_a_stream_that_fails_says_so_in_its_last_piece(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     @provider(an_id())
     async def breaks(_: Invocation) -> AsyncIterator[str]:
         yield "a"
@@ -313,8 +396,12 @@ async def test_a_stream_that_fails_says_so_in_its_last_piece(nats_url: str, aske
     assert "secret" not in str(pieces[-1].metadata)
 
 
-async def test_a_piece_of_none_is_refused_and_not_taken_for_the_end(nats_url: str, asker: ExtensionClient) -> None:
-    """Clients of models yield it for a delta without text; the answer was cut there, and told as whole."""
+async def test_a_piece_of_none_is_refused_and_not_taken_for_the_end(
+    nats_url: str, asker: ExtensionClient
+) -> None:
+    """Clients of models yield it for a delta without text; the answer was cut there, and told as
+    whole.
+    """
 
     @provider(an_id())
     async def cut(_: Invocation) -> AsyncIterator[Any]:
@@ -327,7 +414,9 @@ async def test_a_piece_of_none_is_refused_and_not_taken_for_the_end(nats_url: st
     assert (pieces[-1].failed, pieces[-1].metadata["error_code"]) == (True, "invalid_answer")
 
 
-async def test_a_stream_stops_when_its_last_listener_leaves(nats_url: str, asker: ExtensionClient) -> None:
+async def test_a_stream_stops_when_its_last_listener_leaves(
+    nats_url: str, asker: ExtensionClient
+) -> None:
     ended = asyncio.Event()
 
     @provider(an_id())
@@ -347,15 +436,21 @@ async def _stream(asker: ExtensionClient, subject: str, *, until_done: bool) -> 
     """The pieces of a stream: all of them, or the first one, and then no subscriber listens."""
     pieces = []
     inbox = asker.connection.new_inbox()
-    sid = await asker.connection.subscribe_direct(inbox, lambda _s, _r, data, _h: pieces.append(read_chunk(data)))
-    await asker.connection.publish(subject, data_of(a_prompt("a b")), reply=inbox, headers={"Router-Stream": "true"})
+    sid = await asker.connection.subscribe_direct(
+        inbox, lambda _s, _r, data, _h: pieces.append(read_chunk(data))
+    )
+    await asker.connection.publish(
+        subject, data_of(a_prompt("a b")), reply=inbox, headers={"Router-Stream": "true"}
+    )
     await until(lambda: pieces and (pieces[-1].done or not until_done))
     await asker.connection.unsubscribe(sid)
     return pieces
 
 
 async def _all_heard(asker: ExtensionClient) -> None:
-    """Whatever was asked before has reached the server that serves PING: a connection keeps its order."""
+    """Whatever was asked before has reached the server that serves PING: a connection keeps its
+    order.
+    """
     await asyncio.sleep(0)  # tasks that were made begin, and ask
     assert (await asker.ask(PING.subject, a_request())).code is None
 

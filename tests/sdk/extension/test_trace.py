@@ -27,5 +27,9 @@ def test_a_span_has_the_callers_parent_and_an_errors_code_alone() -> None:
         with pytest.raises(RequestFailed):
             work.run_now(data_of(a_request("hello")), {"traceparent": PARENT})
     good, bad = spans.all
-    assert (good.name, f"{good.parent.trace_id:x}", good.attributes["extension.id"]) == ("extension mine", "a" * 32, "mine")
+    assert (good.name, f"{good.parent.trace_id:x}", good.attributes["extension.id"]) == (
+        "extension mine",
+        "a" * 32,
+        "mine",
+    )
     assert (bad.attributes["error.type"], bad.status.is_ok, bad.events) == ("refused", False, ())

@@ -1,4 +1,6 @@
-"""The page for extensions in any language: the JSON that it shows is the JSON that the router writes and reads."""
+"""The page for extensions in any language: the JSON that it shows is the JSON that the router
+writes and reads.
+"""
 
 import json
 import re
@@ -41,9 +43,19 @@ def test_the_request_is_the_one_that_the_router_sends() -> None:
 
 
 def test_the_answers_are_read() -> None:
-    changed, judged = read_processor_answer(bytes_of(CHANGED)), read_validator_answer(bytes_of(VERDICT))
-    assert (changed.message.payload.read(), changed.metadata) == ({"text": "hello"}, {"normalized": "true"})
-    assert (judged.is_ok, judged.reason, judged.details) == (False, VERDICT["reason"], VERDICT["details"])
+    changed, judged = (
+        read_processor_answer(bytes_of(CHANGED)),
+        read_validator_answer(bytes_of(VERDICT)),
+    )
+    assert (changed.message.payload.read(), changed.metadata) == (
+        {"text": "hello"},
+        {"normalized": "true"},
+    )
+    assert (judged.is_ok, judged.reason, judged.details) == (
+        False,
+        VERDICT["reason"],
+        VERDICT["details"],
+    )
     assert read_validator_answer(b'{"valid": false}').is_ok is False
 
 
@@ -59,5 +71,9 @@ def test_a_provider_is_asked_and_read_as_the_page_says() -> None:
     )
     assert json.loads(call_bytes(request, {})) == INVOCATION
     answer = read_answer(bytes_of(ANSWER), "echo")
-    assert (answer.body, answer.cost, answer.metadata["completion_tokens"]) == ("you said hello", 0.25, "3")
+    assert (answer.body, answer.cost, answer.metadata["completion_tokens"]) == (
+        "you said hello",
+        0.25,
+        "3",
+    )
     assert read_piece(bytes_of(CHUNK), "echo").done is False

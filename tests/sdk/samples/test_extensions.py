@@ -1,4 +1,6 @@
-"""The extensions that come with the package, as functions; `tests/cli/test_extension_author.py` serves them."""
+"""The extensions that come with the package, as functions; `tests/cli/test_extension_author.py`
+serves them.
+"""
 
 import pytest
 
@@ -16,7 +18,10 @@ CARD = "4111 1111 1111 1111"
 
 def test_text_is_normalised_wherever_it_stands() -> None:
     payload = {"text": "  Hello \n World ", "parts": ["A  b", 7]}
-    assert normalize_text(Request.from_payload(payload)) == ({"text": "Hello World", "parts": ["A b", 7]}, {"normalized": "true"})
+    assert normalize_text(Request.from_payload(payload)) == (
+        {"text": "Hello World", "parts": ["A b", 7]},
+        {"normalized": "true"},
+    )
 
 
 def test_text_is_in_lower_case_only_where_the_policy_says_so() -> None:
@@ -35,10 +40,15 @@ def test_text_is_in_lower_case_only_where_the_policy_says_so() -> None:
 )
 def test_personal_data_is_rejected_naming_the_pattern_alone(payload: object, pattern: str) -> None:
     rejection = pii_guard(Request.from_payload(payload))
-    assert (rejection.reason, rejection.details) == ("pii_detected", {"field": "payload", "pattern": pattern})
+    assert (rejection.reason, rejection.details) == (
+        "pii_detected",
+        {"field": "payload", "pattern": pattern},
+    )
 
 
-@pytest.mark.parametrize("payload", ["hello", 4111111111111111, "order 1234567890123456", "a@b", None])
+@pytest.mark.parametrize(
+    "payload", ["hello", 4111111111111111, "order 1234567890123456", "a@b", None]
+)
 def test_what_only_looks_like_it_passes(payload: object) -> None:
     assert pii_guard(Request.from_payload(payload)) is None
 
@@ -53,7 +63,12 @@ def test_personal_data_is_masked_and_the_context_hears_which_kinds() -> None:
     assert mask_payload(Request.from_payload(payload)) == Response(
         payload=masked, metadata={"pii_masked": "credit_card,email"}, message_metadata={}
     )
-    assert mask_payload(Request.from_payload(payload, config={"allow": ["email", "credit_card"]})).payload == payload
+    assert (
+        mask_payload(
+            Request.from_payload(payload, config={"allow": ["email", "credit_card"]})
+        ).payload
+        == payload
+    )
     assert mask_payload(Request.from_payload("hello")).metadata == {"pii_masked": "none"}
 
 
@@ -70,11 +85,16 @@ def test_a_key_of_the_messages_metadata_cannot_be_masked() -> None:
 
 
 def test_a_decision_hears_which_kinds_its_assignment_carries() -> None:
-    assert mask_pii(Request.from_payload({"text": f"a@b.example pays with {CARD}"})) == {"pii_found": "credit_card,email"}
+    assert mask_pii(Request.from_payload({"text": f"a@b.example pays with {CARD}"})) == {
+        "pii_found": "credit_card,email"
+    }
     assert mask_pii(Request.from_payload("order 1234567890123456")) == {"pii_found": "none"}
 
 
 async def test_an_echo_says_what_it_was_told_word_by_word() -> None:
-    said = [piece async for piece in echo(Invocation.from_prompt("good day", parameters={"prefix": "You: "}))]
+    said = [
+        piece
+        async for piece in echo(Invocation.from_prompt("good day", parameters={"prefix": "You: "}))
+    ]
     assert "".join(piece for piece in said if isinstance(piece, str)) == "You: good day"
     assert said[-1] == Output(prompt_tokens=2, completion_tokens=3, cost=0.0)

@@ -21,7 +21,12 @@ PAGE = (Path(__file__).parents[3] / "docs" / "how-to" / "use-the-mailbox.md").re
 FILES = files_of(PAGE)
 TABLES = re.findall(r"'(CREATE TABLE .*)'\n", PAGE)
 (PLAIN_INSERT,) = re.findall(r'"(INSERT INTO outbox_events.*?)"\n', PAGE, re.DOTALL)
-DOCK = {"context": "dock", "stream": "SEA_EVENTS", "durable": "dock__from_sea", "filter_subject": "sea.event.>"}
+DOCK = {
+    "context": "dock",
+    "stream": "SEA_EVENTS",
+    "durable": "dock__from_sea",
+    "filter_subject": "sea.event.>",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +48,9 @@ def paid(dsn: str, order: str, amount: int) -> None:
         import_module("pay").pay(connection, order, amount)
 
 
-async def test_what_is_paid_is_shipped_and_what_is_no_order_is_a_dead_letter(broker: Broker, nc: Client, dsn: str) -> None:
+async def test_what_is_paid_is_shipped_and_what_is_no_order_is_a_dead_letter(
+    broker: Broker, nc: Client, dsn: str
+) -> None:
     paid(dsn, "o-1", 5)
     with pytest.raises(psycopg.errors.CheckViolation):
         paid(dsn, "o-2", -5)
@@ -68,7 +75,9 @@ async def test_the_pages_test_passes(dsn: str, monkeypatch: pytest.MonkeyPatch) 
     assert await rows(dsn, "SELECT 1 FROM shipments") == []
 
 
-async def test_its_sql_prints_rows(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_sql_prints_rows(
+    dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     paid(dsn, "o-1", 5)
     monkeypatch.setattr(sys, "argv", ["sql.py", dsn, "SELECT * FROM orders"])
     import_module("sql")

@@ -1,4 +1,6 @@
-"""The pytest plugin, as a user's tests see it: each test here is a small project of their own, run by pytest in a process."""
+"""The pytest plugin, as a user's tests see it: each test here is a small project of their own, run
+by pytest in a process.
+"""
 
 import subprocess
 import sys
@@ -20,7 +22,9 @@ from router.sdk.testing import FakeExtension, assert_decided, assert_refused
 def run_project(pytester: pytest.Pytester, tests: str, **counts: int) -> pytest.RunResult:
     pytester.makepyfile(PROJECT + tests)
     # Of the plugins that are installed beside it: none is needed.
-    ended = pytester.runpytest_subprocess("-q", "-p", "no:xdist", "-p", "no:asyncio", "-p", "no:timeout", "-p", "no:cacheprovider")
+    ended = pytester.runpytest_subprocess(
+        "-q", "-p", "no:xdist", "-p", "no:asyncio", "-p", "no:timeout", "-p", "no:cacheprovider"
+    )
     ended.assert_outcomes(**counts)
     return ended
 
@@ -45,10 +49,15 @@ def test_it(embedded_router, tmp_path):
     run_project(pytester, tests, passed=1)
 
 
-def test_policies_extensions_and_settings_are_those_of_the_project(pytester: pytest.Pytester) -> None:
+def test_policies_extensions_and_settings_are_those_of_the_project(
+    pytester: pytest.Pytester,
+) -> None:
     shared = pytester.mkdir("policies") / "_shared"
     shared.mkdir()
-    policy = '{"version": "1.0", "providers": [{"name": "own", "weight": 1}], "pre": [{"id": "shout", "mode": "required"}]}'
+    policy = (
+        '{"version": "1.0", "providers": [{"name": "own", "weight": 1}], "pre": [{"id": '
+        '"shout", "mode": "required"}]}'
+    )
     (shared / "default.json").write_text(policy)
     conftest = """
 from pathlib import Path
@@ -75,10 +84,20 @@ def test_it(embedded_router):
 
 
 def test_loading_it_imports_nothing_of_the_router_but_the_plugin() -> None:
-    program = "import sys, router.sdk.testing.plugin; print(*sorted(name for name in sys.modules if name.partition('.')[0] in %r))"
+    program = (
+        "import sys, router.sdk.testing.plugin; print(*sorted(name for name in sys.modules if "
+        "name.partition('.')[0] in %r))"
+    )
     heavy = ("router", "nats", "msgspec", "pydantic", "orjson", "structlog")
-    shown = subprocess.run([sys.executable, "-c", program % (heavy,)], capture_output=True, text=True, check=True)
-    assert shown.stdout.split() == ["router", "router.sdk", "router.sdk.testing", "router.sdk.testing.plugin"]
+    shown = subprocess.run(
+        [sys.executable, "-c", program % (heavy,)], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split() == [
+        "router",
+        "router.sdk",
+        "router.sdk.testing",
+        "router.sdk.testing.plugin",
+    ]
 
 
 def test_the_page_on_it_is_run_as_it_stands(pytester: pytest.Pytester) -> None:

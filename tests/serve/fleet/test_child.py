@@ -51,7 +51,9 @@ def service(monkeypatch: pytest.MonkeyPatch) -> type[SlowService]:
 
 
 @contextlib.asynccontextmanager
-async def a_parent(heard: list[FromChild]) -> AsyncIterator[tuple[Ipc[FromChild], "asyncio.Task[int]"]]:
+async def a_parent(
+    heard: list[FromChild],
+) -> AsyncIterator[tuple[Ipc[FromChild], "asyncio.Task[int]"]]:
     """The parent's end of the socket pair, and the task of the child at the other end."""
     ours, theirs = socket.socketpair()
     life = asyncio.create_task(child._run(theirs))
@@ -91,7 +93,9 @@ async def test_settings_of_another_build_are_refused_before_they_are_looked_at()
         line.send(StartChild(b"no pickle", "0.0.9+of an older parent"))
         assert await life == child.FAILED
         await until(lambda: heard)
-    assert heard == [ChildFailed("", "the code has changed since this parent was started: restart it")]
+    assert heard == [
+        ChildFailed("", "the code has changed since this parent was started: restart it")
+    ]
 
 
 async def test_a_frame_that_arrives_after_sigterm_is_no_error() -> None:

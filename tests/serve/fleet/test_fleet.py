@@ -1,4 +1,6 @@
-"""A parent and its processes, which are fakes that start at once: restarts, refusals, shutdown, and what the pages show."""
+"""A parent and its processes, which are fakes that start at once: restarts, refusals, shutdown, and
+what the pages show.
+"""
 
 import asyncio
 import errno
@@ -62,12 +64,18 @@ async def a_fleet() -> AsyncIterator[tuple[Fleet, "asyncio.Task[None]"]]:
 
 
 def pids(fleet: Fleet) -> list[int]:
-    """0: it is not ready. Never signal one of these: a signal to 0 goes to every process of the test run."""
-    return [int(check.detail.split()[-1]) if check.ok else 0 for check in fleet.readiness().values()]
+    """0: it is not ready. Never signal one of these: a signal to 0 goes to every process of the
+    test run.
+    """
+    return [
+        int(check.detail.split()[-1]) if check.ok else 0 for check in fleet.readiness().values()
+    ]
 
 
 async def wait_for_pids(fleet: Fleet) -> list[int]:
-    """Of both, once both are ready: on a busy machine one that is silent for a while is not ready meanwhile."""
+    """Of both, once both are ready: on a busy machine one that is silent for a while is not ready
+    meanwhile.
+    """
     found: list[int] = []
 
     def are_ready() -> bool:
@@ -89,7 +97,9 @@ async def scraped(fleet: Fleet) -> dict[str, float]:
 
 
 async def scrape_both(fleet: Fleet) -> dict[str, float]:
-    """The same, once the gauges of both processes are in it; those of a silent one are left out for a while."""
+    """The same, once the gauges of both processes are in it; those of a silent one are left out for
+    a while.
+    """
     found: dict[str, float] = {}
 
     async def are_there() -> bool:
@@ -146,9 +156,15 @@ async def test_gauges_are_those_of_the_current_process_while_the_old_one_drains(
 
 
 @pytest.mark.parametrize(
-    ("way", "error"), [("misconfigured", "topology: the server refused it"), ("crashes", r"process-1, process \d+, ended with status 3")]
+    ("way", "error"),
+    [
+        ("misconfigured", "topology: the server refused it"),
+        ("crashes", r"process-1, process \d+, ended with status 3"),
+    ],
 )
-async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(ways: Ways, way: str, error: str) -> None:
+async def test_a_replacement_that_does_not_get_ready_leaves_the_old_one_in_its_slot(
+    ways: Ways, way: str, error: str
+) -> None:
     with capture_log() as lines:
         async with a_fleet() as (fleet, task):
             old = await wait_for_pids(fleet)
@@ -191,7 +207,9 @@ async def test_a_replacement_that_hangs_before_it_is_ready_refuses_the_reload_an
             assert "it was not ready within" in str(lines.of("reload.refused")[0]["error"])
 
 
-async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgotten(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgotten(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def none_left(*_: object, **__: object) -> None:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
@@ -206,7 +224,9 @@ async def test_a_reload_for_which_no_process_can_be_started_is_refused_and_forgo
             assert [len(place._processes) for place in fleet._slots] == [1, 1]
             fleet.reload()
             await until(lambda: not set(pids(fleet)) & {0, *old})
-        assert "process-1 could not be started" in str(next(line["error"] for line in lines.all() if line["event"] == "reload.refused"))
+        assert "process-1 could not be started" in str(
+            next(line["error"] for line in lines.all() if line["event"] == "reload.refused")
+        )
         assert "child.crashed" not in [line["event"] for line in lines.all()]
 
 
@@ -219,7 +239,9 @@ async def test_a_process_that_an_operator_terminates_has_not_crashed(ways: Ways)
 
 
 @pytest.mark.parametrize(("processes", "restarts"), [(1, 5), (3, 15), (32, 20)])
-def test_more_processes_may_end_more_often_but_a_storm_is_still_one(processes: int, restarts: int) -> None:
+def test_more_processes_may_end_more_often_but_a_storm_is_still_one(
+    processes: int, restarts: int
+) -> None:
     tree = Fleet(two_processes).tree(load(None, {"processes": processes}, {}).settings)
     assert tree.intensity == Intensity(restarts, 30)
 
@@ -230,7 +252,9 @@ async def test_a_setting_that_one_process_refuses_ends_all_with_its_message(ways
         await Fleet(two_processes).run()
 
 
-async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("router.serve.fleet.fleet.RESTARTS_PER_PROCESS", 2)
     ways.are("crashes")
     with capture_log(), pytest.raises(SupervisionFailed) as failed:
@@ -239,7 +263,9 @@ async def test_a_storm_of_crashes_ends_everything_and_says_how_they_ended(ways: 
     assert "ended with status 3" in describe_causes(failed.value)
 
 
-async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_silent_process_delays_no_scrape_and_is_named(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("router.serve.fleet.fleet.SCRAPE_TIMEOUT_S", 0.1)
     monkeypatch.setattr(process, "CHILD_SILENCE_S", 0.3)
     async with a_fleet() as (fleet, _):
@@ -252,8 +278,12 @@ async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkey
             assert time.perf_counter() - began >= 0.1
             assert during["asked_total"] >= before["asked_total"]
             await until(lambda: not fleet.readiness()["process-2"].ok)
-            assert f"process {stopped} has said nothing for" in fleet.readiness()["process-2"].detail
-            await until(lambda: has_one_process(fleet), what="the other one to be the only one that counts")
+            assert (
+                f"process {stopped} has said nothing for" in fleet.readiness()["process-2"].detail
+            )
+            await until(
+                lambda: has_one_process(fleet), what="the other one to be the only one that counts"
+            )
         finally:
             os.kill(stopped, signal.SIGCONT)
         await until(lambda: fleet.readiness()["process-2"].ok)
@@ -262,7 +292,10 @@ async def test_a_silent_process_delays_no_scrape_and_is_named(ways: Ways, monkey
 async def has_one_process(fleet: Fleet) -> bool:
     """On a busy machine the one that runs may be silent for a moment, too."""
     found = await scraped(fleet)
-    return fleet.readiness()["process-1"].ok and (found["there"], found["router_process_up"]) == (1, 1)
+    return fleet.readiness()["process-1"].ok and (found["there"], found["router_process_up"]) == (
+        1,
+        1,
+    )
 
 
 async def test_a_second_cancellation_kills_the_processes(ways: Ways) -> None:

@@ -1,4 +1,6 @@
-"""Frames between parent and child arrive whole, however they are cut, and a status costs the child's loop little."""
+"""Frames between parent and child arrive whole, however they are cut, and a status costs the
+child's loop little.
+"""
 
 import asyncio
 import socket
@@ -7,7 +9,14 @@ import time
 import msgspec
 
 from router.process.observability import Metrics, ReadinessCheck
-from router.serve.fleet.ipc import ChildFailed, ChildStarted, ChildStatus, FromChild, Ipc, StartChild
+from router.serve.fleet.ipc import (
+    ChildFailed,
+    ChildStarted,
+    ChildStatus,
+    FromChild,
+    Ipc,
+    StartChild,
+)
 
 
 def a_line(heard: list[FromChild]) -> Ipc[FromChild]:
@@ -45,7 +54,9 @@ async def test_frames_arrive_however_they_are_cut() -> None:
     assert heard == said
 
 
-async def test_what_the_other_end_sent_before_it_closed_arrives_though_a_frame_for_it_fails() -> None:
+async def test_what_the_other_end_sent_before_it_closed_arrives_though_a_frame_for_it_fails() -> (
+    None
+):
     """A child fails with a cause and ends; in the same moment its parent writes to it."""
     heard, closed = list[FromChild](), asyncio.Event()
     ours, theirs = socket.socketpair()
@@ -81,4 +92,5 @@ async def test_a_report_of_a_thousand_series_holds_the_loop_under_five_milliseco
         line.send(a_report(metrics))
         return time.thread_time() - began
 
-    assert min(held() for _ in range(50)) < 0.005  # of this thread's own time, the best: other work on the machine slows it too
+    # of this thread's own time, the best: other work on the machine slows it too
+    assert min(held() for _ in range(50)) < 0.005

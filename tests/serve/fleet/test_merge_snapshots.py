@@ -37,7 +37,9 @@ def test_counters_add_up_series_by_series() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.floats(0, 20), max_size=9), st.lists(st.floats(0, 20), max_size=9))
-def test_two_histograms_are_the_histogram_of_all_their_values(one: list[float], other: list[float]) -> None:
+def test_two_histograms_are_the_histogram_of_all_their_values(
+    one: list[float], other: list[float]
+) -> None:
     (family,) = merge_snapshots((a_spread(*one), a_spread(*other)))
     (whole,) = a_spread(*one, *other)
     assert family.buckets[()].counts == whole.buckets[()].counts
@@ -59,7 +61,10 @@ def test_a_gauge_that_one_process_cannot_read_is_what_the_others_say() -> None:
 def test_the_dead_count_and_do_not_stand_anywhere_any_more() -> None:
     snapshot = (*a_tally(a=1), *a_spread(0.5), *a_gauge(9))
     assert [family.kind for family in drop_gauges(snapshot)] == ["counter", "histogram"]
-    assert {family.name: family.series for family in merge_snapshots((drop_gauges(snapshot), a_gauge(2)))}["g"] == {(): 2}
+    assert {
+        family.name: family.series
+        for family in merge_snapshots((drop_gauges(snapshot), a_gauge(2)))
+    }["g"] == {(): 2}
 
 
 def test_a_family_of_another_build_is_left_out_instead_of_being_added_up_wrongly() -> None:
@@ -73,7 +78,11 @@ def test_a_family_of_another_build_is_left_out_instead_of_being_added_up_wrongly
 
 def test_every_gauge_of_the_catalog_that_is_a_share_of_its_own_is_a_sum() -> None:
     """What each process has for itself; all other gauges are of something that all of them see."""
-    aggregation = {family.name: family.aggregation for family in Metrics().registry.snapshot() if family.kind == "gauge"}
+    aggregation = {
+        family.name: family.aggregation
+        for family in Metrics().registry.snapshot()
+        if family.kind == "gauge"
+    }
     sums = {name for name, how in aggregation.items() if how is Aggregation.SUM}
     own = {
         "router_delivery_in_flight",

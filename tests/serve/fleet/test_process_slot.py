@@ -1,4 +1,6 @@
-"""A slot whose process ends during its replacement: one process serves in it afterwards, and no other is left."""
+"""A slot whose process ends during its replacement: one process serves in it afterwards, and no
+other is left.
+"""
 
 import asyncio
 from typing import ClassVar
@@ -19,7 +21,12 @@ class FakeProcess:
 
     def __init__(self, number: int, on_ready: object) -> None:
         self.may_begin, self.is_ready, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
-        self.families, self.failure, self.nats_url, self.check = (), None, "nats://there", ReadinessCheck(True, "")
+        self.families, self.failure, self.nats_url, self.check = (
+            (),
+            None,
+            "nats://there",
+            ReadinessCheck(True, ""),
+        )
         self.made.append(self)
 
     async def start(self, settings: Settings) -> None:
@@ -43,7 +50,9 @@ class FakeProcess:
         self.terminate()
 
 
-async def test_a_replacement_that_got_ready_while_another_process_was_started_keeps_the_slot(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_replacement_that_got_ready_while_another_process_was_started_keeps_the_slot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = FakeProcess.made = []
     monkeypatch.setattr(process_slot, "ChildProcess", FakeProcess)
     place = ProcessSlot(1, Settings(), ParentMetrics(), lambda: None)

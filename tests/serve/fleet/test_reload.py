@@ -36,7 +36,9 @@ class FakeSlot:
 
 
 @asynccontextmanager
-async def reloading(slots: list[FakeSlot], read: Callable[[], Settings] = Settings) -> AsyncIterator[asyncio.Event]:
+async def reloading(
+    slots: list[FakeSlot], read: Callable[[], Settings] = Settings
+) -> AsyncIterator[asyncio.Event]:
     requested = asyncio.Event()
     task = asyncio.create_task(Reload(requested, read).run(cast(list[ProcessSlot], slots)))
     try:
@@ -66,7 +68,9 @@ async def test_each_reload_reads_the_settings_anew() -> None:
     async with reloading([slot], lambda: Settings(node_id=next(named))) as requested:
         for name in ("first", "second"):
             requested.set()
-            await until(lambda name=name: slot.settings is not None and slot.settings.node_id == name)  # type: ignore[misc]
+            await until(
+                lambda name=name: slot.settings is not None and slot.settings.node_id == name
+            )  # type: ignore[misc]
 
 
 async def test_illegal_settings_are_logged_and_no_process_is_replaced() -> None:
@@ -82,7 +86,9 @@ async def test_illegal_settings_are_logged_and_no_process_is_replaced() -> None:
             await until(lambda: diary)
             requested.set()  # it goes on listening
             await until(lambda: diary == ["read", "read"])
-            assert [(line["event"], line["error"]) for line in lines.all()] == [("reload.refused", "decide.prefetch: 0 is not legal")] * 2
+            assert [(line["event"], line["error"]) for line in lines.all()] == [
+                ("reload.refused", "decide.prefetch: 0 is not legal")
+            ] * 2
 
 
 def said(lines: LogLines) -> int:
@@ -92,7 +98,9 @@ def said(lines: LogLines) -> int:
 
 async def test_settings_that_cannot_be_read_at_all_refuse_the_reload_and_do_not_end_it() -> None:
     with capture_log() as lines:
-        async with reloading([FakeSlot("a", [])], lambda: Settings(node_id=b"\xff".decode())) as requested:
+        async with reloading(
+            [FakeSlot("a", [])], lambda: Settings(node_id=b"\xff".decode())
+        ) as requested:
             for times in (1, 2):
                 requested.set()
                 await until(lambda times=times: said(lines) >= times)  # type: ignore[misc]
@@ -102,7 +110,9 @@ async def test_settings_that_cannot_be_read_at_all_refuse_the_reload_and_do_not_
 async def test_a_process_that_does_not_get_ready_keeps_the_slots_after_it_as_they_are() -> None:
     diary: list[str] = []
     with capture_log() as lines:
-        async with reloading([FakeSlot("a", diary, "it says no"), FakeSlot("b", diary)]) as requested:
+        async with reloading(
+            [FakeSlot("a", diary, "it says no"), FakeSlot("b", diary)]
+        ) as requested:
             requested.set()
             await until(lambda: "a ends" in diary)
             await until(lambda: lines.all()[-1]["event"] == "reload.refused")

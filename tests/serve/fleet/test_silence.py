@@ -1,4 +1,6 @@
-"""A child whose event loop stands still is killed and replaced; one that only had no chance to be heard is not."""
+"""A child whose event loop stands still is killed and replaced; one that only had no chance to be
+heard is not.
+"""
 
 import asyncio
 from pathlib import Path
@@ -35,9 +37,15 @@ async def test_a_process_that_blocks_its_event_loop_is_killed_and_another_one_ta
         await until(lambda: _read_pid(fleet) not in (0, hung), within_s=60)
         task.cancel()
         await asyncio.wait({task})
-    told = [(line["pid"], line["silent_s"]) for line in lines.all() if line["event"] == "process.silent"]
+    told = [
+        (line["pid"], line["silent_s"]) for line in lines.all() if line["event"] == "process.silent"
+    ]
     assert (hung, 1.0) in told
-    (crash,) = [str(line["error"]) for line in lines.all() if line["event"] == "child.crashed" and f"process {hung}" in str(line)]
+    (crash,) = [
+        str(line["error"])
+        for line in lines.all()
+        if line["event"] == "child.crashed" and f"process {hung}" in str(line)
+    ]
     assert "was killed by SIGKILL: its event loop said nothing for 1 s" in crash
 
 
@@ -67,7 +75,9 @@ def test_a_child_that_does_not_answer_is_silent_as_long_as_its_parent_looked(clo
     assert silence.seconds == 30.0
 
 
-def test_the_time_in_which_the_parent_stood_still_too_is_no_silence_of_the_child(clock: Clock) -> None:
+def test_the_time_in_which_the_parent_stood_still_too_is_no_silence_of_the_child(
+    clock: Clock,
+) -> None:
     """The machine was suspended for an hour, or the parent stopped: the answer is on its way."""
     silence = SilenceCounter(0.5, clock)
     clock.now += 3600.0

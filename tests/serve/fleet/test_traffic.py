@@ -1,4 +1,6 @@
-"""`router serve --processes 2` as it is, under live traffic: a reload, a process that is killed, a parent that is killed."""
+"""`router serve --processes 2` as it is, under live traffic: a reload, a process that is killed, a
+parent that is killed.
+"""
 
 import asyncio
 import os
@@ -13,7 +15,14 @@ from router.config import Settings
 from tests.support.broker import Broker
 from tests.support.fleet import FleetProcess, is_there, live_traffic
 from tests.support.service import settings_for
-from tests.support.stories import SILENCE_S, Inboxes, MessageRecorder, is_settled, read_dead_letters, read_metric
+from tests.support.stories import (
+    SILENCE_S,
+    Inboxes,
+    MessageRecorder,
+    is_settled,
+    read_dead_letters,
+    read_metric,
+)
 from tests.support.waiting import until
 
 PREFIX = "fleet"
@@ -25,7 +34,9 @@ PATIENCE_S = 30  # two interpreters start in that time, whatever else the machin
 @pytest.fixture(scope="module")
 def fleet(broker: Broker) -> Iterator[FleetProcess]:
     """One for all of them: the last test ends it."""
-    process = FleetProcess.on(broker.url, PREFIX, **{"decide.ack_wait_ms": 1_000, "decide.heartbeat_ms": 300}).start()
+    process = FleetProcess.on(
+        broker.url, PREFIX, **{"decide.ack_wait_ms": 1_000, "decide.heartbeat_ms": 300}
+    ).start()
     yield process
     process.remove()
 
@@ -36,10 +47,18 @@ def settings(nats_url: str) -> Settings:
 
 
 @pytest.mark.slow  # two interpreters start in it, one after the other, beside the traffic
-async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
-    """Story: SIGHUP replaces both processes, plain inboxes, one answer for each ack, and no counter is lost with those that left."""
+async def test_a_reload_under_traffic_answers_every_request_once(
+    nc: Client, settings: Settings, fleet: FleetProcess
+) -> None:
+    """Story: SIGHUP replaces both processes, plain inboxes, one answer for each ack, and no counter
+    is lost with those that left.
+    """
     assert fleet.ready["processes"] == 2
-    http, before, counted = fleet.ready["http"], await every_pid(fleet), await read_metric(fleet.ready["http"], ACKED)
+    http, before, counted = (
+        fleet.ready["http"],
+        await every_pid(fleet),
+        await read_metric(fleet.ready["http"], ACKED),
+    )
     inboxes = await Inboxes.under(nc, "reload")
     async with live_traffic(nc, settings, inboxes) as asked:
         await until(lambda: len(inboxes) > SOME, within_s=PATIENCE_S)
@@ -49,25 +68,41 @@ async def test_a_reload_under_traffic_answers_every_request_once(nc: Client, set
     await asyncio.sleep(SILENCE_S)
 
     assert set(inboxes.heard) == set(asked)
-    await until(lambda: counts(http, counted + len(inboxes)), what="an ack for each answer, counted by both generations")
+    await until(
+        lambda: counts(http, counted + len(inboxes)),
+        what="an ack for each answer, counted by both generations",
+    )
     after = await every_pid(fleet)
     assert not set(before.values()) & set(after.values())
-    await until(lambda: not any(map(is_there, before.values())), within_s=PATIENCE_S, what="the old processes to end")
+    await until(
+        lambda: not any(map(is_there, before.values())),
+        within_s=PATIENCE_S,
+        what="the old processes to end",
+    )
 
 
 @pytest.mark.slow  # an interpreter starts in it, beside the traffic
-async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
-    """Story: its messages in flight are redelivered to another process: an answer may come twice, never none, never a different one.
+async def test_a_killed_process_costs_no_answer_and_no_counter_falls(
+    nc: Client, settings: Settings, fleet: FleetProcess
+) -> None:
+    """Story: its messages in flight are redelivered to another process: an answer may come twice,
+    never none, never a different one.
 
-    The process that replaces it has not heard the requests published before its start: those that it decides, because the killed one
-    had them or they waited in the stream, are answered on the reply subject (docs/reference/contracts.md#matching).
+    The process that replaces it has not heard the requests published before its start: those that
+    it decides, because the killed one had them or they waited in the stream, are answered on the
+    reply subject (docs/reference/contracts.md#matching).
     """
     http, before = fleet.ready["http"], await every_pid(fleet)
-    inboxes, elsewhere = await Inboxes.under(nc, "killed"), await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
+    inboxes, elsewhere = (
+        await Inboxes.under(nc, "killed"),
+        await MessageRecorder.on(nc, f"{settings.decide.subject}.reply"),
+    )
 
     def missing() -> set[str]:
         answers = [orjson.loads(answer) for heard in elsewhere.heard.values() for answer in heard]
-        found = {inboxes.of(answer["context"]["request_id"].removeprefix("r-")) for answer in answers}
+        found = {
+            inboxes.of(answer["context"]["request_id"].removeprefix("r-")) for answer in answers
+        }
         return set(asked) - set(inboxes.heard) - found
 
     async with live_traffic(nc, settings, inboxes) as asked:
@@ -83,27 +118,39 @@ async def test_a_killed_process_costs_no_answer_and_no_counter_falls(nc: Client,
     seen.append(await read_metric(http, ACKED))
 
     assert set(inboxes.heard) <= set(asked)
-    assert set(asked[later:]) <= set(inboxes.heard), "who asks once it is replaced is answered where it asked"
+    assert set(asked[later:]) <= set(inboxes.heard), (
+        "who asks once it is replaced is answered where it asked"
+    )
     assert [answers for answers in inboxes.heard.values() if len(set(answers)) > 1] == []
     assert await read_dead_letters(nc, settings) == []
     assert seen == sorted(seen)
     assert (await every_pid(fleet))["process-2"] == before["process-2"]
 
 
-async def test_processes_whose_parent_is_killed_drain_and_end(nc: Client, settings: Settings, fleet: FleetProcess) -> None:
+async def test_processes_whose_parent_is_killed_drain_and_end(
+    nc: Client, settings: Settings, fleet: FleetProcess
+) -> None:
     left = (await every_pid(fleet)).values()
     assert all(map(is_there, left))
     fleet.kill()
     try:
-        await until(lambda: not any(map(is_there, left)), within_s=PATIENCE_S, what="both processes to end by themselves")
+        await until(
+            lambda: not any(map(is_there, left)),
+            within_s=PATIENCE_S,
+            what="both processes to end by themselves",
+        )
     finally:
         for pid in filter(is_there, left):
             os.kill(pid, signal.SIGKILL)
-    await until(lambda: is_settled(nc, settings), what="no message is left open by those that ended")
+    await until(
+        lambda: is_settled(nc, settings), what="no message is left open by those that ended"
+    )
 
 
 async def every_pid(fleet: FleetProcess) -> dict[str, int]:
-    """Of both slots. On a busy machine a process may be silent for a while, and is not ready meanwhile."""
+    """Of both slots. On a busy machine a process may be silent for a while, and is not ready
+    meanwhile.
+    """
     found: dict[str, int] = {}
 
     async def are_ready() -> bool:

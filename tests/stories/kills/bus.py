@@ -1,4 +1,6 @@
-"""A consumer of the bus is killed between an event's delivery and its ack: how many effects does the event have?"""
+"""A consumer of the bus is killed between an event's delivery and its ack: how many effects does
+the event have?
+"""
 
 import asyncio
 import tempfile
@@ -25,7 +27,9 @@ async def _count(plan: KillPlan, *, is_literal: bool) -> list[KillCount]:
             projector = Projector(url, file, is_literal=is_literal)
 
             async def publish(share: range) -> None:
-                await asyncio.gather(*(bus.publisher.event(an_envelope(number)) for number in share))
+                await asyncio.gather(
+                    *(bus.publisher.event(an_envelope(number)) for number in share)
+                )
 
             try:
                 await kill_and_restart(projector, plan, publish)
@@ -33,4 +37,11 @@ async def _count(plan: KillPlan, *, is_literal: bool) -> list[KillCount]:
             finally:
                 projector.remove()
             sent = [f"evt_{number}" for number in range(plan.messages)]
-            return [count_ids(plan, sent, effects(file), {"dead letters": len(await read_bus_stream(bus, "dlq"))})]
+            return [
+                count_ids(
+                    plan,
+                    sent,
+                    effects(file),
+                    {"dead letters": len(await read_bus_stream(bus, "dlq"))},
+                )
+            ]

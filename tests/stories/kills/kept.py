@@ -1,4 +1,5 @@
-"""The rows of a story's long table that were counted so far. A row may take ten minutes, so each is kept as it ends.
+"""The rows of a story's long table that were counted so far. A row may take ten minutes, so each is
+kept as it ends.
 
 a case is run ──> its rows replace those that were kept of it ──> bench/results/kill_{story}.json ──> kill_{story}.md, anew
 """
@@ -31,11 +32,16 @@ def keep(story: KillStory, label: str, rows: Sequence[KillCount], results: Path 
     path.touch()
     with path.open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # another test may keep a row of the same story
-        kept = {**_read(file.read()), label: Kept(f"{datetime.now(UTC):%Y-%m-%d}", [_copy(row) for row in rows])}
+        kept = {
+            **_read(file.read()),
+            label: Kept(f"{datetime.now(UTC):%Y-%m-%d}", [_copy(row) for row in rows]),
+        }
         file.seek(0)
         file.truncate()
         file.write(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
-        write_page(f"kill_{story.name}", story.title, _table(story, kept), _note(story, kept), results)
+        write_page(
+            f"kill_{story.name}", story.title, _table(story, kept), _note(story, kept), results
+        )
 
 
 def _copy(row: KillCount) -> KillCount:

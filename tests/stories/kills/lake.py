@@ -1,6 +1,8 @@
-"""The driver of an ingest is killed, or the broker: what of the stream is lost in the tables, double, or not the truth?
+"""The driver of an ingest is killed, or the broker: what of the stream is lost in the tables,
+double, or not the truth?
 
-Each life costs the start of a JVM; `tests/lake/stories/test_cut_short.py` ends batches at the same points within one.
+Each life costs the start of a JVM; `tests/lake/stories/test_cut_short.py` ends batches at the same
+points within one.
 """
 
 import asyncio
@@ -89,5 +91,6 @@ def _kill_broker(plan: KillPlan, broker: Broker, warehouse: Path) -> None:
 
 
 def _spark() -> SparkSession:
-    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # it ends before it has warmed up
+    # it ends before it has warmed up
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     return create_session("local[2]")

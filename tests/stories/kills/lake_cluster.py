@@ -1,7 +1,8 @@
-"""What a standalone Spark cluster runs of an ingest is killed: executors, Python processes of their tasks, workers.
+"""What a standalone Spark cluster runs of an ingest is killed: executors, Python processes of their
+tasks, workers.
 
-The driver is left alone. It ends if a task failed four times, and is started again, as a scheduler would; a worker that was killed is
-started again, too, and the master starts executors anew.
+The driver is left alone. It ends if a task failed four times, and is started again, as a scheduler
+would; a worker that was killed is started again, too, and the master starts executors anew.
 """
 
 import asyncio
@@ -17,9 +18,11 @@ from tests.support.lake_driver import Driver
 from tests.support.spark_cluster import SparkCluster, kill_process
 
 MOST_S = 3.0  # a kill at random comes up to so many seconds after a micro-batch began to write
-POINTS = ("bronze", "silver")  # a micro-batch begins to write this table, in a task of its first step, or of its second
+# a micro-batch begins to write this table, in a task of its first step, or of its second
+POINTS = ("bronze", "silver")
 
-KillOne = Callable[[SparkCluster, random.Random], bool]  # False: there is none now, because one was killed a moment ago
+# False: there is none now, because one was killed a moment ago
+KillOne = Callable[[SparkCluster, random.Random], bool]
 
 
 async def count_after_executor(plan: KillPlan) -> list[KillCount]:
@@ -36,7 +39,10 @@ async def count_after_worker(plan: KillPlan) -> list[KillCount]:
 
 def _kill_many(kill: KillOne, plan: KillPlan, broker: Broker, warehouse: Path) -> None:
     draw = random.Random(5)
-    with SparkCluster(warehouse.parent / "cluster") as cluster, Driver(broker, warehouse, SMALL_BATCH, cluster.master) as driver:
+    with (
+        SparkCluster(warehouse.parent / "cluster") as cluster,
+        Driver(broker, warehouse, SMALL_BATCH, cluster.master) as driver,
+    ):
         driver.start()
         for table in plan.ends:
             while not _kill_as_it_writes(driver, table, draw, partial(kill, cluster, draw)):
@@ -46,7 +52,9 @@ def _kill_many(kill: KillOne, plan: KillPlan, broker: Broker, warehouse: Path) -
         driver.wait()
 
 
-def _kill_as_it_writes(driver: Driver, table: str | None, draw: random.Random, kill: Callable[[], bool]) -> bool:
+def _kill_as_it_writes(
+    driver: Driver, table: str | None, draw: random.Random, kill: Callable[[], bool]
+) -> bool:
     """Without a table: at random. False: there was nothing to kill."""
     driver.writes(table or POINTS[0])
     if table is None:

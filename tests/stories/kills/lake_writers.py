@@ -1,6 +1,8 @@
-"""Writers of a warehouse are killed between their commits, or the bucket's server is: lost, double, or other sums than the events'?
+"""Writers of a warehouse are killed between their commits, or the bucket's server is: lost, double,
+or other sums than the events'?
 
-A writer is the lake's own code without a JVM (`tests.lake.races.writer`), so a life costs little. `lake` kills whole drivers.
+A writer is the lake's own code without a JVM (`tests.lake.races.writer`), so a life costs little.
+`lake` kills whole drivers.
 """
 
 import asyncio
@@ -33,7 +35,9 @@ async def count_in_bucket(plan: KillPlan) -> list[KillCount]:
 
 
 async def count_after_server(plan: KillPlan) -> list[KillCount]:
-    """The points are `before TABLE` and `after TABLE`: a commit of this table is about to be stored, or is, and is not answered."""
+    """The points are `before TABLE` and `after TABLE`: a commit of this table is about to be
+    stored, or is, and is not answered.
+    """
     return [await asyncio.to_thread(_in_bucket, plan, _kill_server)]
 
 
@@ -69,7 +73,12 @@ def _kill_server(plan: KillPlan, server: S3Server) -> KillCount:
             writer.ingest(0, (life + 1) * plan.share, STEP)
             if point is not None:
                 when, table = point.split()
-                server.arm(Fault(part=f"/{table}/_delta_log/", what="die_before" if when == "before" else "die_after"))
+                server.arm(
+                    Fault(
+                        part=f"/{table}/_delta_log/",
+                        what="die_before" if when == "before" else "die_after",
+                    )
+                )
             writer.go()
             if point is None:
                 writer.ends_within(draw.uniform(0, LIFE_S * 3))
@@ -89,8 +98,20 @@ def _complete(plan: KillPlan, home: str, environment: Environment) -> KillCount:
     warehouse = Warehouse(home)
     found: RaceCount = count_races(warehouse, {0: range(1, plan.messages + 1)})[0]
     events = len(read_columns(warehouse, "silver", warehouse.files("silver"), ["seq"]))
-    return KillCount(str(plan), len(plan.ends), plan.messages, events, found.lost, found.double, {"wrong": found.wrong})
+    return KillCount(
+        str(plan),
+        len(plan.ends),
+        plan.messages,
+        events,
+        found.lost,
+        found.double,
+        {"wrong": found.wrong},
+    )
 
 
 def _locate(stack: ExitStack, server: S3Server | None) -> str:
-    return stack.enter_context(tempfile.TemporaryDirectory(prefix="router-test-")) if server is None else server.locate("kills")
+    return (
+        stack.enter_context(tempfile.TemporaryDirectory(prefix="router-test-"))
+        if server is None
+        else server.locate("kills")
+    )

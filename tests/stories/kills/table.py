@@ -1,8 +1,10 @@
-"""Who is killed, at which crash point, how often, and what is counted: the one description of every kill story.
+"""Who is killed, at which crash point, how often, and what is counted: the one description of every
+kill story.
 
-`make test` takes the short cases: a kill at each point and one at random in one story, for a start is what costs. `make matrix`
-takes the long ones, and writes each story's table to bench/results/kill_{name}.md. A control is a process that is known to lose
-or to double: its cases show that the count would see it.
+`make test` takes the short cases: a kill at each point and one at random in one story, for a start
+is what costs. `make matrix` takes the long ones, and writes each story's table to
+bench/results/kill_{name}.md. A control is a process that is known to lose or to double: its cases
+show that the count would see it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -82,16 +84,21 @@ class KillStory(NamedTuple):
 
 def _plans(points: Sequence[str], share: int, at_random: int = 10) -> list[KillPlan]:
     """The long ones: ten kills at and around each point, and kills at random alone."""
-    return [*(KillPlan((point,), 6, 4, share) for point in points), KillPlan((), 0, at_random, share)]
+    return [
+        *(KillPlan((point,), 6, 4, share) for point in points),
+        KillPlan((), 0, at_random, share),
+    ]
 
 
-def _in_postgres(count: CountInPostgres, *plans: KillPlan, expects: Expectation = is_exact) -> list[KillCase]:
+def _in_postgres(
+    count: CountInPostgres, *plans: KillPlan, expects: Expectation = is_exact
+) -> list[KillCase]:
     return [KillCase(plan, count, expects, needs_postgres=True) for plan in plans]
 
 
 DEFAULTS = "All other settings are the defaults."
 
-# -- the router ------------------------------------------------------------------------------------------------------
+# -- the router ------------------------------------------------------------------------------------
 
 RESULT_POINTS = ("before_publish", "after_publish", "after_commit", "after_ack")
 ACK_FIRST = KillCase(
@@ -105,7 +112,10 @@ RESULTS = KillStory(
     "results",
     "usage events",
     short=[KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), results.count_metered), ACK_FIRST],
-    long=[*(KillCase(plan, results.count_metered) for plan in _plans(RESULT_POINTS, 100)), ACK_FIRST],
+    long=[
+        *(KillCase(plan, results.count_metered) for plan in _plans(RESULT_POINTS, 100)),
+        ACK_FIRST,
+    ],
     note=f"Acks are waited for {results.ACK_WAIT_MS} ms. {DEFAULTS}",
 )
 
@@ -152,9 +162,17 @@ ATTEMPTS = KillStory(
     "A failing message has its attempts and no more, whatever is killed",
     "messages",
     "dead letters",
-    short=[KillCase(KillPlan((), 0, 1, 60, label="results, one of 3 routers"), partial(attempts.count_attempts, "results", 3))],
+    short=[
+        KillCase(
+            KillPlan((), 0, 1, 60, label="results, one of 3 routers"),
+            partial(attempts.count_attempts, "results", 3),
+        )
+    ],
     long=[
-        KillCase(KillPlan((), 0, 6, 167, label=f"{consumer}, one of {routers}"), partial(attempts.count_attempts, consumer, routers))
+        KillCase(
+            KillPlan((), 0, 6, 167, label=f"{consumer}, one of {routers}"),
+            partial(attempts.count_attempts, consumer, routers),
+        )
         for routers in (3, 4)
         for consumer in attempts.CONSUMERS
     ],
@@ -163,7 +181,7 @@ unconfirmed`: or with a first delivery that it may never have begun, which the d
 router takes along the violations and answers that it was about to send. Acks are waited for 500 ms, pauses are 50, 100 and 200 ms.""",
 )
 
-# -- the bus, agents -------------------------------------------------------------------------------------------------
+# -- the bus, agents -------------------------------------------------------------------------------
 
 BUS_POINTS = ("bus_processed", "bus_marking", "bus_marked")
 BESIDE_THE_MARK = KillCase(
@@ -177,15 +195,30 @@ BUS = KillStory(
     "events",
     "effects",
     short=[KillCase(KillPlan(BUS_POINTS, 1, 1, 60), bus.count_effects), BESIDE_THE_MARK],
-    long=[*(KillCase(plan, bus.count_effects) for plan in _plans(BUS_POINTS, 100, at_random=20)), BESIDE_THE_MARK],
-    note=f"The effect is a row in the SQLite file of the processed keys. Acks are waited for 0.5 s. {DEFAULTS}",
+    long=[
+        *(KillCase(plan, bus.count_effects) for plan in _plans(BUS_POINTS, 100, at_random=20)),
+        BESIDE_THE_MARK,
+    ],
+    note=(
+        "The effect is a row in the SQLite file of the processed keys. Acks are waited for "
+        f"0.5 s. {DEFAULTS}"
+    ),
 )
 
-BATCH_POINTS = ("agent_received", "agent_deduplicated", "agent_persisted", "agent_applying", "agent_applied")
+BATCH_POINTS = (
+    "agent_received",
+    "agent_deduplicated",
+    "agent_persisted",
+    "agent_applying",
+    "agent_applied",
+)
 AGENT_POINTS = (*BATCH_POINTS, *RESULT_POINTS)
-AT_FIRST_PASS = dict.fromkeys((*BATCH_POINTS, "batch_open"), (1, 1))  # a whole share may be one batch, or several
+# a whole share may be one batch, or several
+AT_FIRST_PASS = dict.fromkeys((*BATCH_POINTS, "batch_open"), (1, 1))
 LITERAL_AGENT = KillCase(
-    KillPlan(("agent_persisted",), 2, 0, 20, AT_FIRST_PASS, "control: the specification's literal order"),
+    KillPlan(
+        ("agent_persisted",), 2, 0, 20, AT_FIRST_PASS, "control: the specification's literal order"
+    ),
     agents.count_effects_of_literal_order,
     is_one_lost_for_each_kill,
 )
@@ -200,17 +233,27 @@ AGENTS = KillStory(
         LITERAL_AGENT,
     ],
     long=[
-        *(KillCase(plan._replace(passes=AT_FIRST_PASS), agents.count_effects) for plan in _plans(AGENT_POINTS, 20, at_random=50)),
-        KillCase(KillPlan(("batch_open",), 6, 4, 100, AT_FIRST_PASS), agents.count_effects),  # so many that some are sent as one
+        *(
+            KillCase(plan._replace(passes=AT_FIRST_PASS), agents.count_effects)
+            for plan in _plans(AGENT_POINTS, 20, at_random=50)
+        ),
+        # so many that some are sent as one
+        KillCase(KillPlan(("batch_open",), 6, 4, 100, AT_FIRST_PASS), agents.count_effects),
         LITERAL_AGENT,
     ],
     note=f"""Local effects are counted in the agent's state, outgoing messages in their stream, each by the id of its input. Acks are waited
 for 500 ms, and a message may be delivered {agents.MAX_DELIVER} times: one in flight at five of ten deaths would be given up by default.""",
 )
 
-# -- the mailbox -----------------------------------------------------------------------------------------------------
+# -- the mailbox -----------------------------------------------------------------------------------
 
-RELAY_POINTS = ("outbox_claimed", "batch_open", "outbox_stored", "outbox_marked", "outbox_committed")
+RELAY_POINTS = (
+    "outbox_claimed",
+    "batch_open",
+    "outbox_stored",
+    "outbox_marked",
+    "outbox_committed",
+)
 FORGETFUL_STREAM = _in_postgres(
     partial(relay.count_published_within, 0.1),
     KillPlan(("outbox_stored",), 3, 0, 200, label="outbox_stored, duplicate window 0.1 s"),
@@ -226,8 +269,16 @@ RELAY = KillStory(
     "A committed row is published once, whatever dies when",
     "rows",
     "in the stream",
-    short=[*_in_postgres(relay.count_published, KillPlan(RELAY_POINTS, 1, 1, 150)), *FORGETFUL_STREAM, *MARK_FIRST],
-    long=[*_in_postgres(relay.count_published, *_plans(RELAY_POINTS, 1_000)), *FORGETFUL_STREAM, *MARK_FIRST],
+    short=[
+        *_in_postgres(relay.count_published, KillPlan(RELAY_POINTS, 1, 1, 150)),
+        *FORGETFUL_STREAM,
+        *MARK_FIRST,
+    ],
+    long=[
+        *_in_postgres(relay.count_published, *_plans(RELAY_POINTS, 1_000)),
+        *FORGETFUL_STREAM,
+        *MARK_FIRST,
+    ],
     note=f"PostgreSQL 16, fsync on; rounds of 50 rows, committed 25 at a time. {DEFAULTS}",
 )
 
@@ -245,15 +296,20 @@ HTTP_POINTS = ("inbox_handled", "inbox_marked")
 
 def _inbox_plan(points: tuple[str, ...], at_point: int, at_random: int, share: int) -> KillPlan:
     """A share of new events reaches each pass that is asked for, whatever the life before left."""
-    batches = {"inbox_received": (1, 1), "inbox_handled": (1, 3), "inbox_marked": (1, 3)}  # a share at once; batches of 1, 2, 4 …
-    dead_letters = dict.fromkeys(("inbox_dead_letter_stored", "after_commit"), (1, share // inbox.POISON))
+    # a share at once; batches of 1, 2, 4 …
+    batches = {"inbox_received": (1, 1), "inbox_handled": (1, 3), "inbox_marked": (1, 3)}
+    dead_letters = dict.fromkeys(
+        ("inbox_dead_letter_stored", "after_commit"), (1, share // inbox.POISON)
+    )
     return KillPlan(points, at_point, at_random, share, {**batches, **dead_letters})
 
 
 OVER_HTTP = dict.fromkeys(HTTP_POINTS, (1, 20))
 LITERAL_INBOX = _in_postgres(
     inbox.count_in_literal_order,
-    KillPlan(("inbox_received",), 2, 0, 20, {"inbox_received": (1, 15)}, "control: inbox_received 2 ×"),
+    KillPlan(
+        ("inbox_received",), 2, 0, 20, {"inbox_received": (1, 15)}, "control: inbox_received 2 ×"
+    ),
     expects=is_one_lost_for_each_kill,
 )
 INBOX = KillStory(
@@ -263,13 +319,21 @@ INBOX = KillStory(
     "effects and dead letters",
     short=[
         *_in_postgres(inbox.count_in_transaction, _inbox_plan(INBOX_POINTS, 1, 1, 20)),
-        *_in_postgres(inbox.count_over_http, KillPlan(HTTP_POINTS, 1, 0, 30, OVER_HTTP, "over HTTP")),
+        *_in_postgres(
+            inbox.count_over_http, KillPlan(HTTP_POINTS, 1, 0, 30, OVER_HTTP, "over HTTP")
+        ),
         *LITERAL_INBOX,
     ],
     long=[
-        *_in_postgres(inbox.count_in_transaction, *(_inbox_plan((point,), 10, 0, 125) for point in INBOX_POINTS)),
+        *_in_postgres(
+            inbox.count_in_transaction,
+            *(_inbox_plan((point,), 10, 0, 125) for point in INBOX_POINTS),
+        ),
         *_in_postgres(inbox.count_in_transaction, _inbox_plan((), 0, 10, 125)),
-        *_in_postgres(inbox.count_over_http, *(KillPlan((point,), 5, 0, 40, OVER_HTTP) for point in HTTP_POINTS)),
+        *_in_postgres(
+            inbox.count_over_http,
+            *(KillPlan((point,), 5, 0, 40, OVER_HTTP) for point in HTTP_POINTS),
+        ),
         *LITERAL_INBOX,
     ],
     note=f"""One event in {inbox.POISON} is poison. Acks are waited for {inbox.ACK_WAIT_S:g} s. {DEFAULTS} PostgreSQL with fsync on; a kill
@@ -282,9 +346,15 @@ RELAY_TO_INBOX = KillStory(
     "A committed row has one effect at the other end, wherever the relay dies",
     "rows",
     "effects",
-    short=_in_postgres(relay_to_inbox.count_effects, KillPlan(("outbox_stored",), 1, 1, 150), expects=is_exact_and_stored_once),
+    short=_in_postgres(
+        relay_to_inbox.count_effects,
+        KillPlan(("outbox_stored",), 1, 1, 150),
+        expects=is_exact_and_stored_once,
+    ),
     long=[
-        *_in_postgres(relay_to_inbox.count_effects, *(KillPlan((point,), 6, 4, 200) for point in RELAY_POINTS)),
+        *_in_postgres(
+            relay_to_inbox.count_effects, *(KillPlan((point,), 6, 4, 200) for point in RELAY_POINTS)
+        ),
         *_in_postgres(
             partial(relay_to_inbox.count_effects, window_s=0.1),
             KillPlan(("outbox_stored",), 5, 0, 200, label="outbox_stored, duplicate window 0.1 s"),
@@ -295,20 +365,35 @@ RELAY_TO_INBOX = KillStory(
 What stands in the stream twice has one effect.""",
 )
 
-# -- the lake --------------------------------------------------------------------------------------------------------
+# -- the lake --------------------------------------------------------------------------------------
 
-S3_POINTS = tuple(f"{when} {table}" for table in ("bronze", "silver", "gold_day", "cuts") for when in ("before", "after"))
+S3_POINTS = tuple(
+    f"{when} {table}"
+    for table in ("bronze", "silver", "gold_day", "cuts")
+    for when in ("before", "after")
+)
 
 
 def _kill_writers(place: str, count: Count) -> list[KillCase]:
-    plans = [KillPlan((point,), 20, 0, 4, label=f"writer, {point}, {place}") for point in LAKE_POINTS]
-    return [KillCase(plan, count) for plan in (*plans, KillPlan((), 0, 20, 4, label=f"writer, at random, {place}"))]
+    plans = [
+        KillPlan((point,), 20, 0, 4, label=f"writer, {point}, {place}") for point in LAKE_POINTS
+    ]
+    return [
+        KillCase(plan, count)
+        for plan in (*plans, KillPlan((), 0, 20, 4, label=f"writer, at random, {place}"))
+    ]
 
 
 def _kill_in_cluster(what: str, count: Count) -> list[KillCase]:
     """Shares so large that no stream is read before its last kill."""
-    plans = [KillPlan((table,), 10, 0, 1_200, label=f"{what}, as {table} is written") for table in lake_cluster.POINTS]
-    return [KillCase(plan, count) for plan in (*plans, KillPlan((), 0, 20, 2_500, label=f"{what}, at random"))]
+    plans = [
+        KillPlan((table,), 10, 0, 1_200, label=f"{what}, as {table} is written")
+        for table in lake_cluster.POINTS
+    ]
+    return [
+        KillCase(plan, count)
+        for plan in (*plans, KillPlan((), 0, 20, 2_500, label=f"{what}, at random"))
+    ]
 
 
 LAKE = KillStory(
@@ -318,17 +403,36 @@ LAKE = KillStory(
     "events in silver",
     short=[],  # each life costs the start of a JVM
     long=[
-        *(KillCase(KillPlan((point,), 3, 0, 3_000, label=f"driver, {point}"), lake.count_after_driver) for point in LAKE_POINTS),
-        KillCase(KillPlan((), 0, 20, 7_500, label="driver, at random"), lake.count_after_driver),  # so that each life has something to do
-        KillCase(KillPlan(LAKE_POINTS, 3, 0, 3_000, label="driver's Python, at each point"), lake.count_after_python),
-        KillCase(KillPlan((), 0, 20, 7_500, label="driver's Python, at random"), lake.count_after_python),
+        *(
+            KillCase(
+                KillPlan((point,), 3, 0, 3_000, label=f"driver, {point}"), lake.count_after_driver
+            )
+            for point in LAKE_POINTS
+        ),
+        # so that each life has something to do
+        KillCase(KillPlan((), 0, 20, 7_500, label="driver, at random"), lake.count_after_driver),
+        KillCase(
+            KillPlan(LAKE_POINTS, 3, 0, 3_000, label="driver's Python, at each point"),
+            lake.count_after_python,
+        ),
+        KillCase(
+            KillPlan((), 0, 20, 7_500, label="driver's Python, at random"), lake.count_after_python
+        ),
         *_kill_in_cluster("executor", lake_cluster.count_after_executor),
         *_kill_in_cluster("Python of an executor", lake_cluster.count_after_python),
         *_kill_in_cluster("worker", lake_cluster.count_after_worker),
-        KillCase(KillPlan((), 0, 20, 600, label="broker, while a batch is read"), lake.count_after_broker),
+        KillCase(
+            KillPlan((), 0, 20, 600, label="broker, while a batch is read"), lake.count_after_broker
+        ),
         *_kill_writers("disk", lake_writers.count_on_disk),
         *_kill_writers("bucket", lake_writers.count_in_bucket),
-        *(KillCase(KillPlan((point,), 5, 0, 4, label=f"S3, {point} is stored"), lake_writers.count_after_server) for point in S3_POINTS),
+        *(
+            KillCase(
+                KillPlan((point,), 5, 0, 4, label=f"S3, {point} is stored"),
+                lake_writers.count_after_server,
+            )
+            for point in S3_POINTS
+        ),
         KillCase(KillPlan((), 0, 20, 4, label="S3, at random"), lake_writers.count_after_server),
     ],
     note="""`wrong` counts lines of the report that are not the generator's truth (counts, exact costs, latency sums, percentiles within
@@ -341,4 +445,16 @@ which keeps its objects, killed as a commit of the named table is about to be st
 beside it is killed, too.""",
 )
 
-STORIES = (RESULTS, ASSIGNMENTS, INVOCATIONS, WORKER, ATTEMPTS, BUS, AGENTS, RELAY, INBOX, RELAY_TO_INBOX, LAKE)
+STORIES = (
+    RESULTS,
+    ASSIGNMENTS,
+    INVOCATIONS,
+    WORKER,
+    ATTEMPTS,
+    BUS,
+    AGENTS,
+    RELAY,
+    INBOX,
+    RELAY_TO_INBOX,
+    LAKE,
+)

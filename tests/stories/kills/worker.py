@@ -1,4 +1,6 @@
-"""A worker of the SDK is killed between an assignment's delivery and its ack: how many results does the assignment have?"""
+"""A worker of the SDK is killed between an assignment's delivery and its ack: how many results does
+the assignment have?
+"""
 
 import asyncio
 import json
@@ -28,16 +30,28 @@ async def count_results(plan: KillPlan) -> list[KillCount]:
             await until(lambda: _are_settled(nc, settings), within_s=30)
         finally:
             worker.remove()
-        found = [json.loads(data)["assignment_id"] for _, data, _ in await read_stream(nc, settings.streams.results.name)]
+        found = [
+            json.loads(data)["assignment_id"]
+            for _, data, _ in await read_stream(nc, settings.streams.results.name)
+        ]
         sent = [f"a-{number}" for number in range(plan.messages)]
-        return [count_ids(plan, sent, found, {"dead letters": len(await read_dead_letters(nc, settings))})]
+        return [
+            count_ids(
+                plan, sent, found, {"dead letters": len(await read_dead_letters(nc, settings))}
+            )
+        ]
 
 
 async def _publish(nc: Client, settings: Settings, share: range) -> None:
     jetstream, subject = nc.jetstream(), settings.assignment.subjects[0]
     bodies = (a_body(f"a-{number}") for number in share)
     await asyncio.gather(
-        *(jetstream.publish(subject, orjson.dumps(body), headers={"Nats-Msg-Id": body["assignment_id"]}) for body in bodies)
+        *(
+            jetstream.publish(
+                subject, orjson.dumps(body), headers={"Nats-Msg-Id": body["assignment_id"]}
+            )
+            for body in bodies
+        )
     )
 
 

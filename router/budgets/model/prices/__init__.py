@@ -10,7 +10,14 @@ Pricing                 all of that, joined, for the process
 
 from router.budgets.model.prices.cost import CostLimits, PricedUsage, compute_cost, estimate_so_far
 from router.budgets.model.prices.passed_by import PassedBy
-from router.budgets.model.prices.price import Price, PriceError, PriceList, parse_price, parse_prices, price_document
+from router.budgets.model.prices.price import (
+    Price,
+    PriceError,
+    PriceList,
+    parse_price,
+    parse_prices,
+    price_document,
+)
 from router.budgets.model.prices.pricing import PricedAttempt, Pricing
 from router.budgets.model.prices.ratio_sums import RatioSums
 from router.budgets.model.prices.ratios import LearnedRatios, TokenRatio, TokenRatios

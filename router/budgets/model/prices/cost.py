@@ -41,7 +41,8 @@ class PricedUsage(Struct, frozen=True, kw_only=True):
 
     `nanos`: the cost in 1e-9 of the currency. `price`: its name and version, None without one.
     `estimated`: a count that the cost is made of, or the cost, is not what was told of the whole.
-    `told_nanos`: what follows from the provider's word where that is above the bound; `nanos` is the bound, and the rest is held.
+    `told_nanos`: what follows from the provider's word where that is above the bound; `nanos` is
+    the bound, and the rest is held.
     """
 
     nanos: int
@@ -69,9 +70,15 @@ class Tokens(Struct, frozen=True):
 
 
 def compute_cost(  # noqa: PLR0917 - all that a cost is made of
-    price: Price | None, passed: PassedBy, seconds: float, ratios: TokenRatios, limits: CostLimits, expected: int = 0
+    price: Price | None,
+    passed: PassedBy,
+    seconds: float,
+    ratios: TokenRatios,
+    limits: CostLimits,
+    expected: int = 0,
 ) -> PricedUsage:
-    """The cost of an attempt that may have reached its provider. `expected`: before it was asked, in nanos.
+    """The cost of an attempt that may have reached its provider. `expected`: before it was asked,
+    in nanos.
 
     It is never 0 where a price above 0 exists, and never above the limits.
     """
@@ -82,7 +89,9 @@ def compute_cost(  # noqa: PLR0917 - all that a cost is made of
     return usage if usage.nanos <= bound else replace(usage, nanos=bound, told_nanos=usage.nanos)
 
 
-def add_up_cost(price: Price, passed: PassedBy, seconds: float, ratios: TokenRatios, most: int) -> PricedUsage:
+def add_up_cost(
+    price: Price, passed: PassedBy, seconds: float, ratios: TokenRatios, most: int
+) -> PricedUsage:
     """As `compute_cost`, with every word of the provider believed up to `most`."""
     told = passed.told
     if price.is_told and told.cost is not None:
@@ -99,7 +108,9 @@ def add_up_cost(price: Price, passed: PassedBy, seconds: float, ratios: TokenRat
     )
 
 
-def find_bound(price: Price, passed: PassedBy, seconds: float, limits: CostLimits, expected: int) -> int:
+def find_bound(
+    price: Price, passed: PassedBy, seconds: float, limits: CostLimits, expected: int
+) -> int:
     """What an attempt is billed at most, whatever its provider tells.
 
     By the documented count of what passed by: what a provider has taught moves no bound.
@@ -114,7 +125,9 @@ def find_bound(price: Price, passed: PassedBy, seconds: float, limits: CostLimit
     return min(max(int(limits.factor * likely), limits.floor), limits.most)
 
 
-def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios, seconds: float = 0.0) -> int:
+def estimate_so_far(
+    price: Price | None, passed: PassedBy, ratios: TokenRatios, seconds: float = 0.0
+) -> int:
     """What the attempt has cost after these seconds, in nanos.
 
     Some microseconds: it may be asked after each piece.
@@ -124,16 +137,27 @@ def estimate_so_far(price: Price | None, passed: PassedBy, ratios: TokenRatios, 
         return told.cost or 0
     if price.is_told and told.cost is not None:
         return told.cost + _price_rest(price, passed.since_cost, ratios)
-    return max(_add_up(price, count_tokens(price, passed, ratios), seconds), 0 if price.is_free else 1)
+    return max(
+        _add_up(price, count_tokens(price, passed, ratios), seconds), 0 if price.is_free else 1
+    )
 
 
 def count_tokens(price: Price, passed: PassedBy, ratios: TokenRatios) -> Tokens:
     """What was told, and an estimate of the rest."""
     told, since = passed.told, passed.since_tokens
-    input_tokens = told.input_tokens if told.input_tokens is not None else _estimate_input(price, ratios.input, passed)
+    input_tokens = (
+        told.input_tokens
+        if told.input_tokens is not None
+        else _estimate_input(price, ratios.input, passed)
+    )
     output_tokens = (told.output_tokens or 0) + _estimate_output(price, ratios.output, since)
     is_estimated = told.input_tokens is None or told.output_tokens is None or since.characters > 0
-    return Tokens(min(input_tokens, MAX_TOKENS), told.cached_tokens or 0, min(output_tokens, MAX_TOKENS), is_estimated)
+    return Tokens(
+        min(input_tokens, MAX_TOKENS),
+        told.cached_tokens or 0,
+        min(output_tokens, MAX_TOKENS),
+        is_estimated,
+    )
 
 
 def _take_unpriced_cost(passed: PassedBy, limits: CostLimits) -> PricedUsage:
@@ -150,7 +174,9 @@ def _take_unpriced_cost(passed: PassedBy, limits: CostLimits) -> PricedUsage:
     )
 
 
-def _take_told_cost(price: Price, passed: PassedBy, ratios: TokenRatios, max_nanos: int) -> PricedUsage:
+def _take_told_cost(
+    price: Price, passed: PassedBy, ratios: TokenRatios, max_nanos: int
+) -> PricedUsage:
     """The provider's own word, which the price believes; what came after it at the price."""
     told, since = passed.told, passed.since_cost
     return PricedUsage(
@@ -165,7 +191,11 @@ def _take_told_cost(price: Price, passed: PassedBy, ratios: TokenRatios, max_nan
 
 
 def _price_rest(price: Price, since: OutputMark, ratios: TokenRatios) -> int:
-    return _round(_estimate_output(price, ratios.output, since) * price.output) if since.characters else 0
+    return (
+        _round(_estimate_output(price, ratios.output, since) * price.output)
+        if since.characters
+        else 0
+    )
 
 
 def _estimate_input(price: Price, ratio: TokenRatio, passed: PassedBy) -> int:
@@ -182,18 +212,25 @@ def _estimate_output(price: Price, ratio: TokenRatio, text: OutputMark) -> int:
 
 
 def _count_documented(price: Price, counts: Sequence[int], characters: int) -> int:
-    return ceil(weigh(counts)) if price.characters_per_token is None else _divide(characters, price.characters_per_token)
+    return (
+        ceil(weigh(counts))
+        if price.characters_per_token is None
+        else _divide(characters, price.characters_per_token)
+    )
 
 
 def _divide(characters: int, characters_per_token: str) -> int:
-    return -(-characters // Fraction(Decimal(characters_per_token)))  # upwards: a text has at least one token
+    # upwards: a text has at least one token
+    return -(-characters // Fraction(Decimal(characters_per_token)))
 
 
 def _add_up(price: Price, tokens: Tokens, seconds: float) -> int:
     """In nanos. An amount of a second is one of a million microseconds."""
     fresh = tokens.input - tokens.cached
     parts = fresh * price.input + tokens.cached * price.cached_input + tokens.output * price.output
-    return _round(parts + price.per_request * MILLION + price.per_second * max(round(seconds * MILLION), 0))
+    return _round(
+        parts + price.per_request * MILLION + price.per_second * max(round(seconds * MILLION), 0)
+    )
 
 
 def _round(millionths: int) -> int:

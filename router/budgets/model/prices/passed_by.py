@@ -20,7 +20,16 @@ _NOTHING: Sequence[int] = TextCount().counts
 class PassedBy:
     """`told`: the last word on each figure."""
 
-    __slots__ = ("_at_cost", "_at_tokens", "_estimated_by", "_estimated_input", "_input", "_output", "output_pieces", "told")
+    __slots__ = (
+        "_at_cost",
+        "_at_tokens",
+        "_estimated_by",
+        "_estimated_input",
+        "_input",
+        "_output",
+        "output_pieces",
+        "told",
+    )
 
     def __init__(self, *prompts: str | bytes) -> None:
         self.told: ToldUsage = NOTHING_TOLD
@@ -78,7 +87,11 @@ class PassedBy:
     def _hear(self, told: ToldUsage) -> None:
         if told is NOTHING_TOLD:
             return
-        given = {name: value for name in told.__struct_fields__ if (value := getattr(told, name)) is not None}
+        given = {
+            name: value
+            for name in told.__struct_fields__
+            if (value := getattr(told, name)) is not None
+        }
         if self.output_characters and given.get("output_tokens") == 0:
             del given["output_tokens"]  # a text has at least one token
         if self.input_characters and given.get("input_tokens") == 0:
@@ -94,7 +107,9 @@ class PassedBy:
 
 
 def _drop_cached(told: ToldUsage) -> ToldUsage:
-    """Without cached tokens that a later word on the input made more than it: they would take money off the bill."""
+    """Without cached tokens that a later word on the input made more than it: they would take money
+    off the bill.
+    """
     is_more = (told.cached_tokens or 0) > (told.input_tokens or 0)
     return replace(told, cached_tokens=None) if is_more else told
 

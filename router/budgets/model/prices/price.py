@@ -21,7 +21,18 @@ COMPUTED, TOLD = "computed", "told"
 TOKEN_AMOUNTS = ("input", "cached_input", "output")  # of one million tokens
 AMOUNTS = (*TOKEN_AMOUNTS, "per_request", "per_second")
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)  # of a price that names no time
-_KEYS = frozenset({"provider", "model", *AMOUNTS, "currency", "valid_from", "trust", "characters_per_token", "version"})
+_KEYS = frozenset(
+    {
+        "provider",
+        "model",
+        *AMOUNTS,
+        "currency",
+        "valid_from",
+        "trust",
+        "characters_per_token",
+        "version",
+    }
+)
 _MAX_NUMBER_TEXT = 32
 _MAX_TIME_TEXT = 40
 _MIN_CHARACTERS, _MAX_CHARACTERS = Decimal("0.1"), Decimal(100)  # of one token
@@ -59,7 +70,9 @@ class Price(Struct, frozen=True, kw_only=True):
 
     @property
     def is_free(self) -> bool:
-        return not any((self.input, self.cached_input, self.output, self.per_request, self.per_second))
+        return not any(
+            (self.input, self.cached_input, self.output, self.per_request, self.per_second)
+        )
 
 
 class PriceList(Struct, frozen=True):
@@ -86,7 +99,9 @@ def parse_price(document: object, path: str = "") -> Price:
         raise _refuse(path, "", "should be an object")
     if unknown := document.keys() - _KEYS:
         raise _refuse(path, str(min(unknown)), "there is no such key")
-    amounts = {name: _read_amount(document[name], path, name) for name in AMOUNTS if name in document}
+    amounts = {
+        name: _read_amount(document[name], path, name) for name in AMOUNTS if name in document
+    }
     if not amounts:
         raise _refuse(path, "", f"should have at least one of {', '.join(AMOUNTS)}")
     return Price(
@@ -94,7 +109,9 @@ def parse_price(document: object, path: str = "") -> Price:
         model=_read_model(document.get("model"), path),
         **{**amounts, "cached_input": amounts.get("cached_input", amounts.get("input", 0))},
         currency=_read_currency(document.get("currency"), path),
-        valid_from=read_time(document["valid_from"], path) if document.get("valid_from") is not None else 0,
+        valid_from=read_time(document["valid_from"], path)
+        if document.get("valid_from") is not None
+        else 0,
         is_told=_read_trust(document.get("trust", COMPUTED), path),
         characters_per_token=_read_characters(document.get("characters_per_token"), path),
         version=_read_version(document.get("version", 0), path),
@@ -117,7 +134,9 @@ def parse_prices(document: object) -> Sequence[Price]:
     for place, price in enumerate(found):
         first = seen.setdefault((price.provider_id, price.model, price.valid_from), place)
         if first != place:
-            raise PriceError(f"[{place}]: is the price of the same provider, model and time as [{first}]")
+            raise PriceError(
+                f"[{place}]: is the price of the same provider, model and time as [{first}]"
+            )
     return found
 
 
@@ -127,11 +146,19 @@ def price_document(price: Price) -> dict[str, object]:
     return {
         "provider": price.provider_id,
         **({"model": price.model} if price.model is not None else {}),
-        **({**amounts, "cached_input": format_nanos(price.cached_input)} if price.input else amounts or {"input": "0"}),
+        **(
+            {**amounts, "cached_input": format_nanos(price.cached_input)}
+            if price.input
+            else amounts or {"input": "0"}
+        ),
         "currency": price.currency,
         "valid_from": format_time(price.valid_from),
         "trust": TOLD if price.is_told else COMPUTED,
-        **({"characters_per_token": price.characters_per_token} if price.characters_per_token is not None else {}),
+        **(
+            {"characters_per_token": price.characters_per_token}
+            if price.characters_per_token is not None
+            else {}
+        ),
     }
 
 
@@ -153,13 +180,19 @@ def _read_provider(value: object, path: str) -> str:
 
 def _read_model(value: object, path: str) -> str | None:
     if value is not None and not (isinstance(value, str) and ids.is_opaque(value)):
-        raise _refuse(path, "model", "should be 1..128 printable characters of ASCII without a space")
+        raise _refuse(
+            path, "model", "should be 1..128 printable characters of ASCII without a space"
+        )
     return value
 
 
 def _read_currency(value: object, path: str) -> str:
-    if not isinstance(value, str) or not (len(value) == 3 and value.isascii() and value.isalpha() and value.isupper()):
-        raise _refuse(path, "currency", "should be three capital letters, as ISO 4217 has them: USD")
+    if not isinstance(value, str) or not (
+        len(value) == 3 and value.isascii() and value.isalpha() and value.isupper()
+    ):
+        raise _refuse(
+            path, "currency", "should be three capital letters, as ISO 4217 has them: USD"
+        )
     return value
 
 
@@ -171,7 +204,10 @@ def _read_trust(value: object, path: str) -> bool:
 
 def _read_amount(value: object, path: str, name: str) -> int:
     """Text or an integer: a float would be another number than the one in the file."""
-    legal = f"should be text or a whole number, from 0 to {MAX_AMOUNT}, with at most nine decimal places"
+    legal = (
+        f"should be text or a whole number, from 0 to {MAX_AMOUNT}, with at most nine decimal "
+        "places"
+    )
     amount = _read_decimal(value)
     if amount is None or not 0 <= amount <= MAX_AMOUNT:
         raise _refuse(path, name, legal)
@@ -186,12 +222,21 @@ def _read_characters(value: object, path: str) -> str | None:
         return None
     characters = _read_decimal(value)
     if characters is None or not _MIN_CHARACTERS <= characters <= _MAX_CHARACTERS:
-        raise _refuse(path, "characters_per_token", f"should be text or a whole number, from {_MIN_CHARACTERS} to {_MAX_CHARACTERS}")
+        raise _refuse(
+            path,
+            "characters_per_token",
+            f"should be text or a whole number, from {_MIN_CHARACTERS} to {_MAX_CHARACTERS}",
+        )
     return str(value)
 
 
 def _read_decimal(value: object) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | str) or len(text := str(value)) > _MAX_NUMBER_TEXT or not text.isascii():
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | str)
+        or len(text := str(value)) > _MAX_NUMBER_TEXT
+        or not text.isascii()
+    ):
         return None
     try:
         number = Decimal(text)
@@ -202,9 +247,15 @@ def _read_decimal(value: object) -> Decimal | None:
 
 def read_time(value: object, path: str = "") -> int:
     """Seconds since the epoch. Raises PriceError."""
-    legal = "should be a time of ISO 8601 in UTC from 1970 on, in whole seconds: 2026-01-01T00:00:00Z"
+    legal = (
+        "should be a time of ISO 8601 in UTC from 1970 on, in whole seconds: 2026-01-01T00:00:00Z"
+    )
     try:
-        at = datetime.fromisoformat(value) if isinstance(value, str) and len(value) <= _MAX_TIME_TEXT else None
+        at = (
+            datetime.fromisoformat(value)
+            if isinstance(value, str) and len(value) <= _MAX_TIME_TEXT
+            else None
+        )
     except ValueError:
         at = None
     if at is None or at.utcoffset() != timedelta(0) or at < ALWAYS or at.microsecond:

@@ -1,7 +1,9 @@
-"""What samples of told tokens add up to, so that a ratio follows from them (docs/reference/prices.md#learned).
+"""What samples of told tokens add up to, so that a ratio follows from them
+(docs/reference/prices.md#learned).
 
-A sum forgets: with each sample what was there before counts for DECAY of it. So sums of several instances add up, the later one
-after the earlier one, to what one instance would have had of all samples. Pure.
+A sum forgets: with each sample what was there before counts for DECAY of it. So sums of several
+instances add up, the later one after the earlier one, to what one instance would have had of all
+samples. Pure.
 """
 
 from __future__ import annotations
@@ -31,10 +33,12 @@ def _make_sums() -> list[float]:
 
 
 class RatioSums(Struct):
-    """Of one direction. Of least squares the `products` of two kinds' shares, in the order of PAIRS, and the `sums` of share and told.
+    """Of one direction. Of least squares the `products` of two kinds' shares, in the order of
+    PAIRS, and the `sums` of share and told.
 
-    `tokens` of so many `pieces`. `compared`: how often both ways were compared with the truth; the errors are moving averages.
-    `room`: tokens that may be estimated below the documented count; below 0 where more was.
+    `tokens` of so many `pieces`. `compared`: how often both ways were compared with the truth; the
+    errors are moving averages. `room`: tokens that may be estimated below the documented count;
+    below 0 where more was.
     """
 
     samples: int = 0
@@ -74,9 +78,14 @@ class RatioSums(Struct):
         left, error_left = DECAY**later.samples, _ERROR_LEFT**later.compared
         self.samples += later.samples
         self.room = self.room * left + later.room
-        self.products = [value * left + more for value, more in zip(self.products, later.products, strict=True)]
+        self.products = [
+            value * left + more for value, more in zip(self.products, later.products, strict=True)
+        ]
         self.sums = [value * left + more for value, more in zip(self.sums, later.sums, strict=True)]
-        self.tokens, self.pieces = self.tokens * left + later.tokens, self.pieces * left + later.pieces
+        self.tokens, self.pieces = (
+            self.tokens * left + later.tokens,
+            self.pieces * left + later.pieces,
+        )
         self.compared += later.compared
         self.text_error = self.text_error * error_left + later.text_error
         self.piece_error = self.piece_error * error_left + later.piece_error
@@ -93,7 +102,10 @@ class RatioSums(Struct):
         for place, row in enumerate(rows):
             for below in rows[place + 1 :]:
                 if part := below[place] / row[place]:
-                    below[place:] = [value - part * own for value, own in zip(below[place:], row[place:], strict=True)]
+                    below[place:] = [
+                        value - part * own
+                        for value, own in zip(below[place:], row[place:], strict=True)
+                    ]
         factors = [0.0] * SIZE
         for place in reversed(range(SIZE)):
             rest = sum(rows[place][other] * factors[other] for other in range(place + 1, SIZE))

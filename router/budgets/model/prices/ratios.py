@@ -9,7 +9,8 @@
 A provider and model have one tokenizer for all tenants, and yet each tenant has a ratio of its own:
 a tenant chooses its texts, and so could move the ratio that another one is billed by. A sample and
 an estimate stay within half and eight times the documented count: downwards the payer gains,
-upwards lies what a provider counts and does not show, as reasoning (docs/reference/prices.md#learned).
+upwards lies what a provider counts and does not show, as reasoning
+(docs/reference/prices.md#learned).
 
 A tenant could teach a low ratio with odd texts, and have its cut streams estimated by it. So an
 estimate below the documented count takes from a room, of tokens that were told below it and billed:
@@ -77,7 +78,9 @@ class TokenRatio:
             sums.add_room(below)
 
     def take_room(self, counts: Sequence[int], pieces: int) -> None:
-        """Take what an estimate needs that is billed: nothing where it is not below the documented count."""
+        """Take what an estimate needs that is billed: nothing where it is not below the documented
+        count.
+        """
         documented = weigh(counts)
         if documented and self._find(documented, counts, pieces) < documented:
             for sums in self._open_sums():
@@ -132,16 +135,22 @@ class TokenRatio:
 
     def _estimate_by_text(self, counts: Sequence[int]) -> float:
         samples = self.known.samples
-        if not self._factors or samples - self._solved_at >= min(max(samples // _FRESH, 1), _MOST_STALE):
+        if not self._factors or samples - self._solved_at >= min(
+            max(samples // _FRESH, 1), _MOST_STALE
+        ):
             self._factors, self._solved_at = self.known.solve(), samples
         factors = self._factors
         return sum(part * factors[place] for place, part in _weigh_kinds(counts))
 
-    def _find_errors(self, counts: Sequence[int], pieces: int, tokens: int) -> tuple[float, float] | None:
+    def _find_errors(
+        self, counts: Sequence[int], pieces: int, tokens: int
+    ) -> tuple[float, float] | None:
         """Of both ways, before they learn the truth."""
         if self.known.samples < MIN_SAMPLES or not self._has_pieces(pieces):
             return None
-        return _find_error(self._estimate_by_text(counts), tokens), _find_error(self._estimate_by_pieces(pieces), tokens)
+        return _find_error(self._estimate_by_text(counts), tokens), _find_error(
+            self._estimate_by_pieces(pieces), tokens
+        )
 
 
 class TokenRatios:
@@ -180,10 +189,14 @@ class LearnedRatios:
             self.changed[tenant_id] = None
 
     def list_of(self, tenants: Collection[str]) -> dict[str, dict[tuple[str, str], TokenRatios]]:
-        """By tenant, then by provider and model: the least recently used first. It takes milliseconds."""
+        """By tenant, then by provider and model: the least recently used first. It takes
+        milliseconds.
+        """
         found: dict[str, dict[tuple[str, str], TokenRatios]] = {tenant: {} for tenant in tenants}
         for key in self._ratios.keys():  # noqa: SIM118 - a cache is no mapping
-            if (of_tenant := found.get(key[0])) is not None and (ratios := self._ratios.peek(key, 0.0)) is not None:
+            if (of_tenant := found.get(key[0])) is not None and (
+                ratios := self._ratios.peek(key, 0.0)
+            ) is not None:
                 of_tenant[key[1:]] = ratios
         return found
 
@@ -192,9 +205,15 @@ class LearnedRatios:
 
 
 def _guess(documented: float, pieces: int) -> float:
-    """Most models send one token a piece: about as many pieces as there should be tokens are tokens."""
+    """Most models send one token a piece: about as many pieces as there should be tokens are
+    tokens.
+    """
     low, high = ONE_A_PIECE
-    return float(pieces) if pieces >= MIN_PIECES and low * documented <= pieces <= high * documented else documented
+    return (
+        float(pieces)
+        if pieces >= MIN_PIECES and low * documented <= pieces <= high * documented
+        else documented
+    )
 
 
 def _find_error(estimated: float, tokens: int) -> float:
@@ -203,4 +222,8 @@ def _find_error(estimated: float, tokens: int) -> float:
 
 def _weigh_kinds(counts: Sequence[int]) -> list[tuple[int, float]]:
     """The documented tokens of each kind that is there."""
-    return [(place, weight / 1000 * count) for place, ((_, weight), count) in enumerate(zip(KINDS, counts, strict=True)) if count]
+    return [
+        (place, weight / 1000 * count)
+        for place, ((_, weight), count) in enumerate(zip(KINDS, counts, strict=True))
+        if count
+    ]

@@ -1,8 +1,10 @@
-"""What all instances have learned of the tokens of a tenant's texts, as it stands in its bucket (docs/reference/prices.md#shared).
+"""What all instances have learned of the tokens of a tenant's texts, as it stands in its bucket
+(docs/reference/prices.md#shared).
 
     {tenant_id, kinds: {name: weight}, ratios: [{provider_id, model, input: {…}, output: {…}}]}
 
-The sums are parts of a documented count, so they mean nothing beside other kinds or weights than they were made with.
+The sums are parts of a documented count, so they mean nothing beside other kinds or weights than
+they were made with.
 """
 
 from __future__ import annotations
@@ -70,7 +72,10 @@ def read_ratios_record(key: str, data: bytes) -> RatiosRecord:
         raise Poison("a record of ratios under another one's key")
     kinds = len(record.kinds)
     directions = [one for ratio in record.ratios for one in (ratio.input, ratio.output)]
-    if any((len(one.sums), len(one.products)) != (kinds, kinds * (kinds + 1) // 2) for one in directions):
+    if any(
+        (len(one.sums), len(one.products)) != (kinds, kinds * (kinds + 1) // 2)
+        for one in directions
+    ):
         raise Poison("a record of ratios with other sums than its kinds")
     return record
 

@@ -39,7 +39,11 @@ class PriceTable:
             price = one.find(at) if one is not None else None
             if price is not None:
                 return price
-        return max((price for one in models.values() if (price := one.find(at)) is not None), key=_order, default=None)
+        return max(
+            (price for one in models.values() if (price := one.find(at)) is not None),
+            key=_order,
+            default=None,
+        )
 
 
 def _order(price: Price) -> tuple[int, ...]:

@@ -1,4 +1,6 @@
-"""Wait for a lost connection to come back, before a request is sent: what is written meanwhile would be sent after its caller gave up."""
+"""Wait for a lost connection to come back, before a request is sent: what is written meanwhile
+would be sent after its caller gave up.
+"""
 
 from __future__ import annotations
 
@@ -21,5 +23,7 @@ async def wait_until_connected(connection: Connection, timeout_s: float) -> floa
         await asyncio.sleep(min(CHECK_S, max(left_s, 0)))
         left_s = until - loop.time()
         if left_s <= 0 or connection.is_closed:
-            raise BrokerUnavailable(f"not connected to a server for {timeout_s:g} s: nothing was sent")
+            raise BrokerUnavailable(
+                f"not connected to a server for {timeout_s:g} s: nothing was sent"
+            )
     return left_s

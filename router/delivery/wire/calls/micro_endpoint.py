@@ -1,8 +1,10 @@
-"""A subject of a service as nats.micro describes and counts it; its messages come straight from the connection's reader.
+"""A subject of a service as nats.micro describes and counts it; its messages come straight from the
+connection's reader.
 
-nats.micro's own endpoint runs its requests one after the other, behind a queue that says neither how long one of them has
-waited nor how many there are. Here the reader hands each to a plain function, which answers at once or begins a task, and
-counts it at its end. It uses private names of nats-py, whose minor version is pinned for the same reason as in `delivery.connection`.
+nats.micro's own endpoint runs its requests one after the other, behind a queue that says neither
+how long one of them has waited nor how many there are. Here the reader hands each to a plain
+function, which answers at once or begins a task, and counts it at its end. It uses private names of
+nats-py, whose minor version is pinned for the same reason as in `delivery.connection`.
 """
 
 from __future__ import annotations
@@ -24,16 +26,30 @@ FRAME_BYTES = 512  # of a service or an endpoint in `$SRV.INFO`, beside its meta
 STOP_TIMEOUT_S = 2.0  # for the server to confirm the end of the subscriptions
 
 CountCallback = Callable[[int, str | None], None]  # nanoseconds, the error's code
-OnRequest = Callable[[CountCallback, str, bytes, Headers | None], None]  # its last three: reply address, data, headers
+# its last three: reply address, data, headers
+OnRequest = Callable[[CountCallback, str, bytes, Headers | None], None]
 
 
 class MicroEndpoint(Endpoint):
     """One subject. It may join one service after the other, and keeps its counts."""
 
     def __init__(
-        self, connection: Connection, on_request: OnRequest, *, name: str, subject: str, queue_group: str, metadata: Mapping[str, str]
+        self,
+        connection: Connection,
+        on_request: OnRequest,
+        *,
+        name: str,
+        subject: str,
+        queue_group: str,
+        metadata: Mapping[str, str],
     ) -> None:
-        config = EndpointConfig(name=name, subject=subject, queue_group=queue_group, handler=_ignore_request, metadata=dict(metadata))
+        config = EndpointConfig(
+            name=name,
+            subject=subject,
+            queue_group=queue_group,
+            handler=_ignore_request,
+            metadata=dict(metadata),
+        )
         super().__init__(None, config)  # type: ignore[arg-type]  # it joins one later
         self._described = dict(metadata)
         self._connection = connection
@@ -41,16 +57,25 @@ class MicroEndpoint(Endpoint):
         self._sid = 0
 
     async def join(self, service: Service) -> None:
-        """Start to listen, as a part of the service. Its schemas are left out where `$SRV.INFO` could be larger than the server takes."""
+        """Start to listen, as a part of the service. Its schemas are left out where `$SRV.INFO`
+        could be larger than the server takes.
+        """
         self._service = service
         self._metadata = self._described
-        if sum(_measure(one) for one in (*service._endpoints, self)) + FRAME_BYTES > self._connection.max_payload:
-            self._metadata = {name: text for name, text in self._described.items() if not name.endswith(SCHEMA)}
+        if (
+            sum(_measure(one) for one in (*service._endpoints, self)) + FRAME_BYTES
+            > self._connection.max_payload
+        ):
+            self._metadata = {
+                name: text for name, text in self._described.items() if not name.endswith(SCHEMA)
+            }
         await self._start()
         service._endpoints.append(self)
 
     async def _start(self) -> None:
-        self._sid = await self._connection.subscribe_direct(self._subject, self._on_message, self._queue_group)
+        self._sid = await self._connection.subscribe_direct(
+            self._subject, self._on_message, self._queue_group
+        )
 
     async def _stop(self) -> None:
         await self._connection.unsubscribe(self._sid)
@@ -59,7 +84,9 @@ class MicroEndpoint(Endpoint):
         self._on_request(self._count, reply, data, headers)
 
     def _count(self, nanos: int, error: str | None) -> None:
-        """One request answered, for `$SRV.STATS`; `error` is a code, never a text, which may quote the request."""
+        """One request answered, for `$SRV.STATS`; `error` is a code, never a text, which may quote
+        the request.
+        """
         self._num_requests += 1
         self._processing_time += nanos
         self._average_processing_time = self._processing_time // self._num_requests
@@ -74,7 +101,9 @@ def _measure(endpoint: Endpoint) -> int:
 
 
 async def stop_service(service: Service) -> None:
-    """End its subscriptions. A server that hangs does not delay the end of the process for longer than 2 s."""
+    """End its subscriptions. A server that hangs does not delay the end of the process for longer
+    than 2 s.
+    """
     with contextlib.suppress(nats.errors.Error, OSError):  # TimeoutError is an OSError
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await service.stop()

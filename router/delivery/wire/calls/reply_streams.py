@@ -1,8 +1,10 @@
-"""The sending end of streams: pieces go to an inbox until the last one, or until no reader listens there.
+"""The sending end of streams: pieces go to an inbox until the last one, or until no reader listens
+there.
 
-Core NATS does not say that a subscriber went away. But a message with a reply subject that finds no subscriber is answered
-by the server, on that reply subject, with 503. So every piece names one, and the first piece after the reader left (or died)
-ends the stream. A reader may also say so itself: whatever arrives there means "no more".
+Core NATS does not say that a subscriber went away. But a message with a reply subject that finds no
+subscriber is answered by the server, on that reply subject, with 503. So every piece names one, and
+the first piece after the reader left (or died) ends the stream. A reader may also say so itself:
+whatever arrives there means "no more".
 
     piece ── to: the reader's inbox ── reply: {ours}.{token} ──> the reader listens: no reply
                                                                  no reader:          503 on {ours}.{token} ──> on_reader_gone()
@@ -25,7 +27,8 @@ class ReplyStreams:
         self._connection = connection
         self._inbox = connection.new_inbox()
         self._sid: int | None = None
-        self._tokens = random_tokens()  # a reader sees the token of its own stream: it must not lead to those of others
+        # a reader sees the token of its own stream: it must not lead to those of others
+        self._tokens = random_tokens()
         self._on_reader_gone: dict[str, Callable[[], object]] = {}
 
     async def __aenter__(self) -> Self:
@@ -37,7 +40,9 @@ class ReplyStreams:
             await self._connection.unsubscribe(self._sid)
 
     def open(self, to: str, on_reader_gone: Callable[[], object], headers: Headers) -> ReplyStream:
-        """A stream to the inbox `to`, a checked address; `on_reader_gone` is called once when no reader listens there."""
+        """A stream to the inbox `to`, a checked address; `on_reader_gone` is called once when no
+        reader listens there.
+        """
         token = next(self._tokens)
         self._on_reader_gone[token] = on_reader_gone
         head = head_of(headers)
@@ -50,7 +55,9 @@ class ReplyStreams:
     def __len__(self) -> int:
         return len(self._on_reader_gone)
 
-    def _on_message(self, subject: str, _reply: str, _data: bytes, _headers: Headers | None) -> None:
+    def _on_message(
+        self, subject: str, _reply: str, _data: bytes, _headers: Headers | None
+    ) -> None:
         gone = self._on_reader_gone.pop(subject.rpartition(".")[2], None)
         if gone is not None:
             gone()

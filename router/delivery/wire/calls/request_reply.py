@@ -1,9 +1,11 @@
-"""Request-reply with a deadline: one inbox for the life of the connection, and a dictionary of the calls in flight.
+"""Request-reply with a deadline: one inbox for the life of the connection, and a dictionary of the
+calls in flight.
 
     call ── post ──> subject ── reply: {inbox}.{token} ──> the reader ──> the future of that token
 
-Deadlines fall into ticks of 5 ms, and one timer serves all calls of a tick: a timer of its own costs a call as much as sending
-it. A reply that comes after its deadline finds no call and is dropped.
+Deadlines fall into ticks of 5 ms, and one timer serves all calls of a tick: a timer of its own
+costs a call as much as sending it. A reply that comes after its deadline finds no call and is
+dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ UNKNOWN_ERROR = 500  # an error that names no number we can read
 
 
 class ServiceReply(Struct, frozen=True, gc=False):
-    """What came back. `error_code`: a service says no, by the NATS service protocol (4xx: the request; 5xx: the service)."""
+    """What came back. `error_code`: a service says no, by the NATS service protocol (4xx: the
+    request; 5xx: the service).
+    """
 
     data: bytes
     error_code: int | None = None
@@ -54,18 +58,24 @@ class RequestReplyClient:
         self._inbox = ""
         self._opening: asyncio.Task[int] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # once there is an inbox
-        self._tokens = random_tokens()  # a service sees the token of its own call: it must not lead to those of others
+        # a service sees the token of its own call: it must not lead to those of others
+        self._tokens = random_tokens()
         self._waiting: dict[bytes, _Waiting] = {}
-        self._due: dict[int, dict[bytes, int]] = {}  # by tick: who waits, and the connection's life when it was called
+        # by tick: who waits, and the connection's life when it was called
+        self._due: dict[int, dict[bytes, int]] = {}
 
     def head(self, headers: Mapping[str, str]) -> bytes:
         """Headers as `call` takes them: made once for all calls that bear them."""
         return open_head_of(headers)
 
-    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]:
-        """The answer. Raises CallTimeout, NoResponders, ConnectionLost; BrokerUnavailable, TooLarge: nothing was sent.
+    def call(
+        self, subject: str, data: bytes, head: bytes, timeout_s: float
+    ) -> Awaitable[ServiceReply]:
+        """The answer. Raises CallTimeout, NoResponders, ConnectionLost; BrokerUnavailable,
+        TooLarge: nothing was sent.
 
-        The subject is trusted. Its headers say how long it waits. A future, once there is an inbox: a coroutine would cost as much again.
+        The subject is trusted. Its headers say how long it waits. A future, once there is an inbox:
+        a coroutine would cost as much again.
         """
         loop = self._loop
         if loop is None:
@@ -85,12 +95,16 @@ class RequestReplyClient:
         connection.publish_nowait(subject, data, f"{self._inbox}{name}", head)
         return future
 
-    async def _open_and_call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
+    async def _open_and_call(
+        self, subject: str, data: bytes, head: bytes, timeout_s: float
+    ) -> ServiceReply:
         await self._open()
         return await self.call(subject, data, head, timeout_s)
 
     def __len__(self) -> int:
-        """How many wait. One that was cancelled does not, though its place is cleared only when its time is over."""
+        """How many wait. One that was cancelled does not, though its place is cleared only when its
+        time is over.
+        """
         return sum(not waiting.done() for waiting, _ in self._waiting.values())
 
     def _refusal(self, size: int) -> BrokerUnavailable | TooLarge:
@@ -100,10 +114,16 @@ class RequestReplyClient:
         return TooLarge(f"{size} bytes where the server takes {self._connection.max_payload}")
 
     async def _open(self) -> None:
-        """Subscribe to the inbox once; a cancelled caller must not cancel the subscription for the others."""
-        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+        """Subscribe to the inbox once; a cancelled caller must not cancel the subscription for the
+        others.
+        """
+        if self._opening is None or (
+            self._opening.done() and self._opening.exception() is not None
+        ):
             self._inbox = f"{self._connection.new_inbox()}."
-            self._opening = asyncio.create_task(self._connection.subscribe_raw(f"{self._inbox}*", self._on_reply))
+            self._opening = asyncio.create_task(
+                self._connection.subscribe_raw(f"{self._inbox}*", self._on_reply)
+            )
         await asyncio.shield(self._opening)
         self._loop = asyncio.get_running_loop()
 
@@ -141,7 +161,9 @@ class RequestReplyClient:
             if waiting.done():
                 continue
             if self._connection.reconnect_count != reconnects or not self._connection.is_connected:
-                waiting.set_exception(ConnectionLost("the connection was lost while the call was under way"))
+                waiting.set_exception(
+                    ConnectionLost("the connection was lost while the call was under way")
+                )
             else:
                 waiting.set_exception(CallTimeout("no answer in time"))
 

@@ -3,7 +3,8 @@
 a request ── may its reply address be answered? ──> a task ── are few in flight? ──> `answer`
                 no: dropped                                     no: `refuse`, overloaded
 it fails     `refuse`, failed; the log has the cause, the client does not learn it
-the end      unsubscribe, so that the other instances of the queue group get the requests; wait for the tasks within `drain_s`;
+the end      unsubscribe, so that the other instances of the queue group get the requests; wait for
+             the tasks within `drain_s`;
              cancel the others: `refuse`, stopping
 """
 
@@ -30,22 +31,30 @@ R = TypeVar("R")
 
 
 class ReplyAddresses:
-    """The reply addresses that may be answered: a client chooses its address, and on another subject it would publish with our rights.
+    """The reply addresses that may be answered: a client chooses its address, and on another
+    subject it would publish with our rights.
 
-    `prefixes`: of inboxes; `own`: of this router's inboxes, which only requests between its instances name.
-    `on_refused` gets every other address.
+    `prefixes`: of inboxes; `own`: of this router's inboxes, which only requests between its
+    instances name. `on_refused` gets every other address.
     """
 
     def __init__(
-        self, prefixes: tuple[str, ...] = INBOXES, own: tuple[str, ...] = (), on_refused: Callable[[str], None] = lambda _: None
+        self,
+        prefixes: tuple[str, ...] = INBOXES,
+        own: tuple[str, ...] = (),
+        on_refused: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._prefixes = prefixes
         self._own = own
         self._on_refused = on_refused
 
     def may_reach(self, address: str, *, is_instance: bool = False) -> bool:
-        """Whether an answer may be sent there. `is_instance`: the request is one between instances of the router."""
-        is_inbox = is_instance if address.startswith(self._own) else address.startswith(self._prefixes)
+        """Whether an answer may be sent there. `is_instance`: the request is one between instances
+        of the router.
+        """
+        is_inbox = (
+            is_instance if address.startswith(self._own) else address.startswith(self._prefixes)
+        )
         if is_inbox and is_literal_subject(address):
             return True
         if address:
@@ -56,10 +65,13 @@ class ReplyAddresses:
 class RequestServer(ABC, Generic[R]):
     """The requests of one service; R is a request as its subclass reads it. `name`: in log lines.
 
-    `at_once`: requests in flight; more are refused. `drain_s`: seconds that tasks may take at the end.
+    `at_once`: requests in flight; more are refused. `drain_s`: seconds that tasks may take at the
+    end.
     """
 
-    def __init__(self, connection: Connection, name: str, *, at_once: int, drain_s: float = 0.0) -> None:
+    def __init__(
+        self, connection: Connection, name: str, *, at_once: int, drain_s: float = 0.0
+    ) -> None:
         self._connection = connection
         self._name = name
         self._at_once = at_once
@@ -85,9 +97,14 @@ class RequestServer(ABC, Generic[R]):
         """The task of a request has ended, whatever came of it."""
 
     async def serve(self, on_message: OnMessage, *subjects: str, queue_group: str) -> None:
-        """Until cancelled; then drain. `on_message`: called from the connection's reader; it reads the message, then calls `begin`."""
+        """Until cancelled; then drain. `on_message`: called from the connection's reader; it reads
+        the message, then calls `begin`.
+        """
         self._is_stopping = False
-        subscriptions = [await self._connection.subscribe_direct(subject, on_message, queue_group) for subject in subjects]
+        subscriptions = [
+            await self._connection.subscribe_direct(subject, on_message, queue_group)
+            for subject in subjects
+        ]
         self.is_serving = True
         try:
             await asyncio.Event().wait()
@@ -98,7 +115,9 @@ class RequestServer(ABC, Generic[R]):
             await self.drain()
 
     def begin(self, request: R) -> None:
-        """Start the task of a request. The task refuses it if too many are in flight then: one that never waits is in no other's way."""
+        """Start the task of a request. The task refuses it if too many are in flight then: one that
+        never waits is in no other's way.
+        """
         task = asyncio.get_running_loop().create_task(self._run(request))
         self._tasks.add(task)
         task.add_done_callback(partial(self._on_done, request))
@@ -108,7 +127,8 @@ class RequestServer(ABC, Generic[R]):
         until = steady() + self._drain_s
         while self._tasks and (left_s := until - steady()) > 0:
             await asyncio.wait(self._tasks, timeout=left_s)
-        await asyncio.sleep(0)  # a task that is cancelled before its first step would end without an answer
+        # a task that is cancelled before its first step would end without an answer
+        await asyncio.sleep(0)
         self._is_stopping = True
         for task in self._tasks:
             task.cancel()
@@ -127,7 +147,9 @@ class RequestServer(ABC, Generic[R]):
                 self.refuse(request, STOPPING)
             raise
         except Exception as exc:  # every request gets an answer
-            log.exception(events.SERVICE_FAILED, service=self.name_of(request), error=type(exc).__name__)
+            log.exception(
+                events.SERVICE_FAILED, service=self.name_of(request), error=type(exc).__name__
+            )
             self.refuse(request, FAILED)
         finally:
             self._in_flight -= 1

@@ -1,12 +1,15 @@
 """One request, many pieces: the reading end of a stream.
 
     async with Stream(connection, subject, data, head, silence_s=5.0) as pieces:
-        async for piece in pieces: ...                    the reader knows which piece is the last, and leaves
-    pieces.take_unread()                                  what the sender had sent before the server knew that it left
+        async for piece in pieces: ...                    the reader knows which piece is the last,
+                                                          and leaves
+    pieces.take_unread()                                  what the sender had sent before the server
+                                                          knew that it left
 
-Each stream has a subscription, which ends with it: from then on the server tells the sender that there is no responder
-(`reply_streams`), so a reader that is cancelled, or dies, stops its stream without sending anything. Pieces come in order or the
-stream breaks: a loss by a lost connection always raises.
+Each stream has a subscription, which ends with it: from then on the server tells the sender that
+there is no responder (`reply_streams`), so a reader that is cancelled, or dies, stops its stream
+without sending anything. Pieces come in order or the stream breaks: a loss by a lost connection
+always raises.
 """
 
 from __future__ import annotations
@@ -18,7 +21,14 @@ from typing import Self
 
 from msgspec import Struct
 
-from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, RouterError, StreamOverrun
+from router.core.errors import (
+    BrokerUnavailable,
+    CallTimeout,
+    ConnectionLost,
+    NoResponders,
+    RouterError,
+    StreamOverrun,
+)
 from router.delivery.wire.calls.request_reply import TooLarge
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import Headers
@@ -36,7 +46,15 @@ class StreamPiece(Struct, frozen=True):
 class Stream:
     """`silence_s`: seconds without a piece after which it is given up, the first one included."""
 
-    def __init__(self, connection: Connection, subject: str, data: bytes, head: bytes = b"", *, silence_s: float) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        subject: str,
+        data: bytes,
+        head: bytes = b"",
+        *,
+        silence_s: float,
+    ) -> None:
         self._connection = connection
         self._question = (subject, data, head)
         self._silence_s = silence_s
@@ -66,7 +84,9 @@ class Stream:
         return self
 
     async def __anext__(self) -> StreamPiece:
-        """The next piece. Raises CallTimeout, NoResponders, ConnectionLost, StreamOverrun; it never ends by itself."""
+        """The next piece. Raises CallTimeout, NoResponders, ConnectionLost, StreamOverrun; it never
+        ends by itself.
+        """
         if not self._waiting and self._broken is None:
             await self._wait_for_news()
         if self._waiting:
@@ -76,13 +96,17 @@ class Stream:
         raise self._broken or CallTimeout(f"nothing was heard for {self._silence_s:g} s")
 
     def take_unread(self) -> Iterator[StreamPiece]:
-        """What came and was not read. Once the stream is left nothing is added; before, there is never more than MAX_BUFFERED_BYTES."""
+        """What came and was not read. Once the stream is left nothing is added; before, there is
+        never more than MAX_BUFFERED_BYTES.
+        """
         while self._waiting:
             yield self._waiting.popleft()
 
     @property
     def _is_cut(self) -> bool:
-        """Whether pieces may have been lost: a server that went away takes what it had not sent with it."""
+        """Whether pieces may have been lost: a server that went away takes what it had not sent
+        with it.
+        """
         return self._connection.reconnect_count != self._lives or not self._connection.is_connected
 
     async def _wait_for_news(self) -> None:
@@ -106,7 +130,9 @@ class Stream:
         elif not data and headers is not None and headers.get("Status") == "503":
             self._broken = NoResponders("no responders")
         elif self._size + len(data) > MAX_BUFFERED_BYTES:
-            self._broken = StreamOverrun(f"the reader is more than {MAX_BUFFERED_BYTES} bytes behind")
+            self._broken = StreamOverrun(
+                f"the reader is more than {MAX_BUFFERED_BYTES} bytes behind"
+            )
         else:
             self._size += len(data)
             self._waiting.append(StreamPiece(data, headers or NO_HEADERS))
@@ -117,7 +143,9 @@ class Stream:
 def require_fit(connection: Connection, head: bytes, data: bytes) -> None:
     """Raises TooLarge: for a request above its limit, the server would close the connection."""
     if (size := len(head) + len(data)) > connection.max_payload:
-        raise TooLarge(f"a request of {size} bytes is above the server's limit of {connection.max_payload}")
+        raise TooLarge(
+            f"a request of {size} bytes is above the server's limit of {connection.max_payload}"
+        )
 
 
 def _cut() -> ConnectionLost:

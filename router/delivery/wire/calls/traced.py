@@ -1,4 +1,6 @@
-"""Calls with traces: each in a span that the request carries, if the process has an OpenTelemetry SDK."""
+"""Calls with traces: each in a span that the request carries, if the process has an OpenTelemetry
+SDK.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class Requester(Protocol):
 
     def head(self, headers: Mapping[str, str]) -> bytes: ...
 
-    def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> Awaitable[ServiceReply]: ...
+    def call(
+        self, subject: str, data: bytes, head: bytes, timeout_s: float
+    ) -> Awaitable[ServiceReply]: ...
 
 
 def trace_calls(calls: Requester) -> Requester:
@@ -39,7 +43,9 @@ class TracedCalls:
 
     async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
         found = _LINE.search(head)
-        with self._tracing.trace_request(subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}) as traced:
+        with self._tracing.trace_request(
+            subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}
+        ) as traced:
             if TRACEPARENT in traced:  # it is missing if the SDK is installed and switched off
                 head = _LINE.sub(b"", head) + b"traceparent: %b\r\n" % traced[TRACEPARENT].encode()
             reply = await self._calls.call(subject, data, head, timeout_s)

@@ -27,15 +27,24 @@ def print_dead_letter(letter: DeadLetter) -> None:
     parts: list[RenderableType] = [build_grid(_list_facts(letter))]
     if letter.headers:
         parts += [build_heading("headers"), build_grid(letter.headers.items())]
-    parts.append(build_heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else "")))
+    parts.append(
+        build_heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else ""))
+    )
     parts.append(Text(format_bytes(letter.payload) if letter.payload is not None else ""))
     open_console().print(build_panel(f"dead letter {letter.sequence}", parts))
 
 
 def _list_facts(letter: DeadLetter) -> list[tuple[str, object]]:
     source = letter.source
-    unconfirmed = " (the first of them not confirmed: its process died)" if source.attempts_unconfirmed else ""
-    place = f"{source.stream} {source.sequence}, delivery {source.deliveries}, start {source.attempts}{unconfirmed}"
+    unconfirmed = (
+        " (the first of them not confirmed: its process died)"
+        if source.attempts_unconfirmed
+        else ""
+    )
+    place = (
+        f"{source.stream} {source.sequence}, delivery {source.deliveries}, start "
+        f"{source.attempts}{unconfirmed}"
+    )
     facts: list[tuple[str, object]] = [
         ("subject", letter.original_subject),
         ("reason", letter.reason),

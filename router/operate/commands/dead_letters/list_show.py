@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from router.operate.commands.dead_letters.selection import Code, Reason, Since, Subject, Tenant, load_system_settings, make_filter
+from router.operate.commands.dead_letters.selection import (
+    Code,
+    Reason,
+    Since,
+    Subject,
+    Tenant,
+    load_system_settings,
+    make_filter,
+)
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import print_table
@@ -26,14 +34,26 @@ async def list_(
     tenant: Tenant = None,
     since: Since = None,
     limit: Annotated[int, typer.Option(help="At most so many, the newest first.", min=1)] = 50,
-    group: Annotated[bool, typer.Option("--group", help="Count them by reason and error instead, the most numerous first.")] = False,
+    group: Annotated[
+        bool,
+        typer.Option(
+            "--group", help="Count them by reason and error instead, the most numerous first."
+        ),
+    ] = False,
 ) -> None:
-    """List dead letters, the newest first; with --json one object a line. Exit status 0, also when there are none.
+    """List dead letters, the newest first; with --json one object a line. Exit status 0, also when
+    there are none.
 
     Example:  router dlq list --tenant acme --since 2h
     """
     from router.operate.commands.dead_letters.dead_letter import build_row
-    from router.operate.dead_letters import as_fields, group_by, list_newest_first, read_heads, reason_and_error
+    from router.operate.dead_letters import (
+        as_fields,
+        group_by,
+        list_newest_first,
+        read_heads,
+        reason_and_error,
+    )
 
     wanted = make_filter(subject, reason, code, tenant, since)
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
@@ -44,7 +64,13 @@ async def list_(
     session.emit(
         await group_by(read_heads(jetstream, stream, wanted), reason_and_error),
         ("dead letters", *GROUPINGS, "oldest", "newest", "last seq"),
-        lambda group: (group.count, *group.kind, group.oldest[:19], group.newest[:19], group.last_sequence),
+        lambda group: (
+            group.count,
+            *group.kind,
+            group.oldest[:19],
+            group.newest[:19],
+            group.last_sequence,
+        ),
         lambda group: {**dict(zip(GROUPINGS, group.kind, strict=True)), **group.facts()},
         empty=NO_LETTERS,
     )
@@ -53,9 +79,12 @@ async def list_(
 @command(load_system_settings)
 async def show(
     session: CommandSession,
-    sequence: Annotated[int, typer.Argument(metavar="SEQ", help="The number in `router dlq list`.", min=1)],
+    sequence: Annotated[
+        int, typer.Argument(metavar="SEQ", help="The number in `router dlq list`.", min=1)
+    ],
 ) -> int:
-    """Show one dead letter whole, its payload decoded. Exit status: 0 shown, 1 there is no such dead letter.
+    """Show one dead letter whole, its payload decoded. Exit status: 0 shown, 1 there is no such
+    dead letter.
 
     Example:  router dlq show 17
     """
@@ -82,12 +111,31 @@ async def stats(session: CommandSession) -> None:
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     groups = await group_by(read_heads(jetstream, stream), subject_and_reason)
     info = await jetstream.stream(stream)
-    state, limit = (info["state"], info["config"]["max_bytes"]) if info else ({"messages": 0, "bytes": 0}, -1)
-    kinds = [{"subject": group.kind[0], "reason": group.kind[1], **group.facts()} for group in groups]
+    state, limit = (
+        (info["state"], info["config"]["max_bytes"]) if info else ({"messages": 0, "bytes": 0}, -1)
+    )
+    kinds = [
+        {"subject": group.kind[0], "reason": group.kind[1], **group.facts()} for group in groups
+    ]
     full = f", {state['bytes'] / limit:.0%} of what it may hold" if limit > 0 else ""
     count = "1 dead letter" if state["messages"] == 1 else f"{state['messages']} dead letters"
-    fields = {"stream": stream, "letters": state["messages"], "bytes": state["bytes"], "max_bytes": limit, "kinds": kinds}
+    fields = {
+        "stream": stream,
+        "letters": state["messages"],
+        "bytes": state["bytes"],
+        "max_bytes": limit,
+        "kinds": kinds,
+    }
     session.emit_one(fields, f"{stream}: {count}, {state['bytes'] / 1e6:.1f} MB{full}")
     if groups and not session.as_json:
-        rows = [(group.count, *group.kind, f"{group.bytes / 1e6:.1f}", group.oldest[:19], group.newest[:19]) for group in groups]
+        rows = [
+            (
+                group.count,
+                *group.kind,
+                f"{group.bytes / 1e6:.1f}",
+                group.oldest[:19],
+                group.newest[:19],
+            )
+            for group in groups
+        ]
         print_table(("dead letters", "subject", "reason", "MB", "oldest", "newest"), rows)

@@ -1,4 +1,5 @@
-"""`router dlq export`, `discard`, `replay`: write dead letters to a file, delete them, or publish their messages again.
+"""`router dlq export`, `discard`, `replay`: write dead letters to a file, delete them, or publish
+their messages again.
 
 The edit of a payload stands first: `replay --edit` uses it.
 """
@@ -53,18 +54,33 @@ async def replay(
     tenant: Tenant = None,
     since: Since = None,
     every: All = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be sent, and send nothing.")] = False,
-    rate: Annotated[float | None, typer.Option(help="At most this many messages a second.", min=0.1)] = None,
-    edit: Annotated[bool, typer.Option("--edit", help="Open the payload of the one dead letter in $EDITOR first.")] = False,
-    max_replays: Annotated[int, typer.Option(help="Publish a message again at most this often in all.", min=1)] = 3,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be sent, and send nothing.")
+    ] = False,
+    rate: Annotated[
+        float | None, typer.Option(help="At most this many messages a second.", min=0.1)
+    ] = None,
+    edit: Annotated[
+        bool,
+        typer.Option("--edit", help="Open the payload of the one dead letter in $EDITOR first."),
+    ] = False,
+    max_replays: Annotated[
+        int, typer.Option(help="Publish a message again at most this often in all.", min=1)
+    ] = 3,
     forget: Annotated[
-        bool, typer.Option("--forget-interrupted", help="Continue, although what a killed replay sent is no longer known.")
+        bool,
+        typer.Option(
+            "--forget-interrupted",
+            help="Continue, although what a killed replay sent is no longer known.",
+        ),
     ] = False,
 ) -> int:
-    """Publish the messages of dead letters again, where they failed; a dead letter is removed once its message is proven to be stored.
+    """Publish the messages of dead letters again, where they failed; a dead letter is removed once
+    its message is proven to be stored.
 
-    It may be killed at any moment: run it again, and every message is sent once. A message that is still wrong fails again and becomes
-    a new dead letter; fix it with --edit. Exit status: 0 all sent, 1 some were kept.
+    It may be killed at any moment: run it again, and every message is sent once. A message that is
+    still wrong fails again and becomes a new dead letter; fix it with --edit. Exit status: 0 all
+    sent, 1 some were kept.
 
     Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
     """
@@ -72,31 +88,64 @@ async def replay(
     from router.operate.dead_letters import ReplayOptions, ReplayRate
     from router.operate.dead_letters import replay as send_again
 
-    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
+    chosen = DeadLetterSelection(
+        sequences, make_filter(subject, reason, code, tenant, since), is_all=every
+    )
     if edit and len(chosen.chosen.sequences) != 1:
         raise typer.BadParameter("--edit takes the number of one dead letter")
     settings = session.settings
     bucket, stream = settings.buckets.assignments_known.name, settings.streams.dlq.name
-    options = ReplayOptions(subject_pattern=settings.dlq.subject_pattern, assignments=bucket, max_replays=max_replays)
+    options = ReplayOptions(
+        subject_pattern=settings.dlq.subject_pattern, assignments=bucket, max_replays=max_replays
+    )
     if dry_run:
         return await _rehearse(session, chosen, options)
     jetstream = await session.open_jetstream()
-    if edit and (options := await _edit_payload(session, chosen.chosen.sequences[0], options)).payload is None:
+    if (
+        edit
+        and (options := await _edit_payload(session, chosen.chosen.sequences[0], options)).payload
+        is None
+    ):
         return exit_codes.NO
     letters = chosen.read(jetstream, stream, ReplayRate.handful(rate))
     write = chosen.describe_write("dlq replay --edit" if edit else "dlq replay", stream)
     with show_progress("replay", is_quiet=session.as_json) as advance:
         async with track(session, write):
-            report = await send_again(jetstream, stream, letters, options, rate=rate, is_forgetful=forget, on_progress=advance)
-            write.after = {"sent": report.sent, "finished": report.finished, "kept": len(report.kept), "in_doubt": report.is_in_doubt}
-    causes = [{"cause": cause, "count": count, "sequences": some} for cause, count, some in _count_causes(report.kept)]
-    fields = {"sent": report.sent, "finished": report.finished, "kept": causes, "in_doubt": report.is_in_doubt}
+            report = await send_again(
+                jetstream,
+                stream,
+                letters,
+                options,
+                rate=rate,
+                is_forgetful=forget,
+                on_progress=advance,
+            )
+            write.after = {
+                "sent": report.sent,
+                "finished": report.finished,
+                "kept": len(report.kept),
+                "in_doubt": report.is_in_doubt,
+            }
+    causes = [
+        {"cause": cause, "count": count, "sequences": some}
+        for cause, count, some in _count_causes(report.kept)
+    ]
+    fields = {
+        "sent": report.sent,
+        "finished": report.finished,
+        "kept": causes,
+        "in_doubt": report.is_in_doubt,
+    }
     session.emit_one(fields, lambda: _print_report(report))
     return exit_codes.OK if report.is_whole else exit_codes.NO
 
 
-async def _edit_payload(session: CommandSession, sequence: int, options: ReplayOptions) -> ReplayOptions:
-    """Return the options with the edited payload; without one if there is nothing to send, which was reported."""
+async def _edit_payload(
+    session: CommandSession, sequence: int, options: ReplayOptions
+) -> ReplayOptions:
+    """Return the options with the edited payload; without one if there is nothing to send, which
+    was reported.
+    """
     from msgspec.structs import replace
 
     from router.operate.dead_letters import NotReplayed, original_of, show
@@ -111,39 +160,63 @@ async def _edit_payload(session: CommandSession, sequence: int, options: ReplayO
     return replace(options, payload=edit_payload(original.data))
 
 
-async def _rehearse(session: CommandSession, chosen: DeadLetterSelection, options: ReplayOptions) -> int:
+async def _rehearse(
+    session: CommandSession, chosen: DeadLetterSelection, options: ReplayOptions
+) -> int:
     from router.operate.dead_letters import NotReplayed, rehearse
 
     jetstream = await session.open_jetstream()
-    found = [one async for one in rehearse(jetstream, chosen.read(jetstream, session.settings.streams.dlq.name), options)]
+    found = [
+        one
+        async for one in rehearse(
+            jetstream, chosen.read(jetstream, session.settings.streams.dlq.name), options
+        )
+    ]
     kept = [one for one in found if isinstance(one, NotReplayed)]
     going = [one for one in found if not isinstance(one, NotReplayed)]
     if session.as_json:
-        print_json_lines({"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going)
+        print_json_lines(
+            {"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going
+        )
         print_json_lines({"sequence": one.sequence, "kept": one.cause} for one in kept)
     else:
         print(f"{len(going)} would be sent again, {len(kept)} kept; nothing was sent")
         if going:
-            print_table(("messages", "subject"), ((count, name) for name, count in Counter(one.subject for one in going).most_common()))
+            print_table(
+                ("messages", "subject"),
+                (
+                    (count, name)
+                    for name, count in Counter(one.subject for one in going).most_common()
+                ),
+            )
         _print_kept(kept)
     return exit_codes.NO if kept else exit_codes.OK
 
 
 def _print_report(report: ReplayReport) -> None:
     if report.finished:
-        print(f"{report.finished} dead letters of an interrupted replay were removed: their messages had been sent")
+        print(
+            f"{report.finished} dead letters of an interrupted replay were removed: their "
+            "messages had been sent"
+        )
     print(f"{report.sent} sent again, {len(report.kept)} kept")
     if report.sent:
         print("what fails again is a new dead letter: `router dlq list` shows it")
     _print_kept(report.kept)
     if report.is_in_doubt:
-        exit_codes.complain("it stopped early: run it again, and it finds out what was stored and what was not")
+        exit_codes.complain(
+            "it stopped early: run it again, and it finds out what was stored and what was not"
+        )
 
 
 def _print_kept(kept: list[NotReplayed]) -> None:
     if kept:
         print_table(
-            ("kept", "because", "dead letters"), ((count, cause, _format_some(some, count)) for cause, count, some in _count_causes(kept))
+            ("kept", "because", "dead letters"),
+            (
+                (count, cause, _format_some(some, count))
+                for cause, count, some in _count_causes(kept)
+            ),
         )
 
 
@@ -164,16 +237,22 @@ def _format_some(sequences: list[int], count: int) -> str:
 
 
 def edit_payload(data: bytes) -> bytes | None:
-    """Return the saved text; JSON is opened indented. None, with a line on standard error: unchanged, no text, or no longer JSON."""
+    """Return the saved text; JSON is opened indented. None, with a line on standard error:
+    unchanged, no text, or no longer JSON.
+    """
     import click
 
     text = _decode_text(data)
     if text is None:
-        exit_codes.complain("the payload is no text, so it cannot be edited: replay it without --edit, or discard it")
+        exit_codes.complain(
+            "the payload is no text, so it cannot be edited: replay it without --edit, or "
+            "discard it"
+        )
         return None
     try:
         saved = click.edit(text, extension=".json" if _is_json(data) else ".txt")
-    except (click.ClickException, ValueError) as exc:  # no such program, its status, a quote that is not closed, a text that is not UTF-8
+    except (click.ClickException, ValueError) as exc:
+        # no such program, its status, a quote that is not closed, a text that is not UTF-8
         exit_codes.complain(f"the editor failed, so nothing is sent: {exc}")
         return None
     if saved is None:
@@ -227,7 +306,12 @@ async def export(
     tenant: Tenant = None,
     since: Since = None,
     every: All = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write here instead of to standard output.", dir_okay=False)] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Write here instead of to standard output.", dir_okay=False
+        ),
+    ] = None,
 ) -> None:
     """Write dead letters as JSON lines, oldest first; they stay in their stream.
 
@@ -235,14 +319,22 @@ async def export(
 
     Example:  router dlq export --all -o letters.jsonl
     """
-    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
+    chosen = DeadLetterSelection(
+        sequences, make_filter(subject, reason, code, tenant, since), is_all=every
+    )
     from router.operate.dead_letters import export as write_out
 
     jetstream = await session.open_jetstream()
     with ExitStack() as open_files:
-        write = open_files.enter_context(replace_file(output, is_private=True)).write if output is not None else sys.stdout.buffer.write
+        write = (
+            open_files.enter_context(replace_file(output, is_private=True)).write
+            if output is not None
+            else sys.stdout.buffer.write
+        )
         advance = open_files.enter_context(show_progress("export", is_quiet=output is None))
-        count = await write_out(chosen.read(jetstream, session.settings.streams.dlq.name), write, advance)
+        count = await write_out(
+            chosen.read(jetstream, session.settings.streams.dlq.name), write, advance
+        )
     if output is not None:
         print(f"{count} dead letters in {output}")
 
@@ -259,13 +351,17 @@ async def discard(
     since: Since = None,
     every: All = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    erase: Annotated[bool, typer.Option("--erase", help="Overwrite them on disk as well; some 170 a second.")] = False,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="Overwrite them on disk as well; some 170 a second.")
+    ] = False,
 ) -> int:
     """Delete dead letters for good; it asks first. Exit status: 0 done, 1 it was cancelled.
 
     Example:  router dlq discard --reason unreadable
     """
-    chosen = DeadLetterSelection(sequences, make_filter(subject, reason, code, tenant, since), is_all=every)
+    chosen = DeadLetterSelection(
+        sequences, make_filter(subject, reason, code, tenant, since), is_all=every
+    )
     from router.operate.audit import track
     from router.operate.dead_letters import discard as discard_letters
 
@@ -279,7 +375,9 @@ async def discard(
     with show_progress("discard", is_quiet=session.as_json) as advance:
         letters = chosen.read(jetstream, stream, ERASED_AT_ONCE if erase else None)
         async with track(session, write):
-            count = await discard_letters(jetstream, stream, letters, erase=erase, on_progress=advance)
+            count = await discard_letters(
+                jetstream, stream, letters, erase=erase, on_progress=advance
+            )
             write.after = {"discarded": count}
     session.emit_one({"discarded": count}, f"{count} dead letters discarded")
     return exit_codes.OK

@@ -1,4 +1,6 @@
-"""The options by which commands of `router dlq` select dead letters: by sequence in their stream, or by a filter."""
+"""The options by which commands of `router dlq` select dead letters: by sequence in their stream,
+or by a filter.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +19,46 @@ if TYPE_CHECKING:
     from router.operate.audit import OperatorWrite
     from router.operate.dead_letters import DeadLetterBatch, DeadLetterFilter
 
-Subject = Annotated[str | None, typer.Option("--subject", help="Only dead letters of this subject; wildcards * and > are allowed.")]
-Reason = Annotated[str | None, typer.Option("--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable.")]
-Code = Annotated[str | None, typer.Option("--code", help="Only dead letters with this code of an error, as `router dlq list` shows it.")]
+Subject = Annotated[
+    str | None,
+    typer.Option(
+        "--subject", help="Only dead letters of this subject; wildcards * and > are allowed."
+    ),
+]
+Reason = Annotated[
+    str | None,
+    typer.Option(
+        "--reason", help="validation_failed, maxdeliver_exhausted, processing_error or unreadable."
+    ),
+]
+Code = Annotated[
+    str | None,
+    typer.Option(
+        "--code",
+        help="Only dead letters with this code of an error, as `router dlq list` shows it.",
+    ),
+]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only dead letters of this tenant.")]
 Since = Annotated[str | None, typer.Option("--since", help="10m, 2h, 7d ago, or an ISO time.")]
-Sequences = Annotated[list[int] | None, typer.Argument(metavar="[SEQ]…", help="The numbers in `router dlq list`.", min=1)]
+Sequences = Annotated[
+    list[int] | None,
+    typer.Argument(metavar="[SEQ]…", help="The numbers in `router dlq list`.", min=1),
+]
 All = Annotated[bool, typer.Option("--all", help="Every dead letter that there is.")]
-Of = Annotated[str, typer.Option("--of", metavar="SYSTEM", help="Whose dead letters: router, bus, inbox or agents.")]
+Of = Annotated[
+    str,
+    typer.Option(
+        "--of", metavar="SYSTEM", help="Whose dead letters: router, bus, inbox or agents."
+    ),
+]
 
 
-def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
-    """Load the settings, with the dead letter stream of system `of` in place of the router's. Raises Misconfigured."""
+def load_system_settings(
+    of: Of = "router", nats_url: NatsUrl = None, config: ConfigFile = None
+) -> Settings:
+    """Load the settings, with the dead letter stream of system `of` in place of the router's.
+    Raises Misconfigured.
+    """
     from router.operate.dead_letters.dead_letter_streams import SYSTEMS, select_dead_letters
 
     if of not in SYSTEMS:
@@ -36,31 +66,45 @@ def load_system_settings(of: Of = "router", nats_url: NatsUrl = None, config: Co
     return select_dead_letters(load_settings(nats_url, config), of)
 
 
-def make_filter(subject: str | None, reason: str | None, code: str | None, tenant: str | None, since: str | None) -> DeadLetterFilter:
+def make_filter(
+    subject: str | None, reason: str | None, code: str | None, tenant: str | None, since: str | None
+) -> DeadLetterFilter:
     from router.operate.dead_letters import DeadLetterFilter
 
-    return DeadLetterFilter(subject=subject, reason=reason, code=code, tenant=tenant, since=parse_instant(since))
+    return DeadLetterFilter(
+        subject=subject, reason=reason, code=code, tenant=tenant, since=parse_instant(since)
+    )
 
 
 class DeadLetterSelection:
-    """What one command selected: sequences, or a filter, or all. Raises BadParameter if the options name none of these, or several."""
+    """What one command selected: sequences, or a filter, or all. Raises BadParameter if the options
+    name none of these, or several.
+    """
 
-    def __init__(self, sequences: Sequence[int] | None, matching: DeadLetterFilter, *, is_all: bool) -> None:
+    def __init__(
+        self, sequences: Sequence[int] | None, matching: DeadLetterFilter, *, is_all: bool
+    ) -> None:
         from router.operate.dead_letters import DeadLetterChoice, DeadLetterFilter
 
         has_filter = matching != DeadLetterFilter()
         if bool(sequences) + has_filter + is_all != 1:
             filters = "--subject, --reason, --code, --tenant, --since"
-            raise typer.BadParameter(f"say which dead letters: their numbers, a filter ({filters}), or --all")
+            raise typer.BadParameter(
+                f"say which dead letters: their numbers, a filter ({filters}), or --all"
+            )
         self.chosen = DeadLetterChoice(tuple(sequences or ()), matching)
 
     def describe_write(self, command: str, stream: str) -> OperatorWrite:
         """For the audit: which dead letters were selected."""
         from router.operate.audit import OperatorWrite
 
-        return OperatorWrite(command=command, target=self.chosen.describe(stream), tenant_id=self.chosen.tenant)
+        return OperatorWrite(
+            command=command, target=self.chosen.describe(stream), tenant_id=self.chosen.tenant
+        )
 
-    def read(self, jetstream: JetStream, stream: str, at_once: int | None = None) -> AsyncIterator[DeadLetterBatch]:
+    def read(
+        self, jetstream: JetStream, stream: str, at_once: int | None = None
+    ) -> AsyncIterator[DeadLetterBatch]:
         """Read them in batches, oldest first."""
         from router.operate.dead_letters.selection import SELECTION_PAGE
 

@@ -1,14 +1,23 @@
-"""Is the candidate of a canary worse than the version in force? Pure: counts become a verdict; no broker, no clock.
+"""Is the candidate of a canary worse than the version in force? Pure: counts become a verdict; no
+broker, no clock.
 
     outcomes of requests ── CanaryCounts ──> counts by arm ── judge ──> promote | roll back | not yet, with its reason in figures
                                                                 └─ `verdict`: a test that may be looked at after every outcome
 
-`policies.canaries` shares the counts among instances and writes the verdict as a version of the policy.
+`policies.canaries` shares the counts among instances and writes the verdict as a version of the
+policy.
 """
 
 from router.policies.model.canaries.counts import CanaryCounts
 from router.policies.model.canaries.guards import GuardError, parse_guard, parse_span_ms
-from router.policies.model.canaries.verdict import CanaryTotals, CanaryVerdict, GuardFinding, add_totals, is_one_sided, judge
+from router.policies.model.canaries.verdict import (
+    CanaryTotals,
+    CanaryVerdict,
+    GuardFinding,
+    add_totals,
+    is_one_sided,
+    judge,
+)
 
 __all__ = [
     "CanaryCounts",

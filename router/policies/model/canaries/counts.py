@@ -1,7 +1,8 @@
-"""What this instance counts of one canary: outcomes and errors by arm, latencies of successes, and what a shadow chose.
+"""What this instance counts of one canary: outcomes and errors by arm, latencies of successes, and
+what a shadow chose.
 
-A canary of `_shared` counts by group of tenants: a hash of the tenant's id, drawn anew for each canary, says which
-(docs/reference/canary.md#tenants).
+A canary of `_shared` counts by group of tenants: a hash of the tenant's id, drawn anew for each
+canary, says which (docs/reference/canary.md#tenants).
 """
 
 from __future__ import annotations
@@ -18,10 +19,24 @@ from router.contracts.decision import (
 )
 from router.contracts.failure_class import PROVIDER, FailureClass
 from router.policies.model import SHARED
-from router.policies.model.canary_record import GROUPS, ArmRecord, CanaryRecord, GroupRecord, ShadowRecord
+from router.policies.model.canary_record import (
+    GROUPS,
+    ArmRecord,
+    CanaryRecord,
+    GroupRecord,
+    ShadowRecord,
+)
 from router.policies.model.measurements.latencies import find_bucket
 
-FAILURES = frozenset({DECISION_FAILED, DEADLINE_EXCEEDED, "pre_processor_failed", "validator_blocked", "post_processor_failed"})
+FAILURES = frozenset(
+    {
+        DECISION_FAILED,
+        DEADLINE_EXCEEDED,
+        "pre_processor_failed",
+        "validator_blocked",
+        "post_processor_failed",
+    }
+)
 MAX_LATENCY_MS = 3_600_000.0
 
 
@@ -55,8 +70,12 @@ class CanaryCounts:
             return  # a rate limit, an unknown policy: not the arm's
         self._count(self._find_arm(arm, tenant_id), is_error=isinstance(answer, Refusal))
 
-    def on_result(self, arm: str, outcome: FailureClass | None, latency_ms: float, tenant_id: str) -> None:
-        """The first result of an assignment; None: a success. Of the failures only a provider's says something of an arm."""
+    def on_result(
+        self, arm: str, outcome: FailureClass | None, latency_ms: float, tenant_id: str
+    ) -> None:
+        """The first result of an assignment; None: a success. Of the failures only a provider's
+        says something of an arm.
+        """
         if outcome is None:
             counts = self._find_arm(arm, tenant_id)
             self._count(counts, is_error=False)
@@ -71,7 +90,12 @@ class CanaryCounts:
         if isinstance(answer, Decision) and isinstance(shadow, Decision):
             self._differences += answer.provider_id != shadow.provider_id
             self._both += 1
-            pairs = (answer.expected_cost, shadow.expected_cost, answer.expected_latency_ms, shadow.expected_latency_ms)
+            pairs = (
+                answer.expected_cost,
+                shadow.expected_cost,
+                answer.expected_latency_ms,
+                shadow.expected_latency_ms,
+            )
             self._sums = [total + figure for total, figure in zip(self._sums, pairs, strict=True)]
         elif type(answer) is not type(shadow):
             self._differences += 1
@@ -89,7 +113,9 @@ class CanaryCounts:
         )
 
     def _find_arm(self, arm: str, tenant_id: str) -> ArmCounts:
-        number = crc32(f"{self.version}/{tenant_id}".encode()) % GROUPS if self.name[0] == SHARED else 0
+        number = (
+            crc32(f"{self.version}/{tenant_id}".encode()) % GROUPS if self.name[0] == SHARED else 0
+        )
         arms = self._groups.get(number)
         if arms is None:
             arms = self._groups[number] = {CONTROL: ArmCounts(), CANDIDATE: ArmCounts()}

@@ -19,7 +19,10 @@ def parse_guard(text: str) -> CanaryGuard:
     """Raises GuardError."""
     found = _GUARD.fullmatch(text.strip())
     if found is None or found[1] not in GUARDED or not 1 <= float(found[2]) <= MAX_RATIO:
-        raise GuardError(f"write {' or '.join(f'{name}<=1.2x' for name in GUARDED)}; the factor is 1 … {MAX_RATIO:g}")
+        raise GuardError(
+            f"write {' or '.join(f'{name}<=1.2x' for name in GUARDED)}; the factor is 1 … "
+            f"{MAX_RATIO:g}"
+        )
     return CanaryGuard(found[1], float(found[2]))
 
 

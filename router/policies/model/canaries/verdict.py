@@ -1,4 +1,5 @@
-"""What follows from the counts of a canary: promote it, roll it back, or go on (docs/reference/canary.md#verdict).
+"""What follows from the counts of a canary: promote it, roll it back, or go on
+(docs/reference/canary.md#verdict).
 
     a guard is broken for certain          -> roll back, at once
     every guard holds for certain          -> promote, at once
@@ -21,19 +22,30 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts.canary import ERROR_RATE, CanaryGuard, CanaryPlan
-from router.policies.model.canary_record import ArmRecord, CanaryRecord, GroupRecord, ShadowRecord, add_arms, add_groups, add_shadows
+from router.policies.model.canary_record import (
+    ArmRecord,
+    CanaryRecord,
+    GroupRecord,
+    ShadowRecord,
+    add_arms,
+    add_groups,
+    add_shadows,
+)
 from router.policies.model.measurements.latencies import find_bucket, find_edge
 
 # -- The guards, and the verdict.
 
 FALSE_ALARM = 0.01  # of a canary that does not differ, all its guards together
 ALLOWED_ALARM = 0.05  # of one that is just as bad as a guard allows
-FALSE_ACCEPTANCE = 0.01  # of one that is just as bad as a guard allows: it is promoted before its time
+# of one that is just as bad as a guard allows: it is promoted before its time
+FALSE_ACCEPTANCE = 0.01
 TAIL = 0.05  # of the outcomes lie above the p95
 
 
 class CanaryTotals(Struct, frozen=True):
-    """What all instances have counted together. `groups`: those of tenants that have had any outcome."""
+    """What all instances have counted together. `groups`: those of tenants that have had any
+    outcome.
+    """
 
     groups: tuple[GroupRecord, ...] = ()
     shadow: ShadowRecord = ShadowRecord()
@@ -48,9 +60,11 @@ class CanaryTotals(Struct, frozen=True):
 
 
 class GuardFinding(Struct, frozen=True):
-    """One guard. `control` and `candidate`: the shares of errors, or of results slower than the guard allows.
+    """One guard. `control` and `candidate`: the shares of errors, or of results slower than the
+    guard allows.
 
-    `is_one_sided`: all outcomes together break it, and those of one group of tenants weigh so much that it is not broken for certain.
+    `is_one_sided`: all outcomes together break it, and those of one group of tenants weigh so much
+    that it is not broken for certain.
     """
 
     guard: CanaryGuard
@@ -68,7 +82,10 @@ class GuardFinding(Struct, frozen=True):
             state = "broken by one group of tenants"
         figures = f"candidate {_show(self.candidate)}, control {_show(self.control)}"
         if self.p95_ms is not None:
-            figures = f"slower than {self.guard.ratio:g} × the control's p95 of {self.p95_ms:.4g} ms: {_show(self.candidate)}"
+            figures = (
+                f"slower than {self.guard.ratio:g} × the control's p95 of {self.p95_ms:.4g} "
+                f"ms: {_show(self.candidate)}"
+            )
         return f"{self.guard} {state} ({figures})"
 
 
@@ -90,7 +107,9 @@ def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[Canary
     """The verdict, and why, as the note of the version that follows from it."""
     is_over = now_ms >= plan.until_ms
     if plan.is_shadow:
-        return (CanaryVerdict.END if is_over else CanaryVerdict.GO_ON), describe_shadow(totals.shadow)
+        return (CanaryVerdict.END if is_over else CanaryVerdict.GO_ON), describe_shadow(
+            totals.shadow
+        )
     findings = list_findings(plan, totals)
     told = "; ".join(one.text for one in findings) or "no guards"
     outcomes = _count_outcomes(totals, plan.min_results)
@@ -101,7 +120,10 @@ def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[Canary
     if not is_over:
         return CanaryVerdict.GO_ON, told
     if outcomes < plan.min_results:
-        return CanaryVerdict.ROLL_BACK, f"too few outcomes of the candidate to say: {outcomes} of {plan.min_results}; {told}"
+        return (
+            CanaryVerdict.ROLL_BACK,
+            f"too few outcomes of the candidate to say: {outcomes} of {plan.min_results}; {told}",
+        )
     if any(one.is_one_sided for one in findings):
         return CanaryVerdict.ROLL_BACK, f"its time is over; {told}"
     return CanaryVerdict.PROMOTE, f"its time is over; {told}"
@@ -113,7 +135,9 @@ def is_one_sided(plan: CanaryPlan, totals: CanaryTotals) -> bool:
 
 
 def _count_outcomes(totals: CanaryTotals, needed: int) -> int:
-    """Of the candidate. Where there are several groups of tenants, one brings at most half of what is needed."""
+    """Of the candidate. Where there are several groups of tenants, one brings at most half of what
+    is needed.
+    """
     most = max(1, needed // 2) if len(totals.groups) > 1 else totals.candidate.outcomes
     return sum(min(one.candidate.outcomes, most) for one in totals.groups)
 
@@ -129,43 +153,68 @@ def describe_shadow(shadow: ShadowRecord) -> str:
     if not shadow.both:
         return told
     cost, other = shadow.control_cost / shadow.both, shadow.candidate_cost / shadow.both
-    latency, later = shadow.control_latency_ms / shadow.both, shadow.candidate_latency_ms / shadow.both
-    return f"{told}; expected cost {other:.4g} instead of {cost:.4g}, expected latency {later:.4g} ms instead of {latency:.4g} ms"
+    latency, later = (
+        shadow.control_latency_ms / shadow.both,
+        shadow.candidate_latency_ms / shadow.both,
+    )
+    return (
+        f"{told}; expected cost {other:.4g} instead of {cost:.4g}, expected latency "
+        f"{later:.4g} ms instead of {latency:.4g} ms"
+    )
 
 
 def _look(guard: CanaryGuard, totals: CanaryTotals, guards: int) -> GuardFinding:
     whole = GroupRecord(totals.control, totals.candidate)
     candidate, control = _build_pair(guard, whole)
-    finding = GuardFinding(guard, control, candidate, _find_p95_ms(whole.control) if guard.figure != ERROR_RATE else None)
+    finding = GuardFinding(
+        guard,
+        control,
+        candidate,
+        _find_p95_ms(whole.control) if guard.figure != ERROR_RATE else None,
+    )
     pairs = [_build_pair(guard, group) for group in totals.groups]
-    # How many times the control's share of bad outcomes is allowed: what is slower than the guard allows is bad already.
+    # How many times the control's share of bad outcomes is allowed: what is slower than the guard
+    # allows is bad already.
     ratio = guard.ratio if guard.figure == ERROR_RATE else 1.0
     is_broken = _is_broken(pairs, ratio, guards)
-    is_one_sided = not is_broken and len(pairs) > 1 and _is_broken([(candidate, control)], ratio, guards)
-    holds = not is_one_sided and not is_broken and is_evident(pairs, ratio, BETTER, 1 / FALSE_ACCEPTANCE)
+    is_one_sided = (
+        not is_broken and len(pairs) > 1 and _is_broken([(candidate, control)], ratio, guards)
+    )
+    holds = (
+        not is_one_sided
+        and not is_broken
+        and is_evident(pairs, ratio, BETTER, 1 / FALSE_ACCEPTANCE)
+    )
     return replace(finding, is_broken=is_broken, holds=holds, is_one_sided=is_one_sided)
 
 
 def _is_broken(pairs: Sequence[Pair], ratio: float, guards: int) -> bool:
-    return is_evident(pairs, 1.0, WORSE, guards / FALSE_ALARM) and is_evident(pairs, ratio, MUCH_WORSE, 1 / ALLOWED_ALARM)
+    return is_evident(pairs, 1.0, WORSE, guards / FALSE_ALARM) and is_evident(
+        pairs, ratio, MUCH_WORSE, 1 / ALLOWED_ALARM
+    )
 
 
 def _build_pair(guard: CanaryGuard, group: GroupRecord) -> Pair:
     """Candidate and control."""
     if guard.figure == ERROR_RATE:
-        return Tally(group.candidate.errors, group.candidate.outcomes), Tally(group.control.errors, group.control.outcomes)
+        return Tally(group.candidate.errors, group.candidate.outcomes), Tally(
+            group.control.errors, group.control.outcomes
+        )
     return _build_latency_pair(guard, group)
 
 
 def _build_latency_pair(guard: CanaryGuard, group: GroupRecord) -> Pair:
-    """Whether more than 5 % of the candidate's successes are slower than the p95 that the guard allows."""
+    """Whether more than 5 % of the candidate's successes are slower than the p95 that the guard
+    allows.
+    """
     p95_ms = _find_p95_ms(group.control)
     if p95_ms is None:
         return Tally(0, 0), Tally(0, 0)
     limit = find_bucket(guard.ratio * p95_ms)
     successes, latencies = sum(group.control.latencies.values()), group.candidate.latencies
     slow = sum(count for bucket, count in latencies.items() if bucket > limit)
-    # Of the control 5 % are slower than its p95, whatever part of them lies in the bucket of the p95 itself.
+    # Of the control 5 % are slower than its p95, whatever part of them lies in the bucket of the
+    # p95 itself.
     return Tally(slow, sum(latencies.values())), Tally(TAIL * successes, successes)
 
 
@@ -197,18 +246,22 @@ def _show(tally: Tally) -> str:
 
 WORSE = ((1.5, 0.3), (2.0, 0.4), (4.0, 0.2), (10.0, 0.1))  # times, weight: against no difference
 MUCH_WORSE = ((1.67, 0.7), (3.0, 0.2), (8.0, 0.1))  # against what a guard allows
-BETTER = ((0.83, 0.4), (0.6, 0.3), (0.3, 0.2), (0.05, 0.1))  # than what a guard allows; 0.83 is no difference under 1.2
+# than what a guard allows; 0.83 is no difference under 1.2
+BETTER = ((0.83, 0.4), (0.6, 0.3), (0.3, 0.2), (0.05, 0.1))
 MAX_EXPONENT = 600.0
 
 # Of several groups of tenants the ratios are multiplied, each within bounds: one group brings at
 # most MOST of what is needed, and takes away at most nine tenths of what there is. The promise
 # stays: a tenth of each group's stake is never wagered, and a bound can only lower the expectation.
 KEPT_STAKE = 0.1  # of a group's stake, where there are several groups
-MOST = 0.6  # of the evidence that is needed, by its logarithm, is what one group of several may bring
+# of the evidence that is needed, by its logarithm, is what one group of several may bring
+MOST = 0.6
 
 
 class Tally(Struct, frozen=True):
-    """Bad ones of all outcomes. `bad` of a share that is known to be at least so large may be a fraction."""
+    """Bad ones of all outcomes. `bad` of a share that is known to be at least so large may be a
+    fraction.
+    """
 
     bad: float
     all: float
@@ -221,19 +274,30 @@ class Tally(Struct, frozen=True):
 Pair = tuple[Tally, Tally]  # the one, the other
 
 
-def is_evident(pairs: Sequence[Pair], ratio: float, alternatives: Sequence[tuple[float, float]], needed: float) -> bool:
+def is_evident(
+    pairs: Sequence[Pair], ratio: float, alternatives: Sequence[tuple[float, float]], needed: float
+) -> bool:
     """Whether the evidence reaches what is needed, where no group of several may bring it alone."""
     return compute_evidence(pairs, ratio, alternatives, needed**MOST) >= needed
 
 
-def compute_evidence(pairs: Sequence[Pair], ratio: float, alternatives: Sequence[tuple[float, float]], most: float = inf) -> float:
-    """Against: the one's share of bad outcomes is `ratio` times the other's. 1: nothing speaks against it.
+def compute_evidence(
+    pairs: Sequence[Pair],
+    ratio: float,
+    alternatives: Sequence[tuple[float, float]],
+    most: float = inf,
+) -> float:
+    """Against: the one's share of bad outcomes is `ratio` times the other's. 1: nothing speaks
+    against it.
 
     `pairs`: one for each group of tenants. `most`: what one group of several may bring.
     """
     if len(pairs) == 1:
         return sum(weight * _compare(pairs[0], ratio, times) for times, weight in alternatives)
-    return sum(weight * prod(_limit(_compare(pair, ratio, times), most) for pair in pairs) for times, weight in alternatives)
+    return sum(
+        weight * prod(_limit(_compare(pair, ratio, times), most) for pair in pairs)
+        for times, weight in alternatives
+    )
 
 
 def _limit(likelihoods: float, most: float) -> float:
@@ -246,7 +310,12 @@ def _compare(pair: Pair, ratio: float, times: float) -> float:
     if not one.all or not other.all:
         return 1.0
     expected, chance = _chance(one, other, ratio), _chance(one, other, ratio * times)
-    return exp(min(MAX_EXPONENT, one.bad * log(chance / expected) + other.bad * log((1 - chance) / (1 - expected))))
+    return exp(
+        min(
+            MAX_EXPONENT,
+            one.bad * log(chance / expected) + other.bad * log((1 - chance) / (1 - expected)),
+        )
+    )
 
 
 def _chance(one: Tally, other: Tally, ratio: float) -> float:

@@ -1,9 +1,11 @@
-"""What one instance has learned of a tenant's providers, as it stands in its bucket (docs/reference/policies.md#learned).
+"""What one instance has learned of a tenant's providers, as it stands in its bucket
+(docs/reference/policies.md#learned).
 
     {tenant_id, node, life, providers: {name: {…, minutes: [this, before], finished: [key]}}}
 
-Each instance writes a key of its own for each tenant, so no write conflicts with another. The moving figures carry a stamp, and of
-all instances' the one with the newest stamp counts; counts are added up.
+Each instance writes a key of its own for each tenant, so no write conflicts with another. The
+moving figures carry a stamp, and of all instances' the one with the newest stamp counts; counts are
+added up.
 """
 
 from __future__ import annotations
@@ -27,9 +29,11 @@ _Name = Annotated[str, Meta(min_length=1, max_length=128)]
 
 
 class MinuteRecord(Struct, frozen=True):
-    """The outcomes of one minute: `latencies` counts successes by bucket (`measurements.latencies`).
+    """The outcomes of one minute: `latencies` counts successes by bucket
+    (`measurements.latencies`).
 
-    `forgiven`: of the failures, those before a recovery, which say nothing of now. The last three are no failures of the provider.
+    `forgiven`: of the failures, those before a recovery, which say nothing of now. The last three
+    are no failures of the provider.
     """
 
     successes: _Count = 0
@@ -39,11 +43,14 @@ class MinuteRecord(Struct, frozen=True):
     request_errors: _Count = 0
     rate_limits: _Count = 0
     cancellations: _Count = 0
-    latencies: Annotated[dict[Annotated[int, Meta(ge=0, lt=MAX_BUCKETS)], _Count], Meta(max_length=MAX_BUCKETS)] = {}
+    latencies: Annotated[
+        dict[Annotated[int, Meta(ge=0, lt=MAX_BUCKETS)], _Count], Meta(max_length=MAX_BUCKETS)
+    ] = {}
 
 
 class ProviderFiguresRecord(Struct, frozen=True, kw_only=True):
-    """One provider. `stamp_ms` orders the moving figures among instances; `silent_ms`: since the outcome that they are of.
+    """One provider. `stamp_ms` orders the moving figures among instances; `silent_ms`: since the
+    outcome that they are of.
 
     `finished`: keys of other instances' assignments whose results came here a moment ago.
     """
@@ -58,7 +65,9 @@ class ProviderFiguresRecord(Struct, frozen=True, kw_only=True):
     is_failing: bool = False
     streak: _Count = 0  # successes of a failing one since its last failure
     minutes: tuple[MinuteRecord, MinuteRecord]  # this one, and the one before
-    finished: Annotated[tuple[Annotated[str, Meta(max_length=36)], ...], Meta(max_length=MAX_FINISHED)] = ()
+    finished: Annotated[
+        tuple[Annotated[str, Meta(max_length=36)], ...], Meta(max_length=MAX_FINISHED)
+    ] = ()
 
 
 class FiguresRecord(Struct, frozen=True, kw_only=True):

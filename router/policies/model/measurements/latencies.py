@@ -1,4 +1,6 @@
-"""A distribution of latencies: counts in buckets, each 2^(1/8) times as wide as the one before, so a percentile is off by 5 % at most."""
+"""A distribution of latencies: counts in buckets, each 2^(1/8) times as wide as the one before, so
+a percentile is off by 5 % at most.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ def find_edge(bucket: int) -> float:
 
 
 def find_percentile(counts: Mapping[int, int], share: float) -> float | None:
-    """The latency below which this share (0..1) of the counts lies, nearest rank; None without counts."""
+    """The latency below which this share (0..1) of the counts lies, nearest rank; None without
+    counts.
+    """
     left = share * sum(counts.values())
     for bucket in sorted(counts):
         left -= counts[bucket]

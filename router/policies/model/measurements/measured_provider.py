@@ -1,11 +1,13 @@
-"""What this instance measures of one provider for one tenant: two minutes of outcomes, moving figures, assignments in flight.
+"""What this instance measures of one provider for one tenant: two minutes of outcomes, moving
+figures, assignments in flight.
 
     on_assigned ──> in flight ── on_result ──> the moving figures and this minute's counts
     adopt       ──> another instance's moving figures, where they are newer
 
-A latency that is higher than the average counts at once (a peak), a lower one moves it by a part, the more the longer the last
-outcome is ago. Figures are clipped before they count, so one wrong clock moves an average by a bounded step. A provider most of
-whose results fail is failing, until two in a row succeed. The minute before stays until this one is over; then what is in it is
+A latency that is higher than the average counts at once (a peak), a lower one moves it by a part,
+the more the longer the last outcome is ago. Figures are clipped before they count, so one wrong
+clock moves an average by a bounded step. A provider most of whose results fail is failing, until
+two in a row succeed. The minute before stays until this one is over; then what is in it is
 forgotten, and with it assignments whose result never came.
 """
 
@@ -17,12 +19,17 @@ from math import inf
 from msgspec import Struct
 
 from router.contracts.failure_class import CANCELLED, PROVIDER, RATE_LIMIT, REQUEST, FailureClass
-from router.policies.model.measurements.figures_record import MAX_FINISHED, MinuteRecord, ProviderFiguresRecord
+from router.policies.model.measurements.figures_record import (
+    MAX_FINISHED,
+    MinuteRecord,
+    ProviderFiguresRecord,
+)
 from router.policies.model.measurements.latencies import find_bucket
 
 MINUTE_S = 60.0  # no assignment's deadline is later
 MIN_SAMPLES = 5  # outcomes, before which figures say nothing
-SILENT_S = 60.0  # after so long without an outcome a score begins to fade: half of it in twice the time
+# after so long without an outcome a score begins to fade: half of it in twice the time
+SILENT_S = 60.0
 MIN_STEP, MAX_STEP, STEP_S = 0.1, 0.3, 10.0  # how far one outcome moves an average
 MAX_JUMP = 10.0  # times the average, at most
 MAX_LATENCY_MS, MAX_COST = 3_600_000.0, 1e9
@@ -33,12 +40,14 @@ KEY_LENGTH = 18  # of an assignment's id: 64 bits of it
 
 FAILING_BELOW = 0.5  # a success rate
 RECOVERED_AFTER = 2  # successes in a row
-RECOVERED_RATE = 0.9  # the success rate from which it goes on: six failures in a row, and it fails again
+# the success rate from which it goes on: six failures in a row, and it fails again
+RECOVERED_RATE = 0.9
 PROBE_S = 1.0  # between two probes of one instance
 PROBE_SHARE = 1 / 75  # of the requests, at most, of all that fail together
 HOPEFUL_SHARE = 1 / 10  # once a probe was a success, at once: until a failure, or the recovery
 OVERDUE_S = 60.0  # without a result and without a probe: the next request is one
-OVERDUE_REQUESTS = 110  # of the tenant, for each provider that fails, without a result and without a probe: the same
+# of the tenant, for each provider that fails, without a result and without a probe: the same
+OVERDUE_REQUESTS = 110
 
 
 class MeasuredMinute:
@@ -67,9 +76,11 @@ class MeasuredMinute:
 
 
 class MovingFigures(Struct):
-    """`at`: of the last outcome, on the steady clock; `stamp_ms`: its order among those of all instances.
+    """`at`: of the last outcome, on the steady clock; `stamp_ms`: its order among those of all
+    instances.
 
-    `is_failing` ends after `streak` has come to RECOVERED_AFTER: one success between failures is no recovery.
+    `is_failing` ends after `streak` has come to RECOVERED_AFTER: one success between failures is no
+    recovery.
     """
 
     latency_ms: float | None = None
@@ -80,14 +91,27 @@ class MovingFigures(Struct):
     is_failing: bool = False
     streak: int = 0
 
-    def move(self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int, listed_cost: float | None = None) -> None:
+    def move(
+        self,
+        *,
+        latency_ms: float,
+        cost: float,
+        is_success: bool,
+        now: float,
+        now_ms: int,
+        listed_cost: float | None = None,
+    ) -> None:
         gap = now - self.at
         step = min(MAX_STEP, max(MIN_STEP, gap / (gap + STEP_S))) if gap < inf else MAX_STEP
         self.success_rate += step * (is_success - self.success_rate)
         if is_success:
-            self.latency_ms = _move_peak(self.latency_ms, min(float(latency_ms), MAX_LATENCY_MS), step)
+            self.latency_ms = _move_peak(
+                self.latency_ms, min(float(latency_ms), MAX_LATENCY_MS), step
+            )
             # From what the policy expects: one free result makes no provider free.
-            self.cost = _move(listed_cost if self.cost is None else self.cost, min(float(cost), MAX_COST), step)
+            self.cost = _move(
+                listed_cost if self.cost is None else self.cost, min(float(cost), MAX_COST), step
+            )
             if self.is_failing:
                 self._recover()
         else:
@@ -96,7 +120,11 @@ class MovingFigures(Struct):
 
     def adopt(self, record: ProviderFiguresRecord, now: float) -> None:
         if record.stamp_ms > self.stamp_ms:
-            self.latency_ms, self.success_rate, self.cost = record.latency_ms, record.success_rate, record.cost
+            self.latency_ms, self.success_rate, self.cost = (
+                record.latency_ms,
+                record.success_rate,
+                record.cost,
+            )
             self.at, self.stamp_ms = now - record.silent_ms / 1000, record.stamp_ms
             self.is_failing, self.streak = record.is_failing, record.streak
 
@@ -116,16 +144,27 @@ class MovingFigures(Struct):
 class MeasuredProvider:
     """`now`: seconds on the steady clock, everywhere."""
 
-    __slots__ = ("_began", "_finished", "minute", "minute_before", "moving", "probed_at", "samples", "tried_after")
+    __slots__ = (
+        "_began",
+        "_finished",
+        "minute",
+        "minute_before",
+        "moving",
+        "probed_at",
+        "samples",
+        "tried_after",
+    )
 
     def __init__(self, now: float) -> None:
         self.moving = MovingFigures()
         self.samples = 0  # of this instance
         self.minute, self.minute_before = MeasuredMinute(), MeasuredMinute()
         self.probed_at = -inf
-        self.tried_after = 0  # assignments of the tenant, of this instance: at the last probe or outcome
+        # assignments of the tenant, of this instance: at the last probe or outcome
+        self.tried_after = 0
         self._began = now
-        self._finished: deque[tuple[float, str]] = deque(maxlen=MAX_FINISHED)  # of other instances' assignments
+        # of other instances' assignments
+        self._finished: deque[tuple[float, str]] = deque(maxlen=MAX_FINISHED)
 
     @property
     def in_flight(self) -> int:
@@ -140,7 +179,9 @@ class MeasuredProvider:
             self.minute.in_flight.add(assignment_id[:KEY_LENGTH])
 
     def on_finished(self, assignment_id: str, now: float) -> None:
-        """A result has come. One of another instance's assignment is kept, for that instance to read."""
+        """A result has come. One of another instance's assignment is kept, for that instance to
+        read.
+        """
         key = assignment_id[:KEY_LENGTH]
         if not self.remove_in_flight(key):
             self._finished.append((now, key))
@@ -154,16 +195,32 @@ class MeasuredProvider:
         return False
 
     def on_result(
-        self, *, latency_ms: float, cost: float, outcome: FailureClass | None, now: float, now_ms: int, listed_cost: float | None = None
+        self,
+        *,
+        latency_ms: float,
+        cost: float,
+        outcome: FailureClass | None,
+        now: float,
+        now_ms: int,
+        listed_cost: float | None = None,
     ) -> None:
-        """`outcome` None: a success. What is not the provider's fault is counted, and moves nothing."""
+        """`outcome` None: a success. What is not the provider's fault is counted, and moves
+        nothing.
+        """
         self.pass_time(now)
         minute = self.minute
         if outcome is not None and outcome is not PROVIDER:
             minute.others[outcome] = minute.others.get(outcome, 0) + 1
             return
         self.samples += 1
-        self._move(latency_ms=latency_ms, cost=cost, is_success=outcome is None, now=now, now_ms=now_ms, listed_cost=listed_cost)
+        self._move(
+            latency_ms=latency_ms,
+            cost=cost,
+            is_success=outcome is None,
+            now=now,
+            now_ms=now_ms,
+            listed_cost=listed_cost,
+        )
         if outcome is not None:
             minute.failures += 1
             return
@@ -171,10 +228,26 @@ class MeasuredProvider:
         bucket = find_bucket(min(float(latency_ms), MAX_LATENCY_MS))
         minute.latencies[bucket] = minute.latencies.get(bucket, 0) + 1
 
-    def _move(self, *, latency_ms: float, cost: float, is_success: bool, now: float, now_ms: int, listed_cost: float | None) -> None:
+    def _move(
+        self,
+        *,
+        latency_ms: float,
+        cost: float,
+        is_success: bool,
+        now: float,
+        now_ms: int,
+        listed_cost: float | None,
+    ) -> None:
         moving = self.moving
         was_failing = moving.is_failing
-        moving.move(latency_ms=latency_ms, cost=cost, is_success=is_success, now=now, now_ms=now_ms, listed_cost=listed_cost)
+        moving.move(
+            latency_ms=latency_ms,
+            cost=cost,
+            is_success=is_success,
+            now=now,
+            now_ms=now_ms,
+            listed_cost=listed_cost,
+        )
         if was_failing and not moving.is_failing:
             self._forgive()
         elif not is_success and self.samples >= MIN_SAMPLES and moving.success_rate < FAILING_BELOW:
@@ -188,17 +261,25 @@ class MeasuredProvider:
             self._forgive()
 
     def find_probe_share(self, now: float, *, is_overdue: bool) -> float:
-        """Which share of the requests may probe it. `is_overdue`: so many went elsewhere that chance alone would rarely leave it out."""
+        """Which share of the requests may probe it. `is_overdue`: so many went elsewhere that
+        chance alone would rarely leave it out.
+        """
         if not self.moving.is_failing:
             return 0.0
         if self.moving.streak:
             return HOPEFUL_SHARE
         if now - self.probed_at < PROBE_S:
             return 0.0
-        return 1.0 if is_overdue or now - max(self.moving.at, self.probed_at) >= OVERDUE_S else PROBE_SHARE
+        return (
+            1.0
+            if is_overdue or now - max(self.moving.at, self.probed_at) >= OVERDUE_S
+            else PROBE_SHARE
+        )
 
     def _forgive(self) -> None:
-        """It has recovered: the failures before say nothing of now, or an objective would keep it out for two minutes."""
+        """It has recovered: the failures before say nothing of now, or an objective would keep it
+        out for two minutes.
+        """
         for minute in (self.minute, self.minute_before):
             minute.forgiven = minute.failures
 

@@ -1,8 +1,9 @@
-"""The measurements of one tenant's providers: this instance's own, what other instances wrote, and the figures made of both.
+"""The measurements of one tenant's providers: this instance's own, what other instances wrote, and
+the figures made of both.
 
-What an outcome or an assignment changes is seen by the next reader (`changed`): most policies read no figures, and pay for none.
-The rest (percentiles, the last minutes, what has faded, what others count) is made anew once in REFRESH_S (`refresh`), so that it
-costs nothing for each request.
+What an outcome or an assignment changes is seen by the next reader (`changed`): most policies read
+no figures, and pay for none. The rest (percentiles, the last minutes, what has faded, what others
+count) is made anew once in REFRESH_S (`refresh`), so that it costs nothing for each request.
 """
 
 from __future__ import annotations
@@ -13,13 +14,24 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.policies.model.measurements.figures_record import MAX_FINISHED, FiguresRecord, MinuteRecord, ProviderFiguresRecord
+from router.policies.model.measurements.figures_record import (
+    MAX_FINISHED,
+    FiguresRecord,
+    MinuteRecord,
+    ProviderFiguresRecord,
+)
 from router.policies.model.measurements.latencies import add_up, find_percentile
-from router.policies.model.measurements.measured_provider import MIN_SAMPLES, MINUTE_S, OVERDUE_REQUESTS, MeasuredProvider
+from router.policies.model.measurements.measured_provider import (
+    MIN_SAMPLES,
+    MINUTE_S,
+    OVERDUE_REQUESTS,
+    MeasuredProvider,
+)
 from router.policies.model.measurements.values import ErrorCounts, LearnedFigures, TenantFigures
 
 REFRESH_S = 0.5
-MAX_IN_FLIGHT, FEW_IN_FLIGHT = 20_000, 100  # keys: of a tenant at most, and of a provider that may be added beyond that
+# keys: of a tenant at most, and of a provider that may be added beyond that
+MAX_IN_FLIGHT, FEW_IN_FLIGHT = 20_000, 100
 MIN_FINISHED = 8  # keys of each provider in a record, however many providers there are
 
 
@@ -40,9 +52,11 @@ class MeasuredTenant:
         self.others: dict[str, OtherInstance] = {}  # by life
         self.assigned = 0  # by this instance
         self.shared_at = -inf  # when this instance wrote its record
-        self._elsewhere: dict[str, tuple[int, int]] = {}  # samples and in flight of other instances, by provider
+        # samples and in flight of other instances, by provider
+        self._elsewhere: dict[str, tuple[int, int]] = {}
         self._until = -inf
-        # Providers that an outcome or an assignment has changed, and when: the next reader sees it. Once a message, so without a call.
+        # Providers that an outcome or an assignment has changed, and when: the next reader sees it.
+        # Once a message, so without a call.
         self.changed: dict[str, float] = {}
 
     def read(self, now: float) -> TenantFigures:
@@ -55,15 +69,22 @@ class MeasuredTenant:
         return self.figures
 
     def has_room(self, provider: MeasuredProvider) -> bool:
-        """Whether one more assignment of the provider is counted as in flight. All are added up only where the provider has many."""
-        return provider.in_flight < FEW_IN_FLIGHT or sum(one.in_flight for one in self.providers.values()) < MAX_IN_FLIGHT
+        """Whether one more assignment of the provider is counted as in flight. All are added up
+        only where the provider has many.
+        """
+        return (
+            provider.in_flight < FEW_IN_FLIGHT
+            or sum(one.in_flight for one in self.providers.values()) < MAX_IN_FLIGHT
+        )
 
     def expire(self) -> None:
         """The next reader makes all figures anew."""
         self._until = -inf
 
     def _offer_probes(self, now: float) -> None:
-        """Which share of the requests may probe a provider that fails changes with time, and with the requests that passed."""
+        """Which share of the requests may probe a provider that fails changes with time, and with
+        the requests that passed.
+        """
         for name in self.figures.failing:
             share = self._find_probe_share(self.providers[name], now)
             if share != self.figures[name].probe_share:
@@ -71,7 +92,9 @@ class MeasuredTenant:
 
     def _find_probe_share(self, provider: MeasuredProvider, now: float) -> float:
         passed = self.assigned - provider.tried_after
-        return provider.find_probe_share(now, is_overdue=passed >= OVERDUE_REQUESTS * max(1, len(self.figures.failing)))
+        return provider.find_probe_share(
+            now, is_overdue=passed >= OVERDUE_REQUESTS * max(1, len(self.figures.failing))
+        )
 
     def _show_changes(self, now: float) -> None:
         changed, self.changed = self.changed, {}
@@ -83,7 +106,11 @@ class MeasuredTenant:
 
     def _show(self, name: str, before: LearnedFigures, now: float) -> None:
         provider, (samples, in_flight) = self.providers[name], self._elsewhere.get(name, (0, 0))
-        samples, in_flight, moving = samples + provider.samples, in_flight + provider.in_flight, provider.moving
+        samples, in_flight, moving = (
+            samples + provider.samples,
+            in_flight + provider.in_flight,
+            provider.moving,
+        )
         known = LearnedFigures(
             samples,
             in_flight,
@@ -114,17 +141,24 @@ class MeasuredTenant:
             self.figures.put(name, self._make_figures(name, provider, now))
 
     def _make_figures(self, name: str, provider: MeasuredProvider, now: float) -> LearnedFigures:
-        moving, minutes = provider.moving, [provider.minute.build_record(), provider.minute_before.build_record()]
+        moving, minutes = (
+            provider.moving,
+            [provider.minute.build_record(), provider.minute_before.build_record()],
+        )
         samples, in_flight = 0, 0
         for other in self.others.values():
             theirs = other.record.providers.get(name)
             if theirs is not None:
                 samples += theirs.samples
-                in_flight += theirs.in_flight if now - other.at < MINUTE_S else 0  # it may have died
+                # it may have died
+                in_flight += theirs.in_flight if now - other.at < MINUTE_S else 0
                 minutes += _list_recent(theirs, now - other.at)
         self._elsewhere[name] = samples, in_flight
         samples, in_flight = samples + provider.samples, in_flight + provider.in_flight
-        successes, failures = sum(one.successes for one in minutes), sum(one.failures for one in minutes)
+        successes, failures = (
+            sum(one.successes for one in minutes),
+            sum(one.failures for one in minutes),
+        )
         self.errors[name] = _count_errors(minutes)
         counted = successes + failures - sum(one.forgiven for one in minutes)
         latencies, has_enough = add_up(*(one.latencies for one in minutes)), counted >= MIN_SAMPLES
@@ -145,7 +179,8 @@ class MeasuredTenant:
         )
 
     def apply(self, record: FiguresRecord, now: float, age_s: float) -> bool:
-        """Take another instance's record, which is `age_s` old; `providers` has each provider that it names.
+        """Take another instance's record, which is `age_s` old; `providers` has each provider that
+        it names.
 
         Returns whether it ended assignments of this instance.
         """
@@ -166,7 +201,9 @@ class MeasuredTenant:
 
     def build_record(self, tenant_id: str, node_id: str, life: str, now: float) -> FiguresRecord:
         most = max(MIN_FINISHED, MAX_FINISHED // max(1, len(self.providers)))
-        providers = {name: provider.build_record(now, most) for name, provider in self.providers.items()}
+        providers = {
+            name: provider.build_record(now, most) for name, provider in self.providers.items()
+        }
         return FiguresRecord(tenant_id=tenant_id, node=node_id, life=life, providers=providers)
 
 

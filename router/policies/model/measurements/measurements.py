@@ -1,7 +1,8 @@
 """All measurements of this instance, by tenant: at most so many pairs of tenant and provider.
 
-The pair longest without an outcome or an assignment goes first, those of a tenant above its share before others. Results of known
-assignments feed it, and assignments; clients can invent neither. `policies.shared_measurements` writes and reads figures among instances.
+The pair longest without an outcome or an assignment goes first, those of a tenant above its share
+before others. Results of known assignments feed it, and assignments; clients can invent neither.
+`policies.shared_measurements` writes and reads figures among instances.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from router.policies.model.measurements.values import NO_FIGURES, ErrorCounts, L
 
 
 class Measurements:
-    """`now` is a steady clock; `today`, seconds since the epoch, only orders the outcomes of several instances."""
+    """`now` is a steady clock; `today`, seconds since the epoch, only orders the outcomes of
+    several instances.
+    """
 
     def __init__(self, limit: int = 20_000, now: Clock = steady, today: Clock = wall) -> None:
         self._now = now
         self._today = today
         self._tenants: dict[str, MeasuredTenant] = {}
-        self._changed: dict[str, None] = {}  # tenants, in the order of their first change since their record was made
+        # tenants, in the order of their first change since their record was made
+        self._changed: dict[str, None] = {}
         self._pairs: BoundedCache[tuple[str, str], bool] = BoundedCache(limit, self._forget)
 
     def figures_of(self, tenant_id: str) -> Mapping[str, LearnedFigures]:
@@ -73,33 +77,50 @@ class Measurements:
         *,
         listed_cost: float | None = None,
     ) -> None:
-        """The first result of a known assignment. It ends the assignment, whatever its class; None: a success.
+        """The first result of a known assignment. It ends the assignment, whatever its class; None:
+        a success.
 
-        `listed_cost`: where the moving cost begins; None: with the first success."""
+        `listed_cost`: where the moving cost begins; None: with the first success.
+        """
         now, provider = self._now(), self._find(tenant_id, provider_id)
         if provider is None:
             return
         provider.on_finished(assignment_id, now)
         now_ms = int(self._today() * 1000)
-        provider.on_result(latency_ms=latency_ms, cost=cost, outcome=outcome, now=now, now_ms=now_ms, listed_cost=listed_cost)
+        provider.on_result(
+            latency_ms=latency_ms,
+            cost=cost,
+            outcome=outcome,
+            now=now,
+            now_ms=now_ms,
+            listed_cost=listed_cost,
+        )
         tenant = self._tenants[tenant_id]
         provider.tried_after = tenant.assigned
         tenant.changed[provider_id] = now
         self._changed[tenant_id] = None
 
     def on_opened(self, tenant_id: str, provider_id: str) -> None:
-        """The provider's breaker opened by the last result: it fails, so that probes find out when it is well again."""
+        """The provider's breaker opened by the last result: it fails, so that probes find out when
+        it is well again.
+        """
         tenant = self._tenants.get(tenant_id)
         provider = tenant.providers.get(provider_id) if tenant is not None else None
         if provider is not None:
             provider.moving.is_failing, provider.moving.streak = True, 0
 
-    # -- shared with other instances -----------------------------------------------------------------------------------
+    # -- shared with other instances ---------------------------------------------------------------
 
     def list_changed(self, every_s: Callable[[str], float], most: int) -> list[str]:
-        """Tenants that have changed since their record was made, and whose record is at least `every_s` old; the longest waiting first."""
+        """Tenants that have changed since their record was made, and whose record is at least
+        `every_s` old; the longest waiting first.
+        """
         now = self._now()
-        due = (tenant_id for tenant_id in self._changed if now - self._tenants[tenant_id].shared_at >= every_s(tenant_id))
+        due = (
+            tenant_id
+            for tenant_id in self._changed
+            if now - self._tenants[tenant_id].shared_at >= every_s(tenant_id)
+        )
         return list(islice(due, most))
 
     def mark_changed(self, tenant_id: str) -> None:
@@ -108,7 +129,9 @@ class Measurements:
             self._changed[tenant_id] = None
 
     def build_record(self, tenant_id: str, node_id: str, life: str) -> FiguresRecord | None:
-        """The record of a tenant, which has not changed from now on; None: it was dropped meanwhile."""
+        """The record of a tenant, which has not changed from now on; None: it was dropped
+        meanwhile.
+        """
         self._changed.pop(tenant_id, None)
         tenant = self._tenants.get(tenant_id)
         if tenant is None:
@@ -118,7 +141,11 @@ class Measurements:
 
     def apply(self, record: FiguresRecord, age_s: float) -> None:
         """Take the record of another instance, which is `age_s` seconds old."""
-        known = {name: theirs for name, theirs in record.providers.items() if self._find(record.tenant_id, name) is not None}
+        known = {
+            name: theirs
+            for name, theirs in record.providers.items()
+            if self._find(record.tenant_id, name) is not None
+        }
         tenant = self._tenants.get(record.tenant_id)
         if tenant is not None:
             kept = {name: theirs for name, theirs in known.items() if name in tenant.providers}
@@ -145,7 +172,8 @@ class Measurements:
                 return None
             provider = tenant.providers[provider_id] = MeasuredProvider(self._now())
             self._pairs.put((tenant_id, provider_id), True, inf, 0.0, owner=tenant_id)
-            return tenant.providers.get(provider_id)  # with a very low limit it may have been dropped at once
+            # with a very low limit it may have been dropped at once
+            return tenant.providers.get(provider_id)
         self._pairs.get((tenant_id, provider_id), 0.0)
         return provider
 

@@ -1,4 +1,6 @@
-"""What a decision sees of a provider: figures that do not change, so that a recorded decision can be computed again from them."""
+"""What a decision sees of a provider: figures that do not change, so that a recorded decision can
+be computed again from them.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,16 @@ from msgspec import Struct
 class LearnedFigures(Struct, frozen=True, gc=False):
     """One provider, for one tenant, at one moment. None: too few outcomes to say.
 
-    `score` and `in_flight` follow each outcome and each assignment; the others are made anew once in REFRESH_S.
+    `score` and `in_flight` follow each outcome and each assignment; the others are made anew once
+    in REFRESH_S.
     """
 
     samples: int = 0  # outcomes so far, of all instances
     in_flight: int = 0  # assignments without a result
     latency_ms: float | None = None  # peak moving average of successes
     success_rate: float = 1.0  # moving average, 0..1
-    score: float | None = None  # the lower, the better: latency × punishment of failures × (in flight + 1)
+    # the lower, the better: latency × punishment of failures × (in flight + 1)
+    score: float | None = None
     cost: float | None = None  # of a success, moving average
     p50_latency_ms: float | None = None  # of the last one to two minutes, as the next three
     p95_latency_ms: float | None = None
@@ -30,7 +34,9 @@ class LearnedFigures(Struct, frozen=True, gc=False):
 
 
 class ErrorCounts(Struct, frozen=True, gc=False):
-    """The failures of one provider in the last one to two minutes, by class (`contracts.failure_class`). No decision looks at them."""
+    """The failures of one provider in the last one to two minutes, by class
+    (`contracts.failure_class`). No decision looks at them.
+    """
 
     provider: int = 0
     request: int = 0
@@ -44,8 +50,9 @@ NO_FIGURES: Mapping[str, LearnedFigures] = MappingProxyType({})
 class TenantFigures(dict[str, LearnedFigures]):
     """The figures of a tenant's providers, by name. `failing`: those that are failing.
 
-    `choices` and `sound`: what was chosen from the figures that are made once in REFRESH_S, and whom a strategy chooses among, by the
-    id of what it was chosen from, which stands beside it so that no id is used again; cleared when those figures, or who fails, change.
+    `choices` and `sound`: what was chosen from the figures that are made once in REFRESH_S, and
+    whom a strategy chooses among, by the id of what it was chosen from, which stands beside it so
+    that no id is used again; cleared when those figures, or who fails, change.
     """
 
     __slots__ = ("choices", "failing", "sound")

@@ -1,7 +1,7 @@
 """A sample agent: accounts that commands credit and debit, each command once.
 
-router agent run router.sdk.samples.agents.ledger:Ledger --store ledger.db
-nats pub cmd.default.demo.ledger.post '{"type": "post", "payload": {"account": "acme", "amount": 250}}'
+router agent run router.sdk.samples.agents.ledger:Ledger --store ledger.db nats pub
+cmd.default.demo.ledger.post '{"type": "post", "payload": {"account": "acme", "amount": 250}}'
 
 state      balance:{account}   the account's balance, in cents
 messages   evt.default.demo.ledger.posted   {account, amount, balance}
@@ -25,9 +25,15 @@ class Ledger:
     name = "ledger"
 
     def receive(self, envelope: Envelope) -> None:
-        """Check that the posting names an account and an amount of cents. Raises Poison: another attempt would not help."""
+        """Check that the posting names an account and an amount of cents. Raises Poison: another
+        attempt would not help.
+        """
         payload = envelope.payload
-        if not isinstance(payload, dict) or not isinstance(payload.get("account"), str) or type(payload.get("amount")) is not int:
+        if (
+            not isinstance(payload, dict)
+            or not isinstance(payload.get("account"), str)
+            or type(payload.get("amount")) is not int
+        ):
             raise Poison("a posting needs an account (text) and an amount (whole cents)")
         if not 0 < len(payload["account"]) <= MAX_NAME:
             raise Poison(f"an account's name has 1 to {MAX_NAME} characters")
@@ -36,6 +42,9 @@ class Ledger:
         account, amount = envelope.payload["account"], envelope.payload["amount"]
         balance = ctx.state.get(f"balance:{account}", 0) + amount
         if not -MAX_BALANCE <= balance <= MAX_BALANCE:
-            raise Poison("the balance would need more than 64 bits")  # only this command fails: the account stays as it is
+            # only this command fails: the account stays as it is
+            raise Poison("the balance would need more than 64 bits")
         ctx.state.put(f"balance:{account}", balance)
-        return [Outgoing(POSTED, "posted", {"account": account, "amount": amount, "balance": balance})]
+        return [
+            Outgoing(POSTED, "posted", {"account": account, "amount": amount, "balance": balance})
+        ]

@@ -19,4 +19,6 @@ async def echo(invocation: Invocation) -> AsyncIterator[str | Output]:
     words = f"{prefix}{invocation.prompt}".split(" ")
     for place, word in enumerate(words):
         yield word if place == 0 else f" {word}"
-    yield Output(prompt_tokens=len(invocation.prompt.split()), completion_tokens=len(words), cost=0.0)
+    yield Output(
+        prompt_tokens=len(invocation.prompt.split()), completion_tokens=len(words), cost=0.0
+    )

@@ -1,9 +1,11 @@
-"""A pre-processor: it masks e-mail addresses, card numbers and American social security numbers before an assignment is made.
+"""A pre-processor: it masks e-mail addresses, card numbers and American social security numbers
+before an assignment is made.
 
 config: {"allow": ["email"]}
 
-It changes the payload and the message's metadata, which are all of a request's texts that an assignment carries. Use it
-with `"mode": "required"`: if an optional one fails, the request continues unchanged. The stored request is not changed.
+It changes the payload and the message's metadata, which are all of a request's texts that an
+assignment carries. Use it with `"mode": "required"`: if an optional one fails, the request
+continues unchanged. The stored request is not changed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ from router.sdk.samples.extensions.pii_guard import PATTERNS, is_real_match
 
 @pre("mask_payload")
 def mask_payload(request: Request) -> Response:
-    """Add `pii_masked` to the context: the masked kinds, or `none`. Refuse a payload that it cannot read."""
+    """Add `pii_masked` to the context: the masked kinds, or `none`. Refuse a payload that it cannot
+    read.
+    """
     if isinstance(request.payload, bytes) or request.message.payload_ref is not None:
         raise Refused("the payload is not text, or stands elsewhere: it cannot be masked here")
     kinds: set[str] = set()
@@ -26,8 +30,15 @@ def mask_payload(request: Request) -> Response:
     payload = _mask(request.payload, change)
     metadata = _mask_object(request.message.metadata or {}, change)
     if metadata.keys() != (request.message.metadata or {}).keys():
-        raise Refused("a key of the message's metadata holds personal data, and keys that are there stay there")
-    return Response(payload=payload, message_metadata=metadata, metadata={"pii_masked": ",".join(sorted(kinds)) or "none"})
+        raise Refused(
+            "a key of the message's metadata holds personal data, and keys that are there "
+            "stay there"
+        )
+    return Response(
+        payload=payload,
+        message_metadata=metadata,
+        metadata={"pii_masked": ",".join(sorted(kinds)) or "none"},
+    )
 
 
 def _make_mask(allowed: Collection[object], kinds: set[str]) -> Callable[[str], str]:

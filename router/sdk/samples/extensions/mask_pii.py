@@ -1,7 +1,8 @@
 """A post-processor: it adds to a decision which kinds of personal data its assignment carries.
 
-A post-processor sees the decision and may add to its metadata; the router takes nothing else from it. So this one finds personal
-data and masks none: `mask_payload` masks, before the decision. The specification names its id.
+A post-processor sees the decision and may add to its metadata; the router takes nothing else from
+it. So this one finds personal data and masks none: `mask_payload` masks, before the decision. The
+specification names its id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A pre-processor: it removes superfluous white space, and writes text in lower case if the policy says so.
+"""A pre-processor: it removes superfluous white space, and writes text in lower case if the policy
+says so.
 
 config: {"lowercase": true}
 """
@@ -12,9 +13,13 @@ from router.sdk.extension import Request, pre
 
 @pre("normalize_text")
 def normalize_text(request: Request) -> tuple[object, dict[str, str]]:
-    """Leave one space between words and none around them; write lower case if config.lowercase is true."""
+    """Leave one space between words and none around them; write lower case if config.lowercase is
+    true.
+    """
     lowercase = request.config.get("lowercase") is True
-    return change_texts(request.payload, lambda text: _normalize(text, lowercase)), {"normalized": "true"}
+    return change_texts(request.payload, lambda text: _normalize(text, lowercase)), {
+        "normalized": "true"
+    }
 
 
 def change_texts(payload: object, change: Callable[[str], str]) -> object:

@@ -23,12 +23,21 @@ def pii_guard(request: Request) -> Rejection | None:
     allowed = request.config.get("allow") or ()
     kinds = find_kinds(request.payload)
     first = next((name for name in PATTERNS if name in kinds and name not in allowed), None)
-    return reject("pii_detected", {"field": "payload", "pattern": first}) if first is not None else None
+    return (
+        reject("pii_detected", {"field": "payload", "pattern": first})
+        if first is not None
+        else None
+    )
 
 
 def find_kinds(payload: object) -> set[str]:
     """Return the kinds of personal data in a payload's texts, by the names of `PATTERNS`."""
-    return {name for text in iterate_texts(payload) for name, pattern in PATTERNS.items() if _has_match(name, pattern, text)}
+    return {
+        name
+        for text in iterate_texts(payload)
+        for name, pattern in PATTERNS.items()
+        if _has_match(name, pattern, text)
+    }
 
 
 def iterate_texts(payload: object) -> Iterator[str]:

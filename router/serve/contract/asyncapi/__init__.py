@@ -1,11 +1,13 @@
 """The contract as an AsyncAPI 3 document: what other programs read to talk to this router.
 
-    document      the root: info, servers, messages and schemas from `contracts.shapes`, and the parts below
+    document      the root: info, servers, messages and schemas from `contracts.shapes`, and the
+                  parts below
     channels      every subject: who sends there, which messages, in which stream
     operators     the subjects of operators' services
     yaml          the document as YAML
 
-Everything follows from the settings, the declared topology and the shapes, so the document is that of this router.
+Everything follows from the settings, the declared topology and the shapes, so the document is that
+of this router.
 """
 
 from __future__ import annotations

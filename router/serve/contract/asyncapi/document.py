@@ -46,13 +46,23 @@ class ContractFacts(Struct, frozen=True, kw_only=True):
 def build_document(facts: ContractFacts) -> dict[str, Any]:
     """The document; of equal facts always the same."""
     services = [service for service in facts.services if service.prefix != INTERNAL_PREFIX]
-    channels = [*list_channels(facts.settings), *(_describe_service(service, facts.settings) for service in services)]
+    channels = [
+        *list_channels(facts.settings),
+        *(_describe_service(service, facts.settings) for service in services),
+    ]
     schemas = {}
     for service in services:
         schemas[f"{service.name}-request"] = {DIRECTION: RECEIVED, **build_request(service.asks)}
         schemas[f"{service.name}-response"] = {DIRECTION: SENT, **build_response(service.gives)}
-    with_headers = {message for channel in channels if channel.has_contract_headers for message in channel.messages}
-    replies = {message: _refer_message(message) for channel in channels for message in channel.reply}
+    with_headers = {
+        message
+        for channel in channels
+        if channel.has_contract_headers
+        for message in channel.messages
+    }
+    replies = {
+        message: _refer_message(message) for channel in channels for message in channel.reply
+    }
     return {
         "asyncapi": ASYNCAPI,
         "id": "urn:beamline:router:v1",
@@ -63,7 +73,9 @@ def build_document(facts: ContractFacts) -> dict[str, Any]:
             **{channel.name: _build_channel(channel, facts.topology) for channel in channels},
             INBOX: {"address": None, "description": _REPLY_TEXT, "messages": replies},
         },
-        "operations": {f"{channel.action}-{channel.name}": _build_operation(channel) for channel in channels},
+        "operations": {
+            f"{channel.action}-{channel.name}": _build_operation(channel) for channel in channels
+        },
         "components": build_components(facts.shapes, schemas, with_headers),
     }
 
@@ -72,7 +84,10 @@ def _build_info() -> dict[str, Any]:
     return {
         "title": "Router",
         "version": __version__,
-        "description": "A durable message router on NATS JetStream. The actions are the router's: it receives requests and sends answers.",
+        "description": (
+            "A durable message router on NATS JetStream. The actions are the router's: it "
+            "receives requests and sends answers."
+        ),
         "license": {"name": "Apache-2.0"},
     }
 
@@ -83,7 +98,11 @@ def _list_servers(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
         parts = urlsplit(address if "://" in address else f"nats://{address}")
         yield (
             f"nats{place}",
-            {"host": f"{parts.hostname}:{parts.port or 4222}", "protocol": parts.scheme, "description": "NATS with JetStream"},
+            {
+                "host": f"{parts.hostname}:{parts.port or 4222}",
+                "protocol": parts.scheme,
+                "description": "NATS with JetStream",
+            },
         )
 
 
@@ -94,7 +113,10 @@ def _describe_service(service: Service, settings: Settings) -> ChannelSpec:
         action=RECEIVE,
         messages=(f"{service.name}-request",),
         reply=(f"{service.name}-response",),
-        text=f"For operators: {service.says}. {'Every instance answers.' if service.is_everywhere else ''}".strip(),
+        text=(
+            f"For operators: {service.says}. "
+            f"{'Every instance answers.' if service.is_everywhere else ''}"
+        ).strip(),
         queue=None if service.is_everywhere else settings.admin.queue_group,
     )
 
@@ -110,7 +132,11 @@ def _build_channel(channel: ChannelSpec, topology: Topology) -> dict[str, Any]:
         "description": channel.text,
         "messages": {name: _refer_message(name) for name in channel.messages},
         **({"parameters": parameters} if parameters else {}),
-        **({"x-jetstream": _describe_stream(stream, topology.consumers)} if stream is not None else {}),
+        **(
+            {"x-jetstream": _describe_stream(stream, topology.consumers)}
+            if stream is not None
+            else {}
+        ),
     }
 
 
@@ -125,7 +151,9 @@ def _build_operation(channel: ChannelSpec) -> dict[str, Any]:
         "action": channel.action,
         "channel": {"$ref": f"#/channels/{channel.name}"},
         "summary": channel.text,
-        "messages": [{"$ref": f"#/channels/{channel.name}/messages/{name}"} for name in channel.messages],
+        "messages": [
+            {"$ref": f"#/channels/{channel.name}/messages/{name}"} for name in channel.messages
+        ],
         **({"bindings": binding} if channel.queue else {}),
         **({"reply": reply} if channel.reply else {}),
     }
@@ -133,7 +161,14 @@ def _build_operation(channel: ChannelSpec) -> dict[str, Any]:
 
 def _find_stream(channel: ChannelSpec, topology: Topology) -> StreamSpec | None:
     """The stream that keeps what is sent there."""
-    return next((stream for stream in topology.streams if ids.subject_matcher(stream.subjects)(channel.address)), None)
+    return next(
+        (
+            stream
+            for stream in topology.streams
+            if ids.subject_matcher(stream.subjects)(channel.address)
+        ),
+        None,
+    )
 
 
 def _describe_stream(stream: StreamSpec, consumers: Sequence[ConsumerSpec]) -> dict[str, Any]:
@@ -162,26 +197,42 @@ _DEFINITIONS, _COMPONENT_SCHEMAS = "#/$defs/", "#/components/schemas/"
 
 
 def build_components(
-    shapes: Mapping[str, MessageShape], services: Mapping[str, Mapping[str, Any]], with_headers: Collection[str]
+    shapes: Mapping[str, MessageShape],
+    services: Mapping[str, Mapping[str, Any]],
+    with_headers: Collection[str],
 ) -> dict[str, Any]:
-    """`services`: the schemas of operators' services, by the name of their message; `with_headers`: messages that carry the headers."""
+    """`services`: the schemas of operators' services, by the name of their message; `with_headers`:
+    messages that carry the headers.
+    """
     schemas: dict[str, Any] = {f"part-{name}": PARTS[name] for name in sorted(PARTS)}
     schemas |= {name: _build_schema(shape) for name, shape in shapes.items()}
     schemas |= {HEADERS_SCHEMA: build_headers_schema(), **services}
     messages = {name: _build_message(shape, name in with_headers) for name, shape in shapes.items()}
-    messages |= {name: {"name": name, "contentType": JSON, "payload": _refer_schema(name)} for name in services}
-    return {"messages": messages, "schemas": {name: move_references(schema) for name, schema in schemas.items()}}
+    messages |= {
+        name: {"name": name, "contentType": JSON, "payload": _refer_schema(name)}
+        for name in services
+    }
+    return {
+        "messages": messages,
+        "schemas": {name: move_references(schema) for name, schema in schemas.items()},
+    }
 
 
 def move_references(schema: Any) -> Any:
     """The schema with its parts under `components`."""
     if isinstance(schema, Mapping):
-        return {name: _move_reference(value) if name == "$ref" else move_references(value) for name, value in schema.items()}
+        return {
+            name: _move_reference(value) if name == "$ref" else move_references(value)
+            for name, value in schema.items()
+        }
     return [move_references(one) for one in schema] if isinstance(schema, list | tuple) else schema
 
 
 def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:
-    examples = [{"name": f"{shape.name}-{place}", "payload": example} for place, example in enumerate(shape.examples, 1)]
+    examples = [
+        {"name": f"{shape.name}-{place}", "payload": example}
+        for place, example in enumerate(shape.examples, 1)
+    ]
     return {
         "name": shape.name,
         "title": shape.title,
@@ -195,7 +246,12 @@ def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:
 
 
 def _build_schema(shape: MessageShape) -> dict[str, Any]:
-    return {"title": shape.title, "description": shape.text, DIRECTION: shape.direction, **name_all_types(shape.body)}
+    return {
+        "title": shape.title,
+        "description": shape.text,
+        DIRECTION: shape.direction,
+        **name_all_types(shape.body),
+    }
 
 
 def _refer_schema(name: str) -> dict[str, str]:
@@ -203,4 +259,8 @@ def _refer_schema(name: str) -> dict[str, str]:
 
 
 def _move_reference(reference: object) -> object:
-    return f"{_COMPONENT_SCHEMAS}part-{reference.removeprefix(_DEFINITIONS)}" if isinstance(reference, str) else reference
+    return (
+        f"{_COMPONENT_SCHEMAS}part-{reference.removeprefix(_DEFINITIONS)}"
+        if isinstance(reference, str)
+        else reference
+    )

@@ -1,4 +1,6 @@
-"""JSON values as YAML 1.2, for people: one key a line. It needs no library, because YAML takes JSON's strings and numbers as they are."""
+"""JSON values as YAML 1.2, for people: one key a line. It needs no library, because YAML takes
+JSON's strings and numbers as they are.
+"""
 
 from __future__ import annotations
 

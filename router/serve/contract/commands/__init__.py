@@ -1,4 +1,6 @@
-"""`router contract`: what every subject, header and message is, for programs in any language; messages checked against it; who broke it."""
+"""`router contract`: what every subject, header and message is, for programs in any language;
+messages checked against it; who broke it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from router.serve.contract.commands.documents import asyncapi, headers, schemas
 
 contract = typer.Typer(
     no_args_is_help=True,
-    help="The contract: its subjects, schemas and headers; messages checked against it, two contracts compared, and who broke it.",
+    help=(
+        "The contract: its subjects, schemas and headers; messages checked against it, two "
+        "contracts compared, and who broke it."
+    ),
     rich_markup_mode="rich",
 )
 

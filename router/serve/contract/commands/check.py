@@ -22,15 +22,30 @@ MAX_BYTES = 64 * 1024 * 1024  # the most that a NATS server takes as a message
 @command()
 def check(
     session: CommandSession,
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The payload of the message, JSON or protobuf; - reads standard input.")],
-    as_: Annotated[str | None, typer.Option("--as", metavar="NAME", help="decide, answer, result … Default: what it looks like.")] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", metavar="NAME=VALUE", help="A header; may be given again.")] = None,
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-",
+            help="The payload of the message, JSON or protobuf; - reads standard input.",
+        ),
+    ],
+    as_: Annotated[
+        str | None,
+        typer.Option(
+            "--as", metavar="NAME", help="decide, answer, result … Default: what it looks like."
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", metavar="NAME=VALUE", help="A header; may be given again."),
+    ] = None,
 ) -> int:
-    """Read a message as the router (or a worker, or a client) would, and print a line for each field. No server is asked.
+    """Read a message as the router (or a worker, or a client) would, and print a line for each
+    field. No server is asked.
 
-    A field is read, refused, or ignored because no reader knows it. The limits are those of the settings: of a message beyond them only
-    that is said. FILE has at most 64 MiB.
-    Exit status: 0 the message is read, 1 it is refused.
+    A field is read, refused, or ignored because no reader knows it. The limits are those of the
+    settings: of a message beyond them only that is said. FILE has at most 64 MiB. Exit status: 0
+    the message is read, 1 it is refused.
 
     Example:  router contract check request.json    router contract check - --as result < result.json
     """
@@ -55,5 +70,8 @@ def check(
 
 def _print_report(name: str, report: FieldReport) -> None:
     if report.lines:
-        print_table(("field", "verdict", "why"), ((line.field, line.verdict, line.why) for line in report.lines))
+        print_table(
+            ("field", "verdict", "why"),
+            ((line.field, line.verdict, line.why) for line in report.lines),
+        )
     print(f"{'read' if report.is_readable else 'refused'} as {name}")

@@ -1,4 +1,6 @@
-"""`router contract diff`: what changed between two contracts, and what breaks the programs on the other side."""
+"""`router contract diff`: what changed between two contracts, and what breaks the programs on the
+other side.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,14 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 1024 * 1024  # of one file
 
 Place = Annotated[
-    Path, typer.Argument(help="A document of `router contract asyncapi --json`, or a directory of `router contract schemas`.", exists=True)
+    Path,
+    typer.Argument(
+        help=(
+            "A document of `router contract asyncapi --json`, or a directory of `router "
+            "contract schemas`."
+        ),
+        exists=True,
+    ),
 ]
 
 
@@ -34,7 +43,8 @@ class WrittenContract(Struct, frozen=True):
 
 @command(skip_settings)
 def diff(session: CommandSession, old: Place, new: Place) -> int:
-    """Compare two contracts: what is new, what changed, what breaks clients, workers, extensions or readers of the old one.
+    """Compare two contracts: what is new, what changed, what breaks clients, workers, extensions or
+    readers of the old one.
 
     Exit status: 0 nothing breaks, 1 something does.
 
@@ -43,7 +53,12 @@ def diff(session: CommandSession, old: Place, new: Place) -> int:
     from router.contracts.shapes.difference import BROKEN
 
     changes = list(_compare(_read_contract(old, "OLD"), _read_contract(new, "NEW")))
-    session.emit(changes, ("", "where", "what"), lambda one: (one.kind, one.place, one.text), empty="nothing changed")
+    session.emit(
+        changes,
+        ("", "where", "what"),
+        lambda one: (one.kind, one.place, one.text),
+        empty="nothing changed",
+    )
     return exit_codes.NO if any(change.kind == BROKEN for change in changes) else exit_codes.OK
 
 
@@ -51,7 +66,10 @@ def _compare(old: WrittenContract, new: WrittenContract) -> Iterator[ContractCha
     from router.contracts.shapes.difference import ADDED, BROKEN, ContractChange, compare_schemas
     from router.contracts.shapes.message_shape import DIRECTION, SENT
 
-    for kind, before, after in (("message", old.schemas, new.schemas), ("channel", old.channels, new.channels)):
+    for kind, before, after in (
+        ("message", old.schemas, new.schemas),
+        ("channel", old.channels, new.channels),
+    ):
         for name in before:
             if name not in after:
                 yield ContractChange(BROKEN, name, f"the {kind} is no longer there")
@@ -59,19 +77,33 @@ def _compare(old: WrittenContract, new: WrittenContract) -> Iterator[ContractCha
             if name not in before:
                 yield ContractChange(ADDED, name, f"a new {kind}")
     for name in old.schemas.keys() & new.schemas.keys():
-        yield from compare_schemas(old.schemas[name], new.schemas[name], str(new.schemas[name].get(DIRECTION, SENT)), name)
+        yield from compare_schemas(
+            old.schemas[name], new.schemas[name], str(new.schemas[name].get(DIRECTION, SENT)), name
+        )
     for name in sorted(old.channels.keys() & new.channels.keys()):
         yield from _compare_channels(name, old.channels[name], new.channels[name])
 
 
-def _compare_channels(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[ContractChange]:
+def _compare_channels(
+    name: str, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[ContractChange]:
     from router.contracts.shapes.difference import ADDED, BROKEN, CHANGED, ContractChange
 
     if old.get("address") != new.get("address"):
-        yield ContractChange(BROKEN, name, f"its subject is {new.get('address')}, and was {old.get('address')}")
+        yield ContractChange(
+            BROKEN, name, f"its subject is {new.get('address')}, and was {old.get('address')}"
+        )
     before, after = old.get("messages", {}), new.get("messages", {})
-    yield from (ContractChange(BROKEN, name, f"it no longer carries {message}") for message in before if message not in after)
-    yield from (ContractChange(ADDED, name, f"it carries {message} too") for message in after if message not in before)
+    yield from (
+        ContractChange(BROKEN, name, f"it no longer carries {message}")
+        for message in before
+        if message not in after
+    )
+    yield from (
+        ContractChange(ADDED, name, f"it carries {message} too")
+        for message in after
+        if message not in before
+    )
     if old.get("x-jetstream") != new.get("x-jetstream"):
         yield ContractChange(CHANGED, name, "its stream has other limits")
 
@@ -89,7 +121,13 @@ def _read_directory(place: Path) -> WrittenContract:
     files = {file.stem: _read_json(file) for file in sorted(place.glob("*.json"))}
     if not files:
         raise ValueError("there is no *.json in it")
-    return WrittenContract({name: _resolve(name, schema, Definitions(schema.get("$defs", {}))) for name, schema in files.items()}, {})
+    return WrittenContract(
+        {
+            name: _resolve(name, schema, Definitions(schema.get("$defs", {})))
+            for name, schema in files.items()
+        },
+        {},
+    )
 
 
 def _read_document(file: Path) -> WrittenContract:
@@ -101,7 +139,11 @@ def _read_document(file: Path) -> WrittenContract:
     if not isinstance(parts, dict):
         raise ValueError("a document of `router contract asyncapi --json` has components.schemas")
     definitions = Definitions(parts)
-    schemas = {name: _resolve(name, schema, definitions) for name, schema in parts.items() if not name.startswith("part-")}
+    schemas = {
+        name: _resolve(name, schema, definitions)
+        for name, schema in parts.items()
+        if not name.startswith("part-")
+    }
     return WrittenContract(schemas, _check_channels(document.get("channels", {})))
 
 
@@ -113,7 +155,9 @@ def _resolve(name: str, schema: object, definitions: Definitions) -> Mapping[str
 
 
 def _check_channels(channels: object) -> Mapping[str, Mapping[str, Any]]:
-    if not isinstance(channels, dict) or not all(isinstance(one, dict) and _has_messages(one) for one in channels.values()):
+    if not isinstance(channels, dict) or not all(
+        isinstance(one, dict) and _has_messages(one) for one in channels.values()
+    ):
         raise ValueError("channels, and the messages of each, are objects")
     return channels
 

@@ -19,7 +19,8 @@ from router.shell.command_frame import CommandSession, command, skip_settings
 
 @command()
 def asyncapi(session: CommandSession) -> None:
-    """Print the AsyncAPI 3.0 document of a router with these settings: YAML, or with --json JSON. No server is asked.
+    """Print the AsyncAPI 3.0 document of a router with these settings: YAML, or with --json JSON.
+    No server is asked.
 
     Example:  router contract asyncapi > asyncapi.yaml    router contract asyncapi --json > asyncapi.json
     """
@@ -27,7 +28,12 @@ def asyncapi(session: CommandSession) -> None:
     from router.serve.contract.contract_document import build_contract_document
 
     document = build_contract_document(session.settings)
-    print(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() if session.as_json else write_yaml(document), end="")
+    print(
+        orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
+        if session.as_json
+        else write_yaml(document),
+        end="",
+    )
     if session.as_json:
         print()
 
@@ -43,7 +49,8 @@ class HeaderLine(Struct, frozen=True):
 
 @command(skip_settings)
 def headers(session: CommandSession) -> None:
-    """Print the rules of the header contract: a message that carries a contract header must keep all of them. No server is asked.
+    """Print the rules of the header contract: a message that carries a contract header must keep
+    all of them. No server is asked.
 
     Example:  router contract headers
     """
@@ -60,11 +67,20 @@ def headers(session: CommandSession) -> None:
 @command(has_json=False)
 def schemas(
     session: CommandSession,
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go. It is made if it is not there.", file_okay=False)],
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="Where the files go. It is made if it is not there.",
+            file_okay=False,
+        ),
+    ],
 ) -> None:
-    """Write JSON Schema 2020-12, one file a message (decide.json, answer.json …), and the .proto files. No server is asked.
+    """Write JSON Schema 2020-12, one file a message (decide.json, answer.json …), and the .proto
+    files. No server is asked.
 
-    The bounds are those of the settings: results.max_cost, assignment.subjects. Prints each file's name.
+    The bounds are those of the settings: results.max_cost, assignment.subjects. Prints each file's
+    name.
 
     Example:  router contract schemas ./contract
     """
@@ -72,7 +88,10 @@ def schemas(
     from router.serve.contract.contract_document import build_contract_shapes
 
     for shape in build_contract_shapes(session.settings).values():
-        _write(directory / f"{shape.name}.json", orjson.dumps(shape.build_schema(), option=orjson.OPT_INDENT_2) + b"\n")
+        _write(
+            directory / f"{shape.name}.json",
+            orjson.dumps(shape.build_schema(), option=orjson.OPT_INDENT_2) + b"\n",
+        )
     for path, text in list_protos():
         _write(directory / "proto" / path, text.encode())
 

@@ -1,7 +1,8 @@
 """What a reader says of a message, field by field.
 
-A reader stops at the first field that is wrong. Here each such field is replaced by a legal value, and the reader reads again,
-until it takes the message or says the same twice. So a message with four mistakes has four lines.
+A reader stops at the first field that is wrong. Here each such field is replaced by a legal value,
+and the reader reads again, until it takes the message or says the same twice. So a message with
+four mistakes has four lines.
 """
 
 from __future__ import annotations
@@ -44,20 +45,35 @@ class FieldReport(Struct, frozen=True):
 
 
 def report_fields(
-    shape: MessageShape, reader: Reader, data: bytes, headers: Mapping[str, str], message: dict[str, Any] | None
+    shape: MessageShape,
+    reader: Reader,
+    data: bytes,
+    headers: Mapping[str, str],
+    message: dict[str, Any] | None,
 ) -> FieldReport:
     """`message`: `data` as `parse` shows it."""
     verdict = reader(data, headers)
-    faults = {} if verdict.fault is None else _find_faults(shape, reader, message, headers, verdict.fault)
-    lines = [FieldLine(place, REFUSED, f"{fault.message} ({fault.code})") for place, fault in faults.items()]
-    lines += [FieldLine(violation[0], BROKEN, _describe(violation)) for violation in verdict.violations]
+    faults = (
+        {}
+        if verdict.fault is None
+        else _find_faults(shape, reader, message, headers, verdict.fault)
+    )
+    lines = [
+        FieldLine(place, REFUSED, f"{fault.message} ({fault.code})")
+        for place, fault in faults.items()
+    ]
+    lines += [
+        FieldLine(violation[0], BROKEN, _describe(violation)) for violation in verdict.violations
+    ]
     if message is not None:
         lines += _cut(_list_other_fields(shape, message, faults, verdict), len(message))
     return FieldReport(verdict.fault is None, tuple(lines))
 
 
 def parse(data: bytes, max_bytes: int, max_depth: int) -> dict[str, Any] | None:
-    """The message as JSON shows it; None for protobuf, for what is no object, and for what is larger or deeper than may be read."""
+    """The message as JSON shows it; None for protobuf, for what is no object, and for what is
+    larger or deeper than may be read.
+    """
     try:
         return read_object(data, max_bytes, max_depth)
     except Malformed:
@@ -72,11 +88,18 @@ def _cut(lines: Iterator[FieldLine], fields: int) -> Iterator[FieldLine]:
 
 def _describe(violation: Violation) -> str:
     rule = find_rule(violation)
-    return f"the header contract's rule `{rule.name}` is broken: {rule.says} (`router explain {rule.code}`)"
+    return (
+        f"the header contract's rule `{rule.name}` is broken: {rule.says} (`router explain "
+        f"{rule.code}`)"
+    )
 
 
 def _find_faults(
-    shape: MessageShape, reader: Reader, message: dict[str, Any] | None, headers: Mapping[str, str], first: Fault
+    shape: MessageShape,
+    reader: Reader,
+    message: dict[str, Any] | None,
+    headers: Mapping[str, str],
+    first: Fault,
 ) -> dict[str, Fault]:
     """Every fault that the reader finds, one after the other, by its place in the message."""
     legal = _list_legal_values(shape)
@@ -98,7 +121,9 @@ def _find_faults(
 
 
 def _locate(field: str | None, message: Mapping[str, Any] | None, shape: MessageShape) -> str:
-    """Where a field of a fault stands: of an enveloped message in `data`, unless it stands beside it."""
+    """Where a field of a fault stands: of an enveloped message in `data`, unless it stands beside
+    it.
+    """
     if field is None or message is None:
         return WHOLE
     is_enveloped = isinstance(message.get("data"), dict) and "data" in list_fields(shape.body)
@@ -131,7 +156,10 @@ def _replace(message: dict[str, Any], place: str, value: Any) -> None:
 
 
 def _list_other_fields(
-    shape: MessageShape, message: dict[str, Any], faults: Mapping[str, Fault], verdict: ReaderVerdict
+    shape: MessageShape,
+    message: dict[str, Any],
+    faults: Mapping[str, Fault],
+    verdict: ReaderVerdict,
 ) -> Iterator[FieldLine]:
     """The fields that the reader does not complain about."""
     known = list_fields(shape.body)
@@ -141,12 +169,20 @@ def _list_other_fields(
             continue
         if place in unknown:
             meant = verdict.hints.get(place)
-            yield FieldLine(place, IGNORED, f"no field of this message: did you mean {meant}?" if meant else "no field of this message")
+            yield FieldLine(
+                place,
+                IGNORED,
+                f"no field of this message: did you mean {meant}?"
+                if meant
+                else "no field of this message",
+            )
         else:
             yield FieldLine(place, READ)
 
 
-def _walk(message: Mapping[str, Any], known: Mapping[str, object], inside: str = "") -> Iterator[str]:
+def _walk(
+    message: Mapping[str, Any], known: Mapping[str, object], inside: str = ""
+) -> Iterator[str]:
     for name, value in message.items():
         place = f"{inside}{name}"
         yield place

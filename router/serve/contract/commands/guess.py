@@ -41,7 +41,9 @@ DEFAULT = "decide"
 
 
 def guess_name(message: Mapping[str, Any] | None) -> str:
-    """The name of the message's shape. `message`: as JSON shows it, None: it is no object, or cannot be read."""
+    """The name of the message's shape. `message`: as JSON shows it, None: it is no object, or
+    cannot be read.
+    """
     if message is None:
         return DEFAULT
     kind, inner = message.get("kind"), message.get("data")

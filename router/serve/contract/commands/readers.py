@@ -1,6 +1,8 @@
-"""The reader of each message of the contract, and what it says of bytes: nothing, or what is wrong with them.
+"""The reader of each message of the contract, and what it says of bytes: nothing, or what is wrong
+with them.
 
-decide, result, ack     the router's readers, with the limits of the settings; a Fault names the field
+decide, result, ack     the router's readers, with the limits of the settings; a Fault names the
+                        field
 assignment, answer      the readers of the SDK, as a worker and a client have them
 usage                   the lake's reader
 """
@@ -45,7 +47,9 @@ from router.serve.subscriptions import worker_limits
 
 
 class ReaderVerdict(Struct, frozen=True):
-    """`fault` is None where the reader takes the message. `hints`: unknown fields, and what was probably meant."""
+    """`fault` is None where the reader takes the message. `hints`: unknown fields, and what was
+    probably meant.
+    """
 
     fault: Fault | None
     violations: tuple[Violation, ...] = ()
@@ -58,7 +62,9 @@ Reader = Callable[[bytes, Mapping[str, str]], ReaderVerdict]
 def build_readers(settings: Settings, shapes: Mapping[str, MessageShape]) -> Mapping[str, Reader]:
     """The reader of each shape, with these settings."""
     known = {**_build_subscription_readers(settings), **_build_raising_readers(settings)}
-    return {name: known.get(name) or _build_declared_reader(shape) for name, shape in shapes.items()}
+    return {
+        name: known.get(name) or _build_declared_reader(shape) for name, shape in shapes.items()
+    }
 
 
 def _build_subscription_readers(settings: Settings) -> Mapping[str, Reader]:
@@ -88,7 +94,9 @@ def _build_raising_readers(settings: Settings) -> Mapping[str, Reader]:
         "extension-message": lambda data, _: extension.read_processor_answer(data),
         "extension-verdict": lambda data, _: extension.read_validator_answer(data),
         "unread-report": lambda data, _: read_unread_report(data),
-        "provider-request": lambda data, headers: provider_request.read_request(data, headers, *bounds),
+        "provider-request": lambda data, headers: provider_request.read_request(
+            data, headers, *bounds
+        ),
         "provider-response": lambda data, _: read_response(data),
         "chunk": lambda data, _: read_chunk(data),
         "provider-answer": lambda data, _: read_provider_answer(data, _find_provider(data)),
@@ -107,10 +115,14 @@ def _read_decide(message: Message, limits: RequestLimits) -> ReaderVerdict:
     return ReaderVerdict(None, reading.violations, reading.asked.hints)
 
 
-def _build_worker_reader(read: Callable[[Message, WorkerMessageLimits], Any], limits: WorkerMessageLimits) -> Reader:
+def _build_worker_reader(
+    read: Callable[[Message, WorkerMessageLimits], Any], limits: WorkerMessageLimits
+) -> Reader:
     def read_verdict(data: bytes, headers: Mapping[str, str]) -> ReaderVerdict:
         result = read(_build_message(data, headers), limits)
-        return ReaderVerdict(result.found if isinstance(result.found, Fault) else None, result.violations)
+        return ReaderVerdict(
+            result.found if isinstance(result.found, Fault) else None, result.violations
+        )
 
     return read_verdict
 

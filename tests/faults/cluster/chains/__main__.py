@@ -1,4 +1,5 @@
-"""`python -m tests.faults.cluster.chains`: relay, inbox, agent and bus on three servers under their faults, then the ledgers.
+"""`python -m tests.faults.cluster.chains`: relay, inbox, agent and bus on three servers under their
+faults, then the ledgers.
 
 Exit status: 0 nothing lost, double or stuck; 1 something was; 130 Ctrl-C.
 """
@@ -26,7 +27,13 @@ def main() -> int:
     if options.list:
         print("\n".join(kind.name for kind in KINDS))
         return 0
-    plan = ChainRun(tuple(options.chain or USUAL), options.rounds, options.seed, options.rate, tuple(options.kinds or KINDS))
+    plan = ChainRun(
+        tuple(options.chain or USUAL),
+        options.rounds,
+        options.seed,
+        options.rate,
+        tuple(options.kinds or KINDS),
+    )
     report = run_until_told(run(plan, facts(_command(options))))
     if report is None:
         return INTERRUPTED
@@ -45,23 +52,42 @@ def _command(options: argparse.Namespace) -> str:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults.cluster.chains",
-        description=__doc__.partition("\n")[0],
+        description=__doc__.partition("\n\n")[0],
         epilog="example:  python -m tests.faults.cluster.chains --chain bus --kinds 'leader *'",
     )
-    parser.add_argument("--chain", action="append", choices=CHAINS, help="may be given several times (default: all but the lake)")
-    parser.add_argument("--rounds", type=int, default=1, help="every kind comes once a round (default 1)")
+    parser.add_argument(
+        "--chain",
+        action="append",
+        choices=CHAINS,
+        help="may be given several times (default: all but the lake)",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="every kind comes once a round (default 1)"
+    )
     parser.add_argument("--seed", type=int, default=7, help="of the plan")
-    parser.add_argument("--rate", type=float, default=10.0, help="messages a second of each chain (default 10)")
-    parser.add_argument("--kinds", action="extend", type=_match, metavar="PATTERN", help="of these kinds alone; may be given several times")
+    parser.add_argument(
+        "--rate", type=float, default=10.0, help="messages a second of each chain (default 10)"
+    )
+    parser.add_argument(
+        "--kinds",
+        action="extend",
+        type=_match,
+        metavar="PATTERN",
+        help="of these kinds alone; may be given several times",
+    )
     parser.add_argument("--list", action="store_true", help="print the names of all kinds")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="keep the whole report in this file")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="keep the whole report in this file"
+    )
     return parser.parse_args()
 
 
 def _match(pattern: str) -> list[Kind]:
     kinds = [kind for kind in KINDS if fnmatch(kind.name, pattern)]
     if not kinds:
-        raise argparse.ArgumentTypeError(f"no kind is called so: {pattern}; --list prints all of them")
+        raise argparse.ArgumentTypeError(
+            f"no kind is called so: {pattern}; --list prints all of them"
+        )
     return kinds
 
 

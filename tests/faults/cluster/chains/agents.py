@@ -22,12 +22,21 @@ class AgentChain:
     """The agent makes its streams."""
 
     name = "agents"
-    groups = (Group(COMMANDS), Group(EVENTS), Group("MESHFORGE_FAILED"), Group(COMMANDS, "witness_consumer"))
+    groups = (
+        Group(COMMANDS),
+        Group(EVENTS),
+        Group("MESHFORGE_FAILED"),
+        Group(COMMANDS, "witness_consumer"),
+    )
 
     async def start(self, stage: Surroundings) -> list[Child]:
         self._stage = stage
         self._store = stage.home / "witness.db"
-        return [await stage.add_child("agent", (*AGENT, "--store", str(self._store)), "agent.ready", **QUICK)]
+        return [
+            await stage.add_child(
+                "agent", (*AGENT, "--store", str(self._store)), "agent.ready", **QUICK
+            )
+        ]
 
     async def open(self) -> None: ...
 
@@ -45,8 +54,11 @@ class AgentChain:
         sent = await standing(self._stage.clients.current, EVENTS)
         sent_at = {str(json.loads(one.data)["payload"]["key"]): one.stored_at for one in sent}
         return {
-            "applied": [Effect(key, sent_at.get(key, 0.0)) for key in applied.elements()],  # the store keeps no time
-            "sent": [Effect(str(json.loads(one.data)["payload"]["key"]), one.stored_at) for one in sent],
+            # the store keeps no time
+            "applied": [Effect(key, sent_at.get(key, 0.0)) for key in applied.elements()],
+            "sent": [
+                Effect(str(json.loads(one.data)["payload"]["key"]), one.stored_at) for one in sent
+            ],
         }
 
     async def close(self) -> None: ...

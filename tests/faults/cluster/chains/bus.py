@@ -42,10 +42,16 @@ class BusChain:
         with closing(sqlite3.connect(self._file)) as connection:
             connection.execute("CREATE TABLE effects (id TEXT, at REAL)")
             connection.commit()
-        return [await stage.add_child("projector", ("tests.faults.cluster.chains.bus", str(self._file)), "projector.ready")]
+        return [
+            await stage.add_child(
+                "projector", ("tests.faults.cluster.chains.bus", str(self._file)), "projector.ready"
+            )
+        ]
 
     async def open(self) -> None:
-        self._bus = Bus(settings=load(None, {"nats.url": self._stage.url, "replicas": 3}, {}).settings)
+        self._bus = Bus(
+            settings=load(None, {"nats.url": self._stage.url, "replicas": 3}, {}).settings
+        )
         await self._bus.__aenter__()
 
     async def send(self, number: int) -> str:
@@ -68,7 +74,9 @@ def read_effects(file: Path) -> list[Effect]:
 
 
 def project(envelope: MessageEnvelope) -> BusAnswer:
-    return lambda cursor: cursor.execute("INSERT INTO effects VALUES (?, ?)", (envelope.message_id, time.time()))
+    return lambda cursor: cursor.execute(
+        "INSERT INTO effects VALUES (?, ?)", (envelope.message_id, time.time())
+    )
 
 
 async def serve(file: str) -> None:

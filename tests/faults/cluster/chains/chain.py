@@ -37,7 +37,9 @@ class Surroundings(Protocol):
     def url(self) -> str:
         """Every server, past the proxies."""
 
-    async def add_child(self, name: str, command: tuple[str, ...], announces: str, **settings: object) -> Child:
+    async def add_child(
+        self, name: str, command: tuple[str, ...], announces: str, **settings: object
+    ) -> Child:
         """A process with a proxy to each server; it is not started."""
 
 
@@ -77,7 +79,8 @@ class ChainLoad:
         self._rate = rate
         self._sending: set[asyncio.Task[None]] = set()
         self._task: asyncio.Task[None] | None = None
-        self.offered: dict[str, float] = {}  # by id: when it was first sent, steady seconds; those that are stored
+        # by id: when it was first sent, steady seconds; those that are stored
+        self.offered: dict[str, float] = {}
 
     def begin(self) -> None:
         self._task = asyncio.create_task(self._work())
@@ -91,7 +94,9 @@ class ChainLoad:
         return not self._sending
 
     async def is_behind(self, within_s: float) -> bool:
-        """Whether a message that was sent so long ago has no last effect yet, as far as counting tells."""
+        """Whether a message that was sent so long ago has no last effect yet, as far as counting
+        tells.
+        """
         until = time.monotonic() - within_s
         expected = sum(at <= until for at in list(self.offered.values()))
         return await self.chain.count() < expected

@@ -1,4 +1,6 @@
-"""The faults that chains meet: of the server that leads a group of theirs, drawn by the plan, and of all servers."""
+"""The faults that chains meet: of the server that leads a group of theirs, drawn by the plan, and
+of all servers.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,13 @@ from tests.faults.cluster.cuts import cut_off_from, partitioned, split_off
 from tests.faults.cluster.leaders import killed, paused, stage_of
 from tests.faults.cluster.processes import killed_with
 from tests.faults.cluster.routes import Routes
-from tests.faults.cluster.storms import all_killed, lame_duck, no_quorum, rolling_restart, stepping_down
+from tests.faults.cluster.storms import (
+    all_killed,
+    lame_duck,
+    no_quorum,
+    rolling_restart,
+    stepping_down,
+)
 from tests.faults.kinds import FaultScope, Kind
 
 LEAST_S, MOST_S = 8.0, 12.0
@@ -27,7 +35,12 @@ async def step_downs(scope: FaultScope) -> None:
 KINDS = (
     Kind("leader killed", killed(leader_of_any), LEAST_S, MOST_S),
     Kind("leader paused", paused(leader_of_any), LEAST_S, MOST_S),
-    Kind("leader and all processes killed", killed_with(leader_of_any, lambda stage: stage.children), LEAST_S, MOST_S),
+    Kind(
+        "leader and all processes killed",
+        killed_with(leader_of_any, lambda stage: stage.children),
+        LEAST_S,
+        MOST_S,
+    ),
     Kind("leader partitioned from its peers", partitioned(leader_of_any, Routes.isolate), *CUT_S),
     Kind("leader split off from peers and processes", split_off(leader_of_any), *CUT_S),
     Kind("leader cut off from the processes", cut_off_from(leader_of_any), *CUT_S),

@@ -41,9 +41,17 @@ class MailboxChain:
         self._postgres = await asyncio.to_thread(Postgres().start)
         self._here, self._there = await self._postgres.database(), await self._postgres.database()
         await rows(self._there, EFFECTS)
-        relay = await stage.add_child("relay", ("router", "outbox", "relay"), "outbox.ready", **QUICK, **{"mailbox.dsn": self._here})
+        relay = await stage.add_child(
+            "relay",
+            ("router", "outbox", "relay"),
+            "outbox.ready",
+            **QUICK,
+            **{"mailbox.dsn": self._here},
+        )
         other = {"mailbox.dsn": self._there, "mailbox.context": "vibespro", "inbox.source": "sea"}
-        inbox = await stage.add_child("inbox", ("router", "inbox", "consume", HANDLER), "inbox.ready", **QUICK, **other)
+        inbox = await stage.add_child(
+            "inbox", ("router", "inbox", "consume", HANDLER), "inbox.ready", **QUICK, **other
+        )
         return [relay, inbox]
 
     async def open(self) -> None: ...
@@ -58,9 +66,15 @@ class MailboxChain:
         return int(str(count))
 
     async def read(self) -> Mapping[str, Sequence[Effect]]:
-        published = [Effect(one.msg_id, one.stored_at) for one in await standing(self._stage.clients.current, STREAM)]
+        published = [
+            Effect(one.msg_id, one.stored_at)
+            for one in await standing(self._stage.clients.current, STREAM)
+        ]
         handled = await rows(self._there, "SELECT message_id::text, at FROM effects")
-        return {"published": published, "handled": [Effect(str(one), cast("datetime", at).timestamp()) for one, at in handled]}
+        return {
+            "published": published,
+            "handled": [Effect(str(one), cast("datetime", at).timestamp()) for one, at in handled],
+        }
 
     async def close(self) -> None:
         await asyncio.to_thread(self._postgres.remove)

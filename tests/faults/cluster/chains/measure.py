@@ -1,4 +1,6 @@
-"""What each fault cost each chain: lost, double, stuck, the longest wait for the last effect, and how long until all was well."""
+"""What each fault cost each chain: lost, double, stuck, the longest wait for the last effect, and
+how long until all was well.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class ChainCost(Struct, frozen=True):
 
 
 class ChainObserved(Struct, frozen=True):
-    """What a run knows of one chain in its end. `offered`: when each message was first sent; `last`: its last effects."""
+    """What a run knows of one chain in its end. `offered`: when each message was first sent;
+    `last`: its last effects.
+    """
 
     chain: str
     happened: Sequence[Happened]
@@ -45,8 +49,12 @@ class ChainObserved(Struct, frozen=True):
 def measure(observed: ChainObserved) -> list[ChainCost]:
     """A message counts with the fault that had begun last when it was offered."""
     steady = time.monotonic() - time.time()
-    done = {effect.of: effect.at + steady for effect in reversed(observed.last)}  # the first one counts
-    return [_measure_one(observed, Turn(observed.happened, number), done) for number in range(len(observed.happened))]
+    # the first one counts
+    done = {effect.of: effect.at + steady for effect in reversed(observed.last)}
+    return [
+        _measure_one(observed, Turn(observed.happened, number), done)
+        for number in range(len(observed.happened))
+    ]
 
 
 def _measure_one(observed: ChainObserved, turn: Turn, done: Mapping[str, float]) -> ChainCost:
@@ -56,7 +64,9 @@ def _measure_one(observed: ChainObserved, turn: Turn, done: Mapping[str, float])
     every = (Wait(at, ends[name], ends[name]) for name, at in observed.offered.items())
     waits = [wait for wait in every if turn.has_wait(wait)]
     longest = max((wait.end - wait.begin for wait in waits), default=0.0)
-    since, until = (fault.ended, math.inf) if fault.kind in observed.from_end else (fault.began, fault.ended)
+    since, until = (
+        (fault.ended, math.inf) if fault.kind in observed.from_end else (fault.began, fault.ended)
+    )
     return ChainCost(
         chain=observed.chain,
         kind=fault.kind,

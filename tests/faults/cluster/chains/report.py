@@ -17,7 +17,17 @@ from tests.faults.cluster.chains.measure import ChainCost
 from tests.faults.cluster.chains.run import ChainReport
 from tests.faults.ledger import Row, add_rows
 
-HEADS = ("fault", "times", "messages", "lost", "double", "stuck", "longest wait", "well again p50 / max", "after the end p50 / max")
+HEADS = (
+    "fault",
+    "times",
+    "messages",
+    "lost",
+    "double",
+    "stuck",
+    "longest wait",
+    "well again p50 / max",
+    "after the end p50 / max",
+)
 LEGEND = """
 A message counts with the fault that had begun last when it was first sent. *Lost* and *double* count every effect of the ledger below.
 *Stuck*: without its last effect 30 s after the end of the fault. *Longest wait*: from the first try to send a message to its last effect.
@@ -30,16 +40,37 @@ def tables(reports: Sequence[ChainReport]) -> str:
     """All runs as if they were one: a table of faults for each chain, and the ledgers."""
     costs = [cost for report in reports for cost in report.costs]
     chains = list(dict.fromkeys(cost.chain for cost in costs))
-    parts = [f"## {chain}\n\n{_by_kind([cost for cost in costs if cost.chain == chain])}" for chain in chains]
+    parts = [
+        f"## {chain}\n\n{_by_kind([cost for cost in costs if cost.chain == chain])}"
+        for chain in chains
+    ]
     deaths = sum((Counter(report.deaths) for report in reports), Counter[str]())
-    ended = ", ".join(f"{name} {times} times" for name, times in sorted(deaths.items()) if times) or "none"
-    return "\n".join([*parts, f"## Ledgers\n\n{_ledgers(reports)}", f"Processes that ended by themselves: {ended}.", ""])
+    ended = (
+        ", ".join(f"{name} {times} times" for name, times in sorted(deaths.items()) if times)
+        or "none"
+    )
+    return "\n".join(
+        [
+            *parts,
+            f"## Ledgers\n\n{_ledgers(reports)}",
+            f"Processes that ended by themselves: {ended}.",
+            "",
+        ]
+    )
 
 
 def page(reports: Sequence[ChainReport], note: str = "") -> str:
-    machine = "\n".join(f"- {name}: {value}" for name, value in reports[0].machine.items() if name not in {"command", "date"})
+    machine = "\n".join(
+        f"- {name}: {value}"
+        for name, value in reports[0].machine.items()
+        if name not in {"command", "date"}
+    )
     commands = "\n".join(
-        f"- {report.machine['date']}: `{report.machine['command']}`: {'clean' if report.is_clean else 'NOT CLEAN'}." for report in reports
+        (
+            f"- {report.machine['date']}: `{report.machine['command']}`: "
+            f"{'clean' if report.is_clean else 'NOT CLEAN'}."
+        )
+        for report in reports
     )
     return f"""# The other processes on a cluster of three servers under faults
 
@@ -61,9 +92,20 @@ def _by_kind(costs: Sequence[ChainCost]) -> str:
     lines = [f"| {' | '.join(HEADS)} |", f"| --- |{' ---: |' * (len(HEADS) - 1)}"]
     for kind in sorted({cost.kind for cost in costs}):
         found = [cost for cost in costs if cost.kind == kind]
-        counts = [len(found), *(sum(getattr(cost, name) for cost in found) for name in ("sent", "lost", "double", "stuck"))]
+        counts = [
+            len(found),
+            *(
+                sum(getattr(cost, name) for cost in found)
+                for name in ("sent", "lost", "double", "stuck")
+            ),
+        ]
         longest = _text(max(_number(cost.longest_s) for cost in found))
-        cells = [*map(str, counts), longest, _pair(found, lambda cost: cost.well_s), _pair(found, lambda cost: cost.mended_s)]
+        cells = [
+            *map(str, counts),
+            longest,
+            _pair(found, lambda cost: cost.well_s),
+            _pair(found, lambda cost: cost.mended_s),
+        ]
         lines.append(f"| {kind}{' *' if kind in FROM_END else ''} | {' | '.join(cells)} |")
     return "\n".join([*lines, ""])
 
@@ -86,16 +128,27 @@ def _ledgers(reports: Sequence[ChainReport]) -> str:
     for report in reports:
         for row in report.rows:
             by_name.setdefault(row.name, []).append(row)
-    lines = ["| | sent | found | lost | double | unexpected |", "| --- | ---: | ---: | ---: | ---: | ---: |"]
+    lines = [
+        "| | sent | found | lost | double | unexpected |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for row in map(add_rows, by_name.values()):
-        lines.append(f"| {row.name} | {row.expected} | {row.found} | {len(row.lost)} | {len(row.double)} | {len(row.unexpected)} |")
+        lines.append(
+            f"| {row.name} | {row.expected} | {row.found} | {len(row.lost)} | "
+            f"{len(row.double)} | {len(row.unexpected)} |"
+        )
     return "\n".join([*lines, ""])
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.cluster.chains.report", description="Several runs (--json) as one page.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.cluster.chains.report",
+        description="Several runs (--json) as one page.",
+    )
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN.json")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="put all these runs together in this file")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="put all these runs together in this file"
+    )
     parser.add_argument("--note", default="", help="under which circumstances it was measured")
     options = parser.parse_args()
     reports = [report for path in options.runs for report in _read(path)]
@@ -107,7 +160,9 @@ def main() -> int:
 
 def _read(path: Path) -> list[ChainReport]:
     """One run, or those that `--json` has put together."""
-    found: list[ChainReport] | ChainReport = msgspec.json.decode(path.read_bytes(), type=list[ChainReport] | ChainReport)
+    found: list[ChainReport] | ChainReport = msgspec.json.decode(
+        path.read_bytes(), type=list[ChainReport] | ChainReport
+    )
     return found if isinstance(found, list) else [found]
 
 

@@ -26,7 +26,12 @@ from tests.faults.kinds import Kind
 from tests.faults.ledger import Row
 from tests.faults.stage import Cast, on_stage
 
-CHAINS: Mapping[str, Callable[[], Chain]] = {"mailbox": MailboxChain, "agents": AgentChain, "bus": BusChain, "lake": LakeChain}
+CHAINS: Mapping[str, Callable[[], Chain]] = {
+    "mailbox": MailboxChain,
+    "agents": AgentChain,
+    "bus": BusChain,
+    "lake": LakeChain,
+}
 USUAL = ("mailbox", "agents", "bus")  # the lake's JVM takes a core of its own
 CAST = Cast(routers=0, workers=0, extensions=0, replicas=3)
 LONGEST_RECOVERY_S = 60.0
@@ -47,7 +52,9 @@ class ChainRun(Struct, frozen=True):
 
 
 class ChainReport(Struct, frozen=True):
-    """`rows`: the ledgers; each is called by its chain and the effect. `is_quiet`: every message had its last effect in the end."""
+    """`rows`: the ledgers; each is called by its chain and the effect. `is_quiet`: every message
+    had its last effect in the end.
+    """
 
     machine: dict[str, str]
     seed: int
@@ -59,7 +66,11 @@ class ChainReport(Struct, frozen=True):
 
     @property
     def is_clean(self) -> bool:
-        return self.is_quiet and all(row.is_clean for row in self.rows) and not any(cost.stuck for cost in self.costs)
+        return (
+            self.is_quiet
+            and all(row.is_clean for row in self.rows)
+            and not any(cost.stuck for cost in self.costs)
+        )
 
 
 async def run(plan: ChainRun, machine: dict[str, str]) -> ChainReport:
@@ -84,9 +95,15 @@ async def _inject(stage: ChainStage, plan: ChainRun) -> list[Happened]:
 
     def tell(fault: Happened) -> None:
         counts = ", ".join(f"{load.chain.name} {len(load.offered)}" for load in stage.loads)
-        print(f"{fault.kind} for {fault.ended - fault.began:.1f} s: {counts}", file=sys.stderr, flush=True)
+        print(
+            f"{fault.kind} for {fault.ended - fault.began:.1f} s: {counts}",
+            file=sys.stderr,
+            flush=True,
+        )
 
-    happened = await inject(stage, stage.clients.current, faults, times=plan.rounds * len(plan.kinds), told=tell)
+    happened = await inject(
+        stage, stage.clients.current, faults, times=plan.rounds * len(plan.kinds), told=tell
+    )
     await stage.all_ready(LONGEST_RECOVERY_S)
     return happened
 
@@ -103,13 +120,25 @@ async def _come_to_rest(loads: Sequence[ChainLoad]) -> bool:
     return True
 
 
-async def _report(plan: ChainRun, machine: dict[str, str], happened: list[Happened], stage: ChainStage, *, is_quiet: bool) -> ChainReport:
+async def _report(
+    plan: ChainRun,
+    machine: dict[str, str],
+    happened: list[Happened],
+    stage: ChainStage,
+    *,
+    is_quiet: bool,
+) -> ChainReport:
     costs, rows = [], []
     for load in stage.loads:
         effects = await load.chain.read()
-        kept = [make_row(f"{load.chain.name}: {name}", load.offered, found) for name, found in effects.items()]
+        kept = [
+            make_row(f"{load.chain.name}: {name}", load.offered, found)
+            for name, found in effects.items()
+        ]
         last = list(effects.values())[-1]
-        costs += measure(ChainObserved(load.chain.name, happened, load.offered, last, kept, FROM_END))
+        costs += measure(
+            ChainObserved(load.chain.name, happened, load.offered, last, kept, FROM_END)
+        )
         rows += kept
     deaths = {child.name: child.deaths for child in stage.children}
     return ChainReport(machine, plan.seed, plan.rate, is_quiet, costs, rows, deaths)
@@ -118,5 +147,14 @@ async def _report(plan: ChainRun, machine: dict[str, str], happened: list[Happen
 def make_row(name: str, sent: Mapping[str, float], found: Sequence[Effect]) -> Row:
     """Every message that was stored has each effect once."""
     there, expected = Counter(effect.of for effect in found), set(sent)
-    double = tuple(joined.from_iterable([one] * (times - 1) for one, times in there.items() if times > 1))
-    return Row(name, len(expected), len(found), tuple(sorted(expected - set(there))), double, tuple(sorted(set(there) - expected)))
+    double = tuple(
+        joined.from_iterable([one] * (times - 1) for one, times in there.items() if times > 1)
+    )
+    return Row(
+        name,
+        len(expected),
+        len(found),
+        tuple(sorted(expected - set(there))),
+        double,
+        tuple(sorted(set(there) - expected)),
+    )

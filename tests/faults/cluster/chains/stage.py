@@ -11,7 +11,8 @@ from tests.faults.cluster.groups import Group
 from tests.faults.cluster.stage import ClusterStage
 from tests.faults.stage import Cast
 
-DONE_WITHIN_S = 2.0  # a message without its last effect after this says that the last fault is not over
+# a message without its last effect after this says that the last fault is not over
+DONE_WITHIN_S = 2.0
 
 
 class ChainStage(ClusterStage):
@@ -41,10 +42,16 @@ class ChainStage(ClusterStage):
                 await child.ready()
             await chain.open()
 
-    async def add_child(self, name: str, command: tuple[str, ...], announces: str, **settings: object) -> Child:
+    async def add_child(
+        self, name: str, command: tuple[str, ...], announces: str, **settings: object
+    ) -> Child:
         return await self._child(name, command, announces, **settings)
 
     async def _list_unready(self) -> list[str]:
         """As for the circle; a chain is well when its messages get their last effects in time."""
-        waiting = [f"messages of {load.chain.name}" for load in self.loads if await load.is_behind(DONE_WITHIN_S)]
+        waiting = [
+            f"messages of {load.chain.name}"
+            for load in self.loads
+            if await load.is_behind(DONE_WITHIN_S)
+        ]
         return [*waiting, *await super()._list_unready()]

@@ -24,7 +24,11 @@ def _one_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_message_has_its_effect_once() -> None:
-    row = make_row("bus: projected", SENT, [Effect("a", 0.0), Effect("b", 0.0), Effect("b", 0.0), Effect("x", 0.0)])
+    row = make_row(
+        "bus: projected",
+        SENT,
+        [Effect("a", 0.0), Effect("b", 0.0), Effect("b", 0.0), Effect("x", 0.0)],
+    )
     assert (row.lost, row.double, row.unexpected, row.found) == (("c",), ("b",), ("x",), 4)
 
 
@@ -47,6 +51,9 @@ def test_a_run_with_a_loss_is_not_clean_and_its_page_tells_it() -> None:
     costs = measure(ChainObserved("bus", [FAULT], SENT, [Effect("a", 1.5)], [row], FROM_END))
     report = ChainReport({}, 7, 10.0, True, costs, [row], {"projector": 1})
     assert not report.is_clean
-    assert "| leader killed | 1 | 3 | 2 | 0 | 2 | never | never / never | never / never |" in tables([report])
+    assert (
+        "| leader killed | 1 | 3 | 2 | 0 | 2 | never | never / never | never / never |"
+        in tables([report])
+    )
     assert "| bus: projected | 3 | 1 | 2 | 0 | 0 |" in tables([report])
     assert math.inf not in [cost.longest_s for cost in costs]
