@@ -17,27 +17,31 @@ Processes and commands read them; what decides gets the plain values that it nee
 from __future__ import annotations
 
 from router.bus.bus_settings import BusConfig
-from router.config.consumers import ConsumerConfig, DecideConfig, OptionalConsumerConfig
 from router.config.describe import Row, describe
 from router.config.load import Loaded, load
 from router.config.partitions import list_standby, select_partition
-from router.config.request_servers import AdminConfig, IngressConfig
 from router.config.service import (
-    AssignmentConfig,
+    AdminConfig,
     ConsoleConfig,
     DeadLetterConfig,
-    DrainConfig,
     HttpConfig,
     LogConfig,
     MetricsConfig,
-    ReplyConfig,
 )
 from router.config.settings import Settings
-from router.config.storage import BucketConfig, BucketsConfig, StreamsConfig
-from router.config.stream import StreamConfig
+from router.config.storage import BucketsConfig, StreamsConfig
 from router.config.subscriptions import DECIDE, SUBSCRIPTIONS, SubscriptionSpec
-from router.decide.admission_settings import AdmissionConfig
-from router.delivery.settings import NatsConfig
+from router.decide.settings import AssignmentConfig, DecideConfig, IngressConfig
+from router.delivery.settings import (
+    AdmissionConfig,
+    BucketConfig,
+    ConsumerConfig,
+    DrainConfig,
+    NatsConfig,
+    OptionalConsumerConfig,
+    ReplyConfig,
+    StreamConfig,
+)
 
 __all__ = [
     "DECIDE",

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from router.bus.bus_settings import BusConfig
-from router.config.consumers import ConsumerConfig
 from router.config.settings import Settings
 from router.core.setting_values import list_settings
+from router.delivery.settings import ConsumerConfig
 
 
 def flat(spelling: str) -> str:

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 from router.bus.bus_settings import BusConfig
-from router.config.consumers import ConsumerConfig
 from router.config.settings import Settings
-from router.config.storage import BucketConfig
-from router.config.stream import StreamConfig
 from router.core import ids
 from router.core.errors import Misconfigured
 from router.core.setting_values import FOREIGN, Group
+from router.delivery.settings import BucketConfig, ConsumerConfig, StreamConfig
 
 T = TypeVar("T")
 FIXED_SUBJECTS = (

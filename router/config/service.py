@@ -1,51 +1,13 @@
-"""What the router does with a request, and how it is run: answers, dead letters, HTTP, drain, logs,
-metrics.
-"""
+"""What belongs to no feature alone: dead letters, alerts, operators, pages, logs, metrics."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from router.core.setting_values import (
-    Count,
-    Environment,
-    File,
-    Group,
-    Millis,
-    OptionalSubject,
-    Port,
-    Prefixes,
-    Subjects,
-    Texts,
-)
-
-
-class PoliciesConfig(Group):
-    dir: File = Field(
-        default=None,
-        description="directory that seeds the bucket of policies: <tenant>/<policy>.json and _shared/",
-    )
-    sessions_entries: Count = Field(
-        default=100_000, description="sticky sessions remembered by one instance"
-    )
-
-
-class ExtensionsConfig(Group):
-    """The registry's surroundings (docs/reference/extensions.md#registry)."""
-
-    dir: File = Field(
-        default=None,
-        description=(
-            "directory of registry entries, one JSON file each: a missing one is registered at "
-            "start"
-        ),
-    )
-    environment: Environment = Field(
-        default=None,
-        description="this instance's environment, for versions with rules; empty = none",
-    )
+from router.core.setting_values import Count, File, Group, Millis, Name, OptionalTenant, Port, Texts
+from router.delivery.settings import Secret
 
 
 class ContractConfig(Group):
@@ -57,94 +19,6 @@ class ContractConfig(Group):
         description="events of violations that one instance stores of one tenant, subject, header and "
         "rule in a minute; one more stands for"
         " the rest",
-    )
-
-
-class ReplyConfig(Group):
-    """Who is answered, and when (docs/reference/contracts.md#replies)."""
-
-    confirm: Literal["decision", "stored"] = Field(
-        default="decision",
-        description="what a requester's first answer is: the decision, or a PubAck",
-    )
-    listener: bool = Field(
-        default=True,
-        description="listen to who asked; off above three instances, clients then name their inbox",
-    )
-    prefixes: Prefixes = Field(
-        default=("_INBOX.", "_R_."),
-        description="reply addresses are answered only under these, comma-separated",
-    )
-    subject: OptionalSubject = Field(
-        default=None,
-        description="where answers without an inbox go; empty = {decide.subject}.reply",
-    )
-    inbox_wait_ms: int = Field(
-        default=250, ge=0, description="an answer waits this long for its inbox, milliseconds"
-    )
-
-
-class IdempotencyConfig(Group):
-    ttl_ms: Millis = Field(
-        default=600_000,
-        description="the same request gets the same decision this long, milliseconds",
-    )
-    entries: Count = Field(
-        default=100_000,
-        description="requests remembered by one instance; one of n KiB, up to 16, counts as n + 1",
-    )
-
-
-class AssignmentConfig(Group):
-    enabled: bool = Field(
-        default=True, description="push assignments to workers when a request asks for it"
-    )
-    subjects: Subjects = Field(
-        default=("caf.exec.assign.v1",),
-        description="subjects a request may name; the first is the default, comma-separated",
-    )
-    tenants_allowed: Texts = Field(
-        default=(), description="tenants that may push assignments, comma-separated; empty = all"
-    )
-    tenant_share: float = Field(
-        default=0.25,
-        gt=0,
-        le=1,
-        description=(
-            "the part of a half-full stream above which a tenant may push nothing more; 1 = no "
-            "such bound"
-        ),
-    )
-    removal_every_ms: int = Field(
-        default=15_000,
-        ge=0,
-        description=(
-            "how often assignments that are done leave their stream, milliseconds; 0 = they "
-            "stay until they are too old"
-        ),
-    )
-
-
-class UsageConfig(Group):
-    enabled: bool = Field(default=True, description="publish a usage event for every outcome")
-    uncorrelated: Literal["mark", "refuse"] = Field(
-        default="mark",
-        description=(
-            "a result of an unknown assignment: metered with `correlated: false` in its event, "
-            "which is no bill; or a dead letter"
-        ),
-    )
-    currency: str = Field(
-        default="USD",
-        pattern="^[A-Z]{3}$",
-        description="of every cost, ISO 4217: `router usage report` and `export` tell it",
-    )
-    trim_ingested: bool = Field(
-        default=False,
-        description=(
-            "`router usage ingest` deletes from the stream what all its tables hold: nothing "
-            "else may need it"
-        ),
     )
 
 
@@ -187,28 +61,29 @@ class AlertsConfig(Group):
     )
 
 
-class EffectsConfig(Group):
-    """Effects are messages that must be stored before the ack."""
+class AdminConfig(Group):
+    """`beamline.router.v1.admin.*` and `beamline.router.v1.get_decision`
+    (docs/reference/operators.md#admin-services).
+    """
 
-    publish_timeout_ms: Millis = Field(
-        default=5_000,
-        description="an effect without its publish ack after this pauses the subscription, milliseconds",
+    enabled: bool = Field(default=True, description="serve operators over NATS")
+    api_key: Secret = Field(
+        default=None,
+        description="asked of every request when it is set, in the body or as a header",
     )
-    retry_ms: Millis = Field(
-        default=1_000,
-        description="an effect that could not be stored is published again this often, milliseconds",
+    single_tenant: OptionalTenant = Field(
+        default=None,
+        description=(
+            "tenant of a get_decision that names none; empty = the one in tenants_allowed, if "
+            "it is one"
+        ),
     )
-    full_retry_ms: Millis = Field(
-        default=10_000,
-        description="while a stream is full and too many messages wait for it, the others are "
-        "redelivered after this, or their requesters"
-        " are told to ask again after it, milliseconds",
+    queue_group: Name = Field(
+        default="router-decide-group", description="instances of one group share the requests"
     )
-    patience_ms: Millis = Field(
-        default=5_000,
-        description="a request that waits for a stream or a bucket which refuses until an operator "
-        "mends it (missing, sealed) is answered"
-        " `cannot_be_stored` after this, milliseconds",
+    at_once: Count = Field(default=64, description="requests in flight; more are told to ask again")
+    peers_wait_ms: Millis = Field(
+        default=250, description="other instances are waited for this long, milliseconds"
     )
 
 
@@ -263,17 +138,6 @@ class ConsoleConfig(Group):
     )
 
 
-class DrainConfig(Group):
-    """Shutdown's two deadlines, both counted from the signal."""
-
-    soft_deadline_ms: int = Field(
-        default=10_000, ge=0, description="work in flight may finish until then, milliseconds"
-    )
-    hard_deadline_ms: int = Field(
-        default=15_000, ge=0, description="everything is cancelled and closed by then, milliseconds"
-    )
-
-
 class LogConfig(Group):
     level: Literal["debug", "info", "warning", "error", "critical"] = Field(
         default="info", description="the least that is written"
@@ -291,83 +155,4 @@ class MetricsConfig(Group):
     label_limit: Count = Field(
         default=100,
         description="distinct policy, provider and subject labels; the rest are 'other'",
-    )
-
-
-class ExtensionBreakerConfig(Group):
-    """One breaker for each extension, kept by each instance for itself; a provider's goes by the
-    policies that name the provider.
-
-    Rule: docs/reference/extensions.md#extension-breaker.
-    """
-
-    failure_threshold: Count = Field(default=5, description="failures in a row that open it")
-    success_threshold: Count = Field(default=2, description="successful probes that close it")
-    timeout_ms: Millis = Field(
-        default=60_000, description="from the opening to the first probe, milliseconds"
-    )
-    half_open_max_calls: Count = Field(default=3, description="probes at once")
-    error_rate_threshold: float = Field(
-        default=0.5, gt=0, le=1, description="this share of failures opens it as well"
-    )
-    error_rate_window_ms: Millis = Field(
-        default=60_000, description="the share is counted over this span, milliseconds"
-    )
-    minimum_calls: Count = Field(default=10, description="the share counts from so many calls on")
-
-
-class BudgetsConfig(Group):
-    """How instances share what a budget has left (docs/reference/budgets.md#slices)."""
-
-    slice_percent: Annotated[float, Field(gt=0, le=50)] = Field(
-        default=1.0,
-        description=(
-            "what an instance takes of a budget in advance, percent of its amount; "
-            "overspending is bounded by it"
-        ),
-    )
-    reservation_ms: Annotated[int, Field(ge=1_000, le=86_400_000)] = Field(
-        default=600_000,
-        description=(
-            "a reservation without a result ends one to two times so long after its decision, "
-            "milliseconds"
-        ),
-    )
-    least_reservation: Annotated[float, Field(ge=0, le=1)] = Field(
-        default=0.1,
-        description=(
-            "the share of a provider's listed cost that a decision reserves at least, however "
-            "little results cost"
-        ),
-    )
-
-
-class RateLimitsConfig(Group):
-    """Whether instances share the rate limits of policies
-    (docs/reference/policies.md#shared-rate-limit).
-    """
-
-    shared: bool = Field(
-        default=True,
-        description=(
-            "a policy's rate limit holds over all instances; false: for each by itself, and no "
-            "bucket is asked"
-        ),
-    )
-
-
-class RecorderConfig(Group):
-    """Whose decisions are kept to be explained and tried again. Memory of one instance: at most
-    tenants x entries x entry_max_bytes.
-    """
-
-    tenants: Texts = Field(
-        default=(),
-        description="tenants whose decisions are recorded, masked and without payload; empty = none",
-    )
-    entries: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1_000, description="newest decisions kept of each tenant"
-    )
-    entry_max_bytes: Annotated[int, Field(ge=2_048, le=1024 * 1024)] = Field(
-        default=16_384, description="a larger record is kept without its routing context, bytes"
     )

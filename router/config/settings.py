@@ -12,37 +12,40 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from router.agents.settings import AgentsConfig
+from router.budgets.settings import BudgetsConfig
 from router.bus.bus_settings import BusConfig
-from router.config.consumers import DecideConfig, OptionalConsumerConfig, ResultsConfig
-from router.config.request_servers import AdminConfig, IngressConfig, ProvidersConfig
 from router.config.service import (
+    AdminConfig,
     AlertsConfig,
-    AssignmentConfig,
-    BudgetsConfig,
     ConsoleConfig,
     ContractConfig,
     DeadLetterConfig,
-    DrainConfig,
-    EffectsConfig,
-    ExtensionBreakerConfig,
-    ExtensionsConfig,
     HttpConfig,
-    IdempotencyConfig,
     LogConfig,
     MetricsConfig,
-    PoliciesConfig,
-    RateLimitsConfig,
-    RecorderConfig,
-    ReplyConfig,
-    UsageConfig,
 )
 from router.config.storage import BucketsConfig, StreamsConfig
 from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
 from router.core.setting_values import Group, Texts, add_fields
-from router.decide.admission_settings import AdmissionConfig
-from router.delivery.settings import NatsConfig
-from router.mailbox.inbox_settings import InboxConfig
-from router.mailbox.settings import MailboxConfig
+from router.decide.settings import (
+    AssignmentConfig,
+    DecideConfig,
+    IdempotencyConfig,
+    IngressConfig,
+    RecorderConfig,
+)
+from router.delivery.settings import (
+    AdmissionConfig,
+    DrainConfig,
+    EffectsConfig,
+    NatsConfig,
+    OptionalConsumerConfig,
+    ReplyConfig,
+)
+from router.extensions.settings import ExtensionBreakerConfig, ExtensionsConfig
+from router.mailbox.settings import InboxConfig, MailboxConfig
+from router.policies.settings import PoliciesConfig, RateLimitsConfig
+from router.work.settings import ProvidersConfig, ResultsConfig, UsageConfig
 
 # it stands in dead letters, alerts and logs
 NodeId = Annotated[str, Field(pattern=r"^[!-~]{1,256}$")]

@@ -4,36 +4,17 @@ how they discard is delivery's.
 
 from __future__ import annotations
 
-from pydantic import Field
-
-from router.config.stream import (
+from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
+from router.core.setting_values import Group, add_fields
+from router.delivery.settings import (
     DAY_MS,
     MIB,
     MINUTE_MS,
+    BucketConfig,
     EventStreamConfig,
     StreamConfig,
     declare_stream,
 )
-from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
-from router.core.setting_values import Group, Name, add_fields
-
-
-class BucketConfig(Group):
-    """One key-value bucket."""
-
-    name: Name = Field(description="the bucket's name")
-    max_bytes: int = Field(
-        default=-1,
-        description="the bucket holds at most this many bytes, and takes nothing more; -1 = no limit",
-        ge=-1,
-    )
-    ttl_ms: int = Field(
-        default=0,
-        description="a key is dropped this long after its last write, milliseconds; 0 = never",
-        ge=0,
-    )
-    history: int = Field(default=1, description="versions kept of each key", ge=1, le=64)
-    replicas: int = Field(default=1, description="copies in a cluster", ge=1, le=5)
 
 
 @add_fields({spec.name: spec.stream for spec in SUBSCRIPTIONS})

@@ -17,22 +17,29 @@ From a SubscriptionSpec follow
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import Generic, Protocol, TypeVar, cast
 
 from msgspec import Struct
 
-from router.config.consumers import (
+from router.core.setting_values import Group
+from router.decide.settings import DecideConfig
+from router.delivery.settings import (
+    MINUTE_MS,
     ConsumerConfig,
-    DecideConfig,
     OptionalConsumerConfig,
-    ResultsConfig,
+    StreamConfig,
+    declare_stream,
 )
-from router.config.stream import MINUTE_MS, StreamConfig, declare_stream
-
-if TYPE_CHECKING:
-    from router.config.settings import Settings
+from router.work.settings import ResultsConfig
 
 C_co = TypeVar("C_co", bound=ConsumerConfig, covariant=True)
+
+
+class Sections(Protocol):
+    """The tree of settings, as far as a spec reads it: a section of its name, and one in `streams`."""
+
+    @property
+    def streams(self) -> Group: ...
 
 
 class SubscriptionSpec(Struct, Generic[C_co], frozen=True, kw_only=True):
@@ -44,10 +51,10 @@ class SubscriptionSpec(Struct, Generic[C_co], frozen=True, kw_only=True):
     sender: str  # the role in deploy/nats/accounts.conf that publishes the messages
     is_answered: bool = False  # its senders wait for replies
 
-    def read_section(self, settings: Settings) -> C_co:
+    def read_section(self, settings: Sections) -> C_co:
         return cast("C_co", getattr(settings, self.name))
 
-    def read_stream(self, settings: Settings) -> StreamConfig:
+    def read_stream(self, settings: Sections) -> StreamConfig:
         """The stream that this instance takes its messages from."""
         return self.read_section(settings).find_stream(getattr(settings.streams, self.name))
 

@@ -24,7 +24,6 @@ from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.replies.answers import Answers
 from router.delivery.replies.live import ANSWERED, OUTCOMES, LiveRequests
 from router.delivery.replies.live import OVERLOADED as REFUSED
-from router.delivery.replies.overload import LiveRules
 from router.operate.alerts import Alerts
 from router.policies.model import PolicyTable
 from router.process.observability import LogRateLimit, Metrics, events, logs
@@ -127,12 +126,6 @@ def build_live_requests(
         ),
         observer=LiveMetrics(metrics, alerts),
         clock=clock,
-        rules=LiveRules(
-            after_s=admission.fair_after_ms / 1000,
-            refuse_after_s=admission.overloaded_after_ms / 1000,
-            places=admission.queue,
-            at_once=settings.decide.slots,
-            max_bytes=admission.queue_bytes,
-            weights=admission.weights,
-        ),
+        admission=admission,
+        at_once=settings.decide.slots,
     )

@@ -20,11 +20,11 @@ import orjson
 from msgspec import Struct
 
 from router.config import Settings
-from router.config.storage import BucketConfig
 from router.contracts.assignment import assignment_id_of
 from router.core.errors import PermissionDenied
 from router.core.masking import shorten
 from router.delivery.consume.stream_reader import StreamReader, open_reader
+from router.delivery.settings import BucketConfig
 from router.delivery.wire.api import JetStream, StoredMessage, nanos
 from router.operate.dead_letters.parse import parse
 from router.operate.topology.partitions import list_partition_streams

@@ -37,9 +37,9 @@ from router.mailbox.inbox.rules import durable_of, inbox_streams
 from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.inbox.transactional_strategy import Handler, check_handler
 from router.mailbox.inbox_rules import rules_of
-from router.mailbox.inbox_settings import HandlerConfig
 from router.mailbox.relay_process import database_of
 from router.mailbox.schema import require
+from router.mailbox.settings import HandlerConfig
 from router.operate.topology.declared_topology import (
     declare_advisories_stream,
     declare_attempts_bucket,

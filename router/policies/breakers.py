@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import islice
 
-from router.config.request_servers import ProvidersConfig
-from router.config.service import ExtensionBreakerConfig
 from router.contracts.alert import INFO, WARNING, Alert
 from router.core.breakers import (
     CLOSED,
@@ -27,10 +25,12 @@ from router.core.breakers import (
     ServiceSnapshot,
 )
 from router.core.clock import Clock, steady
+from router.extensions.settings import ExtensionBreakerConfig
 from router.operate.alerts import Alerts
 from router.policies.model import LimitedProviders, LimitRules, Policy, ProviderBreakers
 from router.policies.shared_breakers import SharedBreakers
 from router.process.observability import LogRateLimit, Metrics, events, logs
+from router.work.settings import ProvidersConfig
 
 log = logs.logger(__name__)
 

@@ -18,7 +18,7 @@ from router.delivery.wire.api import JetStream
 from router.extensions.instances import Instances
 from router.extensions.pipeline_services import PipelineServices
 from router.extensions.store import ExtensionStore
-from router.operate.admin import AdminRules, AdminServer, RequestGuard, Service
+from router.operate.admin import AdminServer, RequestGuard, Service
 from router.operate.admin.peers import Peers
 from router.operate.admin.proof import Proofs
 from router.operate.admin.reply_addresses import build_reply_addresses
@@ -35,12 +35,15 @@ from router.serve.app_context import AppContext
 
 def build_admin_server(context: AppContext) -> AdminServer:
     """The child "admin": every service of docs/reference/operators.md#admin-services."""
-    admin = context.settings.admin
-    rules = AdminRules(
-        queue_group=admin.queue_group, at_once=admin.at_once, node_id=context.settings.node_id
-    )
+    settings = context.settings
     guard = build_request_guard(context)
-    server = AdminServer(context.connection, guard, build_services(context, guard.proofs), rules)
+    server = AdminServer(
+        context.connection,
+        guard,
+        build_services(context, guard.proofs),
+        settings.admin,
+        settings.node_id,
+    )
     context.checks["admin"] = lambda: server.check
     return server
 

@@ -15,7 +15,7 @@ from router.budgets.prices.shared_ratios import SharedRatios
 from router.config import Settings
 from router.decide.model import IdempotencyCache
 from router.decide.recorded_decisions import build_recorder
-from router.delivery.consume.shares import ShareRules, TenantShares
+from router.delivery.consume.shares import TenantShares
 from router.delivery.kv.batched_reader import BatchedKvReader
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.replies.answered_requests import AnsweredRequests
@@ -166,17 +166,12 @@ class AppContext:
         self.assignment_store = AssignmentStore(
             jetstream, bucket, self.assignments, self.measurements.on_assigned
         )
+        streams = settings.streams
         self.assignment_shares = TenantShares(
-            jetstream,
-            ShareRules(
-                stream=settings.streams.assignments.name, share=settings.assignment.tenant_share
-            ),
-            infos=infos,
+            jetstream, streams.assignments.name, settings.assignment.tenant_share, infos=infos
         )
         self.dead_letter_shares = TenantShares(
-            jetstream,
-            ShareRules(stream=settings.streams.dlq.name, share=settings.dlq.tenant_share),
-            infos=infos,
+            jetstream, streams.dlq.name, settings.dlq.tenant_share, infos=infos
         )
 
     def _add_extensions(self) -> None:

@@ -21,7 +21,6 @@ from router.decide.partitions.leases import (
     OwnerLease,
     StandbyLease,
     build_lease_bucket,
-    read_lease_rules,
     report_handed_back,
     report_taken_over,
 )
@@ -168,7 +167,7 @@ class DecideBranch:
     async def _run_lease(self) -> None:
         settings = self._context.settings
         bucket = build_lease_bucket(settings, self._context.connection)
-        await OwnerLease(bucket, read_lease_rules(settings), self._is_taking).run()
+        await OwnerLease(bucket, settings, self._is_taking).run()
 
     def _is_taking(self) -> bool:
         """A standby hands back once this router hears and pulls."""
@@ -180,7 +179,7 @@ class DecideBranch:
         settings = self._context.settings
         return StandbyLease(
             build_lease_bucket(settings, self._context.connection),
-            read_lease_rules(settings),
+            settings,
             self._consume,
             on_taken_over=lambda: report_taken_over(self._context.alerts, settings),
             on_handed_back=self._on_handed_back,

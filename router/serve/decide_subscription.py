@@ -40,7 +40,7 @@ from router.delivery.consume.settlement import (
     TOO_LARGE,
     UNAVAILABLE,
 )
-from router.delivery.replies.answers import Answers, ReplyRules
+from router.delivery.replies.answers import Answers
 from router.operate.admin.reply_addresses import note_refused, own_inboxes
 from router.policies.model import RateLimits, Sessions, evaluate
 from router.process.observability import Metrics
@@ -127,18 +127,12 @@ def build_answers(
     are being handled.
     """
     settings, connection, metrics = context.settings, context.connection, context.metrics
-    rules = ReplyRules(
-        reply_subject=settings.reply.subject or "{subject}.reply",
-        prefixes=settings.reply.prefixes,
-        own=own_inboxes(settings, connection),
-        stream=DECIDE.read_stream(settings).name,
-        dedupe_window=settings.streams.decide.duplicate_window_ms / 1000,
-        inbox_wait=settings.reply.inbox_wait_ms / 1000,
-        keep=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
-    )
     return Answers(
         connection,
-        rules,
+        settings.reply,
+        DECIDE.read_stream(settings),
+        own=own_inboxes(settings, connection),
+        keep_s=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
         conflict=partial(_answer_conflict, metrics),
         refusal=partial(_answer_control_header, context),
         is_same=is_same,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from router.config import Settings
 from router.core.errors import RouterError
-from router.delivery.consume.finished import FinishedRemoval, RemovalRules
+from router.delivery.consume.finished import FinishedRemoval
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.process.observability import LogRateLimit, Metrics, events, logs
@@ -31,15 +31,12 @@ def build_finished_removal(
                 events.ASSIGNMENTS_KEPT, stream=settings.streams.assignments.name, cause=str(exc)
             )
 
-    return FinishedRemoval(jetstream, _rules(settings), count, tell, infos=infos)
-
-
-def _rules(settings: Settings) -> RemovalRules:
-    stream = settings.streams.assignments
-    return RemovalRules(
-        stream=stream.name,
-        subjects=tuple(settings.assignment.subjects),
-        every=settings.assignment.removal_every_ms / 1000,
-        # the server needs them that long to detect duplicates
-        keep=stream.duplicate_window_ms / 1000,
+    return FinishedRemoval(
+        jetstream,
+        settings.streams.assignments,
+        settings.assignment.subjects,
+        settings.assignment.removal_every_ms / 1000,
+        on_removed=count,
+        on_failure=tell,
+        infos=infos,
     )

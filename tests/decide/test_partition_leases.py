@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from router.config import DecideConfig, Settings
 from router.core.clock import Clock, steady
-from router.decide.partitions.leases import LeaseRules, OwnerLease, StandbyLease
+from router.decide.partitions.leases import OwnerLease, StandbyLease
 from router.delivery.kv.entries import DeletedKey
 from router.delivery.kv.lease import LeaseBucket
 from router.delivery.wire.api import JetStream
@@ -18,12 +19,18 @@ from tests.support.waiting import until
 SPAN_S = 0.15
 
 
-class OftenLookedAt(LeaseRules, frozen=True):
+class OftenLookedAt(DecideConfig):
     """A long lease, which is looked at as often as a short one."""
 
     @property
-    def every(self) -> float:
+    def lease_renewed_s(self) -> float:
         return SPAN_S / 3
+
+
+def some_settings(
+    node_id: str, span_s: float, section: type[DecideConfig] = DecideConfig
+) -> Settings:
+    return Settings(node_id=node_id, decide=section(partition="0", lease_ms=round(span_s * 1000)))
 
 
 class Standby:
@@ -34,7 +41,7 @@ class Standby:
         jetstream: JetStream,
         bucket: str,
         node_id: str,
-        rules: type[LeaseRules] = LeaseRules,
+        section: type[DecideConfig] = DecideConfig,
         span_s: float = SPAN_S,
         *,
         clock: Clock = steady,
@@ -46,7 +53,7 @@ class Standby:
         self.crash = asyncio.Event()
         self.lease = StandbyLease(
             LeaseBucket(jetstream, bucket),
-            rules("0", node_id, span_s),
+            some_settings(node_id, span_s, section),
             self.consume,
             on_taken_over=lambda: self.log.append("taken over"),
             on_handed_back=lambda: self.log.append("handed back"),
@@ -76,9 +83,7 @@ async def running(*jobs: StandbyLease | OwnerLease) -> AsyncIterator[list["async
 
 
 def an_owner(jetstream: JetStream, bucket: str) -> OwnerLease:
-    return OwnerLease(
-        LeaseBucket(jetstream, bucket), LeaseRules("0", "owner", SPAN_S), lambda: True
-    )
+    return OwnerLease(LeaseBucket(jetstream, bucket), some_settings("owner", SPAN_S), lambda: True)
 
 
 async def test_a_standby_takes_a_lease_that_is_not_renewed_and_hands_it_back_when_its_owner_returns(
@@ -137,7 +142,7 @@ async def test_an_owner_that_ends_within_a_renewal_gives_the_lease_up(
 ) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         leases = SlowToHear(bucket.jetstream, prefix)
-        async with running(OwnerLease(leases, LeaseRules("0", "owner", SPAN_S), lambda: True)):
+        async with running(OwnerLease(leases, some_settings("owner", SPAN_S), lambda: True)):
             await until(lambda: leases.renewals == 2)
         assert isinstance(await leases.read_newest("0"), DeletedKey)
 
@@ -147,7 +152,7 @@ async def test_an_owner_that_ends_leaves_the_lease_that_another_owner_has_renewe
 ) -> None:
     async with a_bucket(nats_url, prefix) as bucket:
         leases = LeaseBucket(bucket.jetstream, prefix)
-        owner = OwnerLease(leases, LeaseRules("0", "owner", 3600.0), lambda: True)
+        owner = OwnerLease(leases, some_settings("owner", 3600.0), lambda: True)
         async with running(owner):
             await until(lambda: bucket.documents.get("0"))
             await leases.renew("0", b"another owner")
@@ -224,7 +229,7 @@ async def test_an_owner_that_does_not_take_requests_renews_nothing(
 
         async with running(
             OwnerLease(
-                LeaseBucket(bucket.jetstream, prefix), LeaseRules("0", "owner", SPAN_S), is_taking
+                LeaseBucket(bucket.jetstream, prefix), some_settings("owner", SPAN_S), is_taking
             )
         ):
             await until(lambda: len(looks) >= 3)

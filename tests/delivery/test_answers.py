@@ -6,9 +6,11 @@ from zlib import crc32
 import pytest
 from msgspec.structs import replace
 
+from router.config import DECIDE
 from router.core.message import Message, Reply
-from router.delivery.replies.answers import IDENTICAL, MAX_ADDRESS_BYTES, Answers, ReplyRules
+from router.delivery.replies.answers import IDENTICAL, MAX_ADDRESS_BYTES, Answers
 from router.delivery.replies.identical import IdenticalRequests
+from router.delivery.settings import ReplyConfig
 from tests.support.delivery import FakeConnection, a_delivery
 from tests.support.waiting import until
 
@@ -53,10 +55,17 @@ def an_answers(
 ) -> Answers:
     conflict: Callable[[str, bytes], bytes] = lambda msg_id, _: f"conflict {msg_id}".encode()  # noqa: E731
     refusal = lambda name, *_: f"refused {name}".encode()  # noqa: E731
-    told = ReplyRules(inbox_wait=0.01, **rules)  # type: ignore[arg-type]
+    told = ReplyConfig(inbox_wait_ms=10, **rules)  # type: ignore[arg-type]
     return Answers(
-        connection, told, conflict=conflict, refusal=refusal, read_in_flight=read_in_flight
-    )  # type: ignore[arg-type]
+        connection,  # type: ignore[arg-type]
+        told,
+        DECIDE.stream,
+        own=(),
+        keep_s=35.0,
+        conflict=conflict,
+        refusal=refusal,
+        read_in_flight=read_in_flight,
+    )
 
 
 def asking(**headers: str) -> Message:
@@ -81,7 +90,7 @@ async def test_without_a_listener_an_answer_goes_to_the_reply_subject_with_its_h
 
 
 async def test_the_reply_subject_may_be_another_one(connection: FakeConnection) -> None:
-    an_answers(connection, reply_subject="gateway.replies").answer(a_delivery(), YES)
+    an_answers(connection, subject="gateway.replies").answer(a_delivery(), YES)
     assert sent(connection) == [("gateway.replies", b"yes")]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from router.delivery.consume.finished import FinishedRemoval, RemovalRules
+from router.delivery.consume.finished import FinishedRemoval
+from router.delivery.settings import declare_stream
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, create
@@ -29,11 +30,15 @@ class Work:
 
     def another(self, infos: SharedInfo | None = None) -> FinishedRemoval:
         """One more instance."""
-        rules = RemovalRules(
-            stream=self.stream, subjects=(self.one, self.two), every=1.0, keep=600.0
-        )
+        stream = declare_stream(self.stream, days=1, mib=1, window_ms=600_000)
         return FinishedRemoval(
-            self.jetstream, rules, self._count, clock=lambda: self.now, infos=infos
+            self.jetstream,
+            stream,
+            (self.one, self.two),
+            1.0,
+            on_removed=self._count,
+            clock=lambda: self.now,
+            infos=infos,
         )
 
     def _count(self, count: int) -> None:

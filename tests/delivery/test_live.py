@@ -13,13 +13,15 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.config import DECIDE
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.replies.answered_requests import AnsweredRequests
-from router.delivery.replies.answers import LIVE_ASKERS, Answers, ReplyRules
+from router.delivery.replies.answers import LIVE_ASKERS, Answers
 from router.delivery.replies.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
-from router.delivery.replies.overload import BacklogEstimate, LiveRules
+from router.delivery.replies.overload import BacklogEstimate
+from router.delivery.settings import AdmissionConfig, ReplyConfig
 from router.delivery.wire.frame_parser import PlainFrames
 from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
 from tests.support.waiting import until
@@ -70,6 +72,7 @@ class Bench:
         self,
         handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES,
         own: tuple[str, ...] = (),
+        at_once: int = 2048,
         **rules: Any,
     ) -> None:
         self.connection, self.publisher, self.marks = (
@@ -100,7 +103,13 @@ class Bench:
             subscription=subscription,
         )
         self.answers = Answers(
-            self.connection, ReplyRules(own=own), conflict=lambda *_: b"", refusal=lambda *_: b""
+            self.connection,
+            ReplyConfig(),
+            DECIDE.stream,
+            own=own,
+            keep_s=35.0,
+            conflict=lambda *_: b"",
+            refusal=lambda *_: b"",
         )  # type: ignore[arg-type]
         self.answers.start_listening_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
@@ -113,7 +122,8 @@ class Bench:
             refuse=lambda asker, after_ms: f"overloaded {asker.tenant_id} {after_ms}".encode(),
             is_high=lambda asker: asker.rest.startswith("!"),
             observer=self,
-            rules=LiveRules(**rules),
+            admission=AdmissionConfig.model_construct(**{"fair_after_ms": 100, **rules}),
+            at_once=at_once,
         )
         self._outcome = handle
         self.heard_ns = time_ns()
@@ -175,7 +185,7 @@ async def test_the_same_request_asked_again_through_the_same_inbox_is_answered_a
 
 
 async def test_tenants_are_served_one_by_one_and_what_is_above_a_share_is_refused_at_once() -> None:
-    bench = Bench(places=8)
+    bench = Bench(queue=8)
     bench.live._overload.refuses = True
     for number in range(6):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
@@ -192,7 +202,7 @@ async def test_tenants_are_served_one_by_one_and_what_is_above_a_share_is_refuse
 async def test_what_is_of_high_priority_passes_the_others_of_its_tenant_and_is_not_refused_for_them() -> (
     None
 ):
-    bench = Bench(places=10)
+    bench = Bench(queue=10)
     bench.live._overload.refuses = True
     for number in range(6):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
@@ -205,7 +215,7 @@ async def test_what_is_of_high_priority_passes_the_others_of_its_tenant_and_is_n
 
 
 async def test_a_flood_of_high_priority_leaves_the_others_of_its_tenant_their_part() -> None:
-    bench = Bench(places=20)
+    bench = Bench(queue=20)
     bench.live._overload.refuses = True
     for number in range(12):
         bench.hear(f"flood:!{number}", f"_INBOX.h.{number}")
@@ -219,7 +229,7 @@ async def test_a_flood_of_high_priority_leaves_the_others_of_its_tenant_their_pa
 async def test_one_that_gives_way_while_the_backlog_is_not_too_deep_is_left_to_its_stored_copy() -> (
     None
 ):
-    bench = Bench(places=8)
+    bench = Bench(queue=8)
     for number in range(4):
         bench.hear(f"burst:{number}", f"_INBOX.b.{number}")
     bench.hear("burst:!1", "_INBOX.h.1")
@@ -230,7 +240,7 @@ async def test_one_that_gives_way_while_the_backlog_is_not_too_deep_is_left_to_i
 async def test_of_stored_requests_one_of_high_priority_goes_first_and_the_one_that_gives_way_is_left_to_its_delivery() -> (
     None
 ):
-    bench = Bench(places=8)
+    bench = Bench(queue=8)
     bench.live._overload.refuses = True
     assert [bench.take_stored(f"flood:{number}", 100 + number) for number in range(5)] == [
         True
@@ -246,7 +256,7 @@ async def test_of_stored_requests_one_of_high_priority_goes_first_and_the_one_th
 async def test_while_the_backlog_is_not_too_deep_what_is_above_a_share_is_left_to_its_stored_copy() -> (
     None
 ):
-    bench = Bench(places=2, refuse_after_s=2.0)
+    bench = Bench(queue=2, overloaded_after_ms=2_000)
     for number in range(2):
         bench.hear(f"burst:{number}", f"_INBOX.b.{number}")
     assert (bench.sent("_INBOX.b.1"), bench.told, bench.is_stored_copy_answered("burst:1")) == (
@@ -260,7 +270,7 @@ async def test_while_the_socket_is_behind_a_tenant_begins_no_more_than_a_few_tha
     """Its handlers go on whenever an extension answers, within no budget: without a bound nothing
     else is heard.
     """
-    bench = Bench(handle=lambda _: _wait_for_ever(), places=200)
+    bench = Bench(handle=lambda _: _wait_for_ever(), queue=200)
     bench.live._overload.refuses = True
     bench.connection.is_behind = True
     for number in range(20):
@@ -292,7 +302,7 @@ async def test_what_is_read_ahead_takes_its_turn_is_answered_where_it_asks_and_i
 async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_that_came_first() -> (
     None
 ):
-    bench = Bench(places=2)
+    bench = Bench(queue=2)
     bench.hear("quiet:1")
     assert not bench.take_stored("quiet:2", 7)  # no room
     await until(lambda: bench.told["answered"] == 1)
@@ -308,7 +318,7 @@ async def test_what_is_read_ahead_is_left_to_its_delivery_without_room_or_when_t
 async def test_no_refusal_goes_to_an_inbox_of_the_router_s_own_whatever_was_asked_before(
     own: str,
 ) -> None:
-    bench = Bench(places=2, own=(own,))
+    bench = Bench(queue=2, own=(own,))
     bench.live._overload.refuses = True
     bench.hear("flood:1", "_INBOX.f.1")
     for inbox in ("_INBOX.f.2", "_INBOX.g", f"{own}1"):
@@ -431,7 +441,7 @@ async def test_a_request_that_was_begun_in_the_turn_of_the_end_is_left_to_its_st
 
 
 async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -> None:
-    bench = Bench(after_s=0.1)
+    bench = Bench(fair_after_ms=100)
     now = 0.0
     bench.live._overload._now = lambda: now
 
@@ -453,7 +463,7 @@ async def test_a_deep_backlog_switches_it_on_and_a_short_one_for_a_while_off() -
 
 
 async def test_stored_copies_are_held_back_while_live_ones_come_alone() -> None:
-    bench = Bench(after_s=0.1)
+    bench = Bench(fair_after_ms=100)
     now = 0.0
     bench.live._overload._now = lambda: now
 
@@ -499,7 +509,7 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
     tenant: str, reply: bytes, head: bytes | None, is_taken: bool
 ) -> None:
     """The same as `hear` would; what is not so plain is left to it."""
-    bench = Bench(places=4, refuse_after_s=2.0)
+    bench = Bench(queue=4, overloaded_after_ms=2_000)
     bench.live._overload.refuses, bench.live._overload.retry_after_ms = True, 30_000
     for number in range(3):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
@@ -516,7 +526,7 @@ async def test_what_a_flood_is_made_of_is_refused_without_being_decoded(
 async def test_a_chunk_is_refused_up_to_the_first_request_that_is_not_the_flood_s_and_goes_on_behind_it() -> (
     None
 ):
-    bench = Bench(places=4)
+    bench = Bench(queue=4)
     bench.live._overload.refuses = True
     for number in range(3):
         bench.hear(f"flood:{number}", f"_INBOX.f.{number}")
@@ -554,7 +564,7 @@ async def test_a_chunk_is_refused_up_to_the_first_request_that_is_not_the_flood_
 
 @pytest.mark.parametrize("size", [b"5", b"4", b"999999", b"9999999999", b"-7", b"x"])
 async def test_a_frame_whose_sizes_are_not_its_own_is_left_to_the_parser(size: bytes) -> None:
-    bench = Bench(places=0)
+    bench = Bench(queue=0)
     bench.live._overload.refuses = True
     head = b"NATS/1.0\r\nNats-Msg-Id: m-1\r\n\r\n"
     frame = a_frame(b"_INBOX.f.1", b"flood:1", head)
@@ -588,12 +598,12 @@ async def test_a_request_without_an_inbox_is_its_stored_copy_s() -> None:
 
 
 async def test_before_the_backlog_is_too_deep_nothing_is_refused_at_once() -> None:
-    bench = Bench(places=0, refuse_after_s=2.0)
+    bench = Bench(queue=0, overloaded_after_ms=2_000)
     assert not bench.take(b"_INBOX.f.9", b"flood:9", None)
 
 
 async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> None:
-    bench = Bench(after_s=0.1)
+    bench = Bench(fair_after_ms=100)
     bench.processor.pending = 200
     assert [bench.live.look() for _ in range(3)] == [False] * 3
 

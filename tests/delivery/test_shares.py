@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from router.delivery.consume import shares
-from router.delivery.consume.shares import ShareRules, TenantShares
+from router.delivery.consume.shares import TenantShares
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import StreamSpec, Topology, create
 from tests.support.delivery import connected
@@ -18,9 +18,7 @@ class House:
     def __init__(self, jetstream: JetStream, name: str) -> None:
         self.jetstream, self.stream, self.subject = jetstream, f"{name}_S", f"{name}.s"
         self.now = 0.0
-        self.shares = TenantShares(
-            jetstream, ShareRules(stream=self.stream, share=0.25), lambda: self.now
-        )
+        self.shares = TenantShares(jetstream, self.stream, 0.25, lambda: self.now)
 
     async def store(self, tenant: str, count: int) -> None:
         for _ in range(count):

@@ -12,14 +12,13 @@ import pytest
 from pydantic import create_model
 
 from router.config import SUBSCRIPTIONS, Settings, StreamsConfig, SubscriptionSpec, describe, load
-from router.config.consumers import OptionalConsumerConfig
 from router.config.names import SettingNames
-from router.config.stream import declare_stream
 from router.contracts.result import RESULT
 from router.core.errors import Misconfigured
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Fault, Outcome
 from router.core.setting_values import add_fields
+from router.delivery.settings import OptionalConsumerConfig, declare_stream
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.process.supervision import draw

@@ -22,7 +22,8 @@ from router.core.errors import Misconfigured, RouterError
 from router.core.outcome import Fault
 from router.decide.model.read import read
 from router.delivery.kv.directory import Document, read_documents
-from router.delivery.replies.answers import Answers, ReplyRules
+from router.delivery.replies.answers import Answers
+from router.delivery.settings import ReplyConfig
 from router.delivery.wire.calls.request_server import ReplyAddresses
 from router.delivery.wire.connection import head_of
 from router.delivery.wire.frame_parser import parse_head
@@ -101,7 +102,7 @@ def _is_scoped(value: str) -> bool:
 
 
 def _may_reach(address: str) -> bool:
-    answers = SimpleNamespace(_rules=ReplyRules())
+    answers = SimpleNamespace(_prefixes=ReplyConfig().prefixes, _own=())
     return Answers._may_reach(answers, address) or ReplyAddresses().may_reach(address)  # type: ignore[arg-type]
 
 

@@ -1,6 +1,6 @@
 """Consumers that drain one after the other share the deadlines."""
 
-from router.config.service import DrainConfig
+from router.delivery.settings import DrainConfig
 from router.serve.consumer_child import DrainDeadline
 from tests.support.app import ManualClock
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from router.config import DECIDE, Settings
-from router.config.consumers import DecideConfig
+from router.decide.settings import DecideConfig
 from router.process.supervision import draw
 from router.serve.assembly import RouterService, declare_topology
 from tests.support.config import load_settings, read_refusal

@@ -19,8 +19,6 @@ import contextlib
 import uuid
 from collections.abc import Awaitable, Callable
 
-from msgspec import Struct
-
 from router.config import Settings
 from router.contracts.alert import INFO, WARNING, Alert
 from router.core.clock import Clock, steady
@@ -46,45 +44,26 @@ PRESENCE_S = 15.0  # between two records of a standby that it is there
 GIVE_UP_TRIES = 3
 
 
-class LeaseRules(Struct, frozen=True):
-    """`span`: the setting `decide.lease_ms` in seconds."""
-
-    partition: str
-    node_id: str
-    span: float
-
-    @property
-    def every(self) -> float:
-        """Seconds between two renewals, and between two looks."""
-        return self.span / 3
-
-
-def read_lease_rules(settings: Settings) -> LeaseRules:
-    """Of the settings' own partition."""
-    return LeaseRules(
-        settings.decide.partition or "", settings.node_id, settings.decide.lease_ms / 1000
-    )
-
-
 def build_lease_bucket(settings: Settings, connection: Connection) -> LeaseBucket:
     """Its requests wait less than the time between two renewals, so that one lost answer costs no
     second renewal.
     """
-    every_s = settings.decide.lease_ms / 3000
-    return LeaseBucket(
-        JetStream(connection, settings.nats.js_domain, every_s), settings.buckets.partitions.name
-    )
+    jetstream = JetStream(connection, settings.nats.js_domain, settings.decide.lease_renewed_s)
+    return LeaseBucket(jetstream, settings.buckets.partitions.name)
 
 
 class OwnerLease:
     """A supervised child beside the consumer of this router's own partition."""
 
     def __init__(
-        self, bucket: LeaseBucket, rules: LeaseRules, is_taking: Callable[[], bool]
+        self, bucket: LeaseBucket, settings: Settings, is_taking: Callable[[], bool]
     ) -> None:
         self._bucket = bucket
-        self._rules = rules
-        self._record = lease_bytes(PartitionLease(rules.node_id, uuid.uuid4().hex, is_owner=True))
+        self._partition = settings.decide.partition or ""
+        self._span_s, self._every_s = settings.decide.lease_s, settings.decide.lease_renewed_s
+        self._record = lease_bytes(
+            PartitionLease(settings.node_id, uuid.uuid4().hex, is_owner=True)
+        )
         self._is_taking = is_taking
         self._lines = LogRateLimit(every_s=60.0)
 
@@ -98,16 +77,16 @@ class OwnerLease:
                     await asyncio.sleep(START_S)
                     continue
                 await self._renew()
-                await asyncio.sleep(self._rules.every)
+                await asyncio.sleep(self._every_s)
         finally:
             with contextlib.suppress(RouterError):
                 await self._give_up()
 
     async def _renew(self) -> None:
         try:
-            await self._bucket.renew(lease_key(self._rules.partition), self._record)
+            await self._bucket.renew(lease_key(self._partition), self._record)
         except RouterError as exc:
-            _report_failure(self._lines, self._rules.partition, exc)
+            _report_failure(self._lines, self._partition, exc)
 
     async def _give_up(self) -> None:
         """A standby need not wait for the end of the lease. The lease stays if another owner has
@@ -116,7 +95,7 @@ class OwnerLease:
         It is read first: whether the last renewal was stored is not known if the end came within
         it. Raises RouterError.
         """
-        key = lease_key(self._rules.partition)
+        key = lease_key(self._partition)
         for _ in range(GIVE_UP_TRIES):
             newest = await self._bucket.read_newest(key)
             if not isinstance(newest, BucketEntry) or newest.value != self._record:
@@ -134,7 +113,7 @@ class StandbyLease:
     def __init__(
         self,
         bucket: LeaseBucket,
-        rules: LeaseRules,
+        settings: Settings,
         consume: Callable[[], Awaitable[None]],
         *,
         on_taken_over: Callable[[], None],
@@ -142,9 +121,10 @@ class StandbyLease:
         clock: Clock = steady,
     ) -> None:
         self._bucket = bucket
-        self._rules = rules
+        self._partition = settings.decide.partition or ""
+        self._span_s, self._every_s = settings.decide.lease_s, settings.decide.lease_renewed_s
         self._instance = uuid.uuid4().hex
-        self._record = lease_bytes(PartitionLease(rules.node_id, self._instance))
+        self._record = lease_bytes(PartitionLease(settings.node_id, self._instance))
         self._consume = consume
         self._on_taken_over = on_taken_over
         self._on_handed_back = on_handed_back
@@ -158,7 +138,7 @@ class StandbyLease:
         """Stand by, take over, hand back, until cancelled."""
         while True:
             if (revision := await self._take()) is None:
-                await asyncio.sleep(self._rules.every)
+                await asyncio.sleep(self._every_s)
                 continue
             self._on_taken_over()
             await self._consume_and_renew(revision)
@@ -176,27 +156,27 @@ class StandbyLease:
         except Conflict:
             return None
         except RouterError as exc:
-            _report_failure(self._lines, self._rules.partition, exc)
+            _report_failure(self._lines, self._partition, exc)
             return None
 
     async def _wait_until_over(self) -> int:
         """The revision at which no router has renewed the lease for its whole time, or its owner
         has given it up.
         """
-        watch = LeaseWatch(self._rules.span, self._clock)
+        watch = LeaseWatch(self._span_s, self._clock)
         while True:
             try:
                 await self._show_presence()
-                newest = await self._bucket.read_newest(lease_key(self._rules.partition))
+                newest = await self._bucket.read_newest(lease_key(self._partition))
             except RouterError as exc:
                 watch.on_unreadable()
-                _report_failure(self._lines, self._rules.partition, exc)
+                _report_failure(self._lines, self._partition, exc)
             else:
                 revision = newest.revision if newest is not None else 0
                 watch.on_revision(revision)
                 if self._is_own(newest) or isinstance(newest, DeletedKey) or watch.is_over:
                     return revision
-            await asyncio.sleep(self._rules.every)
+            await asyncio.sleep(self._every_s)
 
     def _is_own(self, newest: object) -> bool:
         """Note the holder. True: it is this process, whose consumer was started again."""
@@ -206,11 +186,11 @@ class StandbyLease:
 
     async def _show_presence(self) -> None:
         if (now := self._clock()) - self._present_at >= PRESENCE_S:
-            await self._bucket.renew(standby_key(self._rules.partition), self._record)
+            await self._bucket.renew(standby_key(self._partition), self._record)
             self._present_at = now
 
     async def _write(self, revision: int) -> int:
-        return await self._bucket.replace(lease_key(self._rules.partition), self._record, revision)
+        return await self._bucket.replace(lease_key(self._partition), self._record, revision)
 
     # -- taking the requests -----------------------------------------------------------------------
 
@@ -233,7 +213,7 @@ class StandbyLease:
     async def _renew(self, revision: int) -> None:
         """Renew until the lease is another's."""
         while True:
-            await asyncio.sleep(self._rules.every)
+            await asyncio.sleep(self._every_s)
             try:
                 await self._show_presence()
                 revision = await self._write(revision)
@@ -244,7 +224,7 @@ class StandbyLease:
                 revision = own
             except RouterError as exc:
                 # another router that could take over cannot read the bucket either
-                _report_failure(self._lines, self._rules.partition, exc)
+                _report_failure(self._lines, self._partition, exc)
 
     async def _find_own(self) -> int | None:
         """The lease's revision if it is this process's after all: the publish ack of its last
@@ -252,9 +232,9 @@ class StandbyLease:
         """
         while True:
             try:
-                newest = await self._bucket.read_newest(lease_key(self._rules.partition))
+                newest = await self._bucket.read_newest(lease_key(self._partition))
             except RouterError:
-                await asyncio.sleep(self._rules.every)
+                await asyncio.sleep(self._every_s)
                 continue
             return newest.revision if newest is not None and self._is_own(newest) else None
 

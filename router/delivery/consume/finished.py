@@ -32,6 +32,7 @@ from router.core.clock import Clock, steady
 from router.core.errors import RouterError
 from router.core.ids import subject_matcher
 from router.delivery.consume.stream_reader import open_reader
+from router.delivery.settings import StreamConfig
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.shared_info import SharedInfo
 
@@ -45,15 +46,6 @@ MAX_CONCURRENT_REMOVALS = 100
 MAX_CONSUMER_PAGES = 64  # of the stream's list of consumers
 MAX_AGE = 0.7  # of a run that counts as this instance's, as a part of the interval
 SETTLES = ("explicit", "all")
-
-
-class RemovalRules(Struct, frozen=True, kw_only=True):
-    """Which stream, whose messages, and how long they are kept at least. Durations are seconds."""
-
-    stream: str
-    subjects: tuple[str, ...]
-    every: float
-    keep: float  # the stream's duplicate window
 
 
 class State(Struct, frozen=True):
@@ -71,16 +63,23 @@ class FinishedRemoval:
     def __init__(
         self,
         jetstream: JetStream,
-        rules: RemovalRules,
+        stream: StreamConfig,
+        subjects: tuple[str, ...],
+        every_s: float,
+        *,
         on_removed: Callable[[int], None] = lambda _: None,
         on_failure: Callable[[RouterError], None] = lambda _: None,
         clock: Clock = steady,
-        *,
         infos: SharedInfo | None = None,
     ) -> None:
+        """Messages on `subjects` go, every `every_s` seconds; none before the stream's duplicate
+        window has passed.
+        """
         self._jetstream = jetstream
         self._infos = infos if infos is not None else SharedInfo(jetstream)
-        self._rules = rules
+        self._stream, self._subjects, self._every_s = stream.name, subjects, every_s
+        # The server needs them that long to detect duplicates.
+        self._keep_s = stream.duplicate_window_ms / 1000
         self._on_removed = on_removed
         self._on_failure = on_failure
         self._clock = clock
@@ -89,7 +88,7 @@ class FinishedRemoval:
         self._created = ""  # which stream they are of
         self._named: OrderedDict[str, None] = OrderedDict()  # oldest first
         # of its runs, among what instances share
-        self.key = f"FINISHED.{rules.stream}.{','.join(rules.subjects)}"
+        self.key = f"FINISHED.{self._stream}.{','.join(subjects)}"
         self._read_to = 0
         self._runs = 0
         self._is_held = False  # in the last run one unsettled message held others down
@@ -107,12 +106,12 @@ class FinishedRemoval:
                 await self.take_turn()
             except RouterError as exc:
                 self._on_failure(exc)
-            await asyncio.sleep(spread(self._rules.every))
+            await asyncio.sleep(spread(self._every_s))
 
     async def take_turn(self) -> None:
         """`look`, unless another instance did just now. Raises as `look` does."""
         runs = self._runs
-        run = await self._infos.read(self.key, MAX_AGE * self._rules.every, self._look_and_tell)
+        run = await self._infos.read(self.key, MAX_AGE * self._every_s, self._look_and_tell)
         if self._runs != runs or run is None:
             return
         if "created" not in run:  # told by another version: whether its stream is ours is not known
@@ -133,7 +132,7 @@ class FinishedRemoval:
     async def look(self) -> int:
         """Remove finished messages; returns how many. Raises BrokerUnavailable, BrokerRefused."""
         self._runs += 1
-        info = await self._infos.stream(self._rules.stream)
+        info = await self._infos.stream(self._stream)
         if info is None:
             self._notes.clear()
             return 0
@@ -141,7 +140,7 @@ class FinishedRemoval:
         if not info["state"]["messages"]:
             return 0
         consumers = await self._consumers()
-        floors = {subject: _floor(subject, consumers, state) for subject in self._rules.subjects}
+        floors = {subject: _floor(subject, consumers, state) for subject in self._subjects}
         removed = sum(
             [
                 await self._purge(subject, min(floor, state.up_to), state)
@@ -168,7 +167,7 @@ class FinishedRemoval:
         if created != self._created or (self._notes and last < self._notes[-1][1]):
             self._notes.clear()  # another stream, or one that has lost its end
             self._created = created
-        old = self._find_last_before(now - self._rules.keep)
+        old = self._find_last_before(now - self._keep_s)
         self._notes.append((now, last))
         return old
 
@@ -183,7 +182,7 @@ class FinishedRemoval:
         found: list[Json] = []
         for _ in range(MAX_CONSUMER_PAGES):
             page = await self._jetstream.ask(
-                f"CONSUMER.LIST.{self._rules.stream}", {"offset": len(found)}
+                f"CONSUMER.LIST.{self._stream}", {"offset": len(found)}
             )
             found += page["consumers"] or []
             if not page["consumers"] or len(found) >= page["total"]:
@@ -198,7 +197,7 @@ class FinishedRemoval:
         if up_to < state.first:
             return 0
         answer = await self._jetstream.ask(
-            f"STREAM.PURGE.{self._rules.stream}", {"filter": subject, "seq": up_to + 1}
+            f"STREAM.PURGE.{self._stream}", {"filter": subject, "seq": up_to + 1}
         )
         return int(answer["purged"])
 
@@ -209,9 +208,7 @@ class FinishedRemoval:
             start = state.first
         done: list[int] = []
         self._read_to = state.up_to
-        async with open_reader(
-            self._jetstream, self._rules.stream, start, headers_only=True
-        ) as reader:
+        async with open_reader(self._jetstream, self._stream, start, headers_only=True) as reader:
             async for found in reader.read_all(READ_BATCH, MAX_READ):
                 self._read_to = min(found[-1].sequence, state.up_to)
                 done += [
@@ -232,7 +229,7 @@ class FinishedRemoval:
 
     async def _remove(self, sequences: Sequence[int]) -> int:
         """A message whose removal fails stays until its durable settles it, or it is too old."""
-        api, removed = f"STREAM.MSG.DELETE.{self._rules.stream}", 0
+        api, removed = f"STREAM.MSG.DELETE.{self._stream}", 0
         for start in range(0, len(sequences), MAX_CONCURRENT_REMOVALS):
             asked = [
                 self._jetstream.ask(api, {"seq": one, "no_erase": True})

@@ -38,16 +38,9 @@ RECOUNT_EVERY_S = 60.0
 MAX_READ = 50_000  # headers in one run, of the new messages and of all
 READ_BATCH = 1_000
 MAX_TENANTS = 10_000  # above it only the largest are kept: no other can be near its share
+TENANT_HEADER = "tenant_id"
 # estimate for a stored message beside its payload: subject, headers, the server's record
 OVERHEAD_BYTES = 300
-
-
-class ShareRules(Struct, frozen=True, kw_only=True):
-    """`share`: the part of the stream's `max_bytes` that one tenant may hold; 1 = all."""
-
-    stream: str
-    share: float
-    header: str = "tenant_id"
 
 
 class _Count(Struct):
@@ -64,14 +57,16 @@ class TenantShares:
     def __init__(
         self,
         jetstream: JetStream,
-        rules: ShareRules,
+        stream: str,
+        share: float,
         clock: Clock = steady,
         *,
         infos: SharedInfo | None = None,
     ) -> None:
+        """`share`: the part of the stream's `max_bytes` that one tenant may hold; 1 = all."""
         self._jetstream = jetstream
         self._infos = infos if infos is not None else SharedInfo(jetstream)
-        self._rules = rules
+        self._stream, self._share = stream, share
         self._clock = clock
         self._counted = _Count(clock())  # the count in use
         self._recount: _Count | None = None  # a count of all messages that is under way
@@ -104,21 +99,19 @@ class TenantShares:
     async def look(self, max_age: float = 0.0) -> None:
         """Count, if the stream is full enough. Raises BrokerUnavailable, BrokerRefused."""
         before = self._added.copy()
-        info = await self._infos.stream(self._rules.stream, max_age)
+        info = await self._infos.stream(self._stream, max_age)
         limit = info["config"].get("max_bytes", -1) if info is not None else -1
         if (
             info is None
             or limit <= 0
-            or self._rules.share >= 1
+            or self._share >= 1
             or info["state"]["bytes"] < COUNTED_FROM * limit
         ):
             self._forget()
             return
         self._is_counting = True
         self._free = NEARLY_FULL_FROM * limit - info["state"]["bytes"]
-        self._limit = (
-            self._rules.share * limit if info["state"]["bytes"] >= APPLIED_FROM * limit else 0.0
-        )
+        self._limit = self._share * limit if info["state"]["bytes"] >= APPLIED_FROM * limit else 0.0
         is_whole = await self._count(info["state"]["last_seq"])
         # A whole count holds what was added before the info was asked for. What was added since
         # stays: it may count twice, for one run. An unfinished count keeps all: at most what this
@@ -151,12 +144,12 @@ class TenantShares:
         if count.read_to >= last:
             return True
         async with open_reader(
-            self._jetstream, self._rules.stream, count.read_to + 1, headers_only=True
+            self._jetstream, self._stream, count.read_to + 1, headers_only=True
         ) as reader:
             async for found in reader.read_all(READ_BATCH, MAX_READ):
                 count.read_to = found[-1].sequence
                 for one in found:
-                    count.sizes[one.headers.get(self._rules.header, "")] += _size(one)
+                    count.sizes[one.headers.get(TENANT_HEADER, "")] += _size(one)
         count.sizes = _keep_largest(count.sizes)
         if reader.total <= MAX_READ:
             count.read_to = max(count.read_to, last)  # the last ones may have been removed

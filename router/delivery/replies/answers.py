@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
-from msgspec import Struct
-
 from router.contracts.headers import (
     CONTROL_HEADERS,
     MAX_HEADER_BYTES,
@@ -37,6 +35,7 @@ from router.delivery.replies.pub_acks import (
 )
 from router.delivery.replies.reply_correlator import ReplyCorrelator
 from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.settings import ReplyConfig, StreamConfig
 from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.frame_parser import Headers
 
@@ -64,28 +63,17 @@ MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused;
 MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8
 
 
-class ReplyRules(Struct, frozen=True):
-    """`{subject}` in `reply_subject` stands for the request's own."""
-
-    reply_subject: str = "{subject}.reply"
-    prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
-    own: tuple[str, ...] = ()
-    stream: str = ""  # where requests are stored
-    dedupe_window: float = 0.1  # seconds, the decide stream's
-    inbox_wait: float = 0.25  # seconds
-    # seconds that an inbox waits at least for its answer; that of a message in flight waits as long
-    # as that
-    keep: float = 35.0
-
-
 class Answers:
     """Sends answers. With a listener it also learns the inboxes of the requesters."""
 
     def __init__(
         self,
         connection: Connection,
-        rules: ReplyRules,
+        reply: ReplyConfig,
+        requests: StreamConfig,
         *,
+        own: tuple[str, ...],
+        keep_s: float,
         conflict: Callable[[str, bytes], bytes],
         refusal: Callable[[str, str, bytes, Headers], bytes],
         is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
@@ -93,11 +81,16 @@ class Answers:
         read_in_flight: Callable[[], Iterable[Message]] = lambda: (),
         clock: Clock = wall,
     ) -> None:
-        """`clock` is of the server that stores the requests: an answer is compared with the time of
-        their stored copies.
+        """`requests`: the stream that stores them. `own`: our own inboxes, never answered.
+        `keep_s`: an inbox waits so long at least.
+
+        An inbox of a message in flight waits as long as that. `clock` is of the server that stores
+        the requests: an answer is compared with the time of their stored copies.
         """
         self._connection = connection
-        self._rules = rules
+        self._prefixes, self._own = reply.prefixes, own
+        self._subject_pattern = reply.subject or "{subject}.reply"
+        self._stream = requests.name
         self._on_refused = on_refused
         # the answer to a request that the stream refuses: header's name, inbox, request, its
         # headers
@@ -114,9 +107,9 @@ class Answers:
             self._send,
             conflict,
             is_same=is_same,
-            dedupe_window_s=rules.dedupe_window,
-            inbox_wait_s=rules.inbox_wait,
-            keep_s=rules.keep,
+            dedupe_window_s=requests.duplicate_window_ms / 1000,
+            inbox_wait_s=reply.inbox_wait_ms / 1000,
+            keep_s=keep_s,
             identical=identical,
             read_copy_age=lambda: clock() - self._stored_ns / 1e9,
             read_in_flight=lambda: map(_build_identity, read_in_flight()),
@@ -237,19 +230,18 @@ class Answers:
         if message.subject != self._replied_subject:
             self._replied_subject, self._reply_subject = (
                 message.subject,
-                self._rules.reply_subject.replace("{subject}", message.subject),
+                self._subject_pattern.replace("{subject}", message.subject),
             )
         self._connection.publish_nowait(self._reply_subject, reply.data, "", _build_head(reply))
 
     def _may_reach(self, address: str) -> bool:
-        rules = self._rules
         if len(address) > MAX_ADDRESS_BYTES or (
             not address.isascii() and len(address.encode("utf-8", "replace")) > MAX_ADDRESS_BYTES
         ):
             return False
         return (
-            address.startswith(rules.prefixes)
-            and not address.startswith(rules.own)
+            address.startswith(self._prefixes)
+            and not address.startswith(self._own)
             and is_literal_subject(address)
         )
 
@@ -352,8 +344,8 @@ class Answers:
             return
         if not self._may_reach(reply):
             self._refuse(reply)
-        elif is_for_another_stream(headers, self._rules.stream):
-            self._connection.publish_nowait(reply, wrong_stream(self._rules.stream))
+        elif is_for_another_stream(headers, self._stream):
+            self._connection.publish_nowait(reply, wrong_stream(self._stream))
         elif self.live.is_on:
             self.expect(_build_publisher_identity(data, headers), reply)
         else:
@@ -417,8 +409,8 @@ class Answers:
         """Inboxes of one client differ in their last token alone: it need not be checked each time,
         where no rule reaches into it.
         """
-        rules, start = self._rules, stem.decode("ascii") + "."
-        if start.startswith(rules.prefixes) and not any(own.startswith(start) for own in rules.own):
+        start = stem.decode("ascii") + "."
+        if start.startswith(self._prefixes) and not any(own.startswith(start) for own in self._own):
             if len(self._stems) >= MAX_STEMS:
                 self._stems.clear()
             self._stems.add(stem)

@@ -38,10 +38,11 @@ from router.delivery.consume.subscription import Subscription
 from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
 from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.replies.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
-from router.delivery.replies.overload import LiveRules, Overload
+from router.delivery.replies.overload import Overload
 from router.delivery.replies.read_ahead import Share
 from router.delivery.replies.refusals import A, Refusals
 from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.settings import AdmissionConfig
 from router.delivery.wire.frame_parser import Headers, parse_head
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
@@ -98,10 +99,13 @@ class LiveRequests(Generic[A]):
         refuse: Callable[[A, int], bytes],
         is_high: Callable[[A], bool] = lambda _: False,
         observer: LiveObserver,
-        rules: LiveRules = LiveRules(),  # noqa: B008 - frozen
+        admission: AdmissionConfig,
+        at_once: int,
         clock: Clock = wall,
     ) -> None:
-        """`clock` is of the server that stores the requests: their age, and which stored copy is
+        """`at_once`: handlers that wait; one tenant may have as many as are free.
+
+        `clock` is of the server that stores the requests: their age, and which stored copy is
         whose, depend on it.
         """
         self._answers = answers
@@ -111,12 +115,12 @@ class LiveRequests(Generic[A]):
         self._describe = describe
         self._is_high = is_high
         self._observer = observer
-        self._overload = Overload(answers, rules)
+        self._overload = Overload(answers, admission)
         self._queue: FairQueue[LiveRequest] = FairQueue(
-            rules.places, rules.max_bytes, rules.weights
+            admission.queue, admission.queue_bytes, admission.weights
         )
         self._running: set[asyncio.Task[None]] = set()
-        self._places = FairSlots(rules.at_once)  # for handlers that wait
+        self._places = FairSlots(at_once)
         self.refusals = Refusals(
             answers,
             marks,

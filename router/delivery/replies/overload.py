@@ -1,7 +1,8 @@
 """Decide when live copies are answered, and how long a refused requester should wait.
 
-    pending ≥ 256, and they take longer than `after_s`           -> on
-    … longer than `refuse_after_s`, or the socket is behind      -> requests above a tenant's share are refused
+    pending ≥ 256, and they take longer than `fair_after_ms`      -> on
+    … longer than `overloaded_after_ms`, or the socket is behind -> requests above a tenant's share
+    are refused
     a short backlog for half a second                            -> off
 
 `BacklogEstimate` says how long the backlog takes, `Overload` decides by it. The counts of pending
@@ -10,22 +11,19 @@ and delivered messages come with each delivery, so no other machine's clock is u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import exp
-
-from msgspec import Struct
+from math import exp, inf
 
 from router.core.clock import steady
-from router.core.fair_queue import NO_WEIGHTS
 from router.delivery.consume.processor import MessageProcessor
 from router.delivery.replies.answers import Answers
+from router.delivery.settings import AdmissionConfig
 
 # -- When live copies are answered.
 
 MIN_PENDING = 256  # a smaller backlog is gone in milliseconds
 # the backlog must be short for so long before live copies are left alone again
 SHORT_BACKLOG_S = 0.5
-SHORT_DIVISOR = 4  # short: at most this part of `after_s`
+SHORT_DIVISOR = 4  # short: at most this part of `fair_after_ms`
 # at once, so much work of stored copies is pulled, so that live copies do not wait behind more
 STORED_WORK_S = 0.005
 READ_AHEAD_WORK_S = 0.02  # while no live copies come: enough to pull at the full rate
@@ -34,25 +32,14 @@ BEHIND_FOR_S = 0.1  # a burst of some thousand requests is read in this time
 REPORT_VALID_S = 1.0  # the pending count of the newest delivery is valid for so long
 
 
-class LiveRules(Struct, frozen=True, kw_only=True):
-    """Seconds of backlog from which on live copies are taken (`after_s`), and some refused
-    (`refuse_after_s`).
-    """
-
-    after_s: float = 0.1
-    refuse_after_s: float = 2.0
-    places: int = 1024
-    max_bytes: int = 32 * 1024 * 1024
-    weights: Mapping[str, int] = NO_WEIGHTS
-    at_once: int = 2048  # waiting handlers; one tenant may have as many as are free
-
-
 class Overload:
     """For one subject on one instance. `look` is called some fifty times a second."""
 
-    def __init__(self, answers: Answers, rules: LiveRules) -> None:
+    def __init__(self, answers: Answers, admission: AdmissionConfig) -> None:
         self._answers = answers
-        self._rules = rules
+        after_ms = admission.fair_after_ms
+        self._after_s = after_ms / 1000 if after_ms is not None else inf
+        self._refuse_after_s = admission.overloaded_after_ms / 1000
         self._backlog = BacklogEstimate()
         self._taken, self._taken_at = 0, 0.0
         self._heard, self._heard_at = 0, 0.0
@@ -72,12 +59,12 @@ class Overload:
         pending = self._find_pending(processor.pending, processor.taken)
         self.wait_s = self._backlog.wait_s(pending, processor.delivered + handled, self._now())
         self.retry_after_ms = min(30_000, max(100, int(self.wait_s * 1000)))
-        self.refuses = self.wait_s >= self._rules.refuse_after_s or self._is_behind_for_long()
+        self.refuses = self.wait_s >= self._refuse_after_s or self._is_behind_for_long()
         if self.is_on:
-            is_short = pending < MIN_PENDING or self.wait_s < self._rules.after_s / SHORT_DIVISOR
+            is_short = pending < MIN_PENDING or self.wait_s < self._after_s / SHORT_DIVISOR
             self.is_on = not self._is_calm_for_long(is_short)
         else:
-            self.is_on = pending >= MIN_PENDING and self.wait_s > self._rules.after_s and is_open
+            self.is_on = pending >= MIN_PENDING and self.wait_s > self._after_s and is_open
             self._calm_since = None
         return self.is_on
 

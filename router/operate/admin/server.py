@@ -20,6 +20,7 @@ from nats.micro import add_service
 from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER
 
 from router import __version__
+from router.config import AdminConfig
 from router.contracts.raw_json import RawJson
 from router.contracts.shapes.notation import build_request, build_response
 from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
@@ -45,14 +46,6 @@ REFUSALS: Mapping[str, ServiceError] = {
 }
 
 
-class AdminRules(Struct, frozen=True, kw_only=True):
-    """Settings. `at_once`: requests in flight; more are refused as `overloaded`."""
-
-    queue_group: str = "router-decide-group"
-    at_once: int = 64
-    node_id: str = ""
-
-
 class AdminRequest(Struct, frozen=True):
     """One request. `count` is called once with what it took (ns), and the error's code."""
 
@@ -72,15 +65,16 @@ class AdminServer(RequestServer[AdminRequest]):
         connection: Connection,
         guard: RequestGuard,
         services: Sequence[Service],
-        rules: AdminRules = AdminRules(),  # noqa: B008 - frozen
+        admin: AdminConfig,
+        node_id: str,
     ) -> None:
-        super().__init__(connection, "admin", at_once=rules.at_once)
+        super().__init__(connection, "admin", at_once=admin.at_once)
         self._guard = guard
-        self._rules = rules
+        self._queue_group, self._node_id = admin.queue_group, node_id
         # a queue group of this instance only: it receives every request
         alone = f"router-{uuid.uuid4().hex}"
         self._endpoints = [
-            self._build_endpoint(service, alone if service.is_everywhere else rules.queue_group)
+            self._build_endpoint(service, alone if service.is_everywhere else admin.queue_group)
             for service in services
         ]
         self.check = NOT_SERVING  # for readiness
@@ -111,8 +105,8 @@ class AdminServer(RequestServer[AdminRequest]):
             name="router-admin",
             version=__version__,
             description="Router: policies, extensions, breakers, decisions",
-            metadata={"node_id": self._rules.node_id},
-            queue_group=self._rules.queue_group,
+            metadata={"node_id": self._node_id},
+            queue_group=self._queue_group,
         )
         try:
             for endpoint in self._endpoints:

@@ -10,9 +10,10 @@ from itertools import count
 
 from nats.aio.client import Client
 
+from router.config import AdminConfig
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.first_connection import connect
-from router.operate.admin import AdminRules, AdminServer, RequestGuard, Service, ServiceError
+from router.operate.admin import AdminServer, RequestGuard, Service, ServiceError
 from router.operate.admin.request_fields import RequestFields
 from router.operate.admin.service import Answer
 from tests.support.admin import Json, call, code
@@ -49,7 +50,7 @@ class Bench:
                 is_everywhere=True,
             )
         )
-        self.station = AdminServer(connection, RequestGuard(), services, AdminRules(**rules))  # type: ignore[arg-type]
+        self.station = AdminServer(connection, RequestGuard(), services, AdminConfig(**rules), "")  # type: ignore[arg-type]
 
     async def _echo(self, asked: RequestFields) -> Answer:
         self.echoed += 1
