@@ -26,13 +26,13 @@ from router.decide.model import read
 from router.policies.model import (
     Averages,
     LimitedProviders,
-    LimitRules,
     PolicyTable,
     ProviderBreakers,
     ProviderTracker,
     evaluate,
     load_policy,
 )
+from router.work.settings import ProvidersConfig
 
 T = TypeVar("T")
 KEPT = 1000  # different arguments, used in turn
@@ -145,7 +145,9 @@ def _observe(providers: ProviderTracker, name: str, status: str) -> None:
 def _make_tracker(table: PolicyTable) -> ProviderTracker:
     breakers = ProviderBreakers(table.get_all)
     return ProviderTracker(
-        Averages(), breakers, LimitedProviders(breakers.blocked, LimitRules(), lambda *_: None)
+        Averages(),
+        breakers,
+        LimitedProviders(breakers.blocked, ProvidersConfig().find_span_s, lambda *_: None),
     )
 
 

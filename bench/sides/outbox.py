@@ -17,9 +17,9 @@ from bench.broker import jetstream_on
 from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
-from router.mailbox.outbox.config import RelayOptions
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database, DatabaseConfig
+from router.mailbox.settings import MailboxConfig
 
 NEXT = """
     SELECT id, event_type, payload::text FROM outbox_events WHERE published_at IS NULL
@@ -33,9 +33,7 @@ MARK = (
 async def relay(ready: Ready, *, url: str, dsn: str, first: int, last: int) -> Measured:
     """From row `first`, when its start is over, to the last that is marked."""
     async with jetstream_on(url) as jetstream, Database(DatabaseConfig(dsn)) as database:
-        publisher = OutboxPublisher(
-            RelayOptions(context="sea", stream="SEA_EVENTS"), database, jetstream
-        )
+        publisher = OutboxPublisher(MailboxConfig(), database, jetstream)
         task = asyncio.create_task(publisher.run())
         try:
             return await stretch(lambda: publisher.totals.published, first, last)

@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from router.config import SUBSCRIPTIONS, ConsumerConfig, Settings, SubscriptionSpec
+from router.config import SUBSCRIPTIONS, Settings, SubscriptionSpec
 from router.contracts.dead_letter import dead_letter_subject
+from router.delivery.settings import ConsumerConfig
 
 ACCOUNTS = Path(__file__).parent / "accounts.conf"
 BLOCK = re.compile(

@@ -172,6 +172,11 @@ class BucketConfig(Group):
     replicas: int = Field(default=1, description="copies in a cluster", ge=1, le=5)
 
 
+DEAD_LETTERS = declare_stream("ROUTER_DLQ", days=30, mib=1024, window_ms=60 * MINUTE_MS)
+# Shared by every durable of ours: its keys name stream and consumer.
+ATTEMPTS = BucketConfig(name="ROUTER_ATTEMPTS", ttl_ms=60 * MINUTE_MS)
+
+
 # -- What handles messages.
 
 
@@ -280,6 +285,15 @@ class DrainConfig(Group):
     hard_deadline_ms: int = Field(
         default=15_000, ge=0, description="everything is cancelled and closed by then, milliseconds"
     )
+
+    @property
+    def soft(self) -> float:
+        """Seconds, as `delivery.consume.consumer.DrainDeadlines` has them."""
+        return self.soft_deadline_ms / 1000
+
+    @property
+    def hard(self) -> float:
+        return self.hard_deadline_ms / 1000
 
 
 # -- Who is answered, and who first.

@@ -20,7 +20,6 @@ from router.config.connect import connect_by
 from router.core.breakers import BreakerRules, CallPermit, CircuitBreaker
 from router.core.clock import steady
 from router.core.errors import Misconfigured
-from router.delivery.consume.consumer import Deadlines
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
@@ -29,14 +28,11 @@ from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
 from router.mailbox.drift import DriftWatch
 from router.mailbox.inbox.handling import HandlerPermit
-from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.inbox import Inbox
 from router.mailbox.inbox.observer import InboxStats
-from router.mailbox.inbox.retention import InboxRetentionRules
-from router.mailbox.inbox.rules import durable_of, inbox_streams
-from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
+from router.mailbox.inbox.rules import check_names, durable_name_of, durable_of, inbox_streams
 from router.mailbox.inbox.transactional_strategy import Handler, check_handler
-from router.mailbox.inbox_rules import rules_of
 from router.mailbox.relay_process import database_of
 from router.mailbox.schema import require
 from router.mailbox.settings import HandlerConfig
@@ -68,7 +64,6 @@ log = logs.logger(__name__)
 
 GAUGES_EVERY_S = 5.0
 REMEDY = "change the setting or the stream; a durable: delete it, rows know what was processed"
-RETENTION_EVERY_S = 600.0
 
 
 class InboxService:
@@ -79,7 +74,8 @@ class InboxService:
         if handler is not None:
             check_handler(handler)
         self.settings = settings
-        self.rules = rules_of(settings)
+        check_names(settings)
+        self.stream, self.durable = settings.inbox.events_stream, durable_name_of(settings)
         self.metrics = Metrics()
         self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
         self._database = database_of(settings, "router inbox consume")
@@ -157,36 +153,17 @@ class InboxService:
             yield self._build_inbox(jetstream)
 
     def _build_inbox(self, jetstream: JetStream) -> Inbox:
-        settings, keep = self.settings, self.settings.inbox.keep_ms / 1000
-        return Inbox(
-            self.rules,
-            jetstream,
-            self._database,
-            self._handler,
-            node_id=settings.node_id,
-            attempts_bucket=settings.buckets.attempts.name,
-            may_create=settings.topology == "create",
-            stale_rows=StaleRowScanRules(
-                every_s=settings.inbox.sweep_ms / 1000,
-                older_than_s=settings.inbox.stranded_after_ms / 1000,
-            ),
-            retention=InboxRetentionRules(keep=keep, every=min(RETENTION_EVERY_S, keep / 4)),
-            deadlines=Deadlines(
-                settings.drain.soft_deadline_ms / 1000, settings.drain.hard_deadline_ms / 1000
-            ),
-        )
+        return Inbox(self.settings, jetstream, self._database, self._handler)
 
     @property
     def _declared(self) -> Topology:
         """Its own streams, and its durable on the stream of the publisher."""
-        return Topology(self._streams.streams, (durable_of(self.rules),))
+        return Topology(self._streams.streams, (durable_of(self.settings),))
 
     @property
     def _streams(self) -> Topology:
         shared = (declare_advisories_stream(self.settings), declare_attempts_bucket(self.settings))
-        return inbox_streams(
-            self.rules, *shared, letters_replicas=self.settings.streams.dlq.replicas
-        )
+        return inbox_streams(self.settings, *shared)
 
     async def _ensure_streams(self, jetstream: JetStream) -> None:
         wanted = self._streams
@@ -200,12 +177,12 @@ class InboxService:
         """Log messages in flight in another process: they are redelivered here only after the ack
         wait, if that process died.
         """
-        info = await jetstream.consumer(self.rules.stream, self.rules.durable)
+        info = await jetstream.consumer(self.stream, self.durable)
         if info is not None and (in_hand := info["num_ack_pending"]):
             at_most_s = info["config"]["ack_wait"] / NANOS_PER_S
             log.warning(
                 events.INBOX_WAITS,
-                consumer=self.rules.durable,
+                consumer=self.durable,
                 in_hand=in_hand,
                 at_most_s=at_most_s,
                 setting="inbox.ack_wait_ms",
@@ -240,7 +217,7 @@ class InboxService:
         return self._watchdog.cause if self._watchdog is not None else None
 
     def _register_gauges(self, inbox: Inbox) -> None:
-        durable, metrics = self.rules.durable, self.metrics
+        durable, metrics = self.durable, self.metrics
         metrics.inbox_handled.set_function(
             lambda: {(code,): count for code, count in inbox.observer.codes.items()}
         )
@@ -268,19 +245,10 @@ class InboxService:
 def service_of(settings: Settings) -> HttpEventHandler:
     """The service at `inbox.handler.url`. Raises Misconfigured when none is named."""
     handler = settings.inbox.handler
-    if handler.url is None:
-        raise Misconfigured(
-            "inbox.handler.url",
-            "say where the service is, like http://127.0.0.1:8000/handle, or give MODULE:FUNCTION",
-        )
-    breaker = CircuitBreaker("inbox.handler", _breaker_rules(handler))
-    rules = HttpRules(
-        url=handler.url,
-        timeout_s=handler.timeout_ms / 1000,
-        max_payload_bytes=settings.max_payload_bytes,
-        max_depth=settings.max_depth,
+    breaker = HandlerBreaker(CircuitBreaker("inbox.handler", _breaker_rules(handler)))
+    return HttpEventHandler(
+        handler, breaker, max_payload_bytes=settings.max_payload_bytes, max_depth=settings.max_depth
     )
-    return HttpEventHandler(rules, HandlerBreaker(breaker))
 
 
 def _breaker_rules(handler: HandlerConfig) -> BreakerRules:

@@ -25,15 +25,13 @@ from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
 from router.mailbox.drift import DriftWatch
 from router.mailbox.outbox.broker_loss import read_stream_snapshot
-from router.mailbox.outbox.config import RelayOptions
 from router.mailbox.outbox.failed_rows import count_parked
 from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import open_nats_publisher
 from router.mailbox.outbox.one_event import PublishedEvent, publish_one
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.relay_batch import RelayReport
-from router.mailbox.outbox.repository import RetryPolicy
-from router.mailbox.outbox.retention import OutboxRetention, OutboxRetentionRules
+from router.mailbox.outbox.retention import OutboxRetention
 from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
@@ -49,7 +47,6 @@ from router.process.supervision import (
 )
 
 GAUGES_EVERY_S = 5.0
-MAX_BATCH = 1000  # events in one batch, at most
 
 
 def database_of(settings: Settings, application: str = "router") -> Database:
@@ -86,7 +83,7 @@ def declared_events(settings: Settings) -> Topology:
     mailbox, events = settings.mailbox, settings.mailbox.events
     stream = events_stream(
         mailbox.context,
-        events.stream,
+        mailbox.events_stream,
         max_age=events.max_age_ms / 1000,
         max_bytes=events.max_bytes,
         window=events.duplicate_window_ms / 1000,
@@ -95,49 +92,32 @@ def declared_events(settings: Settings) -> Topology:
     return Topology(streams=(stream,))
 
 
-def relay_config(settings: Settings) -> RelayOptions:
-    relay = settings.mailbox.relay
-    return RelayOptions(
-        context=settings.mailbox.context,
-        stream=declared_events(settings).streams[0].name,
-        round=relay.round,
-        page=min(relay.round, MAX_BATCH),
-        partitions=relay.partitions,
-        retry_policy=RetryPolicy(relay.attempts, tuple(wait / 1000 for wait in relay.backoff_ms)),
-        poll_least=relay.poll_least_ms / 1000,
-        poll_most=relay.poll_most_ms / 1000,
-        is_atomic=relay.atomic,
-        listens=relay.listen,
-    )
-
-
 async def publish_event(settings: Settings, event_id: UUID) -> PublishedEvent:
     """CMD-050: publish this event now. Raises Misconfigured, BrokerUnavailable,
     DatabaseUnavailable.
     """
-    config = relay_config(settings)
+    mailbox = settings.mailbox
     async with database_of(settings, "router outbox publish") as database:
         await require(database)
         connection = await connect_by(settings.nats)
         try:
             jetstream = JetStream(connection, settings.nats.js_domain)
             snapshot, encoder = (
-                await read_stream_snapshot(jetstream, config.stream),
-                EventEncoder(config.context, connection.max_payload),
+                await read_stream_snapshot(jetstream, mailbox.events_stream),
+                EventEncoder(mailbox.context, connection.max_payload),
             )
             async with (
                 open_nats_publisher(jetstream, is_atomic=False) as publisher,
                 database.transaction() as session,
             ):
                 publisher.set_subjects(snapshot.subjects)
-                policy = config.retry_policy
                 return await publish_one(
                     session,
                     publisher,
                     encoder,
                     event_id,
                     stream_created=snapshot.created,
-                    retry_policy=policy,
+                    relay=mailbox.relay,
                 )
         finally:
             await connection.close()
@@ -202,7 +182,7 @@ class RelayService:
                 await self._drift.look()
                 async with watch_connections(connection) as self._watchdog:
                     yield OutboxPublisher(
-                        relay_config(self.settings),
+                        self.settings.mailbox,
                         database,
                         jetstream,
                         lambda: ensure_events(jetstream, self.settings),
@@ -219,9 +199,7 @@ class RelayService:
         http = HttpServer(
             host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause
         )
-        retention = OutboxRetention(
-            self._database, OutboxRetentionRules(keep=settings.mailbox.relay.keep_ms / 1000)
-        )
+        retention = OutboxRetention(self._database, settings.mailbox.relay.keep_ms / 1000)
         drift = (
             (Helper("drift", self._drift.run),)
             if self._drift is not None and settings.topology != "off"

@@ -98,6 +98,10 @@ class MailboxConfig(Group):
     events: EventsConfig = EventsConfig()
     relay: RelayConfig = RelayConfig()
 
+    @property
+    def events_stream(self) -> str:
+        return self.events.stream or f"{self.context.upper()}_EVENTS"
+
 
 class HandlerConfig(Group):
     """The service that is told of events, and when it is left alone."""
@@ -178,3 +182,18 @@ class InboxConfig(Group):
         ),
     )
     handler: HandlerConfig = HandlerConfig()
+
+    @property
+    def nak_after_s(self) -> float | None:
+        return self.nak_after_ms / 1000 if self.nak_after_ms is not None else None
+
+    @property
+    def events_stream(self) -> str:
+        return self.stream or f"{self.source.upper()}_EVENTS"
+
+    @property
+    def events_filter(self) -> str:
+        return self.filter_subject or f"{self.source}.event.>"
+
+    def name_durable(self, context: str) -> str:
+        return self.durable or f"{context}__from_{self.source}"

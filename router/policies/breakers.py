@@ -27,7 +27,7 @@ from router.core.breakers import (
 from router.core.clock import Clock, steady
 from router.extensions.settings import ExtensionBreakerConfig
 from router.operate.alerts import Alerts
-from router.policies.model import LimitedProviders, LimitRules, Policy, ProviderBreakers
+from router.policies.model import LimitedProviders, Policy, ProviderBreakers
 from router.policies.shared_breakers import SharedBreakers
 from router.process.observability import LogRateLimit, Metrics, events, logs
 from router.work.settings import ProvidersConfig
@@ -53,7 +53,7 @@ class Breakers:
         shared: SharedBreakers,
         policies: Callable[[], Mapping[tuple[str, str], Policy]],
         *,
-        limits: LimitRules,
+        providers: ProvidersConfig,
         rules: BreakerRules = BreakerRules(),  # noqa: B008 - frozen
         now: Clock = steady,
     ) -> None:
@@ -67,7 +67,9 @@ class Breakers:
             on_create=self._on_provider_created,
             on_change=self._on_provider_change,
         )
-        self.limits = LimitedProviders(self.providers.blocked, limits, self._on_limited, now=now)
+        self.limits = LimitedProviders(
+            self.providers.blocked, providers.find_span_s, self._on_limited, now=now
+        )
         shared.attach(self.providers.apply_remote, self.limits.apply_remote)
         self._metrics = metrics
         self._alerts = alerts
@@ -174,12 +176,6 @@ def breaker_rules(config: ExtensionBreakerConfig) -> BreakerRules:
         error_rate_threshold=config.error_rate_threshold,
         error_rate_window_s=config.error_rate_window_ms / 1000,
         minimum_calls=config.minimum_calls,
-    )
-
-
-def limit_rules(config: ProvidersConfig) -> LimitRules:
-    return LimitRules(
-        usual_s=config.rate_limited_ms / 1000, longest_s=config.longest_rate_limit_ms / 1000
     )
 
 

@@ -27,7 +27,7 @@ from router.extensions.invoker import build_extension_invoker, build_pipeline_ru
 from router.extensions.model import ExtensionRegistry, HealthTracker
 from router.operate.alerts import Alerts
 from router.operate.violations.recorder import ViolationRecorder
-from router.policies.breakers import Breakers, breaker_rules, limit_rules
+from router.policies.breakers import Breakers, breaker_rules
 from router.policies.canaries import SharedCanaries
 from router.policies.followed import FollowedPolicies
 from router.policies.model import DEFAULT_COST, Averages, PolicyTable, ProviderTracker, SharedRates
@@ -131,7 +131,7 @@ class AppContext:
             self.alerts,
             shared,
             policies.get_all,
-            limits=limit_rules(settings.providers),
+            providers=settings.providers,
             rules=breaker_rules(settings.extension_breaker),
         )
         self.measurements = Measurements(today=self.budgets.clock)
@@ -216,7 +216,7 @@ def _build_live_marks(settings: Settings) -> AnsweredRequests | None:
 def _build_prices(settings: Settings) -> Pricing:
     """What no price stands behind is bounded as a result of a policy that names no cost is."""
     results = settings.results
-    unpriced = CostBound(results.cost_factor, results.cost_floor).find_of(DEFAULT_COST)
+    unpriced = CostBound(results).find_of(DEFAULT_COST)
     return Pricing(
         PriceTable(),
         max_cost=results.max_cost,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from router.config import DrainConfig, Settings
+from router.config import Settings
 from router.core.clock import Clock, steady
 from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.settle import Answer
+from router.delivery.settings import DrainConfig
 from router.operate.alerts import Alerts
 from router.operate.topology.monitor import TopologyMonitor
 from router.process.observability import Metrics, ReadinessCheck
@@ -24,8 +25,8 @@ class DrainDeadline:
     """
 
     def __init__(self, config: DrainConfig, clock: Clock = steady) -> None:
-        self._soft = config.soft_deadline_ms / 1000
-        self._hard = config.hard_deadline_ms / 1000
+        self._soft = config.soft
+        self._hard = config.hard
         self._clock = clock
         self._since: float | None = None
 

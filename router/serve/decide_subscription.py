@@ -26,13 +26,7 @@ from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.decide.answer_counts import count_answer
-from router.decide.model import (
-    AssignmentPusher,
-    DecideHandler,
-    DecideRules,
-    PushRules,
-    RequestLimits,
-)
+from router.decide.model import AssignmentPusher, DecideHandler, DecideRules, RequestLimits
 from router.delivery.consume.settlement import (
     BUCKET_REFUSES,
     STORAGE_FULL,
@@ -76,7 +70,7 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         rates=context.rates or RateLimits(),
         push=AssignmentPusher(
             context.assignment_store,
-            build_push_rules(settings),
+            settings.assignment,
             context.assignment_shares,
             context.budgets.table,
         ),
@@ -92,32 +86,19 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
     )
 
 
-def build_decide_rules(settings: Settings) -> DecideRules:
-    limits = RequestLimits(
+def build_request_limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
         assignment_subjects=settings.assignment.subjects,
         strict=settings.contract.mode == "strict",
         refuses_control_headers=settings.reply.confirm == "decision",
     )
-    max_age_ms = settings.decide.max_age_ms
-    return DecideRules(
-        limits=limits,
-        tenants_allowed=frozenset(settings.tenants_allowed),
-        max_age=max_age_ms / 1000 if max_age_ms is not None else None,
-        patience=settings.admission.patience_ms / 1000,
-        pipeline_timeout=settings.decide.pipeline_timeout_ms / 1000,
-    )
 
 
-def build_push_rules(settings: Settings) -> PushRules:
-    """Which tenants' assignments are pushed, and the subject for requests that name none."""
-    assignment = settings.assignment
-    return PushRules(
-        enabled=assignment.enabled,
-        tenants_allowed=frozenset(assignment.tenants_allowed),
-        subject=assignment.subjects[0],
-    )
+def build_decide_rules(settings: Settings) -> DecideRules:
+    tenants = frozenset(settings.tenants_allowed)
+    return DecideRules(build_request_limits(settings), tenants, settings.decide, settings.admission)
 
 
 def build_answers(

@@ -13,13 +13,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from router.config import ConsumerConfig, Settings, SubscriptionSpec
+from router.config import Settings, SubscriptionSpec
 from router.contracts.extract import extract_ids
 from router.contracts.worker import MessageType
 from router.core import ids
 from router.core.message import Message, Reply
 from router.core.outcome import Fault, Handler
 from router.delivery.consume.subscription import ConsumerOptions, StoredCopies, Subscription
+from router.delivery.settings import ConsumerConfig
 from router.operate.dead_letters.dead_letter_writer import build_dead_letter_writer
 from router.process.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.serve.app_context import AppContext

@@ -8,7 +8,6 @@ from router.config import Settings
 from router.config.subscriptions import ACKS, DECIDE, RESULTS
 from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.result import RESULT
-from router.contracts.usage import USAGE_SUBJECT
 from router.contracts.worker import WorkerMessageLimits
 from router.serve.app_context import AppContext
 from router.serve.decide_subscription import join_decide
@@ -16,14 +15,7 @@ from router.serve.handler_metrics import AcksMetrics, ResultsMetrics
 from router.serve.joined_subscription import JoinedSubscription, SubscriptionHandler
 from router.work.known_assignments import AssignmentAckStore
 from router.work.metered_events import StoredUsage
-from router.work.model import (
-    AckRules,
-    AcksHandler,
-    CostBound,
-    RecentOutcomes,
-    ResultRules,
-    ResultsHandler,
-)
+from router.work.model import AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
 from router.work.model.result_memory import DAY_S
 from router.work.report_marks import ReportMarks
 
@@ -49,10 +41,9 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
         rules=ResultRules(
             limits=worker_limits(settings),
             tenants_allowed=frozenset(settings.tenants_allowed),
-            usage_subject=USAGE_SUBJECT if settings.usage.enabled else None,
-            uncorrelated=settings.usage.uncorrelated,
-            bound=CostBound(settings.results.cost_factor, settings.results.cost_floor),
-            window_ns=settings.streams.usage.duplicate_window_ms * 1_000_000,
+            usage=settings.usage,
+            results=settings.results,
+            window_ms=settings.streams.usage.duplicate_window_ms,
         ),
         # the duplicate window of the stream
         recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),
@@ -69,9 +60,8 @@ def build_acks_handler(context: AppContext) -> AcksHandler:
         AcksMetrics(context.metrics, context.violations),
         AssignmentAckStore(context.jetstream, settings.buckets.assignments_known.name),
         context.alerts,
-        rules=AckRules(
-            limits=worker_limits(settings), tenants_allowed=frozenset(settings.tenants_allowed)
-        ),
+        limits=worker_limits(settings),
+        tenants_allowed=settings.tenants_allowed,
     )
 
 

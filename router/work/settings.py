@@ -131,3 +131,10 @@ class ProvidersConfig(Group):
             "estimate, milliseconds"
         ),
     )
+
+    def find_span_s(self, named_s: float | None) -> float:
+        """For how many seconds a provider that limits a tenant is left alone. `named_s`: what its
+        result says.
+        """
+        wanted_s = self.rate_limited_ms / 1000 if named_s is None else named_s
+        return min(wanted_s, self.longest_rate_limit_ms / 1000)

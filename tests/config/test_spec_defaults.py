@@ -25,7 +25,7 @@ from router.extensions.model import invoke, subject_of
 from router.extensions.model.entry import PROVIDER_TIMEOUT_MS, TIMEOUT_MS
 from router.extensions.model.parse import parse_entry
 from router.mailbox.inbox.dead_letters import pattern_of
-from router.mailbox.inbox.rules import InboxRules
+from router.mailbox.inbox.rules import durable_of
 from router.mailbox.streams import events_stream
 from router.operate.admin.service import ADMIN
 from router.sdk import Worker
@@ -42,7 +42,7 @@ NATS, PROTO, SR, SDS, MF = (
 ANSWERED_LATE = "default-timeout"
 DAY = 86_400
 S = Settings()
-EVENTS, FOREIGN, INBOX = events_stream("sea"), events_stream("vibespro"), InboxRules()
+EVENTS, FOREIGN, INBOX = events_stream("sea"), events_stream("vibespro"), durable_of(S)
 AGENTS = AgentTopology()
 MESHFORGE = {spec.name: spec for spec in AGENTS.streams()}
 BUS = {spec.name: spec for spec in declare_streams(build_bus_settings(S)).streams}

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.config import DecideConfig, Settings
+from router.config import Settings
 from router.core.clock import Clock, steady
 from router.decide.partitions.leases import OwnerLease, StandbyLease
+from router.decide.settings import DecideConfig
 from router.delivery.kv.entries import DeletedKey
 from router.delivery.kv.lease import LeaseBucket
 from router.delivery.wire.api import JetStream

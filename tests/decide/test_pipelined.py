@@ -15,6 +15,7 @@ from router.core.message import Message
 from router.core.outcome import Done
 from router.core.single_flight import SingleFlight
 from router.decide.model import DecideHandler, DecideRules, NewAssignment
+from router.decide.settings import DecideConfig
 from router.policies.model import Policy, PolicyTable
 from tests.support.decide import a_decide_handler, a_pusher
 from tests.support.pipelines import FakeExtensions, late, ok, piped_policy, reject, says
@@ -57,10 +58,11 @@ def a_handler(
     world: FakeExtensions, policy: Policy, meter: Meter | None = None, **rules: object
 ) -> DecideHandler:
     policy_table, extensions = PolicyTable({("acme", "default"): policy}), world.extensions()
+    told = DecideRules(decide=DecideConfig(**rules))  # type: ignore[arg-type]
     return a_decide_handler(
         policy_table,
         meter or Meter(),
-        rules=DecideRules(**rules),
+        rules=told,
         push=a_pusher(Book()),
         extensions=extensions,
         now=world.clock,
@@ -180,7 +182,7 @@ async def test_the_policys_time_runs_from_the_start_of_handling(
 ) -> None:
     world = FakeExtensions(slow=late).register(slow="pre")
     sections = {} if policy_ms is None else {"timeout_ms": policy_ms}
-    handler = a_handler(world, piped_policy(pre=["slow"], **sections), pipeline_timeout=1.2)
+    handler = a_handler(world, piped_policy(pre=["slow"], **sections), pipeline_timeout_ms=1_200)
     assert (await answer(handler, asks()))["error"]["code"] == "deadline_exceeded"  # type: ignore[index]
     assert world.now == pytest.approx(expected)
 

@@ -168,10 +168,11 @@ async def test_an_idempotency_key_stands_for_the_request_whatever_its_bytes() ->
 
 
 async def test_the_subject_that_a_request_names_is_used() -> None:
-    handler = a_handler(Book(), subject="caf.default")
+    handler = a_handler(Book(), subjects=("caf.default",))
     assert (await pushed(handler, a_push())).effects[0].subject == "caf.default"
     named = await pushed(
-        a_handler(Book(), subject="caf.default"), a_push(assignment_subject="caf.exec.assign.v1")
+        a_handler(Book(), subjects=("caf.default",)),
+        a_push(assignment_subject="caf.exec.assign.v1"),
     )
     assert named.effects[0].subject == "caf.exec.assign.v1"
 
@@ -298,7 +299,7 @@ async def test_a_decision_without_its_assignment_is_answered_from_memory_however
     ("rules", "reason"),
     [
         ({"enabled": False}, "assignment_disabled"),
-        ({"tenants_allowed": frozenset({"other"})}, "assignment_tenant_forbidden"),
+        ({"tenants_allowed": ("other",)}, "assignment_tenant_forbidden"),
     ],
 )
 def test_a_push_that_is_switched_off_or_not_allowed_is_decided_without_an_assignment(

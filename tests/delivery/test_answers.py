@@ -1,6 +1,7 @@
 """Where an answer may go, and what the listener makes of what passes by."""
 
 from collections.abc import Callable
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -56,16 +57,12 @@ def an_answers(
     conflict: Callable[[str, bytes], bytes] = lambda msg_id, _: f"conflict {msg_id}".encode()  # noqa: E731
     refusal = lambda name, *_: f"refused {name}".encode()  # noqa: E731
     told = ReplyConfig(inbox_wait_ms=10, **rules)  # type: ignore[arg-type]
-    return Answers(
-        connection,  # type: ignore[arg-type]
-        told,
-        DECIDE.stream,
-        own=(),
-        keep_s=35.0,
-        conflict=conflict,
-        refusal=refusal,
-        read_in_flight=read_in_flight,
-    )
+    ports: dict[str, Any] = {
+        "conflict": conflict,
+        "refusal": refusal,
+        "read_in_flight": read_in_flight,
+    }
+    return Answers(connection, told, DECIDE.stream, own=(), keep_s=35.0, **ports)  # type: ignore[arg-type]
 
 
 def asking(**headers: str) -> Message:

@@ -72,7 +72,6 @@ class Bench:
         self,
         handle: Callable[[Message], Outcome | Awaitable[Outcome]] = lambda _: YES,
         own: tuple[str, ...] = (),
-        at_once: int = 2048,
         **rules: Any,
     ) -> None:
         self.connection, self.publisher, self.marks = (
@@ -102,14 +101,9 @@ class Bench:
             effect_publisher=self.publisher,
             subscription=subscription,
         )
+        nothing: Any = {"conflict": lambda *_: b"", "refusal": lambda *_: b""}
         self.answers = Answers(
-            self.connection,
-            ReplyConfig(),
-            DECIDE.stream,
-            own=own,
-            keep_s=35.0,
-            conflict=lambda *_: b"",
-            refusal=lambda *_: b"",
+            self.connection, ReplyConfig(), DECIDE.stream, own=own, keep_s=35.0, **nothing
         )  # type: ignore[arg-type]
         self.answers.start_listening_from(0)
         self.live: LiveRequests[Asker] = LiveRequests(
@@ -122,8 +116,8 @@ class Bench:
             refuse=lambda asker, after_ms: f"overloaded {asker.tenant_id} {after_ms}".encode(),
             is_high=lambda asker: asker.rest.startswith("!"),
             observer=self,
+            at_once=rules.pop("at_once", 2_048),
             admission=AdmissionConfig.model_construct(**{"fair_after_ms": 100, **rules}),
-            at_once=at_once,
         )
         self._outcome = handle
         self.heard_ns = time_ns()

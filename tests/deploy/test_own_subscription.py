@@ -11,8 +11,9 @@ import orjson
 import pytest
 from pydantic import create_model
 
-from router.config import SUBSCRIPTIONS, Settings, StreamsConfig, SubscriptionSpec, describe, load
+from router.config import SUBSCRIPTIONS, Settings, SubscriptionSpec, describe, load
 from router.config.names import SettingNames
+from router.config.settings import StreamsConfig
 from router.contracts.result import RESULT
 from router.core.errors import Misconfigured
 from router.core.message import Message

@@ -15,6 +15,7 @@ from router.contracts.usage import UsageEvent
 from router.work.model import CostBound, MeteredEvent, make_correction
 from router.work.model.invocation_events import make_unfinished_event
 from router.work.model.invocation_record import InvocationRecord
+from router.work.settings import ResultsConfig
 from tests.docs.test_money_page import EQUATIONS, LABEL_END, compute
 
 PRICE = {
@@ -25,7 +26,7 @@ PRICE = {
     "output": "10.00",
     "per_request": "0.001",
 }
-BOUND = CostBound()
+BOUND = CostBound(ResultsConfig())
 PROMPT_OF_400 = "你" * 500  # by the documented count
 
 

@@ -28,13 +28,17 @@ JOINS_SETTINGS = {
 }
 
 
-def test_what_decides_imports_core_contracts_and_what_decides_alone() -> None:
+def test_what_decides_imports_core_contracts_settings_and_what_decides_alone() -> None:
     wrong = [
         (module, imported)
         for module in list_ours()
         if decides(module)
         for imported in list_imported(module)
-        if not (is_below(imported, "core", "contracts") or decides(imported))
+        if not (
+            is_below(imported, "core", "contracts")
+            or SETTINGS.search(imported)
+            or decides(imported)
+        )
     ]
     assert wrong == []
 

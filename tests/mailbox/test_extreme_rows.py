@@ -14,7 +14,6 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.relay_process import RelayService
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
@@ -253,7 +252,7 @@ INBOX_EXTREMES: Final = (
     ("last_error", "repeat('e', 1000000)"),
     ("last_error", r"E'\x1b[2J'"),
 )
-OFTEN: Final = StaleRowScanRules(every_s=0.05, older_than_s=0.0)
+OFTEN: Final = {"sweep_ms": 50, "stranded_after_ms": 0}
 
 
 async def all_inbox_extremes(dsn: str) -> int:
@@ -285,7 +284,7 @@ async def test_every_value_that_the_inbox_allows_is_told_and_swept(
     assert (await call_command_async("inbox", "backlog", "--json", environ=environ)).json[
         "count"
     ] == count
-    async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
+    async with an_inbox(broker.url, dsn, record, scan=OFTEN):
 
         async def is_swept() -> bool:
             return await count_unprocessed(dsn) == 0

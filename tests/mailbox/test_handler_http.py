@@ -20,8 +20,9 @@ from router.mailbox.inbox.handling import (
     HandlerResult,
     InboxUnavailable,
 )
-from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.ports import EventHandler, current_message
+from router.mailbox.settings import HandlerConfig
 from router.sdk.samples.service import SampleService
 from tests.support.inbox import STORED_NS, a_message, a_service, an_id, deaf, nowhere, says
 
@@ -162,7 +163,7 @@ async def test_while_the_breaker_is_open_no_service_is_called() -> None:
 async def test_it_is_the_ports_handler_too() -> None:
     """SD-25, SD-35: one for the process; what its two arguments lack is the message at hand."""
     async with a_service(SampleService().app) as url:
-        handler = HttpEventHandler(HttpRules(url=url))
+        handler = HttpEventHandler(HandlerConfig(url=url))
         port: EventHandler = handler
         current_message.set(a_message(headers={"Nats-Msg-Id": an_id(1)}))
         assert await port.handle("vibe_created", {}) is HandlerResult.PROCESSED
@@ -173,7 +174,7 @@ async def test_it_is_the_ports_handler_too() -> None:
 @pytest.mark.parametrize("url", ["", "localhost:8000/handle", "ftp://x/handle", "http://"])
 def test_an_address_that_cannot_be_asked_is_refused_at_the_start(url: str) -> None:
     with pytest.raises(Misconfigured, match=r"inbox\.handler\.url"):
-        HttpEventHandler(HttpRules(url=url))
+        HttpEventHandler(HandlerConfig(url=url))
 
 
 async def _answer(
@@ -186,7 +187,7 @@ async def _answer(
 ) -> HandlerAnswer:
     event = read_event(a_message(json.dumps(payload).encode(), headers=headers))
     assert isinstance(event, InboxEvent)
-    handler = HttpEventHandler(HttpRules(url=url, timeout_s=timeout_s), breaker)
+    handler = HttpEventHandler(HandlerConfig(url=url, timeout_ms=round(timeout_s * 1000)), breaker)
     try:
         return await handler.answer(event)
     finally:

@@ -7,10 +7,8 @@ import asyncio
 import pytest
 from nats.aio.client import Client
 
-from router.delivery.consume.consumer import Deadlines
 from router.mailbox.inbox import transactional_strategy
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
 from tests.mailbox.test_misaddressed_service import Changing
 from tests.support.broker import Broker
@@ -152,7 +150,7 @@ async def test_an_event_that_an_inbox_stops_before_has_all_of_its_attempts(
         max_deliver=1,
         ack_wait=1.0,
         handler_timeout=600.0,
-        deadlines=Deadlines(0.1, 0.2),
+        drain_ms=(100, 200),
     ) as stopped:
         await publish(nc, [0])
         await begun.wait()
@@ -189,7 +187,7 @@ async def test_an_event_that_shares_the_transaction_of_one_that_hangs_has_all_of
         await (asyncio.Event() if number else go_on).wait()
 
     async with an_inbox(
-        broker.url, dsn, slow, ack_wait=60.0, handler_timeout=6000.0, deadlines=Deadlines(0.1, 0.2)
+        broker.url, dsn, slow, ack_wait=60.0, handler_timeout=6000.0, drain_ms=(100, 200)
     ) as running:
         await publish(nc, [0])
         await begun[0].wait()
@@ -226,7 +224,7 @@ async def test_an_event_that_waits_for_its_transaction_has_all_of_its_attempts(
         an_id(0),
         attempts,
     )
-    async with an_inbox(broker.url, dsn, record, ack_wait=60.0, deadlines=Deadlines(0.1, 0.2)):
+    async with an_inbox(broker.url, dsn, record, ack_wait=60.0, drain_ms=(100, 200)):
         await publish(nc, [0])
         await is_waiting.wait()
     assert (await row_of(dsn, 0))[:2] == (False, attempts)
@@ -256,7 +254,7 @@ async def test_the_stale_row_scan_waits_for_no_event_that_its_service_does_not_s
             url,
             max_deliver=1,
             ack_wait=0.5,
-            sweep=StaleRowScanRules(every_s=0.1, older_than_s=1.0),
+            scan={"sweep_ms": 100, "stranded_after_ms": 1_000},
         ):
             await until(lambda: _are_processed(dsn, 7))
             assert not await _are_processed(dsn, 0)

@@ -3,6 +3,7 @@ finds those without one.
 """
 
 import asyncio
+from collections.abc import Mapping
 
 import pytest
 from nats.aio.client import Client
@@ -10,7 +11,6 @@ from nats.aio.client import Client
 from router.delivery.consume.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.wire.api import JetStream
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.delivery import connected
@@ -30,7 +30,7 @@ from tests.support.made_anew import create_streams
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
-OFTEN = StaleRowScanRules(every_s=0.05, older_than_s=0.0)
+OFTEN: Mapping[str, object] = {"sweep_ms": 50, "stranded_after_ms": 0}
 RECEIVED = (
     "INSERT INTO inbox_messages VALUES (%s, 'vibespro.event.vibe_created.v1', now() - interval "
     "'1 hour', NULL, 2)"
@@ -127,7 +127,7 @@ async def test_the_sweep_finds_what_no_advisory_told_of(
     """X18."""
     await _stranded(broker, nc, dsn, 2, begun=1)
     await nc.jetstream().purge_stream(ADVISORIES)
-    async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2, sweep=OFTEN):
+    async with an_inbox(broker.url, dsn, record, max_deliver=2, ack_wait=0.2, scan=OFTEN):
         await until(lambda: _is_marked(dsn, 0))
     (letter,) = await read_dead_letters(nc)
     assert (letter["message_id"], letter["reason"]) == (an_id(0), "maxdeliver_exhausted")
@@ -138,7 +138,7 @@ async def test_a_row_whose_message_is_gone_has_a_dead_letter_that_says_so(
     broker: Broker, nc: Client, dsn: str
 ) -> None:
     await rows(dsn, RECEIVED, an_id(7))
-    async with an_inbox(broker.url, dsn, record, sweep=OFTEN):
+    async with an_inbox(broker.url, dsn, record, scan=OFTEN):
         await until(lambda: _is_marked(dsn, 7))
     (letter,) = await read_dead_letters(nc)
     assert (letter["message_id"], letter["original_subject"]) == (
@@ -164,7 +164,7 @@ async def test_the_sweep_leaves_alone_what_is_still_on_its_way(
     async with an_inbox(broker.url, dsn, wait, handler_timeout=20.0, ack_wait=20.0) as running:
         await publish(nc, [1])
         await begun.wait()
-        sweep = running.sweep(OFTEN)
+        sweep = running.sweep(**OFTEN)
         assert await sweep.scan() == 0
         go_on.set()
         await until(lambda: _is_marked(dsn, 1))

@@ -7,7 +7,7 @@ import pytest
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import Topology
-from router.mailbox.inbox.retention import DELETE_OLD_ROWS, InboxRetention, InboxRetentionRules
+from router.mailbox.inbox.retention import DELETE_OLD_ROWS, InboxRetention
 from router.mailbox.postgres import Database
 from router.mailbox.streams import events_stream
 from tests.support.broker import Broker
@@ -47,9 +47,7 @@ async def left(dsn: str) -> int:
 
 
 def a_retention(database: Database, jetstream: JetStream, keep: float = HOUR_S) -> InboxRetention:
-    return InboxRetention(
-        database, jetstream, STREAM, InboxRetentionRules(keep=keep, pages=2, pause=0.0)
-    )
+    return InboxRetention(database, jetstream, STREAM, keep, pages=2, pause_s=0.0)
 
 
 async def test_old_rows_leave_some_pages_at_a_time_and_what_is_young_or_not_processed_stays(

@@ -157,7 +157,7 @@ async def test_it_reads_every_publish_ack_once_and_rests_nine_times_as_long_as_i
     dsn: str, database: Database, place: OutboxStream
 ) -> None:
     await fill_outbox(dsn, 210)
-    await run_rounds(database, place, of=config(page=10))
+    await run_rounds(database, place, page=10)
     ticks, rests = itertools.count(), list[float]()
 
     async def rest(seconds: float) -> None:
@@ -257,7 +257,7 @@ async def _publishes_while_the_scrub_fails(
         rests.append(seconds)
         await asyncio.sleep(0)
 
-    async with a_relay(database, place, store_timeout=60.0) as relay:
+    async with a_relay(database, place, store_timeout_s=60.0) as relay:
         relay.integrity_scan._sleep = rest
         await until(lambda: len(rests) >= 2)
         await fill_outbox(dsn, 5)

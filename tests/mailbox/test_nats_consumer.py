@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 from nats.aio.client import Client
 
+from router.config import Settings
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import Topology
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
-from router.mailbox.inbox.rules import InboxRules, durable_of
+from router.mailbox.inbox.rules import durable_of
 from router.mailbox.ports import JetStreamConsumer
 from tests.support.broker import Broker
 from tests.support.inbox import EVENTS, an_id, is_settled, publish
@@ -23,7 +24,7 @@ from tests.support.waiting import until
 async def jetstream(broker: Broker) -> AsyncIterator[JetStream]:
     connection = await connect({"servers": [broker.url]})
     jetstream = JetStream(connection)
-    await topology.create(jetstream, Topology((EVENTS,), (durable_of(InboxRules()),)))
+    await topology.create(jetstream, Topology((EVENTS,), (durable_of(Settings()),)))
     yield jetstream
     await connection.close()
 

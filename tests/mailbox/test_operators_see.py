@@ -18,8 +18,8 @@ from router.delivery.wire.first_connection import connect
 from router.mailbox import drift
 from router.mailbox import inbox_process as inbox
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox_finding import examine_inbox
 from router.mailbox.inbox_process import InboxService
-from router.mailbox.inbox_rules import examine_inbox
 from router.mailbox.relay_process import RelayService
 from router.operate.doctor import Verdict
 from router.process.observability import broker_log

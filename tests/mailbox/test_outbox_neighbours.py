@@ -62,7 +62,7 @@ async def test_a_type_of_event_that_the_stream_does_not_take_stops_no_other(
     others = [an_event(f"o-{number}") for number in range(4)]
     await add_events(dsn, *lost, behind, *others, last := an_event("lost-2", kind="order_lost"))
     for _ in range(4):
-        await run_rounds(database, place, of=config(is_atomic=is_atomic, page=page))
+        await run_rounds(database, place, of=config(atomic=is_atomic), page=page)
     assert sorted(await place.ids()) == sorted(str(event.id) for event in others)
     for event in (*lost, last):
         found = await row(dsn, event.id)

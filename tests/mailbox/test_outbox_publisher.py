@@ -9,7 +9,7 @@ from router.core.errors import Misconfigured
 from router.mailbox.outbox.failed_rows import count_parked, list_failed_rows, requeue
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.relay_batch import RelayReport
-from router.mailbox.outbox.repository import PostgresOutboxAdapter, RetryPolicy
+from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
 from tests.support.mailbox import (
@@ -31,7 +31,7 @@ from tests.support.postgres import rows
 from tests.support.waiting import until
 
 TOO_LARGE = {"text": "x" * 3000}  # for a stream of 2000 bytes a message
-FOREVER = RetryPolicy(attempts=3, backoff=(3600.0,))
+FOREVER_MS = (3_600_000,)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_without_atomic_batches_the_order_of_each_aggregate_holds(
     dsn: str, database: Database, place: OutboxStream
 ) -> None:
     await fill_outbox(dsn, 1000)
-    await run_rounds(database, place, of=config(is_atomic=False))
+    await run_rounds(database, place, of=config(atomic=False))
     assert sorted(await place.numbers()) == list(range(1, 1001))
     assert order_violations(await place.events()) == 0
 
@@ -225,7 +225,7 @@ async def test_backoff_is_kept_in_the_database(
     await narrow(place)
     (poison,) = await add_events(dsn, an_event("o-1", TOO_LARGE))
     for _ in range(2):
-        await run_rounds(database, place, of=config(retry_policy=FOREVER))
+        await run_rounds(database, place, of=config(backoff_ms=FOREVER_MS))
     assert (await row(dsn, poison)).attempts == 1
     async with database.transaction() as session:
         (one,) = await list_failed_rows(session, is_also_waiting=True)
@@ -388,7 +388,9 @@ async def test_a_relay_that_is_told_to_stop_finishes_the_round_in_hand(
 async def test_a_listening_relay_does_not_wait_for_its_next_look(
     dsn: str, database: Database, place: OutboxStream
 ) -> None:
-    async with a_relay(database, place, listens=True, poll_least=30.0, poll_most=30.0) as relay:
+    async with a_relay(
+        database, place, listen=True, poll_least_ms=30_000, poll_most_ms=30_000
+    ) as relay:
         await until(lambda: relay.totals.rounds > 0)
         await until(lambda: is_listening(dsn))
         await add_and_notify(dsn, an_event())

@@ -2,15 +2,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.mailbox.outbox.retention import OutboxRetention, OutboxRetentionRules
+from router.mailbox.outbox.retention import OutboxRetention
 from router.mailbox.postgres import Database
 from tests.support.broker import Broker
-from tests.support.mailbox import OutboxStream, an_outbox_stream, config, fill_outbox, run_rounds
+from tests.support.mailbox import OutboxStream, an_outbox_stream, fill_outbox, run_rounds
 from tests.support.postgres import rows
 
 pytestmark = pytest.mark.both_majors
-
-AT_ONCE = OutboxRetentionRules(keep=0.0, ack_rows=1, pause=0.0)
 
 
 @pytest.fixture
@@ -31,9 +29,9 @@ async def test_published_rows_leave_with_their_publish_acks_a_handful_at_a_time(
     dsn: str, database: Database, place: OutboxStream
 ) -> None:
     await fill_outbox(dsn, 1200)
-    await run_rounds(database, place, of=config(page=500))
+    await run_rounds(database, place, page=500)
     assert await left(dsn) == (1200, 3)
-    retention = OutboxRetention(database, AT_ONCE)
+    retention = OutboxRetention(database, 0.0, ack_rows=1)
     assert await retention.sweep() == 1200
     assert await left(dsn) == (0, 0)
 
@@ -43,7 +41,7 @@ async def test_what_is_not_old_enough_stays(
 ) -> None:
     await fill_outbox(dsn, 10)
     await run_rounds(database, place)
-    assert await OutboxRetention(database, OutboxRetentionRules(keep=3600.0)).sweep() == 0
+    assert await OutboxRetention(database, 3600.0).sweep() == 0
     assert await left(dsn) == (10, 1)
 
 
@@ -53,4 +51,4 @@ async def test_what_was_taken_back_and_is_not_published_stays(
     await fill_outbox(dsn, 10)
     await run_rounds(database, place)
     await rows(dsn, "UPDATE outbox_events SET published_at = NULL WHERE (payload->>'n')::int <= 4")
-    assert await OutboxRetention(database, AT_ONCE).sweep() == 6
+    assert await OutboxRetention(database, 0.0, ack_rows=1).sweep() == 6

@@ -6,9 +6,9 @@ from router.agents.batch import BatchItem, read_item
 from router.agents.commands import make_places
 from router.config import load
 from router.core.outcome import Dead
-from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
-from router.mailbox.inbox_process import rules_of
+from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.ports import current_message
+from router.mailbox.settings import HandlerConfig
 from tests.support.agents import a_message as a_command
 from tests.support.broker import Broker
 from tests.support.inbox import (
@@ -42,13 +42,8 @@ async def test_an_inbox_refuses_what_is_larger_or_deeper_than_the_settings_say(
     ]
 
 
-def test_an_inbox_is_driven_by_the_settings() -> None:
-    rules = rules_of(SETTINGS)
-    assert (rules.max_payload_bytes, rules.max_depth) == (2 * 1024 * 1024, 7)
-
-
 async def test_the_ports_handler_reads_with_the_same_bounds() -> None:
-    handler = HttpEventHandler(HttpRules(url=nowhere(), max_payload_bytes=10))
+    handler = HttpEventHandler(HandlerConfig(url=nowhere()), max_payload_bytes=10)
     current_message.set(a_message(b'{"text": "more than ten"}'))
     assert await handler.handle("vibe_created", {}) == "poison"
     await handler.close()

@@ -4,7 +4,7 @@ in `test_inbox_recovery`.
 
 import asyncio
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import orjson
@@ -12,7 +12,6 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.stale_row_scan import StaleRowScanRules
 from router.mailbox.postgres import Driver
 from tests.support.broker import Broker
 from tests.support.inbox import (
@@ -29,7 +28,7 @@ from tests.support.inbox import (
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
-AT_ONCE = StaleRowScanRules(older_than_s=0.0)
+AT_ONCE: Mapping[str, object] = {"stranded_after_ms": 0}
 RECEIVED = "INSERT INTO inbox_messages VALUES (%s, %s, now() - interval '1 hour', NULL, 2)"
 MANY = 20_000
 MOST = 3_000_000  # bytes: more than two pages of heads, and less than the ids of all of them
@@ -73,7 +72,7 @@ async def test_a_row_whose_event_is_in_hand_makes_the_scan_read_nothing(
     ):
         await publish(nc, [1])
         await handler.begun.wait()
-        assert await running.sweep(AT_ONCE).scan() == 0
+        assert await running.sweep(**AT_ONCE).scan() == 0
         await nc.flush()
         assert starts == []
         handler.let_go.set()
@@ -95,7 +94,7 @@ async def test_a_row_whose_event_is_still_delivered_makes_the_scan_read_nothing_
         await handler.begun.wait()
         await publish(nc, [6])
         await until(lambda: row_of(dsn, 6), what="its row is there")
-        scan = running.sweep(AT_ONCE)
+        scan = running.sweep(**AT_ONCE)
         scan._recovery.is_in_hand = lambda _: False  # another process
         assert await scan.scan() == 0
         await until(lambda: starts, what="a read was heard of")
@@ -113,7 +112,7 @@ async def test_a_scan_keeps_the_sequences_of_its_rows_alone(
             await publish(nc, range(start, start + 1000))
         await handler.begun.wait()
         await rows(dsn, RECEIVED, an_id(MANY), SUBJECT)
-        scan = running.sweep(StaleRowScanRules(older_than_s=1800.0))
+        scan = running.sweep(stranded_after_ms=1_800_000)
         tracemalloc.start()
         try:
             assert await scan.scan() == 1

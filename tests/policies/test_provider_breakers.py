@@ -4,8 +4,9 @@ from typing import Any
 
 from router.core.breakers import BreakerRules, BreakerTransition
 from router.policies.breakers import Breakers
-from router.policies.model import LimitRules, PolicyTable, RemoteTransition
+from router.policies.model import PolicyTable, RemoteTransition
 from router.process.observability import Metrics
+from router.work.settings import ProvidersConfig
 from tests.support.app import RecordedAlerts as Heard
 from tests.support.breakers import a_guarded_policy
 from tests.support.observability import parse_scrape
@@ -42,7 +43,7 @@ class Board:
             self.heard.alerts,
             self.shared,  # type: ignore[arg-type]
             policy_table.get_all,
-            limits=LimitRules(),
+            providers=ProvidersConfig(),
             rules=BreakerRules(failure_threshold=1, success_threshold=1),
             now=self.heard.clock,
         )

@@ -10,9 +10,10 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings, load
+from router.decide.settings import DecideConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import Topology
-from router.operate.doctor import PartitionedSubject, collect, examine
+from router.operate.doctor import collect, examine
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.deployed import DEPLOY
@@ -116,14 +117,7 @@ async def test_the_doctor_names_the_partition_of_a_dead_router(
 
 async def diagnose(url: str) -> str:
     """What the doctor says of partitions; its settings name none."""
-    settings = Settings()
-    partitioned = PartitionedSubject(
-        subject=settings.decide.subject,
-        stream=settings.streams.decide.name,
-        durable=settings.decide.durable,
-        bucket=settings.buckets.partitions.name,
-        lease=LEASE_MS / 1000,
-    )
+    partitioned = Settings(decide=DecideConfig(lease_ms=LEASE_MS))
     async with connected(url) as connection:
         facts = await collect(
             JetStream(connection),

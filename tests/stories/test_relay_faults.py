@@ -197,7 +197,7 @@ async def test_a_broker_that_hangs_costs_no_row_an_attempt(postgres: Postgres) -
         a_database_and_stream(postgres) as (dsn, place, broker),
         Database(DatabaseConfig(dsn)) as database,
     ):
-        async with a_relay(database, place, store_timeout=0.3) as relay:
+        async with a_relay(database, place, store_timeout_s=0.3) as relay:
             broker.pause()
             await fill_outbox(dsn, 200)
             await until(lambda: relay.trouble is not None)

@@ -10,13 +10,8 @@ from router.core.breakers import (
     CircuitBreaker,
 )
 from router.core.clock import Clock, steady
-from router.policies.model import (
-    LimitedProviders,
-    LimitRules,
-    Policy,
-    PolicyTable,
-    ProviderBreakers,
-)
+from router.policies.model import LimitedProviders, Policy, PolicyTable, ProviderBreakers
+from router.work.settings import ProvidersConfig
 from tests.support.policy import a_policy, a_provider
 
 PERMIT_S = 5.0
@@ -154,7 +149,7 @@ class SomeProviders:
         self.told: list[tuple[str, str, float]] = []
         self.limits = LimitedProviders(
             self.breakers.blocked,
-            LimitRules(),
+            ProvidersConfig().find_span_s,
             lambda *limit: self.told.append(limit),
             limit=limit,
             now=self.clock,

@@ -6,8 +6,9 @@ from router.budgets.model.reserving import Charge
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.clock import wall
-from router.decide.model import AssignmentPusher, DecideHandler, PushRules
+from router.decide.model import AssignmentPusher, DecideHandler
 from router.decide.model.push import AssignmentBucket
+from router.decide.settings import AssignmentConfig
 from router.extensions.model import ExtensionRegistry, Invoker, NullCaller, PipelineRunner
 from router.extensions.model.ports import NULL_METER
 from router.policies.model import NO_STATES, Policy, PolicyFinder, evaluate
@@ -45,7 +46,9 @@ class NoCharges:
 def a_pusher(
     bucket: AssignmentBucket, *, shares: UnlimitedShares | None = None, **rules: object
 ) -> AssignmentPusher:
-    return AssignmentPusher(bucket, PushRules(**rules), shares or UnlimitedShares(), NoCharges())  # type: ignore[arg-type]
+    return AssignmentPusher(
+        bucket, AssignmentConfig(**rules), shares or UnlimitedShares(), NoCharges()
+    )  # type: ignore[arg-type]
 
 
 def no_extensions() -> PipelineRunner:

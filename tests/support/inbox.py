@@ -7,6 +7,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import orjson
 import uvicorn
@@ -16,24 +17,28 @@ from nats.aio.msg import Msg
 from nats.js.errors import NotFoundError
 from starlette.applications import Starlette
 
+from router.config import Settings
+from router.config.settings import BucketsConfig
+from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core.errors import Misconfigured
 from router.core.message import Message
 from router.delivery.consume.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.consume.advisories import advisories_stream
-from router.delivery.consume.consumer import Deadlines
+from router.delivery.settings import BucketConfig, DrainConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import bucket
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
-from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
+from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.inbox import Inbox
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.observer import InboxStats
-from router.mailbox.inbox.rules import InboxRules, inbox_streams
-from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
+from router.mailbox.inbox.rules import inbox_streams
+from router.mailbox.inbox.stale_row_scan import StaleRowScan
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
+from router.mailbox.settings import HandlerConfig, InboxConfig
 from router.mailbox.streams import events_stream
 from router.process.supervision import supervise
 from tests.support.broker import Broker
@@ -78,14 +83,37 @@ def a_message(
     )
 
 
-class Fast(InboxRules, frozen=True, kw_only=True):
-    """The specification's inbox, quick to try again. Both times are longer than a busy machine
-    stands still: a test names shorter ones.
+def some_settings(
+    *,
+    ack_wait: float = 60.0,
+    handler_timeout: float = 30.0,
+    nak_after: float | None = None,
+    scan: Mapping[str, object] = {},
+    drain_ms: tuple[int, int] = (5_000, 6_000),
+    max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+    max_depth: int = MAX_DEPTH,
+    **inbox: object,
+) -> Settings:
+    """The specification's inbox. Both times are longer than a busy machine stands still: a test
+    names shorter ones. In seconds.
     """
-
-    ack_wait: float = 60.0
-    store_retry: float = 0.05
-    handler_timeout: float = 30.0
+    nak_after_ms = round(nak_after * 1000) if nak_after is not None else None
+    handler = HandlerConfig(timeout_ms=round(handler_timeout * 1000))
+    given: Any = {
+        "ack_wait_ms": round(ack_wait * 1000),
+        "nak_after_ms": nak_after_ms,
+        "handler": handler,
+        "sweep_ms": 3_600_000,
+        **scan,
+    }
+    return Settings(
+        node_id="test",
+        max_payload_bytes=max_payload_bytes,
+        max_depth=max_depth,
+        inbox=InboxConfig.model_construct(**given, **inbox),
+        buckets=BucketsConfig(attempts=BucketConfig(name=STARTS)),
+        drain=DrainConfig(soft_deadline_ms=drain_ms[0], hard_deadline_ms=drain_ms[1]),
+    )
 
 
 class Running:
@@ -99,10 +127,15 @@ class Running:
     def figures(self) -> InboxStats:
         return self.inbox.observer.stats
 
-    def sweep(self, rules: StaleRowScanRules) -> StaleRowScan:
+    def sweep(self, **scan: object) -> StaleRowScan:
         """A look at any moment."""
         inbox = self.inbox
-        return StaleRowScan(inbox._jetstream, inbox._database, inbox._stale_rows._recovery, rules)
+        return StaleRowScan(
+            inbox._jetstream,
+            inbox._database,
+            inbox._stale_rows._recovery,
+            InboxConfig.model_construct(**scan),
+        )  # type: ignore[arg-type]
 
     @property
     def has_ended(self) -> bool:
@@ -127,12 +160,10 @@ async def an_inbox(
     timeout_s: float = 30.0,
     database_timeout: float = 30.0,
     owner: str | None = None,
-    sweep: StaleRowScanRules = StaleRowScanRules(every_s=3600),  # noqa: B008 - frozen
     duplicate_window: float = 3600.0,
     breaker: RemoteBreaker | None = None,
     idle_in_transaction: float = 10.0,
-    deadlines: Deadlines = Deadlines(5.0, 6.0),  # noqa: B008 - frozen
-    **config: object,
+    **config: Any,
 ) -> AsyncIterator[Running]:
     """`handler`: a function of the test's, or the URL of a service, which has `timeout_s`.
     `database_timeout`: for a connection.
@@ -142,13 +173,13 @@ async def an_inbox(
     """
     connection = await connect({"servers": [url], "reconnect_time_wait": 0.05})
     jetstream = JetStream(connection)
-    how = replace(Fast(), **config)
+    how = some_settings(**config)
     await create_streams(jetstream, replace(EVENTS, duplicate_window=duplicate_window))
     await create_streams(
         jetstream, *inbox_streams(how, advisories_stream(), bucket(STARTS, ttl=3600)).streams
     )
     asked = (
-        HttpEventHandler(HttpRules(url=handler, timeout_s=timeout_s), breaker)
+        HttpEventHandler(HandlerConfig(url=handler, timeout_ms=round(timeout_s * 1000)), breaker)
         if isinstance(handler, str)
         else handler
     )
@@ -156,16 +187,7 @@ async def an_inbox(
     async with Database(
         DatabaseConfig(dsn, timeout=database_timeout, idle_in_transaction=idle_in_transaction)
     ) as database:
-        inbox = Inbox(
-            how,
-            jetstream,
-            database,
-            asked,
-            node_id="test",
-            attempts_bucket=STARTS,
-            stale_rows=sweep,
-            deadlines=deadlines,
-        )
+        inbox = Inbox(how, jetstream, database, asked, store_retry_s=0.05)
         await inbox.open()
         running = Running(inbox, asyncio.create_task(supervise(inbox.tree())))
         try:

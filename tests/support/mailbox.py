@@ -17,12 +17,11 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.first_connection import connect
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.add import add, new_id
-from router.mailbox.outbox.config import RelayOptions
 from router.mailbox.outbox.nats_publisher import open_nats_publisher
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.relay_batch import RelayReport
-from router.mailbox.outbox.repository import RetryPolicy
 from router.mailbox.postgres import Database
+from router.mailbox.settings import MailboxConfig, RelayConfig
 from router.mailbox.streams import events_stream
 from tests.support.broker import Broker
 from tests.support.made_anew import create_streams
@@ -30,7 +29,7 @@ from tests.support.postgres import rows
 from tests.support.waiting import until
 
 STREAM = "SEA_EVENTS"
-IMPATIENT = RetryPolicy(attempts=3, backoff=(0.0,))
+IMPATIENT = {"attempts": 3, "backoff_ms": (0,), "poll_most_ms": 20}
 
 
 def an_event(
@@ -41,16 +40,9 @@ def an_event(
     )  # type: ignore[arg-type]
 
 
-def config(**fields: object) -> RelayOptions:
+def config(**relay: object) -> MailboxConfig:
     """A relay that is quick to notice."""
-    given: dict[str, object] = {
-        "context": "sea",
-        "stream": STREAM,
-        "retry": 0.05,
-        "poll_most": 0.02,
-        "retry_policy": IMPATIENT,
-    }
-    return RelayOptions(**{**given, **fields})  # type: ignore[arg-type]
+    return MailboxConfig(relay=RelayConfig.model_construct(**{**IMPATIENT, **relay}))  # type: ignore[arg-type]
 
 
 async def add_events(dsn: str, *events: OutboxEvent) -> list[UUID]:
@@ -159,12 +151,12 @@ async def an_outbox_stream(broker: Broker, **fields: object) -> AsyncIterator[Ou
 
 
 async def run_rounds(
-    database: Database, place: OutboxStream, *, of: RelayOptions | None = None
+    database: Database, place: OutboxStream, *, of: MailboxConfig | None = None, page: int = 1000
 ) -> RelayReport:
     """Rounds until one finds nothing or the broker is away; the last one that found something, else
     the last.
     """
-    relay = OutboxPublisher(of or config(), database, place.patient)
+    relay = OutboxPublisher(of or config(), database, place.patient, page=page)
     last = RelayReport()
     async with open_nats_publisher(
         place.patient, is_atomic=relay.is_atomic, timeout_s=60.0
@@ -180,13 +172,28 @@ async def run_rounds(
 
 @asynccontextmanager
 async def a_relay(
-    database: Database, place: OutboxStream, **fields: object
+    database: Database,
+    place: OutboxStream,
+    *,
+    page: int = 1000,
+    store_timeout_s: float = 5.0,
+    **relay: object,
 ) -> AsyncIterator[OutboxPublisher]:
     """A relay at work until the block ends, and its scrub beside it."""
-    relay = OutboxPublisher(config(**fields), database, place.jetstream)
-    tasks = [asyncio.create_task(relay.integrity_scan.run()), asyncio.create_task(relay.run())]
+    publisher = OutboxPublisher(
+        config(**relay),
+        database,
+        place.jetstream,
+        page=page,
+        store_timeout_s=store_timeout_s,
+        retry_s=0.05,
+    )
+    tasks = [
+        asyncio.create_task(publisher.integrity_scan.run()),
+        asyncio.create_task(publisher.run()),
+    ]
     try:
-        yield relay
+        yield publisher
     finally:
         for task in tasks:
             task.cancel()

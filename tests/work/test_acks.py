@@ -6,7 +6,7 @@ import pytest
 
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Outcome, Retry
-from router.work.model import AckRules, AcksHandler
+from router.work.model import AcksHandler
 from router.work.model.acks import RecentAcks
 from tests.support.requests import a_message
 from tests.support.workers import (
@@ -34,9 +34,7 @@ def a_handler(
     known: FakeKnownAssignments | None = None, heard: RecordedAcks | None = None, **rules: object
 ) -> AcksHandler:
     heard = heard or RecordedAcks()
-    return AcksHandler(
-        known or FakeKnownAssignments(an_assignment()), heard, heard, heard, rules=AckRules(**rules)
-    )
+    return AcksHandler(known or FakeKnownAssignments(an_assignment()), heard, heard, heard, **rules)
 
 
 @pytest.mark.parametrize("status", ["accepted", "error"])

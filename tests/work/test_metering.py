@@ -8,6 +8,7 @@ from router.core.message import Message
 from router.core.outcome import Fault
 from router.work.model import CostBound, make_bill, make_marked_event, make_usage_effect
 from router.work.model.metering import CLOCK_SKEW_MS, bound_time
+from router.work.settings import ResultsConfig
 from tests.support.workers import ASSIGNED, REQUESTED_MS, a_result, an_assignment, in_every_form
 
 
@@ -132,7 +133,9 @@ def test_a_cost_above_the_bound_is_booked_at_it_and_kept_beside(
 # None: 0.01, by its decision
 @pytest.mark.parametrize(("listed", "bound"), [(0.02, 2.0), (0.0, 0.01), (1e-6, 0.01), (None, 1.0)])
 def test_the_bound_follows_from_what_the_policy_expects(listed: float | None, bound: float) -> None:
-    assert CostBound().find(an_assignment(listed_cost=listed)) == pytest.approx(bound)
+    assert CostBound(ResultsConfig()).find(an_assignment(listed_cost=listed)) == pytest.approx(
+        bound
+    )
 
 
 @pytest.mark.parametrize(

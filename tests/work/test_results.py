@@ -14,6 +14,7 @@ from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message
 from router.core.outcome import Dead, Done, Outcome, PublishAck, Retry
 from router.work.model import MeteredEvent, ReportMark, ResultRules, ResultsHandler, make_bill
+from router.work.settings import UsageConfig
 from tests.support.requests import a_message
 from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
 
@@ -157,10 +158,8 @@ async def test_an_unknown_assignment_is_marked_and_counted() -> None:
 
 
 async def test_an_unknown_assignment_is_refused_when_it_comes_again_if_the_rules_say_so() -> None:
-    handler, again = (
-        a_handler(FakeKnownAssignments(), uncorrelated="refuse"),
-        msgspec.structs.replace(a_result(), deliveries=2, attempts=2),
-    )
+    handler = a_handler(FakeKnownAssignments(), usage=UsageConfig(uncorrelated="refuse"))
+    again = msgspec.structs.replace(a_result(), deliveries=2, attempts=2)
     first, second = await awaited(handler(a_result())), await awaited(handler(again))
     assert isinstance(first, Retry)
     assert isinstance(second, Dead)
@@ -347,7 +346,7 @@ def test_violations_are_counted_and_the_result_is_metered() -> None:
 
 def test_usage_that_is_switched_off_stores_nothing_but_feeds_the_figures() -> None:
     heard = RecordedOutcomes()
-    assert handled(a_result(), heard=heard, usage_subject=None) == Done()
+    assert handled(a_result(), heard=heard, usage=UsageConfig(enabled=False)) == Done()
     assert "figures" in heard.words()
 
 

@@ -6,7 +6,7 @@ from router.decide.model.assign import NewAssignment
 from router.decide.model.choose import ProviderChooser
 from router.decide.model.handler import DecideHandler, DecideMeter, DecideRules
 from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
-from router.decide.model.push import AssignmentBucket, AssignmentPusher, PushRules
+from router.decide.model.push import AssignmentBucket, AssignmentPusher
 from router.decide.model.read import RequestLimits, read
 from router.decide.model.reading import RequestReading
 from router.decide.model.recorder import DecisionRecorder
@@ -22,7 +22,6 @@ __all__ = [
     "IdempotencyCache",
     "NewAssignment",
     "ProviderChooser",
-    "PushRules",
     "RequestLimits",
     "RequestReading",
     "read",

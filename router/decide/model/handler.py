@@ -19,7 +19,6 @@ metadata object.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
@@ -61,6 +60,8 @@ from router.decide.model.push import (
 from router.decide.model.read import RequestLimits, read
 from router.decide.model.recorder import Evaluator
 from router.decide.model.replies import refuse_request, reply_to, reply_without_assignment
+from router.decide.settings import DecideConfig
+from router.delivery.settings import AdmissionConfig
 from router.extensions.model import PipelineResult, PipelineRunner
 from router.policies.model import (
     ATTEMPTS,
@@ -114,14 +115,13 @@ class DecideMeter(Protocol):
     def on_session(self, outcome: str) -> None: ...
 
 
-class DecideRules(Struct, frozen=True, kw_only=True):
-    """Settings of the handler. Durations are seconds."""
+class DecideRules(Struct, frozen=True):
+    """The settings that the handler needs."""
 
     limits: RequestLimits = RequestLimits()
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
-    max_age: float | None = None
-    patience: float = math.inf  # of a requester that names its inbox and has nothing pushed
-    pipeline_timeout: float = 30.0  # of a policy that says no timeout_ms
+    decide: DecideConfig = DecideConfig()
+    admission: AdmissionConfig = AdmissionConfig()
 
 
 class DecideHandler:
@@ -155,7 +155,11 @@ class DecideHandler:
         """
         self._policies = policies
         self._meter = meter
-        self._rules = rules
+        self._limits, self._tenants_allowed = rules.limits, rules.tenants_allowed
+        max_age_ms = rules.decide.max_age_ms
+        self._max_age_s = max_age_ms / 1000 if max_age_ms is not None else None
+        self._patience_s = rules.admission.patience_ms / 1000
+        self._pipeline_timeout_s = rules.decide.pipeline_timeout_ms / 1000
         self._cache = cache if cache is not None else IdempotencyCache(clock=now)
         sessions = sessions if sessions is not None else Sessions(clock=now)
         self._choose = ProviderChooser(
@@ -181,7 +185,7 @@ class DecideHandler:
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         started = self._now()
-        reading = read(message, self._rules.limits)
+        reading = read(message, self._limits)
         if reading.violations:
             self._meter.on_violations(
                 message, reading.violations, reading.tenant_id, reading.trace_id
@@ -189,7 +193,7 @@ class DecideHandler:
         request = reading.asked
         if isinstance(request, Fault):
             return refuse_request(request, reading, INVALID_REQUEST)
-        if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
+        if self._tenants_allowed and request.tenant_id not in self._tenants_allowed:
             return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
         known = self._cache.recall(request, message.data, started)
         if known is not CacheResult.NEW:
@@ -357,7 +361,7 @@ class DecideHandler:
         ):
             return limited
         timeout_s = (
-            self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
+            self._pipeline_timeout_s if policy.timeout_ms is None else policy.timeout_ms / 1000
         )
         running = self._extensions.run(
             policy,
@@ -437,15 +441,12 @@ class DecideHandler:
         self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None
     ) -> Decision | Refusal | Policy:
         """The answer; or the policy, where its extensions must be called first."""
-        if (
-            self._rules.max_age is not None
-            and self._read_age(message.stored_at) > self._rules.max_age
-        ):
+        if self._max_age_s is not None and self._read_age(message.stored_at) > self._max_age_s:
             return TOO_OLD
         if (
             REPLY_TO in message.headers
             and not request.push_assignment
-            and self._read_age(message.stored_at) > self._rules.patience
+            and self._read_age(message.stored_at) > self._patience_s
         ):
             return NO_LONGER_AWAITED
         policy = self._policies.find(request.tenant_id, request.policy_id)

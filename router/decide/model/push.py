@@ -23,7 +23,6 @@ from msgspec import Struct
 
 from router.budgets.model import Charge
 from router.budgets.model.reservation import reservation_text
-from router.contracts.assignment import ASSIGNMENT_SUBJECT
 from router.contracts.assignment_record import read_record
 from router.contracts.decision import (
     INVALID_REQUEST,
@@ -45,6 +44,7 @@ from router.decide.model.assign import (
     build_new_assignment,
     is_same_request,
 )
+from router.decide.settings import AssignmentConfig
 from router.extensions.model import PipelineResult
 
 REQUEST_ID_TAKEN = Refusal(
@@ -106,14 +106,6 @@ class BudgetCharges(Protocol):
     def take_charge(self, request: RouteRequest) -> Charge | None: ...
 
 
-class PushRules(Struct, frozen=True, kw_only=True):
-    """Settings `assignment.*` (docs/reference/contracts.md#assignments)."""
-
-    enabled: bool = True
-    tenants_allowed: frozenset[str] = frozenset()  # empty = all
-    subject: str = ASSIGNMENT_SUBJECT  # for requests that name none
-
-
 class PushedAssignment(Struct, frozen=True):
     """A decision with its assignment. `is_repeat`: the request was decided before. `content`: the
     digest of what was asked.
@@ -136,21 +128,23 @@ class AssignmentPusher:
     def __init__(
         self,
         bucket: AssignmentBucket,
-        rules: PushRules,
+        settings: AssignmentConfig,
         shares: AssignmentShares,
         charges: BudgetCharges,
     ) -> None:
         self._charges = charges
         self._bucket = bucket
-        self._rules = rules
+        self._is_enabled = settings.enabled
+        self._tenants_allowed = frozenset(settings.tenants_allowed)  # empty = all
+        self._subject = settings.subjects[0]  # for requests that name none
         self._shares = shares
         self._in_progress: SingleFlight[bytes] = SingleFlight()
 
     def find_skip_reason(self, tenant_id: str) -> SkippedAssignment | None:
         """Why this tenant's requests are decided without an assignment; None: they are pushed."""
-        if not self._rules.enabled:
+        if not self._is_enabled:
             return SWITCHED_OFF
-        if self._rules.tenants_allowed and tenant_id not in self._rules.tenants_allowed:
+        if self._tenants_allowed and tenant_id not in self._tenants_allowed:
             return PUSH_TENANT_FORBIDDEN
         return None
 
@@ -244,9 +238,7 @@ class AssignmentPusher:
         """
         charge = self._charges.take_charge(request)
         reservation = reservation_text(charge.reservation) if charge is not None else None
-        new = build_new_assignment(
-            of, as_assigned, message, decision, self._rules.subject, reservation
-        )
+        new = build_new_assignment(of, as_assigned, message, decision, self._subject, reservation)
         concluded: Deferred[T] = Deferred()
 
         def on_created(result: bytes | BaseException) -> None:

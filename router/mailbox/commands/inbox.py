@@ -66,7 +66,7 @@ def consume(
         settings,
         import_function(target, "my_package.events:handle") if target is not None else None,
     )
-    facts = {"stream": service.rules.stream, "durable": service.rules.durable}
+    facts = {"stream": service.stream, "durable": service.durable}
     return session.serve(
         service.run(lambda http: announce_event("inbox.ready", http=http, **facts))
     )

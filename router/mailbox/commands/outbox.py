@@ -45,9 +45,9 @@ async def relay(session: CommandSession) -> int:
     Example:  ROUTER_MAILBOX__DSN=postgresql://localhost/sea router outbox relay --context sea
     """
     settings = session.settings
-    from router.mailbox.relay_process import RelayService, relay_config
+    from router.mailbox.relay_process import RelayService
 
-    facts = {"context": settings.mailbox.context, "stream": relay_config(settings).stream}
+    facts = {"context": settings.mailbox.context, "stream": settings.mailbox.events_stream}
     return await session.serve(
         RelayService(settings).run(lambda http: announce_event("outbox.ready", http=http, **facts))
     )

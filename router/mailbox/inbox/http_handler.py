@@ -24,7 +24,6 @@ import asyncio
 
 import httpx2
 import orjson
-from msgspec import Struct
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core.clock import steady
@@ -41,6 +40,7 @@ from router.mailbox.inbox.handling import (
     RemoteBreaker,
 )
 from router.mailbox.ports import current_message
+from router.mailbox.settings import HandlerConfig
 
 LEFT_ALONE = "the handler failed too often: it is left alone for a while"
 CONNECT_S = 5.0  # at most: an address that answers no connection is absent, not slow
@@ -48,17 +48,6 @@ TIMED_OUT, THROTTLED = 408, 429
 SENDING = "http11.send_request_headers.started"  # https://www.encode.io/httpcore/extensions/#trace
 # bytes that are read so that the connection can be used again; a longer answer costs its connection
 MAX_ANSWER_BYTES = 64 * 1024
-
-
-class HttpRules(Struct, frozen=True, kw_only=True):
-    """Where the service is. `timeout_s` is for the whole answer. There are as many connections as
-    calls at once.
-    """
-
-    url: str
-    timeout_s: float = 30.0
-    max_payload_bytes: int = MAX_PAYLOAD_BYTES  # the largest event that `handle` reads
-    max_depth: int = MAX_DEPTH
 
 
 class RequestTrace:
@@ -79,11 +68,30 @@ class HttpEventHandler:
     the end.
     """
 
-    def __init__(self, rules: HttpRules, breaker: RemoteBreaker | None = None) -> None:
-        self._rules = rules
+    def __init__(
+        self,
+        settings: HandlerConfig,
+        breaker: RemoteBreaker | None = None,
+        *,
+        max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        max_depth: int = MAX_DEPTH,
+    ) -> None:
+        """Its timeout is for the whole answer. There are as many connections as calls at once.
+        Raises Misconfigured: no legal URL.
+        """
+        if settings.url is None:
+            raise Misconfigured(
+                "inbox.handler.url",
+                (
+                    "say where the service is, like http://127.0.0.1:8000/handle, or give "
+                    "MODULE:FUNCTION"
+                ),
+            )
+        self._max_payload_bytes, self._max_depth = max_payload_bytes, max_depth
+        self._timeout_s = settings.timeout_ms / 1000
         self._breaker: RemoteBreaker = breaker if breaker is not None else NullRemoteBreaker()
-        self._url = _parse_url(rules.url)
-        self._limits = {"timeout": {"connect": min(CONNECT_S, rules.timeout_s / 2)}}
+        self._url = _parse_url(settings.url)
+        self._limits = {"timeout": {"connect": min(CONNECT_S, self._timeout_s / 2)}}
         self._tls = httpx2.create_ssl_context()
         self._transports: list[httpx2.AsyncHTTPTransport] = []
         # the last one used is the first to be used again
@@ -101,9 +109,7 @@ class HttpEventHandler:
         """PORT-047-005 (docs/reference/requirements.md#sd-25); the rest of the event is read from
         `current_message`. Raises as `answer` does.
         """
-        event = read_event(
-            current_message.get(), self._rules.max_payload_bytes, self._rules.max_depth
-        )
+        event = read_event(current_message.get(), self._max_payload_bytes, self._max_depth)
         return (
             HandlerResult.POISON if isinstance(event, Fault) else (await self.answer(event)).result
         )
@@ -112,7 +118,7 @@ class HttpEventHandler:
         """Return what the service answers to this event. Raises InboxUnavailable while its breaker
         is open.
         """
-        permit = self._breaker.acquire(self._rules.timeout_s)
+        permit = self._breaker.acquire(self._timeout_s)
         if permit is None:
             raise InboxUnavailable(LEFT_ALONE)
         begun, trace = steady(), RequestTrace()
@@ -153,7 +159,7 @@ class HttpEventHandler:
         )
         transport = self._free.pop() if self._free else self._add_transport()
         try:
-            async with asyncio.timeout(self._rules.timeout_s):
+            async with asyncio.timeout(self._timeout_s):
                 response = await transport.handle_async_request(request)
                 try:
                     await _read_some(response)

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from router.config import Settings
 from router.core.errors import Misconfigured
 from router.core.outcome import Handler as Handle
-from router.delivery.consume.consumer import Consumer, Deadlines
+from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.subscription import SILENT, ConsumerOptions, Subscription
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
@@ -30,21 +31,22 @@ from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.http_strategy import HttpStrategy
 from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
 from router.mailbox.inbox.observer import InboxObserver
-from router.mailbox.inbox.process import FailureRules, ProcessInboxMessage
-from router.mailbox.inbox.retention import InboxRetention, InboxRetentionRules
+from router.mailbox.inbox.process import ProcessInboxMessage
+from router.mailbox.inbox.retention import InboxRetention
 from router.mailbox.inbox.rules import (
-    InboxRules,
+    check_names,
     consumer_options_of,
+    durable_name_of,
     durable_of,
     recovery_consumer_of,
 )
-from router.mailbox.inbox.stale_row_scan import StaleRowScan, StaleRowScanRules
+from router.mailbox.inbox.stale_row_scan import StaleRowScan
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
 from router.mailbox.postgres import Database
 from router.process.supervision import Child, Helper, Intensity, Strategy, Supervisor
 
-DRAIN = Deadlines(10.0, 15.0)
+STORE_RETRY_S = 1.0  # between two tries of an unavailable database, handler or broker
 # An advisory is never given up. Its message may take its handler's time, and delays no other. With
 # those that come again they are at most as many as the server's max_ack_pending.
 RECOVERY_OPTIONS = ConsumerOptions(
@@ -53,70 +55,68 @@ RECOVERY_OPTIONS = ConsumerOptions(
 
 
 class Inbox:
-    """`handler` gets the events. `attempts_bucket`: where recorded attempts are kept; `may_create`:
-    durables that are missing.
-    """
+    """`handler` gets the events."""
 
     def __init__(
         self,
-        rules: InboxRules,
+        settings: Settings,
         jetstream: JetStream,
         database: Database,
         handler: Handler | HttpEventHandler,
         *,
-        node_id: str,
-        attempts_bucket: str,
-        may_create: bool = True,
-        stale_rows: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
-        retention: InboxRetentionRules = InboxRetentionRules(),  # noqa: B008 - frozen
-        deadlines: Deadlines = DRAIN,
+        store_retry_s: float = STORE_RETRY_S,
     ) -> None:
-        self.rules = rules.validate()
+        """Raises Misconfigured."""
+        check_names(settings)
+        inbox = settings.inbox
+        self.stream, self.durable = inbox.events_stream, durable_name_of(settings)
+        self._handler_timeout_s, self._store_retry_s = (
+            inbox.handler.timeout_ms / 1000,
+            store_retry_s,
+        )
         self._jetstream = jetstream
         self._database = database
-        self._attempts_bucket = attempts_bucket
-        self._may_create = may_create
-        self._deadlines = deadlines
+        self._attempts_bucket = settings.buckets.attempts.name
+        self._may_create = settings.topology == "create"
+        self._deadlines = settings.drain
         self._dead_letters = InboxDeadLetters(
-            context=rules.context,
-            durable=rules.durable,
-            node_id=node_id,
+            context=settings.mailbox.context,
+            durable=self.durable,
+            node_id=settings.node_id,
             max_bytes=jetstream.connection.max_payload,
         )
-        self._writer = InboxStatusWriter(database, rules.store_retry)
-        self.observer = InboxObserver(rules.durable, self._writer)
-        process = ProcessInboxMessage(
-            self._writer, FailureRules(max_deliver=rules.max_deliver, nak_after_s=rules.nak_after)
-        )
+        self._writer = InboxStatusWriter(database, store_retry_s)
+        self.observer = InboxObserver(self.durable, self._writer)
+        process = ProcessInboxMessage(self._writer, inbox)
         self._strategy = self._build_strategy(handler, process)
         self._inbox = InboxConsumer(
             database,
             self._strategy,
             self.observer,
-            max_bytes=rules.max_payload_bytes,
-            max_depth=rules.max_depth,
+            max_bytes=settings.max_payload_bytes,
+            max_depth=settings.max_depth,
         )
         recovery = InboxMaxDeliverRecovery(
             jetstream,
             database,
             self._writer,
             self._dead_letters,
-            rules,
+            settings,
             handle_event=self._inbox.rescue,
             is_in_hand=self._inbox.is_in_hand,
             on_ended=self.observer.on_recovered,
         )
-        self._stale_rows = StaleRowScan(jetstream, database, recovery, stale_rows)
-        self._retention = InboxRetention(database, jetstream, rules.stream, retention)
+        self._stale_rows = StaleRowScan(jetstream, database, recovery, inbox)
+        self._retention = InboxRetention(database, jetstream, self.stream, inbox.keep_ms / 1000)
         self.helpers = (
             Helper("stale_row_scan", self._stale_rows.run),
             Helper("retention", self._retention.run),
         )
         self.consumer = self._consumer_of(
-            durable_of(rules), self._inbox.handle, consumer_options_of(rules)
+            durable_of(settings), self._inbox.handle, consumer_options_of(inbox, store_retry_s)
         )
         self.recovery = self._consumer_of(
-            recovery_consumer_of(rules), recovery.handle, RECOVERY_OPTIONS
+            recovery_consumer_of(settings), recovery.handle, RECOVERY_OPTIONS
         )
 
     def _build_strategy(
@@ -130,7 +130,7 @@ class Inbox:
                 process.conclude,
                 process.take_back,
                 on_error,
-                timeout_s=self.rules.handler_timeout,
+                timeout_s=self._handler_timeout_s,
             )
         on_trouble = self.observer.on_handler_trouble
         return HttpStrategy(
@@ -138,7 +138,7 @@ class Inbox:
             process.conclude,
             process.hold,
             on_error,
-            retry_s=self.rules.store_retry,
+            retry_s=self._store_retry_s,
             on_trouble=on_trouble,
         )
 
@@ -150,15 +150,12 @@ class Inbox:
     async def open(self) -> None:
         """Claim the table. Raises Misconfigured when it is another durable's, DatabaseUnavailable."""
         async with self._database.transaction() as session:
-            owner = await PostgresInboxAdapter(session).claim(self.rules.stream, self.rules.durable)
-        if owner != (self.rules.stream, self.rules.durable):
+            owner = await PostgresInboxAdapter(session).claim(self.stream, self.durable)
+        if owner != (self.stream, self.durable):
             whose = "/".join(owner)
             raise Misconfigured(
                 "inbox.durable",
-                (
-                    f"this schema's inbox belongs to {whose}: give {self.rules.durable} a "
-                    "schema of its own"
-                ),
+                f"this schema's inbox belongs to {whose}: give {self.durable} a schema of its own",
             )
 
     def tree(self) -> Supervisor:
@@ -184,7 +181,7 @@ class Inbox:
             options=options,
             handle=handle,
             dead_letter=self._dead_letters.write,
-            observer=self.observer if spec.durable == self.rules.durable else SILENT,
+            observer=self.observer if spec.durable == self.durable else SILENT,
         )
         return Consumer(
             subscription,

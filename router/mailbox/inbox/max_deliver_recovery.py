@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from router.config import Settings
 from router.contracts.headers import MESSAGE_ID
 from router.core import ids
 from router.core.deferred import Deferred
@@ -33,7 +34,7 @@ from router.mailbox.inbox.dead_letters import InboxDeadLetters
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.handling import InboxUnavailable
 from router.mailbox.inbox.process import build_dead_mark
-from router.mailbox.inbox.rules import InboxRules
+from router.mailbox.inbox.rules import durable_name_of
 from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.postgres import Database
 from router.process.observability import events, logs
@@ -58,22 +59,24 @@ class InboxMaxDeliverRecovery:
         database: Database,
         writer: InboxStatusWriter,
         letters: InboxDeadLetters,
-        rules: InboxRules,
+        settings: Settings,
         *,
         handle_event: Callable[[Message], Outcome | Deferred[Outcome]],
         is_in_hand: Callable[[str], bool],
         on_ended: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.stream = rules.stream
-        self.durable = rules.durable
+        inbox = settings.inbox
+        self.stream, self.durable = inbox.events_stream, durable_name_of(settings)
         self.is_in_hand = is_in_hand
         self._jetstream = jetstream
         self._database = database
         self._handle_event = handle_event
         self._writer = writer
         self._dead_letters = letters
-        self._max_deliver = rules.max_deliver
-        self._again_s = rules.nak_after if rules.nak_after is not None else rules.ack_wait
+        self._max_deliver = inbox.max_deliver
+        self._again_s = (
+            inbox.nak_after_s if inbox.nak_after_s is not None else inbox.ack_wait_ms / 1000
+        )
         self._on_ended = on_ended
 
     async def handle(self, advisory: Message) -> Outcome:

@@ -19,8 +19,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from msgspec import Struct
-
 from router.core.crashpoints import crashpoint
 from router.core.deferred import Deferred
 from router.core.outcome import (
@@ -37,26 +35,21 @@ from router.core.outcome import (
 from router.mailbox.inbox.adapter import InboxMark
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery
 from router.mailbox.inbox.status_writer import InboxStatusWriter
+from router.mailbox.settings import InboxConfig
 
 POISON = "handler_poison"
 TRANSIENT = "handler_transient"
 
 
-class FailureRules(Struct, frozen=True, kw_only=True):
-    """How long a message may fail. `nak_after_s` None: a failed message gets no ack and no NAK, and
-    is redelivered after its ack wait.
-    """
-
-    max_deliver: int = 20
-    nak_after_s: float | None = None
-
-
 class ProcessInboxMessage:
     """The last step of both commands, the same for every handler."""
 
-    def __init__(self, writer: InboxStatusWriter, rules: FailureRules = FailureRules()) -> None:  # noqa: B008 - frozen
+    def __init__(self, writer: InboxStatusWriter, settings: InboxConfig) -> None:
         self._writer = writer
-        self._rules = rules
+        self._max_deliver = settings.max_deliver
+        # None: a failed message gets no ack and no NAK, and is redelivered after its ack wait
+        # (POL-047-007).
+        self._nak_after_s = settings.nak_after_s
 
     async def conclude(self, delivery: InboxDelivery, answer: HandlerAnswer) -> None:
         """Write the row, then resolve the outcome for delivery."""
@@ -93,10 +86,10 @@ class ProcessInboxMessage:
                 assert_never(answer.result)
 
     async def _on_failure(self, delivery: InboxDelivery, fault: Fault) -> Outcome:
-        if delivery.attempts >= self._rules.max_deliver > 0:
+        if delivery.attempts >= self._max_deliver:
             return self._dead(delivery, fault, MAXDELIVER_EXHAUSTED)
         await self._writer.write(_mark(delivery, is_processed=False, error=fault.message))
-        delay = self._rules.nak_after_s
+        delay = self._nak_after_s
         return Hold(fault) if delay is None else Retry(fault, delay)
 
     def _dead(self, delivery: InboxDelivery, fault: Fault, reason: str) -> Dead:

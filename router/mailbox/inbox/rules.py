@@ -1,5 +1,5 @@
-"""The options of one inbox, and what it needs on the server: its durable, its dead letters, the
-advisories for its recovery.
+"""What one inbox needs on the server: its durable, its dead letters, the advisories for its
+recovery.
 
 The defaults are the specification's example: SEA consumes what VibesPro publishes
 (docs/reference/requirements.md#sd-31).
@@ -7,96 +7,71 @@ The defaults are the specification's example: SEA consumes what VibesPro publish
 
 from __future__ import annotations
 
-from msgspec import Struct
-
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.config import Settings
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.delivery.consume.advisories import ADVISORY_STREAM, advisory_subject
+from router.delivery.consume.advisories import advisory_subject
 from router.delivery.consume.subscription import ConsumerOptions
 from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology
 from router.mailbox.inbox.dead_letters import letters_stream
+from router.mailbox.settings import InboxConfig
 
 
-class InboxRules(Struct, frozen=True, kw_only=True):
-    """Durations are seconds. `max_ack_pending` is also how many messages are in flight at once."""
-
-    context: str = "sea"  # whose inbox it is; dead letters carry it
-    stream: str = "VIBESPRO_EVENTS"
-    durable: str = "sea__from_vibespro"
-    filter_subject: str = "vibespro.event.>"
-    advisories: str = ADVISORY_STREAM  # the stream that keeps the server's advisories
-    ack_wait: float = 120.0
-    max_deliver: int = 20  # the server's own limit; on the last delivery we give up ourselves
-    max_ack_pending: int = 50
-    nak_after: float | None = (
-        # a failure is NAKed with this delay; None: neither ack nor NAK, so the ack wait redelivers
-        # it (POL-047-007)
-        None
-    )
-    handler_timeout: float = 30.0
-    # of an event; a larger or deeper one becomes a dead letter
-    max_payload_bytes: int = MAX_PAYLOAD_BYTES
-    max_depth: int = MAX_DEPTH
-    # seconds between two tries of an unavailable database, handler or broker
-    store_retry: float = 1.0
-
-    def validate(self) -> InboxRules:
-        """Raises Misconfigured."""
-        for name in ("context", "stream", "durable"):
-            if not ids.is_token(getattr(self, name)):
-                raise Misconfigured(f"inbox.{name}", "should be 1..64 of A-Z a-z 0-9 _ -")
-        if min(self.max_deliver, self.max_ack_pending) < 1:
-            raise Misconfigured("inbox.max_deliver, inbox.max_ack_pending", "should be 1 or more")
-        return self
-
-    @property
-    def recovery_durable(self) -> str:
-        return f"{self.durable}__net"
+def check_names(settings: Settings) -> None:
+    """Those that follow from other settings may become too long. Raises Misconfigured."""
+    names = {"stream": settings.inbox.events_stream, "durable": durable_name_of(settings)}
+    for setting, name in names.items():
+        if not ids.is_token(name):
+            raise Misconfigured(f"inbox.{setting}", "should be 1..64 of A-Z a-z 0-9 _ -")
 
 
-def consumer_options_of(rules: InboxRules) -> ConsumerOptions:
+def durable_name_of(settings: Settings) -> str:
+    return settings.inbox.name_durable(settings.mailbox.context)
+
+
+def consumer_options_of(inbox: InboxConfig, store_retry_s: float) -> ConsumerOptions:
     """A message is in flight until its handler has answered; handlers end by their own timeout, so
     the consumer has none of its own.
     """
     return ConsumerOptions(
-        max_attempts=rules.max_deliver,
-        ack_wait=rules.ack_wait,
-        prefetch=rules.max_ack_pending,
-        max_delayed=rules.max_ack_pending,
-        slots=rules.max_ack_pending,
-        store_retry=rules.store_retry,
-        max_waiting=max(1, rules.max_ack_pending // 4),
+        max_attempts=inbox.max_deliver,
+        ack_wait=inbox.ack_wait_ms / 1000,
+        prefetch=inbox.max_ack_pending,
+        max_delayed=inbox.max_ack_pending,
+        slots=inbox.max_ack_pending,
+        store_retry=store_retry_s,
+        max_waiting=max(1, inbox.max_ack_pending // 4),
         pauses_above=True,  # the server counts each message that is sent back, and gives it up
     )
 
 
-def durable_of(rules: InboxRules) -> ConsumerSpec:
+def durable_of(settings: Settings) -> ConsumerSpec:
     """The durable consumer as specified (docs/reference/requirements.md#sd-31)."""
+    inbox = settings.inbox
     return ConsumerSpec(
-        stream=rules.stream,
-        durable=rules.durable,
-        filter_subject=rules.filter_subject,
-        ack_wait=rules.ack_wait,
-        max_ack_pending=rules.max_ack_pending,
-        max_deliver=rules.max_deliver,
+        stream=inbox.events_stream,
+        durable=durable_name_of(settings),
+        filter_subject=inbox.events_filter,
+        ack_wait=inbox.ack_wait_ms / 1000,
+        max_ack_pending=inbox.max_ack_pending,
+        max_deliver=inbox.max_deliver,
     )
 
 
-def recovery_consumer_of(rules: InboxRules) -> ConsumerSpec:
+def recovery_consumer_of(settings: Settings) -> ConsumerSpec:
     """The consumer of the advisories about this durable."""
+    durable = durable_name_of(settings)
     return ConsumerSpec(
-        stream=rules.advisories,
-        durable=rules.recovery_durable,
-        filter_subject=advisory_subject(rules.stream, rules.durable),
+        stream=settings.streams.advisories.name,
+        durable=f"{durable}__net",
+        filter_subject=advisory_subject(settings.inbox.events_stream, durable),
         max_ack_pending=1000,
     )
 
 
-def inbox_streams(
-    rules: InboxRules, advisories: StreamSpec, attempts: StreamSpec, *, letters_replicas: int = 1
-) -> Topology:
+def inbox_streams(settings: Settings, advisories: StreamSpec, attempts: StreamSpec) -> Topology:
     """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded
     attempts.
     """
-    return Topology((letters_stream(rules.context, letters_replicas), advisories, attempts))
+    letters = letters_stream(settings.mailbox.context, settings.streams.dlq.replicas)
+    return Topology((letters, advisories, attempts))

@@ -23,8 +23,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from router.core import ids
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.core.outcome import Done
@@ -37,23 +35,15 @@ from router.mailbox.inbox.adapter import PostgresInboxAdapter
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
 from router.mailbox.postgres import Database
+from router.mailbox.settings import InboxConfig
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 
+MAX_ROWS = 1000  # of one scan
 HEADERS_PER_READ = 1000  # headers in one read
 # JetStream's error: a consumer's filter is no part of its stream's subjects
 NO_SUBJECT_OF_THE_STREAM = 10093
-
-
-class StaleRowScanRules(Struct, frozen=True, kw_only=True):
-    """`every_s`: seconds between two scans. `older_than_s`: seconds, longer than all deliveries of
-    one message take.
-    """
-
-    every_s: float = 60.0
-    older_than_s: float = 3600.0
-    max_rows: int = 1000  # of one scan
 
 
 class StaleRowScan:
@@ -64,16 +54,17 @@ class StaleRowScan:
         jetstream: JetStream,
         database: Database,
         recovery: InboxMaxDeliverRecovery,
-        rules: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
+        settings: InboxConfig,
     ) -> None:
         self._jetstream = jetstream
         self._database = database
         self._recovery = recovery
         self._stream, self._durable = recovery.stream, recovery.durable
-        self._rules = rules
+        self._every_s = settings.sweep_ms / 1000
+        self._older_than_s = settings.stranded_after_ms / 1000
 
     async def run(self) -> None:
-        """Scan every `every_s` seconds until cancelled. A scan that fails because the database or
+        """Scan every `inbox.sweep_ms` until cancelled. A scan that fails because the database or
         the broker is unavailable is logged.
         """
         while True:
@@ -81,16 +72,14 @@ class StaleRowScan:
                 await self.scan()
             except RouterError as exc:
                 log.warning(events.STALE_ROW_SCAN_FAILED, consumer=self._durable, cause=str(exc))
-            await asyncio.sleep(self._rules.every_s)
+            await asyncio.sleep(self._every_s)
 
     async def scan(self) -> int:
         """Scan once; return how many dead letters were stored. Raises DatabaseUnavailable,
         BrokerUnavailable.
         """
         async with self._database.transaction() as session:
-            old = await PostgresInboxAdapter(session).list_unprocessed(
-                self._rules.older_than_s, self._rules.max_rows
-            )
+            old = await PostgresInboxAdapter(session).list_unprocessed(self._older_than_s, MAX_ROWS)
         rows = [row for row in old if not self._recovery.is_in_hand(str(row.message_id))]
         if not rows:
             return 0

@@ -21,8 +21,9 @@ from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher
 from router.mailbox.outbox.page import Row, UnreadableRow
 from router.mailbox.outbox.relay_batch import RelayBatch
-from router.mailbox.outbox.repository import PostgresOutboxAdapter, RetryPolicy
+from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.postgres import Session
+from router.mailbox.settings import RelayConfig
 
 LOCK: Final = """
     SELECT pg_try_advisory_xact_lock(hashtext('router.outbox.' || current_schema()), hashtext(aggregate_type || '/' || aggregate_id) & 7)
@@ -63,8 +64,8 @@ class _FoundEvent(Struct, frozen=True):
 class _OneRow(PostgresOutboxAdapter):
     """An outbox with one row to publish."""
 
-    def __init__(self, session: Session, row: Row, retry_policy: RetryPolicy) -> None:
-        super().__init__(session, retry_policy=retry_policy)
+    def __init__(self, session: Session, row: Row, relay: RelayConfig) -> None:
+        super().__init__(session, relay=relay)
         self._rows: Sequence[Row] = (row,)
 
     async def find_page(self) -> Sequence[Row]:
@@ -79,7 +80,7 @@ async def publish_one(
     event_id: UUID,
     *,
     stream_created: str,
-    retry_policy: RetryPolicy,
+    relay: RelayConfig,
 ) -> PublishedEvent:
     """Publish it in this transaction. Raises BrokerUnavailable, DatabaseUnavailable,
     DatabaseRefused.
@@ -92,7 +93,7 @@ async def publish_one(
     if found is None or found.cause is not None:
         return PublishedEvent(NOT_THERE if found is None else found.cause)
     batch = RelayBatch(
-        _OneRow(session, found.row, retry_policy),
+        _OneRow(session, found.row, relay),
         publisher,
         encoder,
         stream_created=stream_created,

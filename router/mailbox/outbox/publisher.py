@@ -24,6 +24,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from msgspec import Struct
+
 from router.core.clock import steady
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerRefused, Misconfigured, RouterError, Transient
@@ -32,13 +34,13 @@ from router.delivery.wire.quorum import CutOffWatch
 from router.mailbox.errors import DatabaseRefused
 from router.mailbox.outbox.add import CHANNEL
 from router.mailbox.outbox.broker_loss import reset_lost_rows
-from router.mailbox.outbox.config import RelayOptions, RelayTotals
 from router.mailbox.outbox.integrity_scan import IntegrityScan
 from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, open_nats_publisher
 from router.mailbox.outbox.relay_batch import RelayBatch, RelayReport
 from router.mailbox.outbox.repository import PARTITIONS, PostgresOutboxAdapter
 from router.mailbox.postgres import Database
+from router.mailbox.settings import MailboxConfig
 from router.process.observability import events, logs
 
 # -- The relay.
@@ -46,6 +48,10 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 CAREFUL_ROUND = 100  # rows
+# rows in one publish: it has a fixed cost of some milliseconds, and the server accepts no more
+MAX_BATCH = 1000
+RETRY_S = 0.5
+CHECK_S = 60.0  # between two checks that the broker still has what it acknowledged
 CLOCK_STEPPED_BACK = (
     "the database's clock stepped back: its rows cannot be marked until it has caught up"
 )
@@ -55,36 +61,61 @@ async def _leave_stream() -> None:
     """Do nothing: another service makes the stream."""
 
 
+class RelayTotals(Struct):
+    """The counters of one process."""
+
+    rounds: int = 0
+    published: int = 0
+    duplicates: int = 0
+    failed: int = 0
+    parked: int = 0
+    lost: int = 0
+
+
 class OutboxPublisher:
     """One relay. `run` works until it is cancelled."""
 
     def __init__(
         self,
-        config: RelayOptions,
+        mailbox: MailboxConfig,
         database: Database,
         jetstream: JetStream,
         restore: Restore = _leave_stream,
+        *,
+        page: int = MAX_BATCH,
+        store_timeout_s: float = 5.0,
+        retry_s: float = RETRY_S,
     ) -> None:
-        self._config = config
+        """`page`: rows in one publish. `retry_s`: after a failure of the broker or the database."""
+        self._relay = relay = mailbox.relay
+        self._stream = stream = mailbox.events_stream
+        self._page, self._store_timeout_s, self._retry_s = (
+            min(page, relay.round),
+            store_timeout_s,
+            retry_s,
+        )
+        self._poll_least_s, self._poll_most_s = (
+            relay.poll_least_ms / 1000,
+            relay.poll_most_ms / 1000,
+        )
         self._database = database
         self._jetstream = jetstream
-        self._encoder = EventEncoder(config.context, self._jetstream.connection.max_payload)
+        self._encoder = EventEncoder(mailbox.context, self._jetstream.connection.max_payload)
         self._first_partition = 0
         # the last batch was refused: the next one reads row by row, to find a row that the database
         # cannot read
         self._is_careful = False
-        self.integrity_scan = IntegrityScan(
-            database, jetstream, config.stream, self._on_lost
-        )  # a child beside this one; begun by `BrokerLossDetector`
+        # A child beside this one; begun by `BrokerLossDetector`.
+        self.integrity_scan = IntegrityScan(database, jetstream, stream, self._on_lost)
         self._loss_detector = BrokerLossDetector(
             database,
             jetstream,
-            config.stream,
-            every=config.check,
+            stream,
+            every=CHECK_S,
             restore=restore,
             on_new_life=self.integrity_scan.restart,
         )
-        self._cut_off = CutOffWatch(jetstream, config.stream)
+        self._cut_off = CutOffWatch(jetstream, stream)
         self._is_stopping = asyncio.Event()
         self.totals = RelayTotals()
         self.on_batch: Callable[[RelayReport], None] = lambda _: None
@@ -96,7 +127,7 @@ class OutboxPublisher:
         """
         self._is_stopping.clear()
         async with open_nats_publisher(
-            self._jetstream, is_atomic=self._config.is_atomic, timeout_s=self._config.store_timeout
+            self._jetstream, is_atomic=self._relay.atomic, timeout_s=self._store_timeout_s
         ) as publisher:
             working = asyncio.create_task(self._work(publisher))
             try:
@@ -108,7 +139,7 @@ class OutboxPublisher:
 
     @property
     def is_atomic(self) -> bool:
-        return self._config.is_atomic
+        return self._relay.atomic
 
     async def run_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport:
         """Publish one transaction's rows. Raises DatabaseUnavailable, DatabaseRefused,
@@ -117,18 +148,12 @@ class OutboxPublisher:
         await self._check_for_loss()
         publisher.set_subjects(self._loss_detector.subjects)
         async with self._database.transaction() as session:
-            page, most = (
-                (1, CAREFUL_ROUND) if self._is_careful else (self._config.page, self._config.round)
-            )
+            page, most = (1, CAREFUL_ROUND) if self._is_careful else (self._page, self._relay.round)
             outbox = PostgresOutboxAdapter(
-                session,
-                limit=page,
-                round=most,
-                retry_policy=self._config.retry_policy,
-                most=self._encoder.most,
+                session, limit=page, round=most, relay=self._relay, most=self._encoder.most
             )
-            claimed = await outbox.claim_partitions(self._config.partitions, self._first_partition)
-            self._first_partition = (self._first_partition + self._config.partitions) % PARTITIONS
+            claimed = await outbox.claim_partitions(self._relay.partitions, self._first_partition)
+            self._first_partition = (self._first_partition + self._relay.partitions) % PARTITIONS
             round_ = RelayBatch(
                 outbox,
                 publisher,
@@ -143,18 +168,18 @@ class OutboxPublisher:
         return report
 
     async def _work(self, publisher: NatsJetStreamPublisher) -> None:
-        pause = self._config.poll_least
+        pause = self._poll_least_s
         while not self._is_stopping.is_set():
             began = steady()
             report = await self._try_batch(publisher)
             if report is None or report.broker_error is not None:
                 await self._cut_off.look(began)
-                await self._rest(self._config.retry)
+                await self._rest(self._retry_s)
             elif report.published or report.parked:
-                pause = self._config.poll_least
+                pause = self._poll_least_s
             else:
                 await self._rest(pause, is_idle=True)
-                pause = min(pause * 2, self._config.poll_most)
+                pause = min(pause * 2, self._poll_most_s)
 
     async def _try_batch(self, publisher: NatsJetStreamPublisher) -> RelayReport | None:
         """Run a batch; None if the broker or the database is unavailable, or refused it, which is
@@ -184,7 +209,7 @@ class OutboxPublisher:
 
     def _on_lost(self, rows: int) -> None:
         self.totals.lost += rows
-        log.error(events.OUTBOX_TAKEN_BACK, stream=self._config.stream, rows=rows)
+        log.error(events.OUTBOX_TAKEN_BACK, stream=self._stream, rows=rows)
 
     def _count(self, report: RelayReport) -> None:
         totals = self.totals
@@ -200,7 +225,7 @@ class OutboxPublisher:
     async def _rest(self, seconds: float, *, is_idle: bool = False) -> None:
         """Wait so many seconds, or until a stop, or, while idle, until a service's NOTIFY."""
         causes: set[asyncio.Task[bool]] = {asyncio.create_task(self._wait_for_stop())}
-        if is_idle and self._config.listens:
+        if is_idle and self._relay.listen:
             causes.add(asyncio.create_task(self._wait_for_notify(seconds)))
         await asyncio.wait(causes, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         for cause in causes:

@@ -25,8 +25,6 @@ from collections.abc import Sequence
 from typing import Final
 from uuid import UUID
 
-from msgspec import Struct
-
 from router.core.backoff import delay_after
 from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
@@ -40,6 +38,7 @@ from router.mailbox.outbox.page import (
     write_array,
 )
 from router.mailbox.postgres import Session
+from router.mailbox.settings import RelayConfig
 
 PARTITIONS: Final = 8
 ROUND: Final = 8000  # rows that one transaction chooses, at most
@@ -80,15 +79,6 @@ UPDATE_FAILED: Final = """
     SET failures = LEAST(s.failures, 2147483646) + 1, next_attempt_at = EXCLUDED.next_attempt_at, parked_at = EXCLUDED.parked_at"""
 
 
-class RetryPolicy(Struct, frozen=True):
-    """How often a failing row is retried. `backoff`: seconds by attempt, the last value repeats;
-    the last attempt parks the row.
-    """
-
-    attempts: int = 10
-    backoff: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-
-
 class PostgresOutboxAdapter:
     """One transaction's outbox, of at most `round` rows. `limit`: rows of a page, 1 = with care;
     `most`: bytes of a payload to be sent.
@@ -101,14 +91,14 @@ class PostgresOutboxAdapter:
         session: Session,
         *,
         limit: int = 500,
-        round: int = ROUND,  # noqa: A002 - as in RelayOptions
-        retry_policy: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
+        round: int = ROUND,  # noqa: A002 - as in RelayConfig
+        relay: RelayConfig = RelayConfig(),  # noqa: B008 - frozen
         most: int = MAX_PAYLOAD_BYTES_READ,
     ) -> None:
         self._session = session
         self._limit = limit
         self._round = round
-        self._retry_policy = retry_policy
+        self._relay = relay
         self._partitions: list[int] = list(range(PARTITIONS))
         self._most = most
         # positions that are not read yet; chosen once, before the first page
@@ -161,14 +151,9 @@ class PostgresOutboxAdapter:
     async def increment_attempts(self, id: UUID, error: str, *, is_hopeless: bool = False) -> bool:  # noqa: A002
         """Count one failure of this row; return whether it is parked now. `error` holds no payload."""
         failures = 1 + (await self._session.fetch_one(SELECT_FAILURES, (id,), make=int) or 0)
-        is_parked = is_hopeless or failures >= self._retry_policy.attempts
+        is_parked = is_hopeless or failures >= self._relay.attempts
+        delay_s = delay_after(failures, self._relay.backoff_ms) / 1000
         await self._session.execute(
-            UPDATE_FAILED,
-            (
-                error[:MOST_OF_AN_ERROR],
-                id,
-                delay_after(failures, self._retry_policy.backoff),
-                is_parked,
-            ),
+            UPDATE_FAILED, (error[:MOST_OF_AN_ERROR], id, delay_s, is_parked)
         )
         return is_parked

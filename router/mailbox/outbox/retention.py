@@ -17,6 +17,10 @@ from router.process.observability import events, logs
 
 log = logs.logger(__name__)
 
+EVERY_S = 60.0
+ACK_ROWS = 2  # deleted in one transaction, each with the rows of one marking (at most 1000)
+PAUSE_S = 0.05  # between two transactions
+
 DELETE_OLD_ROWS: Final = """
     WITH old AS (
       DELETE FROM outbox_publish_acks WHERE id IN (
@@ -29,35 +33,24 @@ DELETE_OLD_ROWS: Final = """
     SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM gone)"""
 
 
-class OutboxRetentionRules(Struct, frozen=True):
-    """Times are seconds. `publish_acks`: deleted in one transaction, each with the rows of one
-    marking (at most 1000).
-    """
-
-    keep: float = 7 * 86_400.0
-    every: float = 60.0
-    ack_rows: int = 2
-    pause: float = 0.05  # between two transactions
-
-
 class CleanupResult(Struct, frozen=True):
     ack_rows: int
     rows: int
 
 
-async def clean(session: Session, config: OutboxRetentionRules) -> CleanupResult:
+async def clean(session: Session, keep_s: float, ack_rows: int) -> CleanupResult:
     """Delete the rows of one transaction."""
     return await session.fetch_one(
-        DELETE_OLD_ROWS, (config.keep, config.ack_rows), make=CleanupResult
+        DELETE_OLD_ROWS, (keep_s, ack_rows), make=CleanupResult
     ) or CleanupResult(0, 0)
 
 
 class OutboxRetention:
     """The child that deletes old rows. Several may run: each takes ack rows that no other holds."""
 
-    def __init__(self, database: Database, config: OutboxRetentionRules) -> None:
+    def __init__(self, database: Database, keep_s: float, *, ack_rows: int = ACK_ROWS) -> None:
         self._database = database
-        self._config = config
+        self._keep_s, self._ack_rows = keep_s, ack_rows
         self.cleaned = 0
 
     async def run(self) -> None:
@@ -68,16 +61,16 @@ class OutboxRetention:
             rows = await self.sweep()
             if rows:
                 log.info(events.OUTBOX_CLEANED, rows=rows)
-            await asyncio.sleep(self._config.every)
+            await asyncio.sleep(EVERY_S)
 
     async def sweep(self) -> int:
         """Delete all rows that are old enough now; return how many."""
         rows = 0
         while True:
             async with self._database.transaction() as session:
-                cleaned = await clean(session, self._config)
+                cleaned = await clean(session, self._keep_s, self._ack_rows)
             rows += cleaned.rows
             self.cleaned += cleaned.rows
-            if cleaned.ack_rows < self._config.ack_rows:
+            if cleaned.ack_rows < self._ack_rows:
                 return rows
-            await asyncio.sleep(self._config.pause)
+            await asyncio.sleep(PAUSE_S)

@@ -20,7 +20,7 @@ from nats.micro import add_service
 from nats.micro.request import ERROR_CODE_HEADER, ERROR_HEADER
 
 from router import __version__
-from router.config import AdminConfig
+from router.config.service import AdminConfig
 from router.contracts.raw_json import RawJson
 from router.contracts.shapes.notation import build_request, build_response
 from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused

@@ -10,7 +10,6 @@ cluster   checks of servers        storage    checks of what the streams reserve
 
 from router.operate.doctor.checks import examine
 from router.operate.doctor.collect import collect
-from router.operate.doctor.collect_partitions import PartitionedSubject
 from router.operate.doctor.facts import (
     ConsumerFacts,
     Facts,
@@ -34,7 +33,6 @@ __all__ = [
     "Follower",
     "Origin",
     "PartitionFacts",
-    "PartitionedSubject",
     "RaftGroup",
     "ServerFacts",
     "ServerStorage",

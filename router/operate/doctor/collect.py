@@ -19,6 +19,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.config import Settings
 from router.core.clock import wall
 from router.core.errors import (
     BrokerRefused,
@@ -28,16 +29,18 @@ from router.core.errors import (
     PermissionDenied,
     RouterError,
 )
-from router.delivery.wire.api import JetStream, Json, StoredMessage
+from router.core.ids import bucket_prefix
+from router.decide.partitions.partition_lease import lease_key, read_lease, standby_key
+from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, Json, StoredMessage, nanos
 from router.delivery.wire.server_pause import describe_pause
 from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
-from router.operate.doctor.collect_partitions import PartitionedSubject, list_partition_facts
 from router.operate.doctor.facts import (
     AccountCount,
     ConsumerFacts,
     Facts,
     Follower,
     Origin,
+    PartitionFacts,
     RaftGroup,
     ServerFacts,
     ServerStorage,
@@ -45,6 +48,7 @@ from router.operate.doctor.facts import (
     SyncMode,
     ViolationFacts,
 )
+from router.operate.topology.partitions import list_partitions, partition_stream
 
 # -- All facts.
 
@@ -69,7 +73,7 @@ async def collect(
     cleaned_stream: str = "",
     monitors: Sequence[str] = (),
     asks_server: bool = True,
-    partitioned: PartitionedSubject | None = None,
+    partitioned: Settings | None = None,
     read_violations: Callable[[], Awaitable[ViolationFacts]] | None = None,
 ) -> Facts:
     """All facts that `checks` need. `monitors`: the URLs of the servers' monitoring ports; without
@@ -110,7 +114,7 @@ async def collect(
         )
         if partitioned
         else (),
-        lease=partitioned.lease if partitioned else 0.0,
+        lease=partitioned.decide.lease_s if partitioned else 0.0,
         differences=tuple(await _note_unread(compare(jetstream, readable), "", _Unread()) or ()),
         violations=await _note_unread(read_violations(), "", _Unread())
         if read_violations is not None
@@ -376,3 +380,45 @@ def read_group(cluster: Json | None) -> RaftGroup | None:
         for one in cluster.get("replicas") or ()
     )
     return RaftGroup(cluster.get("leader", ""), tuple(followers))
+
+
+# -- The partitions of the decide subject. They are found by their streams, whatever the settings
+# name.
+
+
+async def list_partition_facts(jetstream: JetStream, settings: Settings) -> list[PartitionFacts]:
+    """Raises BrokerUnavailable and PermissionDenied."""
+    names = await list_partitions(jetstream, settings.streams.decide.name, settings.decide.subject)
+    return [await _read_partition(jetstream, settings, name) for name in names]
+
+
+async def _read_partition(jetstream: JetStream, settings: Settings, name: str) -> PartitionFacts:
+    stream, bucket = settings.streams.decide.name, settings.buckets.partitions.name
+    info = await jetstream.consumer(partition_stream(stream, name), settings.decide.durable) or {}
+    lease = await _read_record(jetstream, bucket, lease_key(name))
+    standby = await _read_record(jetstream, bucket, standby_key(name))
+    # the server's own clock: the one that stamped the records
+    now_ns = nanos(info["ts"]) if "ts" in info else 0
+    record = read_lease(lease.data) if lease is not None else None
+    return PartitionFacts(
+        name=name,
+        pending=info.get("num_pending", 0),
+        waiting_pulls=info.get("num_waiting", 0),
+        holder=record.node_id if record is not None else "",
+        is_owned=record is None or record.is_owner,
+        lease_age=_age(lease, now_ns),
+        standby_age=_age(standby, now_ns),
+    )
+
+
+async def _read_record(jetstream: JetStream, bucket: str, key: str) -> StoredMessage | None:
+    try:
+        return await jetstream.get(f"KV_{bucket}", {"last_by_subj": bucket_prefix(bucket) + key})
+    except BrokerRefused as exc:
+        if exc.err_code == STREAM_NOT_FOUND:
+            return None
+        raise
+
+
+def _age(stored: StoredMessage | None, now_ns: int) -> float | None:
+    return max(0.0, (now_ns - nanos(stored.time)) / 1e9) if stored is not None else None

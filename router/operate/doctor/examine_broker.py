@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 
 from router.config import Settings
 from router.delivery.wire.api import JetStream
-from router.mailbox.inbox_rules import examine_inbox
-from router.operate.doctor import Finding, PartitionedSubject, ViolationFacts, collect, examine
+from router.mailbox.inbox_finding import examine_inbox
+from router.operate.doctor import Finding, ViolationFacts, collect, examine
 from router.operate.topology.declared_topology import declare_topology
 from router.operate.violations import add_up, read_violations
 
@@ -32,13 +32,7 @@ async def examine_broker(
         if settings.assignment.removal_every_ms
         else "",
         monitors=monitors,
-        partitioned=PartitionedSubject(
-            subject=settings.decide.subject,
-            stream=settings.streams.decide.name,
-            durable=settings.decide.durable,
-            bucket=settings.buckets.partitions.name,
-            lease=settings.decide.lease_ms / 1000,
-        ),
+        partitioned=settings,
         read_violations=lambda: _read_violations(jetstream, settings.streams.violations.name),
     )
     inbox = await examine_inbox(jetstream, settings) if facts.server.has_jetstream else []

@@ -10,10 +10,7 @@ from router.budgets.model.held_cost import ALL_HELD, MAX_HELD
 from router.config import (
     DECIDE,
     SUBSCRIPTIONS,
-    BucketConfig,
-    ConsumerConfig,
     Settings,
-    StreamConfig,
     SubscriptionSpec,
     list_standby,
     select_partition,
@@ -21,6 +18,7 @@ from router.config import (
 from router.contracts import usage
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.delivery.consume.advisories import ALL_ADVISORIES
+from router.delivery.settings import BucketConfig, ConsumerConfig, StreamConfig
 from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, bucket
 from router.operate.audit.audit_event import ALL_AUDIT_EVENTS
 from router.operate.violations.violation import ALL_VIOLATIONS

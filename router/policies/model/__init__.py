@@ -29,7 +29,6 @@ from router.policies.model.policy import (
     list_arms,
 )
 from router.policies.model.providers import ProviderTracker
-from router.policies.model.rate_closure import LimitRules
 from router.policies.model.rate_limits import RateLimiter, RateLimits, TokensTaken, take_tokens
 from router.policies.model.reevaluation import (
     RecordedDecision,
@@ -63,7 +62,6 @@ __all__ = [
     "Averages",
     "Choice",
     "Comparison",
-    "LimitRules",
     "LimitedProviders",
     "ParsedPolicy",
     "Policy",

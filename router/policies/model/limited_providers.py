@@ -19,7 +19,7 @@ from router.contracts.failure_class import RATE_LIMIT, FailureClass
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.policies.model.narrowed import BlockedTenants
-from router.policies.model.rate_closure import CAREFUL_S, LimitRules, RateClosure
+from router.policies.model.rate_closure import CAREFUL_S, RateClosure
 
 # an end that is later by less than this is the same one: it is neither kept nor shared
 MOVED_S = 0.5
@@ -31,20 +31,21 @@ OnLimited = Callable[[str, str, float], None]  # tenant, provider, seconds
 class LimitedProviders:
     """At most `limit` of them, a share for each tenant. `blocked` is shared with the breakers.
 
-    `on_limited` is called with each closing that this instance finds.
+    `on_limited` is called with each closing that this instance finds. `find_span_s`: how long it
+    lasts, by what the provider says.
     """
 
     def __init__(
         self,
         blocked: BlockedTenants,
-        rules: LimitRules,
+        find_span_s: Callable[[float | None], float],
         on_limited: OnLimited,
         *,
         limit: int = 10_000,
         now: Clock = steady,
     ) -> None:
         self._blocked = blocked
-        self._rules = rules
+        self._find_span_s = find_span_s
         self._on_limited = on_limited
         self._now = now
         # None expires here: what is dropped must leave `blocked` too, and only `_forget` does that.
@@ -60,7 +61,9 @@ class LimitedProviders:
     ) -> None:
         """One outcome, once."""
         if outcome is RATE_LIMIT:
-            left_s = self._rules.find_span(retry_after_ms)
+            left_s = self._find_span_s(
+                retry_after_ms / 1000 if retry_after_ms is not None else None
+            )
             if self._close(tenant_id, provider_id, left_s):
                 self._on_limited(tenant_id, provider_id, left_s)
             return
@@ -73,7 +76,7 @@ class LimitedProviders:
         """Closings that other instances have found: seconds that are left of each."""
         for (tenant_id, provider_id), left_s in news.items():
             if left_s > 0:
-                self._close(tenant_id, provider_id, min(left_s, self._rules.longest_s))
+                self._close(tenant_id, provider_id, self._find_span_s(left_s))
 
     def on_decision(self, tenant_id: str, provider_id: str) -> None:
         """A decision was made for this provider: after a closing it is a probe."""

@@ -6,25 +6,8 @@ afterwards.
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 CAREFUL_S = 5.0  # no longer is it probed: a tenant that only asks for decisions reports no result
 PROBE_S = 1.0  # between two probes
-
-
-class LimitRules(Struct, frozen=True, kw_only=True):
-    """How long a provider is left alone: `usual_s` where it names no time, never longer than
-    `longest_s`.
-    """
-
-    usual_s: float = 5.0
-    longest_s: float = 600.0
-
-    def find_span(self, retry_after_ms: int | None) -> float:
-        """Seconds."""
-        return min(
-            self.usual_s if retry_after_ms is None else retry_after_ms / 1000, self.longest_s
-        )
 
 
 class RateClosure:

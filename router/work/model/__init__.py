@@ -12,7 +12,7 @@ later_outcomes                      which later outcome of an assignment correct
 worker_liveness                     which workers are alive, and which are remembered
 """
 
-from router.work.model.acks import AckRules, AcksHandler, AcksMeter, AlertSink, AssignmentStates
+from router.work.model.acks import AcksHandler, AcksMeter, AlertSink, AssignmentStates
 from router.work.model.assignments import (
     AssignmentCache,
     AssignmentLookup,
@@ -44,7 +44,6 @@ from router.work.model.worker_liveness import (
 )
 
 __all__ = [
-    "AckRules",
     "AcksHandler",
     "AcksMeter",
     "AlertSink",

@@ -14,10 +14,8 @@ An acknowledgement decides nothing about the assignment: its result does.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from typing import Protocol
-
-from msgspec import Struct
 
 from router.contracts.ack import REJECTED, ExecAssignmentAck, read_ack
 from router.contracts.alert import WARNING, Alert
@@ -61,13 +59,6 @@ class AlertSink(Protocol):
     def raise_alert(self, alert: Alert) -> None: ...
 
 
-class AckRules(Struct, frozen=True, kw_only=True):
-    """Settings of the handler."""
-
-    limits: WorkerMessageLimits = DEFAULT_LIMITS
-    tenants_allowed: frozenset[str] = frozenset()  # empty = all
-
-
 class RecentAcks:
     """What this instance counted of late: at most `limit` statuses of assignments, for `keep_s`
     each.
@@ -99,17 +90,19 @@ class AcksHandler:
         states: AssignmentStates,
         alerts: AlertSink,
         *,
-        rules: AckRules = AckRules(),  # noqa: B008 - frozen
+        limits: WorkerMessageLimits = DEFAULT_LIMITS,
+        tenants_allowed: Collection[str] = (),
     ) -> None:
+        """`tenants_allowed`: empty = all."""
         self._assignments = assignments
         self._meter = meter
         self._states = states
         self._alerts = alerts
-        self._rules = rules
+        self._limits, self._tenants_allowed = limits, frozenset(tenants_allowed)
         self._recent = RecentAcks()
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
-        reading = read_ack(message, self._rules.limits)
+        reading = read_ack(message, self._limits)
         if reading.violations:
             self._meter.on_violation(message, reading)
         ack = reading.found
@@ -122,7 +115,7 @@ class AcksHandler:
         )
 
     def _is_served(self, tenant_id: str) -> bool:
-        return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
+        return not self._tenants_allowed or tenant_id in self._tenants_allowed
 
     def _conclude(self, ack: ExecAssignmentAck, known: Assignment | None) -> Outcome:
         if known is None:

@@ -10,8 +10,6 @@ unknown                    make_marked_event: what the worker says, marked, unde
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from router.budgets.model.reservation import RESERVATION_HEADER
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import missing_field
@@ -25,17 +23,20 @@ from router.contracts.usage import (
 )
 from router.core.message import NO_HEADERS, Effect
 from router.core.outcome import Fault
+from router.work.settings import ResultsConfig
 
 CLOCK_SKEW_MS = 60_000  # by which a worker's clock may differ from the server's
 
 
-class CostBound(Struct, frozen=True):
+class CostBound:
     """How far above what the policy expects a result's cost is believed
     (docs/reference/contracts.md#cost-bound).
     """
 
-    factor: float = 100.0
-    floor: float = 0.01
+    __slots__ = ("factor", "floor")
+
+    def __init__(self, settings: ResultsConfig) -> None:
+        self.factor, self.floor = settings.cost_factor, settings.cost_floor
 
     def find(self, known: Assignment) -> float:
         # `find_of` in place: this is called once a result

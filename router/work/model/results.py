@@ -47,6 +47,7 @@ from router.work.model.result_memory import (
     RecentOutcomes,
     Repetition,
 )
+from router.work.settings import ResultsConfig, UsageConfig
 
 FOREIGN_TENANT_RETRY = Retry(
     Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT)
@@ -125,14 +126,15 @@ class Marks(Protocol):
 
 
 class ResultRules(Struct, frozen=True, kw_only=True):
-    """Settings of the handler."""
+    """The settings that the handler needs. `window_ms`: a bill may be corrected by a later outcome
+    so long.
+    """
 
     limits: WorkerMessageLimits = DEFAULT_LIMITS
     tenants_allowed: frozenset[str] = frozenset()  # empty = all
-    usage_subject: str | None = USAGE_SUBJECT  # None: ENABLE_USAGE_PUBLISH=false
-    uncorrelated: Uncorrelated = "mark"  # what happens to the usage of an unknown assignment
-    bound: CostBound = CostBound()
-    window_ns: int = 600_000_000_000  # a bill may be corrected by a later outcome so long
+    usage: UsageConfig = UsageConfig()
+    results: ResultsConfig = ResultsConfig()
+    window_ms: int = 600_000
 
 
 class ResultsHandler:
@@ -156,12 +158,16 @@ class ResultsHandler:
         self._lessons = FirstResults(figures, on_first)
         self._metered = metered
         self._marks = marks
-        self._rules = rules
+        self._limits, self._tenants_allowed = rules.limits, rules.tenants_allowed
+        self._usage_subject = USAGE_SUBJECT if rules.usage.enabled else None
+        self._refuses_uncorrelated = rules.usage.uncorrelated == "refuse"
+        self._bound = CostBound(rules.results)
+        self._window_ns = rules.window_ms * 1_000_000
         self._recent = recent if recent is not None else RecentOutcomes()
         self._on_finished = on_finished  # called with the id of an assignment whose result has come
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
-        reading = read_result(message, self._rules.limits)
+        reading = read_result(message, self._limits)
         if reading.violations:
             self._meter.on_violation(message, reading)
         result = reading.found
@@ -176,7 +182,7 @@ class ResultsHandler:
         )
 
     def _is_served(self, tenant_id: str) -> bool:
-        return not self._rules.tenants_allowed or tenant_id in self._rules.tenants_allowed
+        return not self._tenants_allowed or tenant_id in self._tenants_allowed
 
     def _conclude(self, message: Message, result: ExecResult, known: Assignment | None) -> Outcome:
         if known is not None:
@@ -193,11 +199,7 @@ class ResultsHandler:
                 self._meter.on_forged()
                 return Dead(fault)
             # The assignment was guessed from the request id, and the guess was wrong.
-        return (
-            self._refuse(message)
-            if self._rules.uncorrelated == "refuse"
-            else self._mark(message, result)
-        )
+        return self._refuse(message) if self._refuses_uncorrelated else self._mark(message, result)
 
     def _refuse(self, message: Message) -> Outcome:
         """Refuse the result at its second attempt: the bucket's replica that answered may lag by
@@ -217,7 +219,7 @@ class ResultsHandler:
         if self._compare(message, event, event_id) is FIRST:
             self._meter.on_uncorrelated()
             self._meter.on_outcome(event.status, event.provider_id, is_known=False)
-        subject = self._rules.usage_subject
+        subject = self._usage_subject
         return (
             NOTHING_TO_STORE
             if subject is None
@@ -229,8 +231,7 @@ class ResultsHandler:
         if result.tenant_id is None and not self._is_served(known.tenant_id):
             return FOREIGN_TENANT_RETRY
         self._on_finished(known.assignment_id)
-        rules = self._rules
-        event = make_bill(result, known, rules.bound.find(known), first_stored_ms(message))
+        event = make_bill(result, known, self._bound.find(known), first_stored_ms(message))
         event_id = identity(event)
         seen = self._compare(message, event, event_id)
         if seen is FIRST:
@@ -240,9 +241,9 @@ class ResultsHandler:
         self._lessons.learn_from(
             known, result if event.told_cost is None else replace(result, cost=event.cost)
         )
-        if rules.usage_subject is None:
+        if self._usage_subject is None:
             return NOTHING_TO_STORE
-        effect = make_usage_effect(event, event_id, rules.usage_subject, known.reservation)
+        effect = make_usage_effect(event, event_id, self._usage_subject, known.reservation)
         is_repeated = seen is Repetition.DUPLICATE  # what follows, follows from the first one
         then = (
             None if is_repeated else _Following(self, event, message.stored_ns, known.reservation)
@@ -280,7 +281,7 @@ class ResultsHandler:
             return None
         if is_same(first.event, event):  # it may be this one: the process died before its notice
             return None if event.told_cost is None else self._hold(first.event, first.reservation)
-        correction = make_correction(first, event, stored_ns, self._rules.window_ns)
+        correction = make_correction(first, event, stored_ns, self._window_ns)
         if correction is None:
             return None
         effect = make_adjustment_effect(correction, first.reservation)

@@ -10,7 +10,7 @@ from itertools import count
 
 from nats.aio.client import Client
 
-from router.config import AdminConfig
+from router.config.service import AdminConfig
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.first_connection import connect
 from router.operate.admin import AdminServer, RequestGuard, Service, ServiceError

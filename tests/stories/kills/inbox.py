@@ -13,11 +13,13 @@ from contextlib import asynccontextmanager
 import orjson
 from nats.aio.client import Client
 
+from router.config import Settings
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import Topology
-from router.mailbox.inbox.rules import InboxRules, durable_of
+from router.mailbox.inbox.rules import durable_of
+from router.mailbox.settings import InboxConfig
 from router.sdk.samples.service import SampleService
 from tests.support.inbox import (
     EFFECTS,
@@ -130,7 +132,9 @@ async def _a_stream_and_database(postgres: Postgres) -> AsyncIterator[tuple[str,
         connection = await connect({"servers": [url]})
         await topology.create(
             JetStream(connection),
-            Topology((EVENTS,), (durable_of(InboxRules(ack_wait=ACK_WAIT_S)),)),
+            Topology(
+                (EVENTS,), (durable_of(Settings(inbox=InboxConfig(ack_wait_ms=ACK_WAIT_MS))),)
+            ),
         )
         await connection.close()
         dsn = await postgres.database()

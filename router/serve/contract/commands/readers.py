@@ -43,6 +43,7 @@ from router.operate.audit.audit_event import read_audit_event
 from router.operate.catalogue import MessageShape
 from router.operate.violations.violation import read_violation
 from router.sdk.answer import read_answer
+from router.serve.decide_subscription import build_request_limits
 from router.serve.subscriptions import worker_limits
 
 
@@ -68,13 +69,7 @@ def build_readers(settings: Settings, shapes: Mapping[str, MessageShape]) -> Map
 
 
 def _build_subscription_readers(settings: Settings) -> Mapping[str, Reader]:
-    limits = RequestLimits(
-        max_payload_bytes=settings.max_payload_bytes,
-        max_depth=settings.max_depth,
-        assignment_subjects=settings.assignment.subjects,
-        strict=settings.contract.mode == "strict",
-        refuses_control_headers=settings.reply.confirm == "decision",
-    )
+    limits = build_request_limits(settings)
     return {
         "decide": lambda data, headers: _read_decide(_build_message(data, headers), limits),
         "result": _build_worker_reader(read_result, worker_limits(settings)),
