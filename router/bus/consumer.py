@@ -94,7 +94,7 @@ def consumer_of(
     return Consumer(
         subscription,
         jetstream,
-        attempts_bucket=settings.attempts_bucket,
+        attempts_bucket=settings.attempts.name,
         create=partial(apply_topology, jetstream, settings, wanted),
     )
 

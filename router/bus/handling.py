@@ -50,7 +50,7 @@ class EnvelopeProcessor:
         an envelope.
         """
         require_call("handle", handle, "envelope")
-        self._settings = settings
+        self._max_payload_bytes, self._max_depth = settings.max_payload_bytes, settings.max_depth
         self._handle = handle
         self._processed = processed
         # keys whose handler has run, while the store cannot be written; oldest first
@@ -62,13 +62,12 @@ class EnvelopeProcessor:
         self._is_misused = asyncio.Event()
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
-        limits = self._settings
         if self._misuse is not None:
             raise BrokerUnavailable(str(self._misuse))
         self.meter.on_delivery()
         try:
             envelope = read_envelope(
-                message.data, max_bytes=limits.max_payload_bytes, max_depth=limits.max_depth
+                message.data, max_bytes=self._max_payload_bytes, max_depth=self._max_depth
             )
         except Malformed as refused:
             self.meter.on_violation(refused.code)

@@ -37,15 +37,13 @@ class Publisher:
     ) -> None:
         """`metrics` None: nothing is counted."""
         self._published = (metrics or BusMetrics()).published
-        self._settings = settings
+        self._prefix, self._max_payload_bytes = settings.stream_prefix, settings.max_payload_bytes
         self._connection = connection
         self._acked_publisher = acked_publisher
 
     async def event(self, envelope: MessageEnvelope) -> PublishAck:
         """Store an event on the subject of its type. Raises as `command` does, but UnknownSubject."""
-        return await self._publish(
-            event_subject(self._settings.stream_prefix, envelope.message_type), envelope
-        )
+        return await self._publish(event_subject(self._prefix, envelope.message_type), envelope)
 
     async def command(self, command: str, envelope: MessageEnvelope) -> PublishAck:
         """Store a command, `iteration.start` and so on.
@@ -54,7 +52,7 @@ class Publisher:
         BrokerRefused, and BrokerUnavailable: then it may be stored or not, and publishing the same
         envelope again is safe within the duplicate window and for every consumer.
         """
-        return await self._publish(command_subject(self._settings.stream_prefix, command), envelope)
+        return await self._publish(command_subject(self._prefix, command), envelope)
 
     async def _publish(self, subject: str, envelope: MessageEnvelope) -> PublishAck:
         try:
@@ -87,7 +85,7 @@ class Publisher:
         """Consumers refuse a larger payload, and the server closes the connection for a larger
         frame.
         """
-        size, most = len(effect.data), self._settings.max_payload_bytes
+        size, most = len(effect.data), self._max_payload_bytes
         if size > most or size + len(head_of({MSG_ID: effect.id})) > self._connection.max_payload:
             raise Poison(
                 f"an envelope of {size} bytes is too large: "

@@ -112,7 +112,7 @@ class QueryResponder(RequestServer[Query]):
         """
         require_call("respond", respond, "envelope", is_async=True)
         super().__init__(connection, query, at_once=MAX_CONCURRENT_QUERIES)
-        self._settings = settings
+        self._max_payload_bytes, self._max_depth = settings.max_payload_bytes, settings.max_depth
         self._subject = query_subject(settings.stream_prefix, query)
         self._queue = settings.durable(query)
         self._respond = respond
@@ -129,9 +129,7 @@ class QueryResponder(RequestServer[Query]):
     async def answer(self, request: Query) -> None:
         try:
             question = read_envelope(
-                request.data,
-                max_bytes=self._settings.max_payload_bytes,
-                max_depth=self._settings.max_depth,
+                request.data, max_bytes=self._max_payload_bytes, max_depth=self._max_depth
             )
             async with asyncio.timeout(RESPONSE_TIMEOUT_S):
                 with contain_cancellation:

@@ -22,10 +22,9 @@ DEAD_LETTERS = "dlq"
 
 def declare_streams(settings: BusSettings) -> Topology:
     """Every stream and bucket that the bus needs; a consumer declares its own durable."""
-    attempts = bucket(
-        settings.attempts_bucket, ttl=settings.attempts_ttl, replicas=settings.attempts_replicas
-    )
-    return Topology(streams=(*_stream_specs(settings), _letters(settings), attempts))
+    attempts = settings.attempts
+    records = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, replicas=attempts.replicas)
+    return Topology(streams=(*_stream_specs(settings), _letters(settings), records))
 
 
 async def apply_topology(
@@ -59,10 +58,10 @@ def _stream(
     return StreamSpec(
         name=stream_of(settings, category),
         subjects=(subject,),
-        max_age=settings.message_ttl,
-        duplicate_window=settings.duplicate_window,
+        max_age=settings.message_ttl_secs,
+        duplicate_window=settings.duplicate_window_secs,
         max_per_subject=settings.max_msgs_per_subject,
-        replicas=settings.replicas,
+        replicas=settings.letters.replicas,
         no_ack=no_ack,
     )
 
@@ -71,9 +70,9 @@ def _letters(settings: BusSettings) -> StreamSpec:
     return StreamSpec(
         name=stream_of(settings, DEAD_LETTERS),
         subjects=(f"{settings.stream_prefix}.{DEAD_LETTERS}.>",),
-        max_age=settings.letters_ttl,
-        max_bytes=settings.letters_max_bytes,
-        duplicate_window=settings.letters_window,
-        replicas=settings.replicas,
+        max_age=settings.letters.max_age_ms / 1000,
+        max_bytes=settings.letters.max_bytes,
+        duplicate_window=settings.letters.duplicate_window_ms / 1000,
+        replicas=settings.letters.replicas,
         discard="new",  # an old dead letter is never dropped for a newer one: the consumer pauses
     )

@@ -12,7 +12,7 @@ import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from router.bus.bus_settings import BusConfig
+from router.bus.settings import BusConfig
 from router.config.settings import Settings
 from router.core.setting_values import list_settings
 from router.delivery.settings import ConsumerConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeVar
 
-from router.bus.bus_settings import BusConfig
+from router.bus.settings import BusConfig
 from router.config.settings import Settings
 from router.core import ids
 from router.core.errors import Misconfigured

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from router.agents.settings import AgentsConfig
 from router.budgets.settings import BudgetsConfig
-from router.bus.bus_settings import BusConfig
+from router.bus.settings import BusConfig
 from router.config.service import (
     AdminConfig,
     AlertsConfig,

@@ -178,7 +178,7 @@ class Bus:
             bucket,
             settings.durable(name),
             ttl_s=settings.keys_ttl,
-            replicas=settings.replicas,
+            replicas=settings.letters.replicas,
         )
 
     async def consume(
@@ -269,11 +269,7 @@ class Bus:
         )
 
     async def query(
-        self,
-        query: str,
-        envelope: MessageEnvelope,
-        *,
-        timeout: float = 5.0,  # noqa: ASYNC109
+        self, query: str, envelope: MessageEnvelope, *, timeout: float = 5.0  # noqa: ASYNC109
     ) -> Mapping[str, object]:
         """Send a query, and wait `timeout` seconds for its response. Raises Unanswered,
         QueryRefused, BrokerUnavailable.

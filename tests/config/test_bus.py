@@ -13,7 +13,11 @@ def test_the_defaults_are_the_specifications() -> None:
     bus = build_bus_settings(settings)
     assert settings.nats.url == ("nats://localhost:4222",)
     assert (bus.stream_prefix, bus.consumer_prefix) == ("sr", "sr-consumer")
-    assert (bus.message_ttl, bus.max_msgs_per_subject, bus.duplicate_window) == (604_800, -1, 120)
+    assert (bus.message_ttl_secs, bus.max_msgs_per_subject, bus.duplicate_window_secs) == (
+        604_800,
+        -1,
+        120,
+    )
 
 
 @pytest.mark.parametrize(
@@ -21,9 +25,9 @@ def test_the_defaults_are_the_specifications() -> None:
     [
         ("NATS_STREAM_PREFIX", "acme", "stream_prefix", "acme"),
         ("NATS_CONSUMER_PREFIX", "acme-consumer", "consumer_prefix", "acme-consumer"),
-        ("NATS_MESSAGE_TTL_SECS", "3600", "message_ttl", 3600.0),
+        ("NATS_MESSAGE_TTL_SECS", "3600", "message_ttl_secs", 3600),
         ("NATS_MAX_MSGS_PER_SUBJECT", "1000", "max_msgs_per_subject", 1000),
-        ("NATS_DUPLICATE_WINDOW_SECS", "60", "duplicate_window", 60.0),
+        ("NATS_DUPLICATE_WINDOW_SECS", "60", "duplicate_window_secs", 60),
     ],
 )
 def test_each_variable_sets_its_own_field_of_the_bus_alone(

@@ -66,7 +66,7 @@ class BusStage:
         self._bus = bus
         self.stores = {
             "dead letters": f"{bus.settings.stream_prefix}-dlq",
-            "attempts": f"KV_{bus.settings.attempts_bucket}",
+            "attempts": f"KV_{bus.settings.attempts.name}",
         }
         self._taken: set[str] = set()
         self._tries = 0
