@@ -213,5 +213,7 @@ async def test_liveness_says_so_until_the_process_has_drained(
     async with _running(service.run) as address:
         port = int(address.rpartition(":")[2])
         assert await http_get(port, "/healthz") == (200, b"ok\n")
-        service._watchdog.cause = "the connection stands still"
+        (
+            service._watchdog if kind == "router" else service._host.watchdog
+        ).cause = "the connection stands still"
         assert await http_get(port, "/healthz") == (503, b"the connection stands still\n")
