@@ -28,15 +28,13 @@ from router.agents.agent import DEFAULT_TOPOLOGY, AgentRuntime
 from router.agents.envelope import Envelope
 from router.agents.observer import AgentStats
 from router.agents.topology import AgentTopology
-from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
-from router.process.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
-from router.process.observability.broker_log import BrokerLog
+from router.process.observability import Metrics, ReadinessCheck, readiness_series
 from router.process.observability.instruments import Labels, Value
 from router.process.supervision import Child, Helper, helper_states
-from router.sdk.connect import close_connection, open_connection
+from router.sdk.connect import build_jetstream, held_connection
 from router.sdk.signals import run_until_signal
+from router.shell.host import ProcessHost
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -98,22 +96,13 @@ class Agent:
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
-        connection = await open_connection(self._nats, "router-agent", broker := BrokerLog("agent"))
-        self._alerts.attach(connection)
-        url = connection.connected_url
-        address = f"nats://{url.hostname}:{url.port}" if url is not None else ""
-        jetstream = JetStream(
-            connection, None if isinstance(self._nats, str) else self._nats.js_domain
-        )
-        try:
-            async with watch_connections(connection) as watchdog:
-                pages = (
-                    (self._pages.child(connection, watchdog),) if self._pages is not None else ()
-                )
-                await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
-        finally:
-            broker.is_closing = True
-            await close_connection(connection)
+        host = ProcessHost()
+        async with host.hold(held_connection(self._nats, "agent")) as (connection,):
+            self._alerts.attach(connection)
+            address = connection.address
+            jetstream = build_jetstream(self._nats, connection)
+            pages = (self._pages.child(host, connection),) if self._pages is not None else ()
+            await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
 
 
 # -- Its pages for operators, where a port is given: /metrics, /healthz, /readyz.
@@ -132,20 +121,12 @@ class AgentPages:
         self._connection: Connection | None = None
         self._helper: Helper | None = None
 
-    def child(
-        self,
-        connection: Connection,
-        watchdog: ConnectionWatchdog,
-        on_bound: Callable[[int], None] = lambda _: None,
-    ) -> Child:
-        """The child beside the agent's consumers; `on_bound` gets the port."""
+    def child(self, host: ProcessHost, connection: Connection) -> Child:
+        """The child beside the agent's consumers."""
         self._connection = connection
-        metrics = self._register(Metrics())
-        server = HttpServer(
-            *self._where, metrics.registry, self._checks, stuck=lambda: watchdog.cause
-        )
-        # an agent works on without its pages
-        self._helper = Helper("http", lambda: server.run(on_bound))
+        pages = host.pages(*self._where, self._register(Metrics()).registry, self._checks)
+        # An agent works on without its pages.
+        self._helper = Helper(pages.name, pages.run)
         return self._helper.child
 
     def _register(self, metrics: Metrics) -> Metrics:

@@ -57,8 +57,8 @@ class HeldConnection:
     """A connection from its opening to its close: an `async with` block.
 
     `name`: in log lines, where a process has several of them or many processes log to one place.
-    `on_lost`, `on_back`: what the process does besides the log line. `flushes`: wait until the
-    server has confirmed what was sent last.
+    `is_logged`: write these lines. `on_lost`, `on_back`: what the process does besides.
+    `flushes`: at the end, wait until the server has confirmed what was sent last.
     """
 
     def __init__(
@@ -69,12 +69,14 @@ class HeldConnection:
         on_lost: Callable[[], None] = lambda: None,
         on_back: Callable[[], None] = lambda: None,
         flushes: bool = False,
+        is_logged: bool = True,
     ) -> None:
         self._connect = connect
         self._facts = {"connection": name} if name else {}
         self._on_lost = on_lost
         self._on_back = on_back
         self._flushes = flushes
+        self._is_logged = is_logged
         self._connection: Connection | None = None
         # The process closes it itself: that is no loss.
         self.is_closing = False
@@ -100,12 +102,15 @@ class HeldConnection:
                 await connection.close()
 
     async def _on_disconnected(self) -> None:
-        if not self.is_closing:
+        if self.is_closing:
+            return
+        if self._is_logged:
             log.warning(events.BROKER_DISCONNECTED, **self._facts)
-            self._on_lost()
+        self._on_lost()
 
     async def _on_reconnected(self) -> None:
-        log.info(events.BROKER_RECONNECTED, **self._facts)
+        if self._is_logged:
+            log.info(events.BROKER_RECONNECTED, **self._facts)
         self._on_back()
 
 

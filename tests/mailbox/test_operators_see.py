@@ -22,7 +22,6 @@ from router.mailbox.inbox_process import InboxService
 from router.mailbox.inbox_rules import examine_inbox
 from router.mailbox.relay_process import RelayService
 from router.operate.doctor import Verdict
-from router.process.observability import broker_log
 from router.sdk.agent import Agent
 from router.shell import host
 from tests.support.broker import Broker
@@ -67,7 +66,6 @@ def drifts(monkeypatch: pytest.MonkeyPatch) -> Lines:
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> Lines:
     lines = Lines()
-    monkeypatch.setattr(broker_log, "log", lines)
     monkeypatch.setattr(host, "log", lines)
     return lines
 

@@ -13,7 +13,7 @@ from router import Agent, StepResult, Worker
 from router.config import load
 from router.delivery.wire.connection import Connection
 from router.sdk import WorkerTopology
-from router.sdk.connect import close_connection, open_connection
+from router.sdk.connect import held_connection, open_connection
 from router.sdk.extension import ExtensionServer, pre
 from tests.support.waiting import until
 
@@ -55,13 +55,11 @@ async def test_each_of_several_urls_gets_its_time(
 async def test_a_connection_is_closed_also_when_its_last_bytes_cannot_be_confirmed(
     nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection = await open_connection(nats_url, "test")
-
     async def hang(*_: object, **__: object) -> None:
         raise TimeoutError
 
-    monkeypatch.setattr(connection, "flush", hang)
-    await close_connection(connection)
+    async with held_connection(nats_url, "test") as connection:
+        monkeypatch.setattr(connection, "flush", hang)
     assert connection.is_closed
 
 
@@ -71,12 +69,12 @@ async def test_what_serves_closes_its_connection_so(
 ) -> None:
     opened: list[Connection] = []
 
-    async def remember(*arguments: Any) -> Connection:
-        opened.append(await open_connection(*arguments))
+    async def remember(*arguments: Any, **told: Any) -> Connection:
+        opened.append(await open_connection(*arguments, **told))
         return opened[0]
 
-    module, serving = _serve(kind, nats_url, tmp_path)
-    monkeypatch.setattr(f"{module}.open_connection", remember)
+    serving = _serve(kind, nats_url, tmp_path)
+    monkeypatch.setattr("router.sdk.connect.open_connection", remember)
     ready = asyncio.Event()
     task = asyncio.create_task(serving.work(lambda _: ready.set()))
     # the worker may wait for its stream for ever
@@ -92,19 +90,17 @@ async def test_what_serves_closes_its_connection_so(
     assert opened[0].is_closed
 
 
-def _serve(kind: str, url: str, directory: Path) -> tuple[str, Worker | ExtensionServer | Agent]:
+def _serve(kind: str, url: str, directory: Path) -> Worker | ExtensionServer | Agent:
     if kind == "worker":
-        return "router.sdk.worker", Worker(
+        return Worker(
             url,
             lambda _: StepResult(),
             worker_id="w-1",
             topology=WorkerTopology(stream="NEVER_MADE"),
         )
     if kind == "extensions":
-        return "router.sdk.extension.server", ExtensionServer(
-            pre("closes")(lambda _: None), nats=url
-        )
-    return "router.sdk.agent", Agent(url, _Idle(), store=directory / "idle.db")
+        return ExtensionServer(pre("closes")(lambda _: None), nats=url)
+    return Agent(url, _Idle(), store=directory / "idle.db")
 
 
 class _Idle:
