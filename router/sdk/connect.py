@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.first_connection import connect
-from router.shell.host import HeldConnection
+from router.shell.host import HeldConnection, Told
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -21,8 +20,8 @@ async def open_connection(
     nats: str | NatsConfig,
     name: str,
     *,
-    on_lost: Callable[[], Awaitable[None]] | None = None,
-    on_back: Callable[[], Awaitable[None]] | None = None,
+    on_lost: Told | None = None,
+    on_back: Told | None = None,
 ) -> Connection:
     """Open a connection; with URLs alone, comma-separated, it is named `name`.
 

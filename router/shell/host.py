@@ -6,18 +6,14 @@
     end     run     the tree stops, its last child first: consumers drain
             hold    the watch ends; the connections close, the last one first, and nothing logs that
 
-Each process takes what it has of it:
-
-                holds                      its tree runs until       is ready when         pages
-    router      main, workers, providers   it is cancelled           all checks hold       or its
-                                           parent's
-    fleet       nothing                    it is cancelled           all processes are     yes
-    inbox       one connection             it is cancelled           its durable is there  yes
-    relay       one connection             it is cancelled           its pages are there   yes
-    agent       one connection             an error of its store     before its tree       with a
-                                           port
-    worker      one connection             it is cancelled           before its tree       none
-    extensions  one connection             (no tree)                 all is subscribed     none
+                connections                is ready                      pages
+    router      main, workers, providers   when all checks hold          or of the fleet's parent
+    fleet       none                       when all its processes are    yes
+    inbox       one                        when its durable is there     yes
+    relay       one                        when its pages are there      yes
+    agent       one                        before its tree begins        where a port is given
+    worker      one                        before its tree begins        none
+    extensions  one; they have no tree     when all is subscribed        none
 
 A consumer of the bus stands on the connection of its program, so it is watched alone; the console
 serves pages of its own, and its connection is a child of its tree.
@@ -29,10 +25,11 @@ programs of users) cancels it, and that is the beginning of its end.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Protocol
+
+from msgspec import Struct
 
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
@@ -41,8 +38,6 @@ from router.process.observability.http import MetricSource, ReadPage, read_no_pa
 from router.process.supervision import Child, Supervisor, supervise
 
 log = logs.logger(__name__)
-
-READY_LOOK_EVERY_S = 0.01
 
 Told = Callable[[], Awaitable[None]]
 
@@ -53,65 +48,51 @@ class Connect(Protocol):
     def __call__(self, *, on_lost: Told, on_back: Told) -> Awaitable[Connection]: ...
 
 
-class HeldConnection:
-    """A connection from its opening to its close: an `async with` block.
+class HeldConnection(Struct):
+    """A connection from its opening to its close.
 
     `name`: in log lines, where a process has several of them or many processes log to one place.
     `is_logged`: write these lines. `on_lost`, `on_back`: what the process does besides.
     `flushes`: at the end, wait until the server has confirmed what was sent last.
     """
 
-    def __init__(
-        self,
-        connect: Connect,
-        name: str = "",
-        *,
-        on_lost: Callable[[], None] = lambda: None,
-        on_back: Callable[[], None] = lambda: None,
-        flushes: bool = False,
-        is_logged: bool = True,
-    ) -> None:
-        self._connect = connect
-        self._facts = {"connection": name} if name else {}
-        self._on_lost = on_lost
-        self._on_back = on_back
-        self._flushes = flushes
-        self._is_logged = is_logged
-        self._connection: Connection | None = None
-        # The process closes it itself: that is no loss.
-        self.is_closing = False
+    connect: Connect
+    name: str = ""
+    on_lost: Callable[[], None] = lambda: None
+    on_back: Callable[[], None] = lambda: None
+    flushes: bool = False
+    is_logged: bool = True
+    # The process closes it itself: that is no loss.
+    is_closing: bool = False
 
-    async def __aenter__(self) -> Connection:
-        connect = self._connect
-        self._connection = await connect(
-            on_lost=self._on_disconnected, on_back=self._on_reconnected
-        )
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        """It never fails: the server may hang, or the connection be closed already."""
-        self.is_closing = True
-        if (connection := self._connection) is None:
-            return
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Connection]:
+        """Open it for the block. Its close never fails: the server may hang, or it be closed."""
+        connection = await self.connect(on_lost=self._on_disconnected, on_back=self._on_reconnected)
         try:
-            if self._flushes:
-                with contextlib.suppress(Exception):
-                    await connection.flush()
+            yield connection
         finally:
-            with contextlib.suppress(Exception):
-                await connection.close()
+            self.is_closing = True
+            try:
+                if self.flushes:
+                    with suppress(Exception):
+                        await connection.flush()
+            finally:
+                with suppress(Exception):
+                    await connection.close()
 
     async def _on_disconnected(self) -> None:
-        if self.is_closing:
-            return
-        if self._is_logged:
-            log.warning(events.BROKER_DISCONNECTED, **self._facts)
-        self._on_lost()
+        if not self.is_closing:
+            self._log(log.warning, events.BROKER_DISCONNECTED)
+            self.on_lost()
 
     async def _on_reconnected(self) -> None:
-        if self._is_logged:
-            log.info(events.BROKER_RECONNECTED, **self._facts)
-        self._on_back()
+        self._log(log.info, events.BROKER_RECONNECTED)
+        self.on_back()
+
+    def _log(self, write: Callable[..., object], event: str) -> None:
+        if self.is_logged:
+            write(event, **({"connection": self.name} if self.name else {}))
 
 
 class ProcessHost:
@@ -124,9 +105,12 @@ class ProcessHost:
 
     @asynccontextmanager
     async def hold(self, *held: HeldConnection) -> AsyncIterator[tuple[Connection, ...]]:
-        """Open them for the block, and watch them. Raises BrokerUnavailable, later ConnectionStuck."""
+        """Open them for the block, and watch them.
+
+        Raises BrokerUnavailable if one cannot be opened, ConnectionStuck out of the block.
+        """
         async with AsyncExitStack() as opened:
-            connections = tuple([await opened.enter_async_context(one) for one in held])
+            connections = tuple([await opened.enter_async_context(one.open()) for one in held])
             try:
                 async with watch_connections(*connections) as self.watchdog:
                     yield connections
@@ -154,7 +138,7 @@ class ProcessHost:
     async def _tell(self, on_ready: Callable[[], None], is_ready: Callable[[], bool]) -> None:
         # Many causes, once.
         while not (bool(self.url) is self._has_pages and is_ready()):  # noqa: ASYNC110
-            await asyncio.sleep(READY_LOOK_EVERY_S)
+            await asyncio.sleep(0.01)
         on_ready()
 
     def pages(
