@@ -55,7 +55,7 @@ async def test_a_replacement_that_got_ready_while_another_process_was_started_ke
 ) -> None:
     made = FakeProcess.made = []
     monkeypatch.setattr(process_slot, "ChildProcess", FakeProcess)
-    place = ProcessSlot(1, Settings(), ParentMetrics(), lambda: None)
+    place = ProcessSlot(1, Settings(), ParentMetrics())
     life = asyncio.create_task(place.run())
     await until(lambda: made)
     made[0].may_begin.set()
