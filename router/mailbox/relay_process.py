@@ -195,7 +195,7 @@ class RelayService:
                 )
 
     def _tree(self, relay: OutboxPublisher) -> Supervisor:
-        settings = self.settings
+        settings, http = self.settings, self.settings.http
         retention = OutboxRetention(
             self._database, OutboxRetentionRules(keep=settings.mailbox.relay.keep_ms / 1000)
         )
@@ -212,9 +212,7 @@ class RelayService:
         )
         self.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children = (
-            self._host.pages(
-                settings.http.host, settings.http.port, self.metrics.registry, self.readiness
-            ),
+            self._host.pages(http.host, http.port, self.metrics.registry, self.readiness),
             *(helper.child for helper in helpers),
             Child("relay", relay.run, shutdown_s=settings.drain.hard_deadline_ms / 1000),
         )

@@ -21,7 +21,7 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from bench.machine import facts
-from router.serve.assembly import RouterService
+from router.serve.service import RouterService
 from tests.support.broker import Broker
 from tests.support.service import settings_for
 
@@ -162,7 +162,7 @@ def name_kind(subject: str, headers: dict[str, str]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.faults.idle", description=__doc__.partition("\n\n")[0]
+        prog="python -m tests.faults.idle", description=__doc__.partition("\n")[0]
     )
     parser.add_argument("--instances", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60.0)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from router.config import Settings, load
 from router.process.supervision import draw
-from router.serve.assembly import RouterService
 from router.serve.fleet import Fleet
+from router.serve.service import RouterService
 
 ARCHITECTURE = Path(__file__).parents[2] / "router" / "ARCHITECTURE.md"
 

@@ -15,7 +15,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from router.config import load
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.faults.cluster.servers import Servers, is_current, number_of
 from tests.faults.quiet import WORKERS
 
