@@ -32,7 +32,7 @@ from router.delivery.wire.connection import Connection
 from router.process.observability import Metrics, ReadinessCheck, readiness_series
 from router.process.observability.instruments import Labels, Value
 from router.process.supervision import Child, Helper, helper_states
-from router.sdk.connect import build_jetstream, held_connection
+from router.sdk.connect import build_held_connection, build_jetstream
 from router.sdk.signals import run_until_signal
 from router.shell.host import ProcessHost
 
@@ -97,7 +97,7 @@ class Agent:
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
         host = ProcessHost()
-        async with host.hold(held_connection(self._nats, "agent")) as (connection,):
+        async with host.hold(build_held_connection(self._nats, "agent")) as (connection,):
             self._alerts.attach(connection)
             address = connection.address
             jetstream = build_jetstream(self._nats, connection)

@@ -40,7 +40,9 @@ async def open_connection(
     return await connect_by(nats, on_lost=on_lost, on_back=on_back)
 
 
-def held_connection(nats: str | NatsConfig, name: str, *, is_logged: bool = True) -> HeldConnection:
+def build_held_connection(
+    nats: str | NatsConfig, name: str, *, is_logged: bool = True
+) -> HeldConnection:
     """The connection of a worker, an agent or extensions, from its opening to its close."""
     connect = partial(open_connection, nats, f"router-{name}")
     return HeldConnection(connect, name, flushes=True, is_logged=is_logged)

@@ -51,7 +51,7 @@ from router.process.supervision import Child, Intensity, Supervisor
 from router.sdk import reports
 from router.sdk.assignments import DEFAULT_TOPOLOGY, Accepts, Assignments, OnDone, WorkerTopology
 from router.sdk.attempts import Attempts
-from router.sdk.connect import build_jetstream, held_connection
+from router.sdk.connect import build_held_connection, build_jetstream
 from router.sdk.consumer_logger import ConsumerLogger
 from router.sdk.signals import run_until_signal
 from router.sdk.start_point import START_POINTS, Start, StartPoint
@@ -146,7 +146,7 @@ class Worker:
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
         host = ProcessHost()
-        async with host.hold(held_connection(self._nats, "worker")) as (connection,):
+        async with host.hold(build_held_connection(self._nats, "worker")) as (connection,):
             jetstream = build_jetstream(self._nats, connection)
             start_point = StartPoint(
                 jetstream, self._topology.stream, self._topology.results, self._start

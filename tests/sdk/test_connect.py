@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from router.config import load
-from router.sdk.connect import held_connection, open_connection
+from router.sdk.connect import build_held_connection, open_connection
 
 NOTHING = "nats://127.0.0.1:1"
 
@@ -49,6 +49,6 @@ async def test_a_connection_is_closed_also_when_its_last_bytes_cannot_be_confirm
     async def hang(*_: object, **__: object) -> None:
         raise TimeoutError
 
-    async with held_connection(nats_url, "test").open() as connection:
+    async with build_held_connection(nats_url, "test").open() as connection:
         monkeypatch.setattr(connection, "flush", hang)
     assert connection.is_closed

@@ -8,7 +8,7 @@ import pytest
 from router.delivery.wire.connection import Connection
 from router.process.observability import MetricRegistry
 from router.process.supervision import Supervisor
-from router.sdk.connect import held_connection
+from router.sdk.connect import build_held_connection
 from router.shell.host import ProcessHost
 from tests.support.observability import capture_log
 from tests.support.waiting import until
@@ -25,7 +25,7 @@ async def test_connections_close_after_the_work_the_last_one_first_and_that_is_n
         await close(connection)
 
     monkeypatch.setattr(Connection, "close", remember)
-    held = [held_connection(nats_url, name) for name in ("first", "second")]
+    held = [build_held_connection(nats_url, name) for name in ("first", "second")]
     with capture_log() as lines:
         async with ProcessHost().hold(*held) as (first, second):
             order.append("the work ends")

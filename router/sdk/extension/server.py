@@ -28,7 +28,7 @@ from router.delivery.wire.calls.request_server import INBOXES
 from router.delivery.wire.connection import Connection
 from router.extensions.model.entry import PROVIDER, VALIDATOR
 from router.operate.catalogue import build_shapes
-from router.sdk.connect import DEFAULT_URL, held_connection
+from router.sdk.connect import DEFAULT_URL, build_held_connection
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import DispatcherRules, RequestDispatcher
 from router.sdk.extension.register import Registration
@@ -84,7 +84,7 @@ class ExtensionServer:
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
-        held = held_connection(self._nats, "extensions", is_logged=False)
+        held = build_held_connection(self._nats, "extensions", is_logged=False)
         async with ProcessHost().hold(held) as (connection,), ReplyStreams(connection) as outlets:
             await self._serve(connection, outlets, on_ready)
 
