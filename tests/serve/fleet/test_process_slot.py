@@ -19,7 +19,7 @@ class FakeProcess:
 
     made: ClassVar[list["FakeProcess"]] = []
 
-    def __init__(self, number: int, on_ready: object) -> None:
+    def __init__(self, number: int) -> None:
         self.may_begin, self.is_ready, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.families, self.failure, self.nats_url, self.check = (
             (),
