@@ -33,18 +33,16 @@ ROOMS = {
 TESTS_OF_ALL = {
     *(
         "bench",
-        "canaries",
         "clients",
         "conformance",
         "deploy",
         "docs",
-        "faults",
-        "fuzz",
         "house",
-        "money",
-        "neighbours",
+        "rigs",
+        "security",
+        "stories",
+        "support",
     ),
-    *("refusals", "security", "stories", "strategies", "support"),
 }
 
 

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 from nats.errors import TimeoutError as NoAnswer
 
 from router.config import Settings
-from tests.faults.stores import full_store
+from tests.rigs.faults.stores import full_store
 from tests.support.broker import Broker
 from tests.support.observability import capture_log
 from tests.support.router_streams import AlertRecorder, read_assignments

@@ -18,7 +18,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.contracts.usage import USAGE_SUBJECT
 from router.sdk import ExecAssignment, StepResult, Worker
-from tests.faults.proxy import BOTH
+from tests.rigs.faults.proxy import BOTH
 from tests.support.lake import Feed
 from tests.support.pages import commands_of
 from tests.support.places import (

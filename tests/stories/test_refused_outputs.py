@@ -8,8 +8,8 @@ import pytest
 from nats.aio.client import Client
 
 from router.delivery.wire.api import JetStream
-from tests.refusals.refusals import REFUSALS, TAKEN, make_too_small, mend
-from tests.refusals.stages import QuietAgent
+from tests.rigs.refusals.refusals import REFUSALS, TAKEN, make_too_small, mend
+from tests.rigs.refusals.stages import QuietAgent
 from tests.support.agents import (
     a_command,
     an_agent,

@@ -16,7 +16,7 @@ from nats.errors import Error as NatsError
 
 from router.config import Settings, load
 from router.operate.recovery.recovery_order import list_in_order
-from tests.faults.proxy import Proxy
+from tests.rigs.faults.proxy import Proxy
 from tests.support.broker import Broker
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
