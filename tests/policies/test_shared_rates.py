@@ -49,6 +49,7 @@ class Town:
 
 @pytest.mark.parametrize(("rate", "burst"), [(1, 1), (10, 3), (100, 50), (1000, 10), (3, 100)])
 def test_not_more_than_the_limit_and_a_slice_of_each_when_some_die(rate: float, burst: int) -> None:
+    """T26 in small."""
     dice, town, policy = (
         Random(24),
         Town(4),
