@@ -10,11 +10,11 @@ python -m tests.rigs.faults.soak --minutes 30         the circle without faults:
                                                       (`make soak`)
 python -m tests.rigs.faults.idle --instances 50       what idle routers cost a server
 
-    stage child proxy         a server, routers, workers, an extension, each behind a proxy of its
-                              own
+    stage child               a server, routers, workers, an extension, each behind a proxy of its
+                              own (tests/support)
     load                      requests asked and asked again until they are answered; some poisoned,
                               some hopeless
-    kinds stores injector     what each fault does and how it ends; which comes when, from a seed
+    kinds injector            what each fault does and how it ends; which comes when, from a seed
     quiet gathered ledger     all is over; what is there; sent, answered, assigned, executed,
                               metered, dead letters: by ids
     recovery report           how long until all was well again; the tables

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.rigs.faults.clocked import OFFSETS_S
+from tests.support.clocked import OFFSETS_S
 
 PATIENCE_S = 120.0  # a start, on a machine that is busy
 STEP = {float(seconds): number for number, seconds in OFFSETS_S.items()}

@@ -7,7 +7,7 @@ real router.
 
 import asyncio
 
-from tests.rigs.faults.clocked import make_steppable
+from tests.support.clocked import make_steppable
 
 LATER_S = 0.5
 

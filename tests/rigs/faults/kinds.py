@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 from nats.aio.client import Client
 
 from tests.rigs.faults.child import Child
-from tests.rigs.faults.proxy import BOTH, FROM_SERVER, TO_SERVER, Proxy
 from tests.rigs.faults.stage import WRITE_DEADLINE_S, Stage
-from tests.rigs.faults.stores import full_store, full_stream
+from tests.support.full_stores import full_store, full_stream
+from tests.support.proxy import BOTH, FROM_SERVER, TO_SERVER, Proxy
 
 T = TypeVar("T")
 

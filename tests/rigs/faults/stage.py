@@ -22,13 +22,13 @@ from nats.aio.client import Client
 
 from router.config import Settings, load
 from tests.rigs.faults.child import Child
-from tests.rigs.faults.proxy import Proxy
 from tests.support.broker import Broker
+from tests.support.proxy import Proxy
 
 HERE = Path(__file__).parent
 WRITE_DEADLINE_S = 2  # after this the server drops who does not read
 REVIVE_S = 0.2
-REAL = "tests.rigs.faults.clocked"
+REAL = "tests.support.clocked"
 AnyStage = TypeVar("AnyStage", bound="Stage")
 
 

@@ -3,7 +3,7 @@
 import signal
 
 from router.shell.signals import run_until_signal
-from tests.rigs.faults.clocked import OFFSETS_S
+from tests.support.clocked import OFFSETS_S
 
 
 async def test_a_serving_command_does_not_hear_them() -> None:

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.rigs.faults.proxy import BOTH, FROM_SERVER, Proxy
+from tests.support.proxy import BOTH, FROM_SERVER, Proxy
 
 SHORT_S = 0.1
 Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from nats.aio.client import Client
 
-from tests.rigs.faults.proxy import Proxy
 from tests.rigs.money.wire import Login
+from tests.support.proxy import Proxy
 
 PATIENCE_S = 5.0  # for the bytes
 

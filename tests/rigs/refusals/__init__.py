@@ -1,6 +1,5 @@
 """The matrix of refusals: what a stream or a bucket refuses must stop only the message concerned.
 
-refusals       what an operator can do to a stream, and its end
 stages         the kinds of processes, each with its stores and the message that needs each: the
                bus, agents, the inbox
 router_stage   the same of a router, whole or of one partition

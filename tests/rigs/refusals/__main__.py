@@ -20,13 +20,13 @@ from bench.machine import facts
 from router.process.observability import configure
 from tests.rigs.refusals.matrix import Cell, find_told, list_cells, play
 from tests.rigs.refusals.page import render_page
-from tests.rigs.refusals.refusals import Refusal
 from tests.rigs.refusals.router_stage import a_partition_stage, a_router_stage
 from tests.rigs.refusals.stages import Stage, a_bus_stage, an_agent_stage, an_inbox_stage
 from tests.rigs.refusals.work_stages import a_relay_stage, a_worker_stage
 from tests.support.broker import Broker
 from tests.support.patient_client import connect_patiently
 from tests.support.postgres import HOMES, Postgres
+from tests.support.refusals import Refusal
 
 FACTS = ("date", "command", "CPU", "memory", "system", "Python", "nats-server")
 UNKNOWN = "never ended"

@@ -9,7 +9,10 @@ from typing import Any
 from msgspec import Struct
 
 from router.delivery.wire.api import JetStream
-from tests.rigs.refusals.refusals import (
+from tests.rigs.refusals.router_stage import QUIET
+from tests.rigs.refusals.stages import WITHIN_S, Stage
+from tests.support.delivery import connected
+from tests.support.refusals import (
     FULL,
     MESSAGE,
     REFUSALS,
@@ -21,9 +24,6 @@ from tests.rigs.refusals.refusals import (
     mend,
     rename_subjects,
 )
-from tests.rigs.refusals.router_stage import QUIET
-from tests.rigs.refusals.stages import WITHIN_S, Stage
-from tests.support.delivery import connected
 from tests.support.waiting import until
 
 WAITS = "waits"

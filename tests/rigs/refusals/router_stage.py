@@ -14,11 +14,11 @@ from nats.errors import TimeoutError as NoAnswer
 from nats.js.errors import NotFoundError
 
 from router import Client as RouterClient
-from tests.rigs.refusals.refusals import TOO_SMALL_BYTES
 from tests.rigs.refusals.stages import OTHERS, WITHIN_S, Stage
 from tests.support.admin import call, code
 from tests.support.policy import a_document, a_provider
 from tests.support.providers import an_entry, answers, register, serve_provider
+from tests.support.refusals import TOO_SMALL_BYTES
 from tests.support.router_streams import a_result, headers_of, publish_result, read_stream
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import (

@@ -8,12 +8,12 @@ import pytest
 from nats.aio.client import Client
 
 from tests.rigs.refusals.matrix import Cell, play
-from tests.rigs.refusals.refusals import REFUSALS
 from tests.rigs.refusals.router_stage import a_partition_stage, a_router_stage
 from tests.rigs.refusals.stages import a_bus_stage, an_agent_stage, an_inbox_stage
 from tests.rigs.refusals.work_stages import a_relay_stage, a_worker_stage
 from tests.support.broker import Broker
 from tests.support.postgres import Postgres
+from tests.support.refusals import REFUSALS
 
 BY_NAME = {refusal.name: refusal for refusal in REFUSALS}
 

@@ -14,7 +14,6 @@ from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
-from tests.rigs.refusals.refusals import FILLER
 from tests.rigs.refusals.stages import OTHERS, WITHIN_S, Stage, count_missing
 from tests.support.agents import publish_until_stored
 from tests.support.delivery import connected
@@ -28,6 +27,7 @@ from tests.support.mailbox import (
     row,
 )
 from tests.support.postgres import rows
+from tests.support.refusals import FILLER
 from tests.support.sdk import ACK_WAIT_S, a_body, run_workers, with_options
 from tests.support.waiting import until
 

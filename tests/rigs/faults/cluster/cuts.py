@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from tests.rigs.faults.cluster.leaders import Choose, stage_of
 from tests.rigs.faults.cluster.routes import Routes
 from tests.rigs.faults.kinds import Act, FaultScope
-from tests.rigs.faults.proxy import BOTH, Proxy
+from tests.support.proxy import BOTH, Proxy
 
 
 def partitioned(choose: Choose, cut: Callable[[Routes, int], None]) -> Act:

@@ -7,7 +7,7 @@ carries a route at a time, whichever was first, so a fault always acts on both.
 
 from collections.abc import Sequence
 
-from tests.rigs.faults.proxy import BOTH, FROM_SERVER, TO_SERVER, Proxy
+from tests.support.proxy import BOTH, FROM_SERVER, TO_SERVER, Proxy
 
 # The address that a server tells its peers. There is nothing behind it: a peer that followed it
 # would pass the proxies by.

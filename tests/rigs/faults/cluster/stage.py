@@ -20,8 +20,8 @@ from tests.rigs.faults.cluster.elections import Elections
 from tests.rigs.faults.cluster.groups import Group, find_leader, list_behind, list_groups
 from tests.rigs.faults.cluster.servers import Servers
 from tests.rigs.faults.load import Load
-from tests.rigs.faults.proxy import Proxy
 from tests.rigs.faults.stage import Stage, connect
+from tests.support.proxy import Proxy
 from tests.support.waiting import until
 
 LOOK_EVERY_S = 0.25

@@ -1,5 +1,5 @@
 """The command `router` with a wall clock that can be stepped, as a bad time server would: `python
--m tests.rigs.faults.clocked serve …`.
+-m tests.support.clocked serve …`.
 
 SIGUSR1 five minutes ahead, SIGUSR2 five minutes behind, SIGWINCH right again: signals that the
 command itself does not hear. The variable CLOCK_AHEAD_S says how many seconds ahead it begins. The
