@@ -28,7 +28,7 @@ BLADE, PAGE = "tests/cut/test_blade.py", "tests/cut/test_page.py"
         ("router/cut/__init__.py", [BLADE]),
         ("router/cut/pictures/edge.svg", [BLADE]),
         ("tests/cut/conftest.py", [BLADE, PAGE]),
-        ("docs/how-to/cut.md", [PAGE]),
+        ("docs/pictures/cut.svg", [PAGE]),
         ("deploy/blade.toml", [PAGE]),
         ("LICENSE", []),
         ("pyproject.toml", ["tests"]),
