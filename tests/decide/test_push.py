@@ -14,7 +14,7 @@ from router.core.outcome import Done, Outcome
 from router.decide.model import DecideHandler, DecideRules, NewAssignment
 from router.decide.model.idempotency_cache import IdempotencyCache
 from router.policies.model import PolicyTable
-from tests.support.decide import UnlimitedShares, a_decide_handler, a_pusher
+from tests.support.decide import UnlimitedShares, a_decide_handler, a_pusher, push_nothing
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
 from tests.support.workers import ASSIGNED
@@ -93,7 +93,7 @@ def a_handler(
     policy_table = PolicyTable(
         {("acme", "default"): a_policy(a_provider(provider))} if policy else {}
     )
-    push = a_pusher(book, shares=shares, **rules) if book is not None else None
+    push = a_pusher(book, shares=shares, **rules) if book is not None else push_nothing()
     return a_decide_handler(
         policy_table, Meter(), rules=DecideRules(), push=push, cache=IdempotencyCache(life=life)
     )

@@ -3,9 +3,10 @@ pushed. Delivery sends, stores and acks.
 """
 
 from router.decide.model.assign import NewAssignment
-from router.decide.model.choose import ProviderChooser
-from router.decide.model.handler import DecideHandler, DecideMeter, DecideRules
+from router.decide.model.choose import PolicyDecider, ProviderChooser
+from router.decide.model.handler import DecideHandler
 from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
+from router.decide.model.ports import DecideMeter, DecideRules, ProviderKnowledge
 from router.decide.model.push import AssignmentBucket, AssignmentPusher, PushRules
 from router.decide.model.read import RequestLimits, read
 from router.decide.model.reading import RequestReading
@@ -21,7 +22,9 @@ __all__ = [
     "DecisionRecorder",
     "IdempotencyCache",
     "NewAssignment",
+    "PolicyDecider",
     "ProviderChooser",
+    "ProviderKnowledge",
     "PushRules",
     "RequestLimits",
     "RequestReading",

@@ -34,6 +34,7 @@ class ProviderTracker:
         self.breakers = breakers
         self.limits = limits
         self.measurements = measurements if measurements is not None else Measurements()
+        self.figures_of = self.measurements.figures_of
 
     def observe(
         self,
