@@ -5,7 +5,7 @@ NATS, no queue group) and calls `add_request`; the decision calls `answer`. Eith
 first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant header, payload), without parsing
 (docs/reference/contracts.md#matching).
 
-    request, then answer    an inbox is kept for `keep_s` to twice that, and while this instance
+    request, then answer    an inbox is kept for `keep` to twice that, and while this instance
                             handles its request (`waiting_inboxes`);
                             other instances answer most of them, so a full table refuses nothing
     answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
@@ -69,6 +69,19 @@ class Answered(Struct, gc=False):
     to: str | None = None  # the inbox that the request named, which has its answer
 
 
+class CorrelatorRules(Struct, frozen=True, kw_only=True):
+    """How long, and how many, inboxes and answers wait for each other. Durations are seconds."""
+
+    # The decide stream's.
+    dedupe_window: float = 0.1
+    inbox_wait: float = 0.25
+    # An inbox waits at least so long for its answer; that of a message in flight waits as long as
+    # that.
+    keep: float = 35.0
+    # Inboxes, of one generation.
+    capacity: int = 100_000
+
+
 class ReplyCorrelator:
     """Inboxes and answers of one subject on one instance. All times are steady seconds."""
 
@@ -78,10 +91,7 @@ class ReplyCorrelator:
         conflict: Callable[[str, bytes], bytes],
         is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         *,
-        dedupe_window_s: float,
-        inbox_wait_s: float = 0.25,
-        keep_s: float = 35.0,
-        capacity: int = 100_000,
+        rules: CorrelatorRules,
         identical: IdenticalRequests | None = None,
         read_copy_age: Callable[[], float] = lambda: inf,
         read_in_flight: Callable[[], Iterable[RequestIdentity]] = lambda: (),
@@ -97,10 +107,10 @@ class ReplyCorrelator:
         # whether other bytes ask for the same: a fresh trace id, another order of keys
         self._is_same = is_same
         # seconds for which the stream drops a repeated id, and a little more
-        self.span = dedupe_window_s + 0.12
-        self._wait_s = inbox_wait_s
-        self._keep_s = keep_s
-        self._capacity = capacity
+        self.span = rules.dedupe_window + 0.12
+        self._wait_s = rules.inbox_wait
+        self._keep_s = rules.keep
+        self._capacity = rules.capacity
         self._inboxes = WaitingInboxes()
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
         # requests with an id, oldest first
@@ -337,7 +347,7 @@ class ReplyCorrelator:
         answered the inbox, and the copy's own comes.
 
         The age of the copy is by the server's clock. Where the clocks differ, the answer is late by
-        `inbox_wait_s`, and not lost.
+        `inbox_wait`, and not lost.
         """
         return now - newest[2] - self._read_copy_age() > self.span and not self.identical.is_alone(
             now
