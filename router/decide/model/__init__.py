@@ -8,8 +8,7 @@ from router.decide.model.handler import DecideHandler
 from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
 from router.decide.model.ports import DecideMeter, DecideRules, ProviderKnowledge
 from router.decide.model.push import AssignmentBucket, AssignmentPusher, PushRules
-from router.decide.model.read import RequestLimits, read
-from router.decide.model.reading import RequestReading
+from router.decide.model.read import RequestLimits, RequestReading, read
 from router.decide.model.recorder import DecisionRecorder
 
 __all__ = [
