@@ -80,6 +80,13 @@ def no_extensions() -> PipelineRunner:
     )
 
 
+class FakeStoring:
+    """A connection that was lost as often as a test says."""
+
+    def __init__(self, reconnect_count: int = 0) -> None:
+        self.reconnect_count = reconnect_count
+
+
 class NoBucket:
     """Of known assignments: nothing is pushed, so it is never asked."""
 
@@ -144,7 +151,7 @@ def a_decide_handler(policies: PolicyFinder, meter: object, **ports: Any) -> Dec
         decider,
         cast(DecideMeter, meter),
         rules=rules,
-        cache=ports.get("cache", IdempotencyCache(clock=now)),
+        cache=ports.get("cache", IdempotencyCache(FakeStoring(), clock=now)),
         push=ports.get("push", push_nothing()),
         extensions=ports.get("extensions", no_extensions()),
         assignments=NoAssignments(),
