@@ -4,8 +4,12 @@ seconds.
 
 import pytest
 
-from router.delivery.replies.reply_correlator import CorrelatorRules, ReplyCorrelator
-from router.delivery.replies.waiting_inboxes import MAX_IN_FLIGHT_INBOXES, RequestIdentity
+from router.delivery.replies.reply_correlator import (
+    MAX_IN_FLIGHT_INBOXES,
+    CorrelatorRules,
+    ReplyCorrelator,
+    RequestIdentity,
+)
 
 WINDOW = 0.1
 SPAN = 0.22  # the duplicate window and 120 ms

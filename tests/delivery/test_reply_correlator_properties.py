@@ -17,8 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.delivery.replies.identical import IdenticalRequests
-from router.delivery.replies.reply_correlator import CorrelatorRules, ReplyCorrelator
-from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.replies.reply_correlator import (
+    CorrelatorRules,
+    ReplyCorrelator,
+    RequestIdentity,
+)
 
 WINDOW = 0.1
 RULES = CorrelatorRules(dedupe_window=WINDOW)

@@ -33,8 +33,11 @@ from router.delivery.replies.pub_acks import (
     tenant_of_publisher,
     wrong_stream,
 )
-from router.delivery.replies.reply_correlator import CorrelatorRules, ReplyCorrelator
-from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.replies.reply_correlator import (
+    CorrelatorRules,
+    ReplyCorrelator,
+    RequestIdentity,
+)
 from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.frame_parser import Headers
 

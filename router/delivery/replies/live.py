@@ -41,7 +41,7 @@ from router.delivery.replies.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answe
 from router.delivery.replies.overload import LiveRules, Overload
 from router.delivery.replies.read_ahead import Share
 from router.delivery.replies.refusals import A, AskerReader, Refusals
-from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.replies.reply_correlator import RequestIdentity
 from router.delivery.wire.frame_parser import Headers, parse_head
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
