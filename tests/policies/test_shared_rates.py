@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from router.policies.model import RateShort, RateSlice, SharedRates, take_tokens
-from router.policies.model.document import RateLimit
+from router.policies.model.policy import RateLimit
 from router.policies.model.shared_rates import ALONE_S, WAIT_S
 from tests.support.policy import a_policy
 

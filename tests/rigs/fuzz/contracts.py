@@ -35,7 +35,7 @@ from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Dead, Done
 from router.decide.ingress_server import IngressHandler
 from router.decide.model import NewAssignment
-from router.decide.model.replies import reply_to
+from router.decide.model.handler import reply_to
 from router.delivery.wire.api import JetStream
 from router.extensions.model import ExtensionRegistry, Invoker, PipelineRunner, parse_entry
 from router.extensions.model.ports import NULL_METER
