@@ -29,7 +29,7 @@ from router.mailbox.database_watch import DatabaseWatch
 from router.mailbox.drift import DriftWatch
 from router.mailbox.inbox.handling import HandlerPermit
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
-from router.mailbox.inbox.inbox import Inbox
+from router.mailbox.inbox.inbox import Inbox, InboxPlace
 from router.mailbox.inbox.observer import InboxStats
 from router.mailbox.inbox.retention import InboxRetentionRules
 from router.mailbox.inbox.rules import durable_of, inbox_streams
@@ -134,9 +134,11 @@ class InboxService:
             jetstream,
             self._database,
             self._handler,
-            node_id=settings.node_id,
-            attempts_bucket=settings.buckets.attempts.name,
-            may_create=settings.topology == "create",
+            place=InboxPlace(
+                node_id=settings.node_id,
+                attempts_bucket=settings.buckets.attempts.name,
+                may_create=settings.topology == "create",
+            ),
             stale_rows=StaleRowScanRules(
                 every_s=settings.inbox.sweep_ms / 1000,
                 older_than_s=settings.inbox.stranded_after_ms / 1000,
