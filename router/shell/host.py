@@ -58,8 +58,8 @@ class HeldConnection(Struct):
 
     connect: Connect
     name: str = ""
-    on_lost: Callable[[], None] = lambda: None
-    on_back: Callable[[], None] = lambda: None
+    on_lost: Callable[[], None] | None = None
+    on_back: Callable[[], None] | None = None
     flushes: bool = False
     is_logged: bool = True
     # The process closes it itself: that is no loss.
@@ -84,11 +84,13 @@ class HeldConnection(Struct):
     async def _on_disconnected(self) -> None:
         if not self.is_closing:
             self._log(log.warning, events.BROKER_DISCONNECTED)
-            self.on_lost()
+            if self.on_lost is not None:
+                self.on_lost()
 
     async def _on_reconnected(self) -> None:
         self._log(log.info, events.BROKER_RECONNECTED)
-        self.on_back()
+        if self.on_back is not None:
+            self.on_back()
 
     def _log(self, write: Callable[..., object], event: str) -> None:
         if self.is_logged:
