@@ -269,7 +269,11 @@ class Bus:
         )
 
     async def query(
-        self, query: str, envelope: MessageEnvelope, *, timeout: float = 5.0  # noqa: ASYNC109
+        self,
+        query: str,
+        envelope: MessageEnvelope,
+        *,
+        timeout: float = 5.0,  # noqa: ASYNC109
     ) -> Mapping[str, object]:
         """Send a query, and wait `timeout` seconds for its response. Raises Unanswered,
         QueryRefused, BrokerUnavailable.

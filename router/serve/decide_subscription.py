@@ -26,7 +26,15 @@ from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
 from router.decide.answer_counts import count_answer
-from router.decide.model import AssignmentPusher, DecideHandler, DecideRules, RequestLimits
+from router.decide.model import (
+    AssignmentPusher,
+    DecideHandler,
+    DecideMeter,
+    DecideRules,
+    PolicyDecider,
+    ProviderChooser,
+    RequestLimits,
+)
 from router.delivery.consume.settlement import (
     BUCKET_REFUSES,
     STORAGE_FULL,
@@ -34,7 +42,7 @@ from router.delivery.consume.settlement import (
     TOO_LARGE,
     UNAVAILABLE,
 )
-from router.delivery.replies.answers import Answers
+from router.delivery.replies.answers import Answers, ReplyRules
 from router.operate.admin.reply_addresses import note_refused, own_inboxes
 from router.policies.model import RateLimits, Sessions, evaluate
 from router.process.observability import Metrics
@@ -60,14 +68,13 @@ def join_decide(context: AppContext) -> SubscriptionHandler:
 
 def build_decide_handler(context: AppContext) -> DecideHandler:
     """The handler with the caches of this process."""
-    settings = context.settings
+    settings, meter = context.settings, DecideMetrics(context.metrics, context.violations)
+    rules = build_decide_rules(settings)
     return DecideHandler(
-        context.policies,
-        DecideMetrics(context.metrics, context.violations),
-        rules=build_decide_rules(settings),
+        _build_decider(context, meter, rules),
+        meter,
+        rules=rules,
         cache=context.remembered_answers,
-        sessions=Sessions(settings.policies.sessions_entries),
-        rates=context.rates or RateLimits(),
         push=AssignmentPusher(
             context.assignment_store,
             settings.assignment,
@@ -76,13 +83,26 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         ),
         extensions=context.extensions,
         assignments=context.assignments,
-        states=context.providers.states_of,
-        on_decision=context.providers.on_decision,
-        figures=context.measurements.figures_of,
+    )
+
+
+def _build_decider(context: AppContext, meter: DecideMeter, rules: DecideRules) -> PolicyDecider:
+    chooser = ProviderChooser(
+        Sessions(context.settings.policies.sessions_entries),
+        meter,
+        providers=context.providers,
+        evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
         canaries=context.canaries,
         budgets=context.budgets.table.tenants,
+        policies=context.policies,
+    )
+    return PolicyDecider(
+        chooser,
+        policies=context.policies,
+        rates=context.rates or RateLimits(),
+        canaries=context.canaries,
+        rules=rules,
         read_age=context.budgets.clock.read_age,
-        evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 
 
@@ -98,7 +118,12 @@ def build_request_limits(settings: Settings) -> RequestLimits:
 
 def build_decide_rules(settings: Settings) -> DecideRules:
     tenants = frozenset(settings.tenants_allowed)
-    return DecideRules(build_request_limits(settings), tenants, settings.decide, settings.admission)
+    return DecideRules(
+        limits=build_request_limits(settings),
+        tenants_allowed=tenants,
+        decide=settings.decide,
+        admission=settings.admission,
+    )
 
 
 def build_answers(
@@ -108,12 +133,15 @@ def build_answers(
     are being handled.
     """
     settings, connection, metrics = context.settings, context.connection, context.metrics
-    return Answers(
-        connection,
-        settings.reply,
-        DECIDE.read_stream(settings),
+    rules = ReplyRules(
+        reply=settings.reply,
+        requests=DECIDE.read_stream(settings),
         own=own_inboxes(settings, connection),
         keep_s=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
+    )
+    return Answers(
+        connection,
+        rules,
         conflict=partial(_answer_conflict, metrics),
         refusal=partial(_answer_control_header, context),
         is_same=is_same,

@@ -4,7 +4,7 @@ it begins and ends.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import time, time_ns
 from types import SimpleNamespace
 from typing import Any
@@ -18,10 +18,10 @@ from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
 from router.delivery.replies.answered_requests import AnsweredRequests
-from router.delivery.replies.answers import LIVE_ASKERS, Answers
+from router.delivery.replies.answers import LIVE_ASKERS, Answers, ReplyRules
 from router.delivery.replies.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
 from router.delivery.replies.overload import BacklogEstimate
-from router.delivery.settings import AdmissionConfig, ReplyConfig
+from router.delivery.settings import AdmissionConfig, ConsumerConfig, ReplyConfig
 from router.delivery.wire.frame_parser import PlainFrames
 from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
 from tests.support.waiting import until
@@ -57,6 +57,22 @@ def _describe(data: bytes) -> Asker | None:
     if data.startswith(b"?"):
         raise LookupError(data)
     return None if data.startswith(b"-") else Asker(*data.decode().partition(":")[::2])
+
+
+class Askers:
+    """Reads whose request it is."""
+
+    def describe(self, data: bytes, headers: Mapping[str, str]) -> Asker | None:
+        return _describe(data)
+
+    def glance(self, data: bytes) -> Asker | None:
+        return _describe(data)
+
+    def is_high(self, asker: Asker) -> bool:
+        return asker.rest.startswith("!")
+
+    def refuse(self, asker: Asker, retry_after_ms: int) -> bytes:
+        return f"overloaded {asker.tenant_id} {retry_after_ms}".encode()
 
 
 async def _wait_for_ever() -> Outcome:
@@ -102,21 +118,18 @@ class Bench:
             subscription=subscription,
         )
         nothing: Any = {"conflict": lambda *_: b"", "refusal": lambda *_: b""}
-        self.answers = Answers(
-            self.connection, ReplyConfig(), DECIDE.stream, own=own, keep_s=35.0, **nothing
-        )  # type: ignore[arg-type]
+        rules_of_answers = ReplyRules(reply=ReplyConfig(), requests=DECIDE.stream, own=own)
+        self.answers = Answers(self.connection, rules_of_answers, **nothing)  # type: ignore[arg-type]
         self.answers.start_listening_from(0)
+        slots = rules.pop("at_once", 2_048)
+        requests = ConsumerConfig(subject="work", durable="c", deliver_group="g", slots=slots)
         self.live: LiveRequests[Asker] = LiveRequests(
             self.answers,
             lambda: self.consumer,  # type: ignore[arg-type, return-value]
             self.marks,
-            subject="work",
-            describe=lambda data, _: _describe(data),
-            glance=_describe,
-            refuse=lambda asker, after_ms: f"overloaded {asker.tenant_id} {after_ms}".encode(),
-            is_high=lambda asker: asker.rest.startswith("!"),
+            Askers(),
+            requests=requests,
             observer=self,
-            at_once=rules.pop("at_once", 2_048),
             admission=AdmissionConfig.model_construct(**{"fair_after_ms": 100, **rules}),
         )
         self._outcome = handle

@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
+from msgspec import Struct
+
 from router.contracts.headers import (
     CONTROL_HEADERS,
     MAX_HEADER_BYTES,
@@ -33,8 +35,11 @@ from router.delivery.replies.pub_acks import (
     tenant_of_publisher,
     wrong_stream,
 )
-from router.delivery.replies.reply_correlator import ReplyCorrelator
-from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.replies.reply_correlator import (
+    CorrelatorRules,
+    ReplyCorrelator,
+    RequestIdentity,
+)
 from router.delivery.settings import ReplyConfig, StreamConfig
 from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.frame_parser import Headers
@@ -63,17 +68,34 @@ MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused;
 MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8
 
 
+class ReplyRules(Struct, frozen=True, kw_only=True):
+    """The settings that answers need. `requests`: the stream that stores them."""
+
+    reply: ReplyConfig
+    requests: StreamConfig
+    # Our own inboxes, which are never answered.
+    own: tuple[str, ...] = ()
+    # An inbox waits at least so many seconds for its answer; that of a message in flight waits as
+    # long as that.
+    keep_s: float = 35.0
+
+    @property
+    def of_correlator(self) -> CorrelatorRules:
+        return CorrelatorRules(
+            dedupe_window=self.requests.duplicate_window_ms / 1000,
+            inbox_wait=self.reply.inbox_wait_ms / 1000,
+            keep=self.keep_s,
+        )
+
+
 class Answers:
     """Sends answers. With a listener it also learns the inboxes of the requesters."""
 
     def __init__(
         self,
         connection: Connection,
-        reply: ReplyConfig,
-        requests: StreamConfig,
+        rules: ReplyRules,
         *,
-        own: tuple[str, ...],
-        keep_s: float,
         conflict: Callable[[str, bytes], bytes],
         refusal: Callable[[str, str, bytes, Headers], bytes],
         is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
@@ -81,16 +103,14 @@ class Answers:
         read_in_flight: Callable[[], Iterable[Message]] = lambda: (),
         clock: Clock = wall,
     ) -> None:
-        """`requests`: the stream that stores them. `own`: our own inboxes, never answered.
-        `keep_s`: an inbox waits so long at least.
-
-        An inbox of a message in flight waits as long as that. `clock` is of the server that stores
-        the requests: an answer is compared with the time of their stored copies.
+        """`clock` is of the server that stores the requests: an answer is compared with the time of
+        their stored copies.
         """
         self._connection = connection
-        self._prefixes, self._own = reply.prefixes, own
-        self._subject_pattern = reply.subject or "{subject}.reply"
-        self._stream = requests.name
+        self._prefixes, self._own = rules.reply.prefixes, rules.own
+        # `{subject}` stands for the request's own.
+        self._subject_pattern = rules.reply.subject or "{subject}.reply"
+        self._stream = rules.requests.name
         self._on_refused = on_refused
         # the answer to a request that the stream refuses: header's name, inbox, request, its
         # headers
@@ -107,9 +127,7 @@ class Answers:
             self._send,
             conflict,
             is_same=is_same,
-            dedupe_window_s=requests.duplicate_window_ms / 1000,
-            inbox_wait_s=reply.inbox_wait_ms / 1000,
-            keep_s=keep_s,
+            rules=rules.of_correlator,
             identical=identical,
             read_copy_age=lambda: clock() - self._stored_ns / 1e9,
             read_in_flight=lambda: map(_build_identity, read_in_flight()),

@@ -40,9 +40,9 @@ from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.replies.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
 from router.delivery.replies.overload import Overload
 from router.delivery.replies.read_ahead import Share
-from router.delivery.replies.refusals import A, Refusals
-from router.delivery.replies.waiting_inboxes import RequestIdentity
-from router.delivery.settings import AdmissionConfig
+from router.delivery.replies.refusals import A, AskerReader, Refusals
+from router.delivery.replies.reply_correlator import RequestIdentity
+from router.delivery.settings import AdmissionConfig, ConsumerConfig
 from router.delivery.wire.frame_parser import Headers, parse_head
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
@@ -92,18 +92,15 @@ class LiveRequests(Generic[A]):
         answers: Answers,
         consumer: Callable[[], Consumer | None],
         marks: AnsweredRequests,
+        askers: AskerReader[A],
         *,
-        subject: str,
-        describe: Callable[[bytes, Mapping[str, str]], A | None],
-        glance: Callable[[bytes], A | None],
-        refuse: Callable[[A, int], bytes],
-        is_high: Callable[[A], bool] = lambda _: False,
-        observer: LiveObserver,
+        requests: ConsumerConfig,
         admission: AdmissionConfig,
-        at_once: int,
+        observer: LiveObserver,
         clock: Clock = wall,
     ) -> None:
-        """`at_once`: handlers that wait; one tenant may have as many as are free.
+        """`requests`: their subject, and slots for handlers that wait. One tenant may have as many
+        as are free.
 
         `clock` is of the server that stores the requests: their age, and which stored copy is
         whose, depend on it.
@@ -111,23 +108,21 @@ class LiveRequests(Generic[A]):
         self._answers = answers
         self._consumer = consumer
         self._marks = marks
-        self._subject = subject
-        self._describe = describe
-        self._is_high = is_high
+        self._subject = requests.subject
+        self._describe = askers.describe
+        self._is_high = askers.is_high
         self._observer = observer
         self._overload = Overload(answers, admission)
         self._queue: FairQueue[LiveRequest] = FairQueue(
             admission.queue, admission.queue_bytes, admission.weights
         )
         self._running: set[asyncio.Task[None]] = set()
-        self._places = FairSlots(at_once)
+        self._places = FairSlots(requests.slots)
         self.refusals = Refusals(
             answers,
             marks,
             self._overload,
-            glance=glance,
-            is_high=is_high,
-            refuse=refuse,
+            askers,
             may_find_room=self._may_find_room,
             on_refused=observer.on_refused,
             clock=clock,

@@ -180,7 +180,7 @@ async def record_topology(session: CommandSession, command: str, changed: Sequen
 
 
 def _declare_place(settings: Settings) -> Topology:
-    from router.serve.assembly import declare_topology
+    from router.operate.topology.declared_topology import declare_topology
 
     return declare_topology(settings)
 
@@ -325,7 +325,7 @@ def export(
 
     Example:  router topology export --dir ./nats    then    nats stream add --config ./nats/stream-ROUTER_DECIDE.json
     """
-    from router.serve.assembly import declare_topology
+    from router.operate.topology.declared_topology import declare_topology
 
     wanted = declare_topology(session.settings)
     streams: list[dict[str, Any]] = [
@@ -408,8 +408,8 @@ async def _tell(
 def _declare_with_workers(settings: Settings, workers: Sequence[str]) -> Topology:
     """Return the topology that the router declares, with the durables of these workers."""
     from router.delivery.wire.topology import Topology
+    from router.operate.topology.declared_topology import declare_topology
     from router.sdk.worker import worker_durable
-    from router.serve.assembly import declare_topology
 
     router, subject = declare_topology(settings), settings.assignment.subjects[0]
     durables = (

@@ -203,7 +203,7 @@ async def _drop_unused_samples(settings: Settings) -> Settings:
 
 def _serve_alone(read: Read, announce: Announce) -> Serve:
     """This process is the router."""
-    from router.serve.assembly import RouterService
+    from router.serve.service import RouterService
 
     async def serve() -> None:
         # Read the settings here: only now the embedded server has its address.

@@ -36,7 +36,7 @@ def tree(session: CommandSession, _workers: RenamedWorkers = None) -> None:
 
 def _draw_trees(settings: Settings) -> dict[str, str]:
     from router.process.supervision import draw
-    from router.serve.assembly import RouterService
+    from router.serve.service import RouterService
 
     if settings.processes == 1:
         return {"tree": draw(RouterService(settings).tree())}
