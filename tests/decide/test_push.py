@@ -273,7 +273,7 @@ async def test_a_push_whose_record_is_lost_too_is_stored_again_as_it_was_decided
     assert first.commit is not None
     first.commit(())
     book.records.clear()
-    handler._policies = PolicyTable({})
+    handler._decider._policies = PolicyTable({})
     again = await outcome_of(handler, replace(a_push(), deliveries=2))
     assert isinstance(again, Done)
     assert (again.effects, again.reply) == (first.effects, first.reply)

@@ -38,7 +38,7 @@ def test_the_advisories_have_the_limits_of_their_settings() -> None:
 
 
 def test_an_inbox_recovers_from_the_stream_that_the_settings_name() -> None:
-    assert recovery_consumer_of(InboxService(SETTINGS).rules).stream == "ADVICE"
+    assert recovery_consumer_of(SETTINGS).stream == "ADVICE"
 
 
 def test_the_attempts_of_agents_are_kept_as_those_of_the_others() -> None:
