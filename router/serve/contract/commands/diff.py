@@ -17,8 +17,7 @@ from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.option_values import read_bytes
 
 if TYPE_CHECKING:
-    from router.contracts.shapes.difference import ContractChange
-    from router.contracts.shapes.written import Definitions
+    from router.contracts.shapes.difference import ContractChange, Definitions
 
 MAX_BYTES = 64 * 1024 * 1024  # of one file
 
@@ -116,7 +115,7 @@ def _read_contract(place: Path, argument: str) -> WrittenContract:
 
 
 def _read_directory(place: Path) -> WrittenContract:
-    from router.contracts.shapes.written import Definitions
+    from router.contracts.shapes.difference import Definitions
 
     files = {file.stem: _read_json(file) for file in sorted(place.glob("*.json"))}
     if not files:
@@ -131,7 +130,7 @@ def _read_directory(place: Path) -> WrittenContract:
 
 
 def _read_document(file: Path) -> WrittenContract:
-    from router.contracts.shapes.written import Definitions
+    from router.contracts.shapes.difference import Definitions
 
     document = _read_json(file)
     components = document.get("components")
@@ -148,7 +147,7 @@ def _read_document(file: Path) -> WrittenContract:
 
 
 def _resolve(name: str, schema: object, definitions: Definitions) -> Mapping[str, Any]:
-    from router.contracts.shapes.written import check_schema
+    from router.contracts.shapes.difference import check_schema
 
     checked = check_schema(definitions.resolve(schema), name)
     return {keyword: value for keyword, value in checked.items() if keyword != "$defs"}
