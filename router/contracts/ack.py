@@ -62,7 +62,7 @@ ACK_SPEC = MessageSpec(
     made=ExecAssignmentAck,
     fields=(
         Field("assignment_id", kind.ID, is_required=True),
-        Field("status", kind.one_of(ACK_STATUSES), is_required=True),
+        Field("status", kind.build_choice(ACK_STATUSES), is_required=True),
         Field("request_id", kind.OPTIONAL_ID),
         Field("acknowledged_at", kind.FieldKind(refer("rounded"), _read_time), _SINCE),
         Field("message", kind.EXCERPT, "words for operators"),

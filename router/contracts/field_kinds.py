@@ -27,33 +27,34 @@ class FieldKind(Struct, frozen=True):
     """
 
     schema: Schema
-    read: Callable[[Received, str], Any] = read_nothing
+    read: Callable[[Any, str], Any] = read_nothing
     limit: str | None = None
+    is_of_body: bool = False  # it reads the message's own object, and nothing beside it
 
 
-def of_body(schema: Schema, read: Callable[[Object, str], Any]) -> FieldKind:
+def build_kind(schema: Schema, read: Callable[[Object, str], Any]) -> FieldKind:
     """A kind whose value follows from the message's own object."""
-    return FieldKind(schema, lambda sent, name: read(sent.body, name))
+    return FieldKind(schema, read, is_of_body=True)
 
 
-def one_of(words: Collection[str]) -> FieldKind:
+def build_choice(words: Collection[str]) -> FieldKind:
     """One of these words; it is required."""
     schema = {"enum": sorted(words)}
-    return of_body(schema, lambda body, name: field_readers.read_choice(body, name, words))
+    return build_kind(schema, lambda body, name: field_readers.read_choice(body, name, words))
 
 
-def whole_to(most: int) -> FieldKind:
+def build_whole(most: int) -> FieldKind:
     """A number from 0 to `most`, which is rounded."""
     schema: Schema = {"type": "number", "minimum": 0, "maximum": most}
-    return of_body(schema, lambda body, name: field_readers.read_whole(body, name, most))
+    return build_kind(schema, lambda body, name: field_readers.read_whole(body, name, most))
 
 
 ANY = FieldKind({})
-ID = of_body(refer("id"), field_readers.read_id)
-OPTIONAL_ID = of_body(refer("optional_id"), field_readers.read_id)
-NAME = of_body(refer("optional_name"), field_readers.read_text)
-EXCERPT = of_body({"type": ["string", "null"]}, field_readers.read_excerpt)
-ROUNDED = of_body(refer("rounded"), field_readers.read_whole)
+ID = build_kind(refer("id"), field_readers.read_id)
+OPTIONAL_ID = build_kind(refer("optional_id"), field_readers.read_id)
+NAME = build_kind(refer("optional_name"), field_readers.read_text)
+EXCERPT = build_kind({"type": ["string", "null"]}, field_readers.read_excerpt)
+ROUNDED = build_kind(refer("rounded"), field_readers.read_whole)
 
 # A header goes before the field of its name. `shapes.enveloped` has their schemas.
 TENANT = FieldKind({}, lambda sent, _: field_readers.read_tenant(sent.headers, sent.body))

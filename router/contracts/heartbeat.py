@@ -79,11 +79,11 @@ HEARTBEAT_SPEC = MessageSpec(
     made=Heartbeat,
     fields=(
         Field("worker_id", kind.ID, is_required=True),
-        Field("status", kind.one_of(HEARTBEAT_STATUSES), is_required=True),
+        Field("status", kind.build_choice(HEARTBEAT_STATUSES), is_required=True),
         Field("timestamp", kind.FieldKind(MOMENT, _read_moment), _CLOCK),
-        Field("load", kind.of_body(_LOAD, _read_load)),
+        Field("load", kind.build_kind(_LOAD, _read_load)),
         Field("capacity", kind.ROUNDED, "assignments at once"),
-        Field("interval_ms", kind.of_body(_INTERVAL, _read_interval), _NEXT),
+        Field("interval_ms", kind.build_kind(_INTERVAL, _read_interval), _NEXT),
     ),
     first=("worker_id",),
     examples=(

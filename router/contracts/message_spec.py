@@ -66,21 +66,27 @@ class MessageSpec(Struct, Generic[T], frozen=True, kw_only=True):
 
 def build_reader(spec: MessageSpec[T]) -> Callable[[Received], T]:
     """The careful reader: it takes what the schema takes, and raises Malformed."""
-    readers = {field.name: field.kind.read for field in (*spec.fields, *SHARED)}
-    early = {*spec.ids, *spec.first}
-    rest = [(name, readers[name]) for name in _list_names(spec) if name not in early]
+    kinds = {field.name: field.kind for field in (*spec.fields, *SHARED)}
+    others = [name for name in _list_names(spec) if name not in (*spec.ids, *spec.first)]
+    ids, first, rest = (
+        [(name, kinds[name].read, kinds[name].is_of_body) for name in part]
+        for part in (spec.ids, spec.first, others)
+    )
 
     def read(sent: Received) -> T:
-        values = {name: readers[name](sent, name) for name in spec.ids}
-        if spec.ids and all(value is None for value in values.values()):
+        body = sent.body
+        values: dict[str, Any] = {}
+        for name, read_value, is_of_body in ids:
+            values[name] = read_value(body if is_of_body else sent, name)
+        if ids and not any(values.values()):  # an id is never empty
             raise miss_ids(spec.ids)
-        for name in spec.first:
-            values[name] = readers[name](sent, name)
+        for name, read_value, is_of_body in first:
+            values[name] = read_value(body if is_of_body else sent, name)
         for name in spec.first:
             if values[name] is None:
                 raise missing_field(name, name)
-        for name, read_value in rest:
-            values[name] = read_value(sent, name)
+        for name, read_value, is_of_body in rest:
+            values[name] = read_value(body if is_of_body else sent, name)
         return spec.made(**values)
 
     return read

@@ -132,7 +132,6 @@ def _read_retry_after(body: Object, name: str) -> int | None:
     return min(told, MAX_LATENCY_MS) if told else None
 
 
-_NUMBER: Schema = {"type": "number", "minimum": 0}
 _CODE: Schema = {"type": ["string", "number", "null"]}
 _TYPE = add_description(refer("optional_type"), "the type of the job")
 _JOB: Schema = {"type": ["object", "null"], "properties": {"type": _TYPE}}
@@ -142,21 +141,21 @@ _WORKFLOW = "of a workflow; for other readers"
 _LATENCY = "how long the work took, milliseconds; it is rounded half up"
 _ENDED = "when the work ended, milliseconds since the epoch; the time of its storing if absent"
 _RETRY = "of a rate limit: milliseconds until the provider may be asked again"
-_COST = kind.FieldKind(_NUMBER, _read_cost, "max_cost")
-_FLAT_TYPE = kind.of_body({}, _read_job_type)
+_COST = kind.FieldKind({"type": "number", "minimum": 0}, _read_cost, "max_cost")
+_FLAT_TYPE = kind.build_kind({}, _read_job_type)
 
 _FIELDS = (
     Field("assignment_id", kind.OPTIONAL_ID, example=_ASSIGNMENT_ID),
     Field("request_id", kind.OPTIONAL_ID, example="r-1"),
-    Field("status", kind.one_of(RESULT_STATUSES), is_required=True, example="success"),
+    Field("status", kind.build_choice(RESULT_STATUSES), is_required=True, example="success"),
     Field("provider_id", kind.NAME, "who did the work", example="openai"),
     Field("job", kind.FieldKind(_JOB)),
     Field("job_type", _FLAT_TYPE, "as job.type, which goes first", path="job.type"),
-    Field("latency_ms", kind.whole_to(MAX_LATENCY_MS), _LATENCY, is_required=True, example=812),
+    Field("latency_ms", kind.build_whole(MAX_LATENCY_MS), _LATENCY, is_required=True, example=812),
     Field("cost", _COST, "what the work cost", is_required=True, example=0.0123),
     Field("timestamp", kind.FieldKind(refer("rounded"), _read_timestamp), _ENDED),
-    Field("error_code", kind.of_body(_CODE, _read_error_code), "a number reads as its text"),
-    Field("retry_after_ms", kind.of_body(refer("rounded"), _read_retry_after), _RETRY),
+    Field("error_code", kind.build_kind(_CODE, _read_error_code), "a number reads as its text"),
+    Field("retry_after_ms", kind.build_kind(refer("rounded"), _read_retry_after), _RETRY),
     Field("error_message", kind.EXCERPT),
     *(Field(name, kind.ANY, _WORKFLOW) for name in ("run_id", "flow_id", "step_id")),
     Field("payload", kind.ANY, "the output, any JSON value; for other readers"),

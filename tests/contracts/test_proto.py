@@ -37,8 +37,9 @@ NUMBERS = {
 @pytest.mark.parametrize(
     ("kind", "names"), NUMBERS.items(), ids=lambda item: getattr(item, "__name__", "")
 )
-def test_fields_are_numbered_from_one_in_the_order_of_the_page(kind, names) -> None:
-    """A new field comes after these: a number that programs know stays as it is."""
+def test_fields_are_numbered_from_one_in_the_order_of_the_page_and_new_ones_follow(
+    kind, names
+) -> None:
     numbers = {field.name: field.number for field in kind.DESCRIPTOR.fields}
     assert sorted(numbers.values()) == list(range(1, len(numbers) + 1))
     assert sorted(numbers, key=numbers.__getitem__)[: len(names.split())] == names.split()
