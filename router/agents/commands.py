@@ -339,16 +339,3 @@ def _print_hashes(result: ReplayResult) -> None:
         for name, stored, replayed in pairs
     )
     print_table(("hash", "stored", "replayed", "verdict"), rows)
-
-
-agent = typer.Typer(
-    help="Agents whose effects happen once: run them, inspect their stores, replay them.",
-    no_args_is_help=True,
-)
-agent.command()(run)
-agent.command()(send)
-agent.command("hash")(hash_)
-agent.command()(replay)
-agent.command()(events)
-agent.command()(state)
-agent.command()(verify)

@@ -583,14 +583,3 @@ async def adjust(
         is_repeated=command_id is not None,
         is_rehearsal=dry_run,
     )
-
-
-budget = typer.Typer(
-    no_args_is_help=True,
-    help="Budgets: what tenants may spend, and what they have spent.",
-    rich_markup_mode="rich",
-)
-
-budget.command("list")(list_)
-for made in (show, put, adjust, delete):
-    budget.command()(made)

@@ -384,14 +384,3 @@ def _print_usage(version: str, drains: list[VersionUsage], is_drained: bool) -> 
 
 def _list_waiting(drain: VersionUsage) -> str:
     return ", ".join(f"{name}: {count}" for name, count in drain.waiting.items()) or "no durables"
-
-
-bus = typer.Typer(
-    no_args_is_help=True,
-    help="The envelope bus: events and commands published, watched; its streams, its schema.",
-    rich_markup_mode="rich",
-)
-
-for made in (publish, tail, topology, schema):
-    bus.command()(made)
-bus.command("check-drain")(check_drain)

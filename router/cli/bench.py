@@ -8,9 +8,6 @@ import typer
 
 from router.shell import exit_codes
 
-# `--help` is the bench's, too
-OWN_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
 
 def bench(context: typer.Context) -> None:
     """Measure throughput, latency and memory beside their yardsticks. Needs a checkout; `--help`

@@ -357,12 +357,3 @@ def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
         **price_document(one.price),
         "version": one.price.version,
     }
-
-
-price = typer.Typer(
-    no_args_is_help=True, help="Prices: what providers and models cost.", rich_markup_mode="rich"
-)
-
-price.command("list")(list_)
-for made in (show, put, delete, history):
-    price.command()(made)

@@ -12,19 +12,9 @@ from router.shell.command_frame import CommandSession, command
 from router.shell.options import check_request_id
 from router.shell.output import print_json_lines
 
-decisions = typer.Typer(
-    no_args_is_help=True, help="Decisions that were recorded, explained.", rich_markup_mode="rich"
-)
-
 EXPLAIN_SERVICE = "explain_decision"
 
 
-@decisions.callback()
-def _group() -> None:
-    """A group with one command; so the command keeps its name."""
-
-
-@decisions.command()
 @command()
 async def explain(
     session: CommandSession,

@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from router.budgets.usage_search import FoundAdjustment
     from router.contracts.usage import UsageEvent
 
-held = typer.Typer(
-    no_args_is_help=True,
-    help="Costs above their bound: listed, accepted, or set.",
-    rich_markup_mode="rich",
-)
 
 COLUMNS = (
     "event",
@@ -63,7 +58,6 @@ Reason = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be booked.")]
 
 
-@held.command("list")
 @command()
 async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
     """List the held costs, oldest first: what is booked, and what the worker told. Exit status 0,
@@ -78,7 +72,6 @@ async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
     session.emit(found, COLUMNS, _build_row, _list_fields, empty="no cost is held")
 
 
-@held.command()
 @command()
 async def accept(
     session: CommandSession,

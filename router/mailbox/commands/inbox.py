@@ -20,12 +20,6 @@ Url = Annotated[
     str | None, typer.Option(help="Call a service instead: POST here. Default: inbox.handler.url.")
 ]
 
-inbox = typer.Typer(
-    no_args_is_help=True,
-    help="Events of another context, handled once (SDS-047).",
-    rich_markup_mode="rich",
-)
-
 
 def load_inbox_settings(
     url: Url = None, dsn: Dsn = None, nats_url: NatsUrl = None, config: ConfigFile = None
@@ -35,7 +29,6 @@ def load_inbox_settings(
     )
 
 
-@inbox.command()
 @command(load_inbox_settings, has_json=False)
 def consume(
     session: CommandSession,
@@ -72,7 +65,6 @@ def consume(
     )
 
 
-@inbox.command()
 @command(load_context_settings)
 async def backlog(session: CommandSession) -> None:
     """Count the received events that are not processed, and show when the oldest of them arrived

@@ -7,8 +7,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import ConfigFile, ContextName, Dsn, NatsUrl
@@ -16,12 +14,6 @@ from router.shell.options import ConfigFile, ContextName, Dsn, NatsUrl
 if TYPE_CHECKING:
     from router.config import Settings
     from router.mailbox.entities import Backlog
-
-mailbox = typer.Typer(
-    no_args_is_help=True,
-    help="The tables of outbox and inbox: created, checked.",
-    rich_markup_mode="rich",
-)
 
 
 def load_with_extra(config: Path | None, given: Mapping[str, object]) -> Settings:
@@ -58,7 +50,6 @@ def load_relay_settings(
     )
 
 
-@mailbox.command()
 @command(load_database_settings)
 async def migrate(session: CommandSession) -> None:
     """Apply the missing migrations; running it twice does nothing.
@@ -74,7 +65,6 @@ async def migrate(session: CommandSession) -> None:
     session.emit_one({"applied": applied}, _format_names("applied", applied) or "nothing to apply")
 
 
-@mailbox.command()
 @command(load_database_settings)
 async def check(session: CommandSession) -> int:
     """List what `migrate` would apply. Exit status: 0 nothing, 1 something is missing.

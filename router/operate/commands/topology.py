@@ -215,11 +215,6 @@ Overcommit = Annotated[
 
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
 
-topology = typer.Typer(
-    no_args_is_help=True,
-    help="Streams and consumers: compared, created, exported.",
-    rich_markup_mode="rich",
-)
 
 # by the state before
 DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}
@@ -233,7 +228,6 @@ LESS = (
 _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
 
 
-@topology.command()
 @command()
 async def plan(session: CommandSession, worker: Workers = None) -> int:
     """Show what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
@@ -255,7 +249,6 @@ async def plan(session: CommandSession, worker: Workers = None) -> int:
     return exit_codes.NO if differences else exit_codes.OK
 
 
-@topology.command()
 @command()
 async def apply(
     session: CommandSession,
@@ -288,7 +281,6 @@ async def apply(
     return exit_codes.OK
 
 
-@topology.command()
 @command()
 async def mirror(session: CommandSession, domain: Domain = None) -> None:
     """Mirror a router's streams and buckets from another JetStream domain; or usage alone, into the
@@ -305,11 +297,6 @@ async def mirror(session: CommandSession, domain: Domain = None) -> None:
     await _bring_about(session, await build_mirrors(session, domain), otherwise)
 
 
-topology.command()(source)
-topology.command()(promote)
-
-
-@topology.command()
 @command()
 def export(
     session: CommandSession,

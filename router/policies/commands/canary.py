@@ -28,18 +28,12 @@ if TYPE_CHECKING:
     from router.policies.model.canary_record import ArmRecord
     from router.policies.store import StoredPolicy
 
-canary = typer.Typer(
-    no_args_is_help=True,
-    help="A policy tried on a few requests: promoted or rolled back.",
-    rich_markup_mode="rich",
-)
 
 COLUMNS = ("tenant", "policy", "version", "share", "ends", "outcomes", "state")
 
 Fields = dict[str, object]
 
 
-@canary.command()
 @command()
 async def start(
     session: CommandSession,
@@ -132,7 +126,6 @@ async def start(
     return exit_codes.OK
 
 
-@canary.command()
 @command()
 async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
     """Show the canary of a policy: what was counted of both arms, the state of each guard; of a
@@ -154,7 +147,6 @@ async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
     return exit_codes.OK
 
 
-@canary.command("list")
 @command()
 async def list_(
     session: CommandSession,
@@ -179,7 +171,6 @@ async def list_(
     session.emit(rows, COLUMNS, _build_row, dict, empty="no canary runs")
 
 
-@canary.command()
 @command()
 async def abort(
     session: CommandSession, tenant: Tenant, name: Name, *, author: Author = None

@@ -15,17 +15,11 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.work.assignments import StoredAssignment
 
-assignments = typer.Typer(
-    invoke_without_command=True,
-    help="Assignments: what was pushed to workers, and their status.",
-    rich_markup_mode="rich",
-)
 
 ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
 COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
 
 
-@assignments.callback()
 @command()
 async def list_(
     session: CommandSession,
@@ -70,7 +64,6 @@ async def list_(
     )
 
 
-@assignments.command()
 @command()
 async def show(
     session: CommandSession,

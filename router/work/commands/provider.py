@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
-from router.policies.commands.provider_stats import stats
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import read_pairs, read_prompt
@@ -19,13 +18,7 @@ if TYPE_CHECKING:
     from router.contracts.provider import ProviderResponse
     from router.contracts.provider_chunk import StreamChunk
 
-provider = typer.Typer(
-    help="Providers: asked directly, and what is learned of them.", no_args_is_help=True
-)
-provider.command()(stats)
 
-
-@provider.command()
 @command()
 async def invoke(
     session: CommandSession,
