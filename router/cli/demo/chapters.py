@@ -11,10 +11,16 @@ from typing import Any
 
 import orjson
 
-from router.cli.demo.environment import DemoEnvironment
+from router.cli.demo.environment import DemoEnvironment, open_environment
 from router.cli.demo.printing import DemoPrinter
 from router.cli.demo.recorder import MessageRecorder, ObservedMessage
-from router.cli.demo.requests import DEMO_STEPS, NO_TENANT_REQUEST, check_answers, check_dead_letter
+from router.cli.demo.requests import (
+    DEMO_STEPS,
+    NO_TENANT_REQUEST,
+    check_answers,
+    check_counters,
+    check_dead_letter,
+)
 from router.cli.demo.round_trip import (
     BODY,
     DemoSubjects,
@@ -26,6 +32,7 @@ from router.cli.demo.round_trip import (
 )
 from router.core.outcome import VALIDATION_FAILED
 from router.operate.dead_letters import DeadLetter, ReplayReport
+from router.process.observability import configure
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 
@@ -43,11 +50,6 @@ async def demo(session: CommandSession) -> int:
 
     Example:  router demo
     """
-    from router.cli.demo.environment import open_environment
-    from router.cli.demo.printing import DemoPrinter
-    from router.cli.demo.requests import check_counters
-    from router.process.observability import configure
-
     telling = DemoPrinter(as_json=session.as_json)
     configure("error")
     problems: list[str] = []

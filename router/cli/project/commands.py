@@ -8,10 +8,15 @@ from typing import Annotated
 
 import typer
 
+from router import __version__
+from router.cli.project.dev_server import DevServer
 from router.core.errors import Misconfigured
+from router.process.embedded import server_binary
+from router.serve.commands.serve_console import require_console
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.output import print_json, printable
+from router.shell.signals import run_until_signal
 
 # -- `router init`.
 
@@ -41,8 +46,6 @@ def init(
 
     Example:  router init shop
     """
-    from router import __version__
-
     if not LEGAL_NAME.fullmatch(name):
         raise Misconfigured(
             "NAME",
@@ -111,10 +114,6 @@ async def dev(
 
     Example:  router dev
     """
-    from router.cli.project.dev_server import DevServer
-    from router.process.embedded import server_binary
-    from router.shell.signals import run_until_signal
-
     if not any((directory / name).exists() for name in OWN_FILES):
         raise Misconfigured(
             "DIR", f"none of {', '.join(OWN_FILES)} is there; `router init NAME` makes a project"
@@ -127,8 +126,6 @@ async def dev(
 
 
 def _find_console() -> bool:
-    from router.serve.commands.serve_console import require_console
-
     try:
         require_console()
     except Misconfigured as exc:

@@ -6,6 +6,9 @@ from typing import Annotated
 
 import typer
 
+from router.decide.commands.decision_record import print_decision_record
+from router.operate.admin.broadcast import request_from_all
+from router.operate.admin.service import ADMIN
 from router.shell import exit_codes
 from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command
@@ -47,10 +50,6 @@ async def explain(
     Example:  router decisions explain r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    from router.decide.commands.decision_record import print_decision_record
-    from router.operate.admin.broadcast import request_from_all
-    from router.operate.admin.service import ADMIN
-
     asked = {"tenant_id": tenant, "message_id" if by_message else "request_id": request_id}
     connection = (await session.open_jetstream()).connection
     answers = await request_from_all(

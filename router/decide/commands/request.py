@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from router.core.errors import PermissionDenied
+from router.decide.request_steps import RequestSteps, find_request_steps
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import check_request_id
 from router.shell.output import print_table
-
-if TYPE_CHECKING:
-    from router.decide.request_steps import RequestSteps
 
 MAX_READ = 1_000_000
 COLUMNS = ("at", "what", "where", "facts")
@@ -45,10 +44,6 @@ async def request(
     Example:  router request r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    from msgspec import to_builtins
-
-    from router.decide.request_steps import find_request_steps
-
     found = await find_request_steps(
         await session.open_jetstream(), session.settings, tenant, request_id, look=look
     )

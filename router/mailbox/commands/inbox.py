@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from router.config import Settings
 from router.mailbox.commands.mailbox import emit_backlog, load_context_settings, load_with_extra
 from router.shell.command_frame import CommandSession, command
 from router.shell.import_target import import_function
 from router.shell.options import ConfigFile, Dsn, NatsUrl
 from router.shell.output import announce_event
-
-if TYPE_CHECKING:
-    from router.config import Settings
 
 Url = Annotated[
     str | None, typer.Option(help="Call a service instead: POST here. Default: inbox.handler.url.")

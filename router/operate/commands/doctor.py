@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from router.operate.doctor import Finding, Verdict
+from router.operate.doctor.examine_broker import examine_broker
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import Monitors
-
-if TYPE_CHECKING:
-    from router.operate.doctor import Finding
 
 WORST_FIRST = ("fail", "warn", "ok")  # the order of the summary
 COLUMNS = ("", "check", "found", "what to do")
@@ -27,9 +24,6 @@ async def doctor(
 
     Example:  router doctor --nats-url nats://nats.internal:4222
     """
-    from router.operate.doctor import Verdict
-    from router.operate.doctor.examine_broker import examine_broker
-
     settings = session.settings
     findings = await examine_broker(
         await session.open_jetstream(), settings, monitor or settings.nats.monitor

@@ -6,22 +6,22 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
 
+from router.contracts.version_record import VersionRecord
+from router.core import ids
+from router.delivery.kv.versioned_store import KEPT, Change
 from router.policies.commands.store import Name, Tenant, open_store
+from router.policies.model import SHARED, PolicyError, load_policy
+from router.policies.model.difference import ABSENT, DocumentDifference, find_differences
+from router.policies.store import PolicyNotFound, PolicyStore, StoredPolicy
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
 from router.shell.output import print_json, print_json_lines, print_table
-
-if TYPE_CHECKING:
-    from router.contracts.version_record import VersionRecord
-    from router.delivery.kv.versioned_store import Change
-    from router.policies.model.difference import DocumentDifference
-    from router.policies.store import PolicyStore, StoredPolicy
 
 DELETED = "deleted"
 COLUMNS = ("tenant", "policy", "version", "author", "written", "hash")
@@ -106,8 +106,6 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router policy history acme default
     """
-    from router.delivery.kv.versioned_store import KEPT
-
     changes = [
         _list_change_fields(change)
         for change in await (await open_store(session)).history(tenant, name)
@@ -131,8 +129,6 @@ async def diff(
 
     Example:  router policy diff acme default 3 4
     """
-    from router.policies.model.difference import find_differences
-
     store = await open_store(session)
     before, after = [
         (await store.get(tenant, name, version=version)).record for version in (former, later)
@@ -146,9 +142,6 @@ async def diff(
 
 
 def _show_file(session: CommandSession, directory: Path, tenant: str, name: str) -> int:
-    from router.core import ids
-    from router.policies.model import SHARED, PolicyError, load_policy
-
     if not (ids.is_scoped(tenant) and ids.is_scoped(name)):
         raise typer.BadParameter(
             "a tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front"
@@ -173,9 +166,6 @@ def _show_file(session: CommandSession, directory: Path, tenant: str, name: str)
 
 async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPolicy:
     """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
-    from router.policies.model import SHARED
-    from router.policies.store import PolicyNotFound
-
     for owner in (tenant, SHARED):
         try:
             return await store.get(owner, name)
@@ -232,8 +222,6 @@ def _build_difference_row(one: DocumentDifference) -> tuple[str, str, str]:
 
 def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
     """Leave out `before` or `after` if it has no value."""
-    from router.policies.model.difference import ABSENT
-
     sides = {"before": one.before, "after": one.after}
     return {
         "path": one.path,
@@ -242,6 +230,4 @@ def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
 
 
 def _format_value(value: object) -> str:
-    from router.policies.model.difference import ABSENT
-
     return "–" if value is ABSENT else orjson.dumps(value).decode()

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from router.policies.provider_figures import describe_errors
+from router.core import ids
+from router.operate.admin.broadcast import request_from_all
+from router.operate.admin.service import ADMIN
+from router.policies.provider_figures import describe_errors, merge_stats
 from router.shell import exit_codes
 from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command
@@ -57,11 +60,6 @@ async def stats(
 
     Example:  router provider stats --tenant acme
     """
-    from router.core import ids
-    from router.operate.admin.broadcast import request_from_all
-    from router.operate.admin.service import ADMIN
-    from router.policies.provider_figures import merge_stats
-
     if tenant is not None and not ids.is_scoped(tenant):
         raise typer.BadParameter(
             "a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant"

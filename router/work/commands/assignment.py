@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -12,9 +11,7 @@ from rich.text import Text
 from router.contracts.exact_json import dump_json, load_written
 from router.shell.formatting import format_bytes
 from router.shell.output import build_grid, build_heading, build_panel, open_console
-
-if TYPE_CHECKING:
-    from router.work.assignments import StoredAssignment
+from router.work.assignments import StoredAssignment
 
 Facts = Iterable[tuple[str, object]]
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from router.config import Settings
 from router.contracts.exact_json import load_written
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.work.assignments import StoredAssignment
-
+from router.work.assignments import StoredAssignment, find_assignment, list_assignments
+from router.work.commands.assignment import print_assignment
 
 ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
 COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
@@ -39,8 +37,6 @@ async def list_(
 
     Example:  router assignments --tenant acme --status rejected
     """
-    from router.work.assignments import list_assignments
-
     if context.invoked_subcommand is not None:
         return
     if status is not None and status not in ASSIGNMENT_STATUSES:
@@ -74,9 +70,6 @@ async def show(
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
-    from router.work.assignments import find_assignment
-    from router.work.commands.assignment import print_assignment
-
     settings, bucket = session.settings, session.settings.buckets.assignments_known
     found = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)
     if found is None:

@@ -13,24 +13,35 @@ import socket
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
+from msgspec import to_builtins
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
+from router.config import Settings
+from router.contracts.exec_assignment import ExecAssignment
+from router.contracts.heartbeat import (
+    HEARTBEAT_SUBJECTS,
+    Heartbeat,
+    read_claimed_id,
+    read_heartbeat,
+)
+from router.core.clock import now_ms, steady
+from router.operate.doctor.finding import share, span
+from router.process.garbage_collection import calm_collector
+from router.sdk import Client, StepResult, Worker, WorkerTopology
+from router.sdk.echo import Echo
+from router.sdk.provider_handler import ProviderHandler
+from router.sdk.start_point import Start
+from router.sdk.step import Handler
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.exit_codes import OUTPUT_CLOSED
 from router.shell.import_target import import_function
 from router.shell.output import announce_event, log_unwritten, print_event
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.contracts.exec_assignment import ExecAssignment
-    from router.sdk import Client, StepResult, Worker, WorkerTopology
-    from router.sdk.start_point import Start
-    from router.sdk.step import Handler
-    from router.work.model import Liveness, TrackedWorker, WorkerCondition
-
+from router.work.model import Liveness, TrackedWorker, WorkerCondition
 
 # -- `router worker`.
 
@@ -114,9 +125,6 @@ def worker(
     """
     if [target is not None, echo, providers].count(True) != 1:
         raise typer.BadParameter("give MODULE:FUNCTION, --echo or --providers")
-    from router.sdk import Worker
-    from router.sdk.echo import Echo
-
     settings = session.settings
     client, handler = _choose_handler(
         settings,
@@ -153,9 +161,6 @@ def _choose_handler(
     settings: Settings, target: str | None, echo: Handler | None
 ) -> tuple[Client | None, Handler]:
     """Return the handler, and the client that it needs while the worker works."""
-    from router.sdk import Client
-    from router.sdk.provider_handler import ProviderHandler
-
     if echo is not None:
         return None, echo
     if target is not None:
@@ -166,8 +171,6 @@ def _choose_handler(
 
 def make_places(settings: Settings) -> WorkerTopology:
     """Return the streams, buckets and subjects of a worker for these settings."""
-    from router.sdk import WorkerTopology
-
     return WorkerTopology(
         stream=settings.streams.assignments.name,
         attempts=settings.buckets.attempts.name,
@@ -183,8 +186,6 @@ async def _run_worker(
     lines: HandledLines,
     facts: dict[str, object],
 ) -> int:
-    from router.process.garbage_collection import calm_collector
-
     def announce(nats_url: str) -> None:
         announce_event("worker.ready", worker_id=worker.worker_id, nats_url=nats_url, **facts)
 
@@ -266,10 +267,6 @@ async def workers(
 
     Example:  router workers --for 20
     """
-    from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
-    from router.core.clock import steady
-    from router.work.model import Liveness
-
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
     connection = (await session.open_jetstream()).connection
     for subject in HEARTBEAT_SUBJECTS:
@@ -305,9 +302,6 @@ def _on_heartbeat(
     headers: Mapping[str, str] | None,
 ) -> None:
     """Take one heartbeat, or keep the reason why it is none, in order; at most `MAX_REFUSED`."""
-    from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
-    from router.core.clock import now_ms, steady
-
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
         known.on_heartbeat(beat, steady())
@@ -317,9 +311,6 @@ def _on_heartbeat(
 
 async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
     """Wait, with a bar if standard error is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
     columns = (TextColumn("listening"), BarColumn(), TextColumn("{task.fields[heard]} heard"))
     with Progress(
         *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
@@ -335,8 +326,6 @@ async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
 def _build_worker_row(
     worker: TrackedWorker, condition: WorkerCondition, now: float
 ) -> tuple[object, ...]:
-    from router.operate.doctor.finding import share, span
-
     beat = worker.beat
     load = share(beat.load) if beat.load is not None else None
     every = span(beat.interval_ms / 1000) if beat.interval_ms is not None else None
@@ -354,8 +343,6 @@ def _build_worker_row(
 def _list_worker_fields(
     worker: TrackedWorker, condition: WorkerCondition, now: float
 ) -> dict[str, object]:
-    from msgspec import to_builtins
-
     fields = {
         **to_builtins(worker.beat),
         "status": condition.value,

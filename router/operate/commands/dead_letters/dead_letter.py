@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from router.operate.dead_letters import DeadLetter
 from router.shell.formatting import format_bytes, format_time
 from router.shell.output import build_grid, build_heading, build_panel, open_console
-
-if TYPE_CHECKING:
-    from router.operate.dead_letters import DeadLetter
 
 
 def build_row(letter: DeadLetter) -> Sequence[object]:

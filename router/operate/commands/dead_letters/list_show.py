@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from router.operate.commands.dead_letters.dead_letter import build_row, print_dead_letter
 from router.operate.commands.dead_letters.selection import (
     Code,
     Reason,
@@ -15,6 +16,16 @@ from router.operate.commands.dead_letters.selection import (
     load_system_settings,
     make_filter,
 )
+from router.operate.dead_letters import (
+    as_fields,
+    as_full_fields,
+    group_by,
+    list_newest_first,
+    read_heads,
+    reason_and_error,
+    subject_and_reason,
+)
+from router.operate.dead_letters import show as read_letter
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import print_table
@@ -46,15 +57,6 @@ async def list_(
 
     Example:  router dlq list --tenant acme --since 2h
     """
-    from router.operate.commands.dead_letters.dead_letter import build_row
-    from router.operate.dead_letters import (
-        as_fields,
-        group_by,
-        list_newest_first,
-        read_heads,
-        reason_and_error,
-    )
-
     wanted = make_filter(subject, reason, code, tenant, since)
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     if not group:
@@ -88,10 +90,6 @@ async def show(
 
     Example:  router dlq show 17
     """
-    from router.operate.commands.dead_letters.dead_letter import print_dead_letter
-    from router.operate.dead_letters import as_full_fields
-    from router.operate.dead_letters import show as read_letter
-
     stream = session.settings.streams.dlq.name
     letter = await read_letter(await session.open_jetstream(), stream, sequence)
     if letter is None:
@@ -106,8 +104,6 @@ async def stats(session: CommandSession) -> None:
 
     Example:  router dlq stats
     """
-    from router.operate.dead_letters import group_by, read_heads, subject_and_reason
-
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     groups = await group_by(read_heads(jetstream, stream), subject_and_reason)
     info = await jetstream.stream(stream)

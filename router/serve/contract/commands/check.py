@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import to_builtins
 
+from router.serve.contract.commands.field_report import FieldReport, parse, report_fields
+from router.serve.contract.commands.guess import guess_name
+from router.serve.contract.commands.readers import build_readers
+from router.serve.contract.contract_document import build_contract_shapes
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import read_bytes, read_pairs
 from router.shell.output import print_table
-
-if TYPE_CHECKING:
-    from router.serve.contract.commands.field_report import FieldReport
-
 
 MAX_BYTES = 64 * 1024 * 1024  # the most that a NATS server takes as a message
 
@@ -49,11 +49,6 @@ def check(
 
     Example:  router contract check request.json    router contract check - --as result < result.json
     """
-    from router.serve.contract.commands.field_report import parse, report_fields
-    from router.serve.contract.commands.guess import guess_name
-    from router.serve.contract.commands.readers import build_readers
-    from router.serve.contract.contract_document import build_contract_shapes
-
     shapes = build_contract_shapes(session.settings)
     readers = build_readers(session.settings, shapes)
     data = read_bytes(file, "FILE", MAX_BYTES)
