@@ -90,7 +90,7 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
         "decisions": GroupPlace(
             "Decisions that were recorded, explained.",
             {
-                "explain": "router.decide.commands.decisions:explain",
+                "explain": "router.decide.commands.request:explain",
             },
         ),
         "workers": "router.work.commands.workers:workers",

@@ -52,15 +52,13 @@ class LazyGroup(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self._listed = {name: (panel, place) for panel, name, place in self.list_places()}
-        self.commands: Any = LoadedCommands(
-            {name: place for name, (_, place) in self._listed.items()}
-        )
+        places = {name: place for name, (_, place) in self._listed.items()}
+        self.commands: Any = LoadedCommands(places)
 
     def list_places(self) -> list[tuple[str | None, str, Place]]:
-        """Return panel, name and place of each; commands stand before groups, as typer lists them."""
-        places = [
-            (panel, *item) for panel, commands in self.panels.items() for item in commands.items()
-        ]
+        """Return panel, name and place of each; commands before groups, as typer lists them."""
+        panels = self.panels.items()
+        places = [(panel, *item) for panel, commands in panels for item in commands.items()]
         return sorted(places, key=lambda one: isinstance(one[2], GroupPlace))
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -98,23 +96,20 @@ class LoadedCommands(Mapping[str, Any]):
 
 
 def make_group_class(panels: Panels) -> type[LazyGroup]:
-    """Return the class for `typer.Typer(cls=...)`, which makes its group without arguments of ours."""
+    """Return the class for `typer.Typer(cls=...)`, which passes no arguments of ours."""
     return type("LazyGroup", (LazyGroup,), {"panels": panels})
 
 
 def load_command(name: str, place: Place) -> Any:
     """Import a command, or make a group, whose commands wait."""
-    made = typer.main.get_command(
-        _open_group(place) if isinstance(place, GroupPlace) else _open_command(name, place)
-    )
+    opened = _open_group(place) if isinstance(place, GroupPlace) else _open_command(name, place)
+    made = typer.main.get_command(opened)
     made.name = name
     return made
 
 
 def read_help(place: Place) -> str:
-    """Return a command's docstring from the text of its file. A test compares it with the
-    function's.
-    """
+    """Return a command's docstring from the text of its file. A test compares both."""
     if isinstance(place, GroupPlace):
         return place.help
     module, function = _split(place)
@@ -153,7 +148,6 @@ def _load(place: str | CommandPlace) -> Any:
 
 
 def _split(place: str | CommandPlace) -> tuple[str, str]:
-    module, _, function = (place.target if isinstance(place, CommandPlace) else place).partition(
-        ":"
-    )
+    target = place.target if isinstance(place, CommandPlace) else place
+    module, _, function = target.partition(":")
     return module, function

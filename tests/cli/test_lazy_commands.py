@@ -32,9 +32,8 @@ def list_groups(group: LazyGroup) -> Iterator[LazyGroup]:
 def load_modules(*arguments: str, **environ: str) -> set[str]:
     """The modules of the package that a call of the command loads, in a process of its own."""
     command = [sys.executable, "-c", LOADED, *arguments]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, env=clean_environment(environ), check=True
-    )
+    given = clean_environment(environ)
+    ended = subprocess.run(command, capture_output=True, text=True, env=given, check=True)
     return set(ended.stderr.split())
 
 
@@ -51,11 +50,9 @@ def test_the_help_that_is_listed_is_that_of_the_loaded_command() -> None:
     assert compared > 100
 
 
-@pytest.mark.parametrize(
-    "arguments", [("--help",), ("policy", "--help"), ("policy", "canary", "--help")], ids=" ".join
-)
-def test_a_list_of_commands_loads_none_of_them(arguments: tuple[str, ...]) -> None:
-    loaded = load_modules(*arguments)
+@pytest.mark.parametrize("group", ["", "policy", "policy canary"])
+def test_a_list_of_commands_loads_none_of_them(group: str) -> None:
+    loaded = load_modules(*group.split(), "--help")
     assert "router.shell.lazy_commands" in loaded
     assert {name for name in loaded if "commands" in name} == {"router.shell.lazy_commands"}
 
@@ -69,6 +66,5 @@ def test_a_completion_loads_none_of_them() -> None:
 def test_a_command_loads_no_other() -> None:
     loaded = load_modules("policy", "put", "--help")
     assert "router.policies.commands.write" in loaded
-    assert not {
-        name for name in loaded if name.startswith(("router.lake.commands", "router.cli."))
-    } - {"router.cli.app"}
+    others = ("router.lake.commands", "router.cli.", "router.policies.commands.try_")
+    assert {name for name in loaded if name.startswith(others)} == {"router.cli.app"}

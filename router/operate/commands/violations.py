@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from msgspec import to_builtins
 
 from router.contracts.exact_json import dump_json
 from router.contracts.header_rules import find_rule
@@ -19,11 +18,11 @@ from router.core.masking import mask_secrets
 from router.core.repeated_headers import tell_headers
 from router.delivery.wire.api import JetStream, StoredMessage
 from router.operate.commands.dead_letters.selection import parse_instant
+from router.operate.views import make_violations_view
 from router.operate.violations import (
     DIMENSIONS,
     StoredViolation,
     ViolationFilter,
-    ViolationGroup,
     add_up,
     read_one,
     read_violations,
@@ -94,8 +93,7 @@ async def violations(
         await _follow(session, jetstream, start, wanted)
         return exit_codes.OK
     groups = await add_up(read_violations(jetstream, stream, start, wanted), names)
-    columns = (*names, "violations", "messages", "first seen", "last seen", "seq", "message id")
-    session.emit(groups[:top], columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
+    session.emit_view(groups[:top], make_violations_view(names), empty=f"{NONE} since {since}")
     if left := groups[top:]:
         exit_codes.complain(
             f"{len(left)} more lines with {sum(group.count for group in left)} violations; "
@@ -169,16 +167,6 @@ def _read_names(by: str) -> Sequence[str]:
             f"{by!r} is not a list of {', '.join(DIMENSIONS)}", param_hint="--by"
         )
     return list(dict.fromkeys(names))
-
-
-def _build_row(group: ViolationGroup) -> Sequence[object]:
-    seen = (format_time(group.first_seen), format_time(group.last_seen))
-    return (*group.of.values(), group.count, group.messages, *seen, group.example, group.message_id)
-
-
-def _list_fields(group: ViolationGroup) -> Mapping[str, object]:
-    fields = to_builtins(group)
-    return {**fields.pop("of"), **fields}
 
 
 def _list_commands(found: StoredViolation) -> Mapping[str, str]:

@@ -16,7 +16,6 @@ from contextlib import nullcontext
 from typing import Annotated, Any, cast
 
 import typer
-from msgspec import to_builtins
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -29,7 +28,6 @@ from router.contracts.heartbeat import (
     read_heartbeat,
 )
 from router.core.clock import now_ms, steady
-from router.operate.doctor.finding import share, span
 from router.process.garbage_collection import calm_collector
 from router.sdk import Client, StepResult, Worker, WorkerTopology
 from router.sdk.echo import Echo
@@ -41,7 +39,8 @@ from router.shell.command_frame import CommandSession, command
 from router.shell.exit_codes import OUTPUT_CLOSED
 from router.shell.import_target import import_function
 from router.shell.output import announce_event, log_unwritten, print_event
-from router.work.model import Liveness, TrackedWorker, WorkerCondition
+from router.work.model import Liveness
+from router.work.views import make_workers_view
 
 # -- `router worker`.
 
@@ -242,7 +241,6 @@ def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int
 
 # -- `router workers`.
 
-WORKER_COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 POLL_S = 0.05
 MAX_REFUSED = 20  # refused heartbeats that are reported
 
@@ -281,13 +279,7 @@ async def workers(
         key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id),
     )
     empty = f"no worker was heard within {listen:g} s"
-    session.emit(
-        found,
-        WORKER_COLUMNS,
-        lambda one: _build_worker_row(*one, now),
-        lambda one: _list_worker_fields(*one, now),
-        empty=empty,
-    )
+    session.emit_view(found, make_workers_view(now), empty=empty)
     for claimed, reason in refused:
         exit_codes.complain(
             f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}"
@@ -321,31 +313,3 @@ async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
         while (left := until - now()) > 0:
             progress.update(bar, completed=seconds - left, heard=len(known))
             await asyncio.sleep(min(POLL_S, left))
-
-
-def _build_worker_row(
-    worker: TrackedWorker, condition: WorkerCondition, now: float
-) -> tuple[object, ...]:
-    beat = worker.beat
-    load = share(beat.load) if beat.load is not None else None
-    every = span(beat.interval_ms / 1000) if beat.interval_ms is not None else None
-    return (
-        beat.worker_id,
-        beat.tenant_id,
-        condition.value,
-        load,
-        beat.capacity,
-        every,
-        f"{span(now - worker.heard_at)} ago",
-    )
-
-
-def _list_worker_fields(
-    worker: TrackedWorker, condition: WorkerCondition, now: float
-) -> dict[str, object]:
-    fields = {
-        **to_builtins(worker.beat),
-        "status": condition.value,
-        "heard_s_ago": round(now - worker.heard_at, 3),
-    }
-    return {name: value for name, value in fields.items() if value is not None}
