@@ -29,7 +29,7 @@ from router.delivery.publish.storing import open_publisher
 from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from router.work.model import make_usage_effect
 from tests.support.cli import CommandResult, call_command_async
 

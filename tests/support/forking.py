@@ -27,7 +27,7 @@ from threading import Lock
 from router.core import crashpoints
 
 IMPORTED = (
-    "router.serve.assembly",
+    "router.serve.service",
     "router.serve.fleet",
     "router.mailbox.relay_process",
     "router.bus",

@@ -36,9 +36,9 @@ from router.operate.recovery.recovery_order import (
     find_promotable,
     list_effect_streams,
 )
+from router.operate.topology.declared_topology import declare_topology
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable
-from router.serve.assembly import declare_topology
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import Monitors

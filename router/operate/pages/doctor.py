@@ -11,8 +11,8 @@ from typing import Any
 from router.config import describe
 from router.delivery.wire.topology import Difference, StreamSpec, compare
 from router.operate.doctor.examine_broker import examine_broker
+from router.operate.topology.declared_topology import declare_topology
 from router.operate.views import FINDINGS
-from router.serve.assembly import declare_topology
 from router.shell.page_data import Page, PageParams, Sources, build_command
 from router.shell.table import Column, Row, Table
 

@@ -20,9 +20,9 @@ from router.policies.store import PolicyStore
 from router.process.embedded import EmbeddedServer
 from router.process.observability import configure
 from router.process.supervision import Child, Restart
-from router.serve.assembly import RouterService
 from router.serve.commands.serve_console import ConsoleProcess, require_console
 from router.serve.fleet import Fleet
+from router.serve.service import RouterService
 from router.shell import exit_codes
 from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from router.config import Settings
 from router.process.supervision import draw
-from router.serve.assembly import RouterService
 from router.serve.fleet import Fleet
+from router.serve.service import RouterService
 from router.shell.command_frame import CommandSession, command
 from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl, Processes, RenamedWorkers
