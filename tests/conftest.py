@@ -6,6 +6,7 @@ import re
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from nats.aio.client import Client
 
 from tests.support.broker import Broker
+from tests.support.lanes import has_short_tests, is_short
 from tests.support.patient_client import connect_patiently
 from tests.support.waiting import slack
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.distribution import UnitScheduling
     from tests.support.postgres import Postgres
 
+TESTS = Path(__file__).parent
 # ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a
 # processor
 LONGEST_S = 20
@@ -43,6 +46,20 @@ if (
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--short", action="store_true", help="the short lane alone (tests/lanes.toml)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """The short lane imports no file that it runs no test of: imports are a good part of its
+    minutes.
+    """
+    if not config.getoption("short") or not collection_path.is_relative_to(TESTS):
+        return None
+    path = f"{collection_path.relative_to(TESTS.parent).as_posix()}{'/' if collection_path.is_dir() else ''}"
+    return None if has_short_tests(path) else True
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "UnitScheduling | None":
     """`make test` says `--dist loadgroup`: groups as `tests.support.distribution` names them."""
@@ -53,7 +70,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Unit
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a worker of xdist, what takes longest begins first."""
+    """The short lane leaves its tests; on a worker of xdist, what takes longest begins first."""
+    if config.getoption("short"):
+        left_out = {
+            item
+            for item in items
+            if not is_short(item.nodeid, is_marked=item.get_closest_marker("slow") is not None)
+        }
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
     if hasattr(config, "workerinput"):
         from tests.support.distribution import rank
 

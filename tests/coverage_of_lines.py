@@ -2,7 +2,7 @@
 
 A test names a line in its docstring (`SR-12`, or `SR-1 to SR-10` for all between). Prints one line
 a prefix, n/n, and what is missing; the exit status is 1 unless all are there. `--list` prints the
-tests of each line.
+tests of each line, `--short` counts those of `make test` alone.
 """
 
 import ast
@@ -11,9 +11,29 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.lanes import has_short_cases, is_short
 
 TESTS = Path(__file__).parent
 NAMED = re.compile(r"\b(SR|SD|MF|UL)-(\d+)\b(?: to \1-(\d+)\b)?")
+
+
+class NamedTest(NamedTuple):
+    """A test as pytest writes it, what its docstring says, and its marks: `slow`, `matrix`."""
+
+    address: str
+    docstring: str
+    marks: frozenset[str]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether `make test` runs it."""
+        if "matrix" in self.marks:
+            return False
+        return is_short(self.address, is_marked="slow" in self.marks) or has_short_cases(
+            self.address
+        )
 
 
 def lines() -> dict[str, list[str]]:
@@ -25,30 +45,46 @@ def lines() -> dict[str, list[str]]:
     }
 
 
-def named(tests: Path = TESTS) -> dict[str, list[str]]:
+def named(tests: Path = TESTS, *, in_short_lane: bool = False) -> dict[str, list[str]]:
     """The tests that name each line, as pytest writes them."""
     found: dict[str, list[str]] = {}
-    for file in sorted(tests.rglob("test_*.py")):
-        for test, docstring in _tests(file.read_text()):
-            for line in _lines_in(docstring):
-                found.setdefault(line, []).append(f"{file.relative_to(tests.parent)}::{test}")
+    for test in find_tests(NAMED, tests):
+        for line in _lines_in(test.docstring):
+            if test.is_short or not in_short_lane:
+                found.setdefault(line, []).append(test.address)
     return found
 
 
-def missing(prefix: str) -> list[str]:
+def missing(prefix: str, *, in_short_lane: bool = False) -> list[str]:
     """The lines of a specification that no test names."""
-    tests = named()
+    tests = named(in_short_lane=in_short_lane)
     return [line for line in lines()[prefix] if line not in tests]
 
 
-def _tests(text: str) -> Iterator[tuple[str, str]]:
-    if NAMED.search(text) is None:
-        return  # most files name none, and parsing is what costs
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
-            "test_"
-        ):
-            yield node.name, ast.get_docstring(node) or ""
+def find_tests(pattern: re.Pattern[str], tests: Path = TESTS) -> Iterator[NamedTest]:
+    """The tests of the files that hold the pattern: most hold none, and parsing is what costs."""
+    for file in sorted(tests.rglob("test_*.py")):
+        if pattern.search(text := file.read_text()) is None:
+            continue
+        module = ast.parse(text)
+        of_all = [
+            node.value
+            for node in module.body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
+        ]
+        for node in ast.walk(module):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
+                "test_"
+            ):
+                marks = re.findall(
+                    r"pytest\.mark\.(\w+)",
+                    " ".join(ast.unparse(one) for one in (*of_all, *node.decorator_list)),
+                )
+                yield NamedTest(
+                    f"{file.relative_to(tests.parent)}::{node.name}",
+                    ast.get_docstring(node) or "",
+                    frozenset(marks),
+                )
 
 
 def _lines_in(docstring: str) -> set[str]:
@@ -66,7 +102,7 @@ def main(arguments: Sequence[str]) -> int:
             file=sys.stderr,
         )
         return 2
-    tests, is_whole = named(), True
+    tests, is_whole = named(in_short_lane="--short" in arguments), True
     for prefix in prefixes:
         wanted = lines()[prefix]
         gaps = [line for line in wanted if line not in tests]

@@ -18,7 +18,7 @@ PAGE = TESTS.parent / "docs" / "reference" / "requirements.md"
 def test_every_line_of_the_specifications_is_named_by_a_test(
     specification: str, count: int
 ) -> None:
-    """`python -m tests.coverage_of_lines --list` prints which."""
+    """T23: `python -m tests.coverage_of_lines --list` prints which."""
     assert len(lines()[specification]) == count
     assert missing(specification) == []
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from router.contracts.decision import Decision, Refusal
 from router.decide.model.choose import ProviderChooser
 from router.policies.model import NO_STATES, Policy, PolicyTable, Sessions, evaluate
@@ -22,15 +25,23 @@ class Uncounted:
     ) -> None: ...
 
 
+class Providers:
+    """What is known of providers: nothing, but what the question's own functions say."""
+
+    def __init__(self, ports: Mapping[str, Any]) -> None:
+        self.states_of = ports.get("states", lambda _: NO_STATES)
+        self.figures_of = ports.get("figures", lambda _: NO_FIGURES)
+        self.on_decision = ports.get("on_decision", lambda *_: None)
+
+
 def make_chooser(**ports: object) -> ProviderChooser:
     uncounted = Uncounted()
     others: dict[str, object] = {
-        "states": lambda _: NO_STATES,
-        "on_decision": lambda *_: None,
+        "providers": Providers(ports),
         "evaluate": evaluate,
-        "figures": lambda _: NO_FIGURES,
         "canaries": uncounted,
         "budgets": {},
         "policies": PolicyTable(),
     }
-    return ProviderChooser(Sessions(), uncounted, **{**others, **ports})  # type: ignore[arg-type]
+    given = {name: port for name, port in ports.items() if name in others}
+    return ProviderChooser(Sessions(), uncounted, **{**others, **given})  # type: ignore[arg-type]

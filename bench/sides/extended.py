@@ -24,7 +24,7 @@ from bench.stretch import stretch
 from router.config import Settings, load
 from router.delivery.wire.first_connection import connect
 from router.process.observability import Histogram, configure
-from router.serve.assembly import RouterService
+from router.serve.service import RouterService
 
 HOME = Path(__file__).parent.parent / "pipeline"
 SUBJECTS = (

@@ -11,8 +11,8 @@ from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import stretch
 from router.process.observability import configure
-from router.serve.assembly import RouterService
 from router.serve.service import Ready as Address
+from router.serve.service import RouterService
 
 TAKING_ACKS = {"acks.enabled": True}
 

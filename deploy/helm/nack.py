@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from router.config import load
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 
 NANOSECONDS = 1_000_000
 STREAM_FIELDS = {

@@ -4,7 +4,7 @@ deep, with the decide consumer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from router.config import Settings
@@ -71,6 +71,33 @@ class LiveMetrics:
             log.info(events.OVERLOAD_BEGAN, backlog_s=round(wait_s, 3))
 
 
+class OriginReader:
+    """`delivery.replies.refusals.AskerReader`. `served`: the tenants that are; empty: all."""
+
+    def __init__(
+        self,
+        limits: RequestLimits,
+        served: frozenset[str],
+        policies: PolicyTable,
+    ) -> None:
+        self._limits = limits
+        self._served = served
+        self._policies = policies
+        # Functions themselves, not methods that call them: they refuse a flood.
+        self.glance: Callable[[bytes], RequestOrigin | None] = glance_origin
+        if served:
+            self.glance = partial(glance_origin, served=served)
+        self.refuse: Callable[[RequestOrigin, int], bytes] = build_overload_reply
+
+    def describe(self, data: bytes, headers: Mapping[str, str]) -> RequestOrigin | None:
+        return read_origin(data, headers, self._limits, self._served)
+
+    def is_high(self, origin: RequestOrigin) -> bool:
+        return self._policies.has_high and self._policies.is_high(
+            origin.tenant_id, origin.policy_id
+        )
+
+
 class UnstoredReport:
     """Logs and alerts that no stream stores what is heard."""
 
@@ -118,13 +145,8 @@ def build_live_requests(
         answers,
         consumer,
         marks,
+        OriginReader(limits, served, policies),
         subject=settings.decide.subject,
-        describe=lambda data, headers: read_origin(data, headers, limits, served),
-        glance=partial(glance_origin, served=served) if served else glance_origin,
-        refuse=build_overload_reply,
-        is_high=lambda origin: (
-            policies.has_high and policies.is_high(origin.tenant_id, origin.policy_id)
-        ),
         observer=LiveMetrics(metrics, alerts),
         clock=clock,
         rules=LiveRules(

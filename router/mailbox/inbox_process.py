@@ -11,9 +11,9 @@ a circuit breaker.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 
 from router.config import Settings
 from router.config.connect import connect_by
@@ -23,14 +23,13 @@ from router.core.errors import Misconfigured
 from router.delivery.consume.consumer import Deadlines
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
 from router.delivery.wire.topology import NANOS_PER_S, Topology
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
 from router.mailbox.drift import DriftWatch
 from router.mailbox.inbox.handling import HandlerPermit
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
-from router.mailbox.inbox.inbox import Inbox
+from router.mailbox.inbox.inbox import Inbox, InboxPlace
 from router.mailbox.inbox.observer import InboxStats
 from router.mailbox.inbox.retention import InboxRetentionRules
 from router.mailbox.inbox.rules import durable_of, inbox_streams
@@ -44,23 +43,9 @@ from router.operate.topology.declared_topology import (
     declare_advisories_stream,
     declare_attempts_bucket,
 )
-from router.process.observability import (
-    HttpServer,
-    Metrics,
-    ReadinessCheck,
-    events,
-    logs,
-    readiness_series,
-)
-from router.process.observability.broker_log import BrokerLog
-from router.process.supervision import (
-    Child,
-    Helper,
-    Intensity,
-    Supervisor,
-    helper_states,
-    supervise,
-)
+from router.process.observability import Metrics, ReadinessCheck, events, logs, readiness_series
+from router.process.supervision import Helper, Intensity, Supervisor, helper_states
+from router.shell.host import HeldConnection, ProcessHost
 
 # -- The process.
 
@@ -82,14 +67,12 @@ class InboxService:
         self.rules = rules_of(settings)
         self.metrics = Metrics()
         self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
+        self._host = ProcessHost()
         self._database = database_of(settings, "router inbox consume")
         self._handler = handler if handler is not None else service_of(settings)
         self._inbox: Inbox | None = None
-        self._http = ""  # the address of the pages, once they are served
         self._drift: DriftWatch | None = None
         self._database_watch = DatabaseWatch()  # it looks with the gauges, so it needs no message
-        self._broker = BrokerLog("inbox")
-        self._watchdog: ConnectionWatchdog | None = None
 
     @property
     def figures(self) -> InboxStats:
@@ -106,19 +89,13 @@ class InboxService:
             await inbox.open()
             self._inbox = inbox
             self._register_gauges(inbox)
-            announcing = asyncio.create_task(self._announce(inbox, on_ready))
-            try:
-                await supervise(self._tree(inbox))
-            finally:
-                announcing.cancel()
-
-    async def _announce(self, inbox: Inbox, on_ready: Callable[[str], None]) -> None:
-        """What is published from now on is delivered: the durable is there, and a new one begins
-        where its settings say.
-        """
-        while not (self._http and inbox.consumer.health.is_there):  # noqa: ASYNC110 - two causes, once
-            await asyncio.sleep(0.01)
-        on_ready(self._http)
+            # What is published from now on is delivered: the durable is there, and a new one begins
+            # where its settings say.
+            await self._host.run(
+                self._tree(inbox),
+                lambda: on_ready(self._host.url),
+                lambda: inbox.consumer.health.is_there,
+            )
 
     def readiness(self) -> Mapping[str, ReadinessCheck]:
         if self._inbox is None:
@@ -137,15 +114,10 @@ class InboxService:
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[Inbox]:
-        async with self._database, contextlib.AsyncExitStack() as opened:
+        held = HeldConnection(partial(connect_by, self.settings.nats), "inbox")
+        async with self._database, AsyncExitStack() as opened:
             await require(self._database)
-            connection = await connect_by(
-                self.settings.nats,
-                on_lost=self._broker.on_disconnected,
-                on_back=self._broker.on_reconnected,
-            )
-            opened.push_async_callback(connection.close)
-            opened.callback(setattr, self._broker, "is_closing", True)
+            (connection,) = await opened.enter_async_context(self._host.hold(held))
             if isinstance(self._handler, HttpEventHandler):
                 opened.push_async_callback(self._handler.close)
             jetstream = JetStream(connection, self.settings.nats.js_domain)
@@ -153,7 +125,6 @@ class InboxService:
             self._drift = DriftWatch(jetstream, self._declared, REMEDY)
             await self._drift.look()
             await self._warn_of_in_flight(jetstream)
-            self._watchdog = await opened.enter_async_context(watch_connections(connection))
             yield self._build_inbox(jetstream)
 
     def _build_inbox(self, jetstream: JetStream) -> Inbox:
@@ -163,9 +134,11 @@ class InboxService:
             jetstream,
             self._database,
             self._handler,
-            node_id=settings.node_id,
-            attempts_bucket=settings.buckets.attempts.name,
-            may_create=settings.topology == "create",
+            place=InboxPlace(
+                node_id=settings.node_id,
+                attempts_bucket=settings.buckets.attempts.name,
+                may_create=settings.topology == "create",
+            ),
             stale_rows=StaleRowScanRules(
                 every_s=settings.inbox.sweep_ms / 1000,
                 older_than_s=settings.inbox.stranded_after_ms / 1000,
@@ -212,10 +185,7 @@ class InboxService:
             )
 
     def _tree(self, inbox: Inbox) -> Supervisor:
-        host, port = self.settings.http.host, self.settings.http.port
-        http = HttpServer(
-            host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause
-        )
+        http = self.settings.http
         gauges = Helper("gauges", self._gauges)
         helpers = (
             gauges,
@@ -227,17 +197,11 @@ class InboxService:
         )
         self.metrics.helper_failing.set_function(lambda: helper_states((*helpers, *inbox.helpers)))
         children = (
-            Child("http", lambda: http.run(self._on_bound)),
+            self._host.pages(http.host, http.port, self.metrics.registry, self.readiness),
             *(helper.child for helper in helpers),
             inbox.tree(),
         )
         return Supervisor("service", children, intensity=Intensity(5, 30))
-
-    def _on_bound(self, port: int) -> None:
-        self._http = f"http://{self.settings.http.host}:{port}"
-
-    def _read_stuck_cause(self) -> str | None:
-        return self._watchdog.cause if self._watchdog is not None else None
 
     def _register_gauges(self, inbox: Inbox) -> None:
         durable, metrics = self.rules.durable, self.metrics

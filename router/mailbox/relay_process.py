@@ -9,9 +9,9 @@ http         the pages for operators
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from uuid import UUID
 
 from router.config import Settings
@@ -19,7 +19,6 @@ from router.config.connect import connect_by
 from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
 from router.delivery.wire.topology import Topology
 from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
@@ -37,16 +36,9 @@ from router.mailbox.outbox.retention import OutboxRetention, OutboxRetentionRule
 from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
 from router.mailbox.streams import events_stream
-from router.process.observability import HttpServer, Metrics, ReadinessCheck, readiness_series
-from router.process.observability.broker_log import BrokerLog
-from router.process.supervision import (
-    Child,
-    Helper,
-    Intensity,
-    Supervisor,
-    helper_states,
-    supervise,
-)
+from router.process.observability import Metrics, ReadinessCheck, readiness_series
+from router.process.supervision import Child, Helper, Intensity, Supervisor, helper_states
+from router.shell.host import HeldConnection, ProcessHost
 
 GAUGES_EVERY_S = 5.0
 MAX_BATCH = 1000  # events in one batch, at most
@@ -165,14 +157,13 @@ class RelayService:
         self.metrics = Metrics(label_limit=settings.metrics.label_limit)
         self.relay: OutboxPublisher | None = None
         self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
+        self._host = ProcessHost()
         self._database = database_of(settings, "router outbox relay")
         self._drift: DriftWatch | None = None
-        self._broker = BrokerLog("relay")
         self._database_watch = DatabaseWatch()
-        self._watchdog: ConnectionWatchdog | None = None
 
     async def run(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
-        """Serve; `on_ready` gets the address of the pages.
+        """Serve; `on_ready` gets the address of the pages, once they are served.
 
         Raises Misconfigured, BrokerUnavailable, DatabaseUnavailable at the start, ConnectionStuck
         later.
@@ -180,18 +171,14 @@ class RelayService:
         async with self._open() as relay:
             self.relay = relay
             self._register_gauges(relay)
-            await supervise(self._tree(relay, on_ready))
+            await self._host.run(self._tree(relay), lambda: on_ready(self._host.url))
 
     @asynccontextmanager
     async def _open(self) -> AsyncIterator[OutboxPublisher]:
+        held = HeldConnection(partial(connect_by, self.settings.nats), "relay")
         async with self._database as database:
             await require(database)
-            connection = await connect_by(
-                self.settings.nats,
-                on_lost=self._broker.on_disconnected,
-                on_back=self._broker.on_reconnected,
-            )
-            try:
+            async with self._host.hold(held) as (connection,):
                 jetstream = JetStream(connection, self.settings.nats.js_domain)
                 await ensure_events(jetstream, self.settings)
                 self._drift = DriftWatch(
@@ -200,25 +187,15 @@ class RelayService:
                     "change mailbox.events.* or the stream",
                 )
                 await self._drift.look()
-                async with watch_connections(connection) as self._watchdog:
-                    yield OutboxPublisher(
-                        relay_config(self.settings),
-                        database,
-                        jetstream,
-                        lambda: ensure_events(jetstream, self.settings),
-                    )
-            finally:
-                self._broker.is_closing = True
-                # shutdown must not fail on a connection that is closed already
-                with contextlib.suppress(Exception):
-                    await connection.close()
+                yield OutboxPublisher(
+                    relay_config(self.settings),
+                    database,
+                    jetstream,
+                    lambda: ensure_events(jetstream, self.settings),
+                )
 
-    def _tree(self, relay: OutboxPublisher, on_ready: Callable[[str], None]) -> Supervisor:
-        settings = self.settings
-        host, port = settings.http.host, settings.http.port
-        http = HttpServer(
-            host, port, self.metrics.registry, self.readiness, stuck=self._read_stuck_cause
-        )
+    def _tree(self, relay: OutboxPublisher) -> Supervisor:
+        settings, http = self.settings, self.settings.http
         retention = OutboxRetention(
             self._database, OutboxRetentionRules(keep=settings.mailbox.relay.keep_ms / 1000)
         )
@@ -235,7 +212,7 @@ class RelayService:
         )
         self.metrics.helper_failing.set_function(lambda: helper_states(helpers))
         children = (
-            Child("http", lambda: http.run(lambda bound: on_ready(f"http://{host}:{bound}"))),
+            self._host.pages(http.host, http.port, self.metrics.registry, self.readiness),
             *(helper.child for helper in helpers),
             Child("relay", relay.run, shutdown_s=settings.drain.hard_deadline_ms / 1000),
         )
@@ -249,9 +226,6 @@ class RelayService:
             "database": self._database_watch.check,
             **topology,
         }
-
-    def _read_stuck_cause(self) -> str | None:
-        return self._watchdog.cause if self._watchdog is not None else None
 
     def _register_gauges(self, relay: OutboxPublisher) -> None:
         context, metrics = self.settings.mailbox.context, self.metrics

@@ -18,20 +18,23 @@ gives it a connection.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from router.agents.adapter import AgentAdapter, AgentState, Context, Outgoing
 from router.agents.agent import DEFAULT_TOPOLOGY, AgentRuntime
 from router.agents.envelope import Envelope
+from router.agents.observer import AgentStats
 from router.agents.topology import AgentTopology
-from router.delivery.wire.api import JetStream
-from router.delivery.wire.stuck import watch_connections
-from router.process.observability.broker_log import BrokerLog
-from router.sdk.agent_pages import AgentPages
-from router.sdk.connect import close_connection, open_connection
+from router.delivery.wire.connection import Connection
+from router.process.observability import Metrics, ReadinessCheck, readiness_series
+from router.process.observability.instruments import Labels, Value
+from router.process.supervision import Child, Helper, helper_states
+from router.sdk.connect import build_held_connection, build_jetstream
 from router.sdk.signals import run_until_signal
+from router.shell.host import ProcessHost
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -93,19 +96,87 @@ class Agent:
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
-        connection = await open_connection(self._nats, "router-agent", broker := BrokerLog("agent"))
-        self._alerts.attach(connection)
-        url = connection.connected_url
-        address = f"nats://{url.hostname}:{url.port}" if url is not None else ""
-        jetstream = JetStream(
-            connection, None if isinstance(self._nats, str) else self._nats.js_domain
+        host = ProcessHost()
+        async with host.hold(build_held_connection(self._nats, "agent")) as (connection,):
+            self._alerts.attach(connection)
+            address = connection.address
+            jetstream = build_jetstream(self._nats, connection)
+            pages = (self._pages.child(host, connection),) if self._pages is not None else ()
+            await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
+
+
+# -- Its pages for operators, where a port is given: /metrics, /healthz, /readyz.
+#
+# Without a port an agent reports by its logs, its alerts and `router agent` alone: many agents run
+# on one host, so none has a port by default.
+
+
+class AgentPages:
+    """The pages of one agent. `where`: the address and the TCP port to bind; 0 = any free port."""
+
+    def __init__(self, agent: str, runtime: AgentRuntime, where: tuple[str, int]) -> None:
+        self._agent = agent
+        self._runtime = runtime
+        self._where = where
+        self._connection: Connection | None = None
+        self._helper: Helper | None = None
+
+    def child(self, host: ProcessHost, connection: Connection) -> Child:
+        """The child beside the agent's consumers."""
+        self._connection = connection
+        pages = host.pages(*self._where, self._register(Metrics()).registry, self._checks)
+        # An agent works on without its pages.
+        self._helper = Helper(pages.name, pages.run)
+        return self._helper.child
+
+    def _register(self, metrics: Metrics) -> Metrics:
+        runtime, tally = self._runtime, self._runtime.stats
+        metrics.ready.set_function(lambda: readiness_series(self._checks()))
+        metrics.connected.set_function(self._is_connected)
+        metrics.helper_failing.set_function(
+            lambda: helper_states(
+                [*runtime.helpers, *([self._helper] if self._helper is not None else ())]
+            )
         )
-        try:
-            async with watch_connections(connection) as watchdog:
-                pages = (
-                    (self._pages.child(connection, watchdog),) if self._pages is not None else ()
-                )
-                await self._runtime.run(jetstream, lambda: on_ready(address), *pages)
-        finally:
-            broker.is_closing = True
-            await close_connection(connection)
+        metrics.agent_applied.set_function(self._label(lambda: tally.applied))
+        metrics.agent_duplicates.set_function(self._label(lambda: runtime.duplicates))
+        metrics.agent_dead.set_function(self._label(lambda: tally.dead))
+        metrics.agent_given_up.set_function(self._label(lambda: tally.given_up))
+        metrics.agent_rescued.set_function(self._label(lambda: tally.rescued))
+        metrics.agent_store_bytes.set_function(lambda: runtime.store_bytes, self._agent)
+        for durable in runtime.durables:
+            metrics.consumer_paused.set_function(partial(self._is_paused, durable), durable)
+        return metrics
+
+    def _label(self, read: Callable[[], int]) -> Callable[[], Mapping[Labels, Value]]:
+        return lambda: {(self._agent,): read()}
+
+    def _is_paused(self, durable: str) -> int:
+        return int(durable in self._runtime.stats.paused)
+
+    def _is_connected(self) -> int:
+        return int(self._connection is not None and self._connection.is_connected)
+
+    def _checks(self) -> Mapping[str, ReadinessCheck]:
+        return {
+            "broker": ReadinessCheck(
+                bool(self._is_connected()), "connected" if self._is_connected() else "not connected"
+            ),
+            "consumers": _check_consumers(self._runtime.stats),
+        }
+
+
+def _check_consumers(stats: AgentStats) -> ReadinessCheck:
+    if stats.paused:
+        return ReadinessCheck(False, f"paused: {', '.join(sorted(stats.paused))}")
+    if stats.held_back:
+        return ReadinessCheck(
+            False,
+            "; ".join(f"consumer_paused: {cause}" for _, cause in sorted(stats.held_back.items())),
+        )
+    if stats.waiting:
+        names = ", ".join(sorted(stats.waiting))
+        return ReadinessCheck(
+            False, f"some messages wait for a stream that refuses, the others go on: {names}"
+        )
+    return ReadinessCheck(True, "fetching")

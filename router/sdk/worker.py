@@ -45,19 +45,18 @@ from router.delivery.consume.consumer import Consumer, Deadlines
 from router.delivery.consume.subscription import ConsumerOptions, Subscription
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.stuck import watch_connections
 from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec, Topology, create, restore
-from router.process.observability.broker_log import BrokerLog
 from router.process.observability.tracing_messages import trace_dead_letter, trace_handler
-from router.process.supervision import Child, Intensity, Supervisor, supervise
+from router.process.supervision import Child, Intensity, Supervisor
 from router.sdk import reports
 from router.sdk.assignments import DEFAULT_TOPOLOGY, Accepts, Assignments, OnDone, WorkerTopology
 from router.sdk.attempts import Attempts
-from router.sdk.connect import close_connection, open_connection
+from router.sdk.connect import build_held_connection, build_jetstream
 from router.sdk.consumer_logger import ConsumerLogger
 from router.sdk.signals import run_until_signal
 from router.sdk.start_point import START_POINTS, Start, StartPoint
 from router.sdk.step import Handler
+from router.shell.host import ProcessHost
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -146,27 +145,20 @@ class Worker:
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
-        connection = await open_connection(
-            self._nats, "router-worker", broker := BrokerLog("worker")
-        )
-        jetstream = JetStream(
-            connection, None if isinstance(self._nats, str) else self._nats.js_domain
-        )
-        start_point = StartPoint(
-            jetstream, self._topology.stream, self._topology.results, self._start
-        )
-        durable = SharedDurable(jetstream, self._durable)
-        attempts = Attempts(self._handler, self._slots)
-        try:
-            async with watch_connections(connection):
+        host = ProcessHost()
+        async with host.hold(build_held_connection(self._nats, "worker")) as (connection,):
+            jetstream = build_jetstream(self._nats, connection)
+            start_point = StartPoint(
+                jetstream, self._topology.stream, self._topology.results, self._start
+            )
+            durable = SharedDurable(jetstream, self._durable)
+            attempts = Attempts(self._handler, self._slots)
+            try:
                 await self._wait_for_durable(jetstream, start_point, durable)
-                url = connection.connected_url
-                on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
-                await supervise(self._tree(jetstream, start_point, durable, attempts))
-        finally:
-            attempts.close()
-            broker.is_closing = True
-            await close_connection(connection)
+                on_ready(connection.address)
+                await host.run(self._tree(jetstream, start_point, durable, attempts))
+            finally:
+                attempts.close()
 
     def _tree(
         self,

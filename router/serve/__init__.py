@@ -1,6 +1,5 @@
 """The whole router as a process: `router serve`.
 
-    assembly             what other rooms import of this one
     app_context          the objects that all consumers of a process share
     subscriptions        each subscription, joined with its handler
     supervision_tree     which children there are, and in which order

@@ -15,8 +15,6 @@ went to the inbox of the first try, and each single request cost a second read.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
 from msgspec import Struct
@@ -25,6 +23,7 @@ from router.config import NatsConfig
 from router.config.connect import connect_by
 from router.delivery.wire.connection import Connection
 from router.process.observability import Metrics, events, logs
+from router.shell.host import HeldConnection, Told
 
 log = logs.logger(__name__)
 
@@ -44,67 +43,23 @@ class Connections(Struct, frozen=True):
         return cls(connection, connection, connection)
 
     @property
-    def distinct(self) -> tuple[Connection, ...]:
-        return tuple({id(one): one for one in (self.main, self.workers, self.providers)}.values())
-
-    @property
     def lost(self) -> list[str]:
         """The names of those that are not connected."""
         return [name for name in self.__struct_fields__ if not getattr(self, name).is_connected]
 
 
-class ConnectionOpener:
-    """Opens the connections other than `main`."""
+def list_others(config: NatsConfig, metrics: Metrics, *, providers: bool) -> list[HeldConnection]:
+    """The connections other than `main`, in the order of `Connections`."""
 
-    def __init__(
-        self, config: NatsConfig, metrics: Metrics, is_stopping: Callable[[], bool]
-    ) -> None:
-        self._config = config
-        self._metrics = metrics
-        self._is_stopping = is_stopping
+    def count() -> None:
+        metrics.reconnects.value += 1
 
-    @asynccontextmanager
-    async def open(self, main: Connection, *, providers: bool) -> AsyncIterator[Connections]:
-        """Open what is needed for the duration of the block. Raises BrokerUnavailable."""
-        async with AsyncExitStack() as stack:
-
-            async def open_one(name: str) -> Connection:
-                return await stack.enter_async_context(self._open(name))
-
-            yield Connections(
-                main,
-                await open_one("workers"),
-                await open_one("providers") if providers else main,
-            )
-
-    @asynccontextmanager
-    async def _open(self, name: str) -> AsyncIterator[Connection]:
-        named = self._config.model_copy(update={"name": f"{self._config.name}-{name}"})
-        connection = await connect_by(
-            named,
-            on_lost=partial(self._on_disconnected, name),
-            on_back=partial(self._on_reconnected, name),
-            again_s=CONNECT_RETRY_S,
-        )
-        connection.on_fault = lambda exc: log.error(
-            events.BROKER_ERROR, connection=name, exc_info=exc
-        )
-        try:
-            yield connection
-        finally:
-            await _close_quietly(connection.close)
-
-    async def _on_disconnected(self, name: str) -> None:
-        if not self._is_stopping():
-            log.warning(events.BROKER_DISCONNECTED, connection=name)
-
-    async def _on_reconnected(self, name: str) -> None:
-        self._metrics.reconnects.value += 1
-        log.info(events.BROKER_RECONNECTED, connection=name)
+    names = ("workers", "providers") if providers else ("workers",)
+    return [HeldConnection(partial(_connect, config, name), name, on_back=count) for name in names]
 
 
-async def _close_quietly(close: Callable[[], Awaitable[None]]) -> None:
-    try:
-        await close()
-    except Exception as exc:  # shutdown must not fail on a connection that is closed already
-        log.debug(events.BROKER_ERROR, error=type(exc).__name__)
+async def _connect(config: NatsConfig, name: str, *, on_lost: Told, on_back: Told) -> Connection:
+    named = config.model_copy(update={"name": f"{config.name}-{name}"})
+    connection = await connect_by(named, on_lost=on_lost, on_back=on_back, again_s=CONNECT_RETRY_S)
+    connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, connection=name, exc_info=exc)
+    return connection

@@ -26,7 +26,7 @@ from router.decide.partitions.leases import (
     report_taken_over,
 )
 from router.delivery.replies.answers import Answers
-from router.delivery.replies.listen import Listener
+from router.delivery.replies.listen import ListenedSubject, Listener
 from router.delivery.replies.read_ahead import ReadAhead
 from router.delivery.replies.unstored import UnstoredRequests
 from router.delivery.wire.api import JetStream
@@ -119,12 +119,14 @@ class DecideBranch:
         )
         await Listener(
             context.jetstream,
-            self._child.stream,
-            decide.taken_subject,
+            ListenedSubject(
+                stream=self._child.stream,
+                subject=decide.taken_subject,
+                queue=decide.deliver_group,
+            ),
             self._answers,
             unstored=self._unstored,
             live=live,
-            queue=decide.deliver_group,
             ahead=ahead,
             infos=context.infos,
         ).run()

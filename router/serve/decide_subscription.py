@@ -29,7 +29,10 @@ from router.decide.answer_counts import count_answer
 from router.decide.model import (
     AssignmentPusher,
     DecideHandler,
+    DecideMeter,
     DecideRules,
+    PolicyDecider,
+    ProviderChooser,
     PushRules,
     RequestLimits,
 )
@@ -66,14 +69,13 @@ def join_decide(context: AppContext) -> SubscriptionHandler:
 
 def build_decide_handler(context: AppContext) -> DecideHandler:
     """The handler with the caches of this process."""
-    settings = context.settings
+    settings, meter = context.settings, DecideMetrics(context.metrics, context.violations)
+    rules = build_decide_rules(settings)
     return DecideHandler(
-        context.policies,
-        DecideMetrics(context.metrics, context.violations),
-        rules=build_decide_rules(settings),
+        _build_decider(context, meter, rules),
+        meter,
+        rules=rules,
         cache=context.remembered_answers,
-        sessions=Sessions(settings.policies.sessions_entries),
-        rates=context.rates or RateLimits(),
         push=AssignmentPusher(
             context.assignment_store,
             build_push_rules(settings),
@@ -82,13 +84,26 @@ def build_decide_handler(context: AppContext) -> DecideHandler:
         ),
         extensions=context.extensions,
         assignments=context.assignments,
-        states=context.providers.states_of,
-        on_decision=context.providers.on_decision,
-        figures=context.measurements.figures_of,
+    )
+
+
+def _build_decider(context: AppContext, meter: DecideMeter, rules: DecideRules) -> PolicyDecider:
+    chooser = ProviderChooser(
+        Sessions(context.settings.policies.sessions_entries),
+        meter,
+        providers=context.providers,
+        evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
         canaries=context.canaries,
         budgets=context.budgets.table.tenants,
+        policies=context.policies,
+    )
+    return PolicyDecider(
+        chooser,
+        policies=context.policies,
+        rates=context.rates or RateLimits(),
+        canaries=context.canaries,
+        rules=rules,
         read_age=context.budgets.clock.read_age,
-        evaluate=context.recorder.evaluate if context.recorder.is_on else evaluate,
     )
 
 

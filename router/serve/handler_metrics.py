@@ -29,7 +29,7 @@ WorkerReading = ReadResult[ExecResult] | ReadResult[ExecAssignmentAck]
 
 
 class DecideMetrics:
-    """`decide.model.handler.DecideMeter`, counted."""
+    """`decide.model.ports.DecideMeter`, counted."""
 
     def __init__(self, metrics: Metrics, violations: ViolationRecorder) -> None:
         self._metrics = metrics

@@ -14,7 +14,7 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.calls.stream import Stream, StreamPiece
 from router.delivery.wire.connection import Connection, head_of
 from router.extensions.invoker import ExtensionMetrics, build_extension_invoker
-from router.extensions.model.providers import ProviderInvoker
+from router.extensions.model.providers import ProviderInvoker, ServiceRecords
 from router.operate.admin.reply_addresses import build_reply_addresses
 from router.serve.app_context import AppContext
 from router.serve.decide_subscription import build_decide_rules
@@ -109,10 +109,12 @@ def _build_provider_invoker(context: AppContext) -> ProviderInvoker:
         context.registry,
         build_extension_invoker(connection, context.breakers, context.health, context.metrics),
         streams,
-        breakers=context.breakers.extensions,
-        health=context.health,
+        records=ServiceRecords(
+            breakers=context.breakers.extensions,
+            health=context.health,
+            meter=ExtensionMetrics(context.metrics),
+        ),
         limits=context.breakers.limits,
-        meter=ExtensionMetrics(context.metrics),
         environment=context.settings.extensions.environment,
         longest_s=context.settings.providers.longest_ms / 1000,
     )

@@ -9,7 +9,6 @@ end     the tree, last child first: the consumers drain, the listener unsubscrib
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -21,27 +20,21 @@ from router.contracts.alert import CRITICAL, INFO, Alert
 from router.core.errors import NoLeader
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.stuck import ConnectionWatchdog, watch_connections
 from router.operate.alerts import Alerts
 from router.operate.topology.declared_topology import declare_topology
 from router.operate.topology.monitor import TopologyMonitor
 from router.policies.model import PolicyTable
 from router.process.garbage_collection import calm_collector, collections
-from router.process.observability import (
-    HttpServer,
-    Metrics,
-    ReadinessCheck,
-    events,
-    logs,
-    readiness_series,
-)
-from router.process.supervision import Child, Supervisor, supervise
+from router.process.observability import Metrics, ReadinessCheck, events, logs, readiness_series
+from router.process.observability.readiness import is_ready
+from router.process.supervision import Child, Supervisor
 from router.serve.app_context import AppContext
-from router.serve.connections import ConnectionOpener, Connections
+from router.serve.connections import Connections, list_others
 from router.serve.contract.contract_document import ContractPages
 from router.serve.joined_subscription import JoinedSubscription
 from router.serve.subscriptions import JOINED
 from router.serve.supervision_tree import ConsumerChildren, SupervisionTree
+from router.shell.host import HeldConnection, ProcessHost, Told
 
 log = logs.logger(__name__)
 
@@ -80,10 +73,8 @@ class RouterService:
         self._monitor: TopologyMonitor | None = None
         self._context: AppContext | None = None
         self._connection: Connection | None = None
-        self._watchdog: ConnectionWatchdog | None = None
-        self._is_stopping = False
+        self._host = ProcessHost()
         self._has_http = http
-        self._http = ""
         self.metrics.ready.set_function(lambda: readiness_series(self.readiness()))
 
     async def run(self, on_ready: Callable[[Ready], None] = lambda _: None) -> None:
@@ -93,20 +84,16 @@ class RouterService:
         ConnectionStuck when it cannot go on.
         """
         log.info(events.ROUTER_STARTING, node_id=self.settings.node_id)
-        connection = await self._connect()
-        opener = ConnectionOpener(self.settings.nats, self.metrics, lambda: self._is_stopping)
+        nats, providers = self.settings.nats, self.settings.providers.enabled
+        main = HeldConnection(self._connect, on_lost=self._on_lost, on_back=self._on_back)
+        others = list_others(nats, self.metrics, providers=providers)
         try:
-            async with (
-                opener.open(connection, providers=self.settings.providers.enabled) as connections,
-                watch_connections(*connections.distinct) as self._watchdog,
-            ):
-                await self._serve(connections, on_ready)
+            async with self._host.hold(main, *others) as (first, second, *rest):
+                await self._serve(Connections(first, second, *(rest or [first])), on_ready)
         finally:
-            self._is_stopping = True
-            # shutdown must not fail on a connection that is closed already
-            with contextlib.suppress(Exception):
-                await connection.close()
-            log.info(events.ROUTER_STOPPED)
+            # Without a connection it has not begun, and the error says why.
+            if self._connection is not None:
+                log.info(events.ROUTER_STOPPED)
 
     async def _serve(self, connections: Connections, on_ready: Callable[[Ready], None]) -> None:
         monitor = self._monitor = self._build_monitor(
@@ -121,13 +108,12 @@ class RouterService:
         await context.canaries.load()
         await context.budgets.followed.load()
         await _wait_for_leader(lambda: self._load_policies(context))
-        announcing = asyncio.create_task(self._announce(on_ready))
-        try:
-            with calm_collector():
-                await supervise(self._tree(context, monitor))
-        finally:
-            self._is_stopping = True
-            announcing.cancel()
+        with calm_collector():
+            await self._host.run(
+                self._tree(context, monitor),
+                lambda: self._announce(on_ready),
+                lambda: is_ready(self.readiness()),
+            )
 
     async def _load_policies(self, context: AppContext) -> None:
         await context.followed_policies.load(self._seed)
@@ -167,20 +153,16 @@ class RouterService:
         return self._context
 
     def _tree(self, context: AppContext, monitor: TopologyMonitor) -> Supervisor:
-        pages = ContractPages(self.settings)
-        host, port = self.settings.http.host, self.settings.http.port
-        operators = HttpServer(
-            host,
-            port,
+        pages = self._build_pages() if self._has_http else None
+        return SupervisionTree(context, monitor, self._consumers).tree(pages)
+
+    def _build_pages(self) -> Child:
+        where, read, registry = (
+            self.settings.http,
+            ContractPages(self.settings).read,
             self.metrics.registry,
-            self.readiness,
-            pages.read,
-            stuck=self._read_stuck_cause,
         )
-        http = Child("http", lambda: operators.run(self._on_bound))
-        return SupervisionTree(context, monitor, self._consumers).tree(
-            http if self._has_http else None
-        )
+        return self._host.pages(where.host, where.port, registry, self.readiness, read)
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -208,21 +190,10 @@ class RouterService:
             else frozenset()
         )
 
-    def _read_stuck_cause(self) -> str | None:
-        return self._watchdog.cause if self._watchdog is not None else None
-
-    async def _announce(self, on_ready: Callable[[Ready], None]) -> None:
-        while not (  # noqa: ASYNC110 - many causes, once
-            bool(self._http) is self._has_http
-            and all(check.ok for check in self.readiness().values())
-        ):
-            await asyncio.sleep(0.01)
-        url = self._connection.connected_url if self._connection is not None else None
+    def _announce(self, on_ready: Callable[[Ready], None]) -> None:
         log.info(events.ROUTER_READY)
-        on_ready(Ready(f"nats://{url.hostname}:{url.port}" if url else "", self._http))
-
-    def _on_bound(self, port: int) -> None:
-        self._http = f"http://{self.settings.http.host}:{port}"
+        nats_url = self._connection.address if self._connection is not None else ""
+        on_ready(Ready(nats_url, self._host.url))
 
     # -- the broker --------------------------------------------------------------------------------
 
@@ -238,9 +209,9 @@ class RouterService:
             return ReadinessCheck(False, f"not connected: {', '.join(lost) or 'main'}")
         return ReadinessCheck(True, "connected")
 
-    async def _connect(self) -> Connection:
+    async def _connect(self, *, on_lost: Told, on_back: Told) -> Connection:
         connection = self._connection = await connect_by(
-            self.settings.nats, on_lost=self._on_disconnected, on_back=self._on_reconnected
+            self.settings.nats, on_lost=on_lost, on_back=on_back
         )
         connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, exc_info=exc)
         self.metrics.connected.set_function(lambda: int(self._is_connected))
@@ -249,14 +220,11 @@ class RouterService:
         self._alerts.attach(connection)
         return connection
 
-    async def _on_disconnected(self) -> None:
-        if not self._is_stopping:
-            log.warning(events.BROKER_DISCONNECTED)
-            self._alert(CRITICAL, "broker_lost", "The connection to the broker is lost")
+    def _on_lost(self) -> None:
+        self._alert(CRITICAL, "broker_lost", "The connection to the broker is lost")
 
-    async def _on_reconnected(self) -> None:
+    def _on_back(self) -> None:
         self.metrics.reconnects.value += 1
-        log.info(events.BROKER_RECONNECTED)
         self._alert(INFO, "broker_back", "The broker is back")
         self._alerts.flush()
 

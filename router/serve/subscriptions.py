@@ -24,7 +24,7 @@ from router.work.model import (
     ResultRules,
     ResultsHandler,
 )
-from router.work.model.result_memory import DAY_S
+from router.work.model.result_memory import DAY_S, FirstResults
 from router.work.report_marks import ReportMarks
 
 
@@ -38,7 +38,7 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
         ResultsMetrics(
             context.metrics, context.violations, context.alerts, is_stored=settings.usage.enabled
         ),
-        context.providers,
+        FirstResults(context.providers, context.canaries.on_result),
         StoredUsage(context.jetstream),
         ReportMarks(
             context.jetstream,
@@ -57,7 +57,6 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
         # the duplicate window of the stream
         recent=RecentOutcomes(keep_s=settings.streams.usage.duplicate_window_ms / 1000),
         on_finished=context.finished.finish,
-        on_first=context.canaries.on_result,
     )
 
 

@@ -21,7 +21,7 @@ from msgspec import Struct
 from router.config import Settings
 from router.core.clock import Clock, steady, wall
 from router.core.errors import RouterError
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from router.shell.broker_link import BrokerLink, HeardAlert
 from router.shell.figures import ConsumerBacklog, Figures, Sample, compute_figures
 from router.shell.scrape import scrape_all

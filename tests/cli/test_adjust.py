@@ -30,7 +30,7 @@ from router.delivery.consume.stream_reader import open_reader
 from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.cli import COMMAND, CommandResult, call_command_async, clean_environment
 
 STREAM = "ROUTER_USAGE"

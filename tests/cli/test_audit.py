@@ -24,7 +24,7 @@ from router.operate.audit.audit_event import (
     read_audit_event,
 )
 from router.operate.audit.audit_log import describe_login
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.console import console_settings, store_dead_letter
 

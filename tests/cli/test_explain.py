@@ -22,7 +22,7 @@ from router.extensions.model import modes
 from router.mailbox.policies import POLICIES
 from router.operate.admin import service_error
 from router.operate.doctor import Verdict
-from router.policies.model import plan
+from router.policies.model.policy import PRIORITIES
 from router.sdk import step
 from router.shell import exit_codes
 from tests.support.cli import call_command_async, table_words
@@ -39,7 +39,7 @@ TOLD = {
     }
     - METADATA
     | set(modes._CODES.values()),
-    "decision": set(plan.PRIORITIES),
+    "decision": set(PRIORITIES),
     "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},
     "worker": {
         value

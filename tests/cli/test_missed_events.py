@@ -18,7 +18,7 @@ from router.core.crashpoints import KILLED_EXIT_CODE
 from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.cli import COMMAND, call_command_async, clean_environment
 from tests.support.policy import a_document, a_provider
 

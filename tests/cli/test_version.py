@@ -21,8 +21,8 @@ from router.core.errors import Poison
 from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
+from router.operate.topology.declared_topology import declare_topology
 from router.serve import store_check
-from router.serve.assembly import declare_topology
 from router.serve.store_check import (
     FORMATS,
     StoreReport,

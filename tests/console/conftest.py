@@ -13,7 +13,7 @@ from router.config.connect import connect_by
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import apply
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.broker import Broker
 
 HERE = Path(__file__).parent

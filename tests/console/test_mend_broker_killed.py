@@ -13,7 +13,7 @@ from router.config.connect import connect_by
 from router.core.errors import RouterError
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from router.shell.broker_link import BrokerLink
 from tests.console.test_mend_killed import prove_each_once, store_many
 from tests.support.broker import Broker

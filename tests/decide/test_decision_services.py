@@ -17,6 +17,7 @@ from router.decide.model.read import read
 from router.operate.admin import ServiceError
 from router.operate.admin.request_fields import RequestFields
 from router.operate.admin.service import Answer
+from tests.support.decide import FakeStoring
 from tests.support.requests import a_body, a_message
 
 DECISION = Decision("openai", "weighted", 50, 1.0, 1.0)
@@ -46,7 +47,7 @@ class World(DecisionServices):
     ) -> None:
         self._known = {"here": here, "there": there, "stored": kept}
         self.asked: list[tuple[str, object]] = []
-        super().__init__(IdempotencyCache(), Book({}), self)
+        super().__init__(IdempotencyCache(FakeStoring()), Book({}), self)
 
     async def find_remembered(self, wanted: DecisionQuery) -> Answer | None:
         return self._look("here", wanted)
@@ -112,7 +113,7 @@ def a_record(tenant: str = "acme", **fields: object) -> bytes:
 
 
 def decided(records: dict[str, bytes]) -> DecisionServices:
-    return DecisionServices(IdempotencyCache(), Book(records), World())
+    return DecisionServices(IdempotencyCache(FakeStoring()), Book(records), World())
 
 
 async def test_a_pushed_decision_is_found_by_the_identity_of_its_request() -> None:

@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from router.core.outcome import Fault
-from router.decide.model.read import MOST_HINTS, hints_of, read
+from router.decide.model.hints import MOST_HINTS, hints_of
+from router.decide.model.read import read
 from tests.support.requests import a_body, a_message
 
 TASK = {"type": "chat", "payload": 1}

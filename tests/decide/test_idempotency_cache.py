@@ -9,6 +9,7 @@ from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.decide.model import IdempotencyCache
 from router.decide.model.read import read
+from tests.support.decide import FakeStoring
 from tests.support.requests import a_body, a_message
 
 DECISION = Decision("openai", "weighted", 50, 1.0, 1.0)
@@ -21,7 +22,7 @@ def a_request(headers: dict[str, str] | None = None, /, **fields: Any) -> RouteR
 
 
 def replays(*requests: RouteRequest) -> IdempotencyCache:
-    known = IdempotencyCache()
+    known = IdempotencyCache(FakeStoring())
     for request in requests:
         known.remember(request, b"", DECISION, steady())
     return known
@@ -84,7 +85,7 @@ async def test_of_two_requests_with_one_id_the_newer_is_found() -> None:
 
 async def test_what_is_forgotten_is_not_found() -> None:
     now = 0.0
-    known = IdempotencyCache(ttl_s=10, clock=lambda: now)
+    known = IdempotencyCache(FakeStoring(), ttl_s=10, clock=lambda: now)
     known.remember(a_request(request_id="r-1"), b"", DECISION, now)
     now = 11.0
     assert await known.find("acme", request_id="r-1") is None

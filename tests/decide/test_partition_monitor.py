@@ -18,8 +18,8 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.shared_info import ROUND_S, SharedInfo
 from router.delivery.wire.topology import create
+from router.operate.topology.declared_topology import declare_topology
 from router.process.observability import Metrics
-from router.serve.assembly import declare_topology
 from tests.support.app import ManualClock, RecordedAlerts
 from tests.support.broker import Broker
 from tests.support.delivery import connected

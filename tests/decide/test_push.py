@@ -1,7 +1,7 @@
 """A pushed request: the stored assignment is the decision, also where another instance stored it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 
 import orjson
 import pytest
@@ -14,7 +14,13 @@ from router.core.outcome import Done, Outcome
 from router.decide.model import DecideHandler, DecideRules, NewAssignment
 from router.decide.model.idempotency_cache import IdempotencyCache
 from router.policies.model import PolicyTable
-from tests.support.decide import UnlimitedShares, a_decide_handler, a_pusher
+from tests.support.decide import (
+    FakeStoring,
+    UnlimitedShares,
+    a_decide_handler,
+    a_pusher,
+    push_nothing,
+)
 from tests.support.policy import a_policy, a_provider
 from tests.support.requests import TRACEPARENT, a_body, a_message
 from tests.support.workers import ASSIGNED
@@ -86,16 +92,20 @@ def a_handler(
     provider: str = "openai",
     *,
     policy: bool = True,
-    life: Callable[[], int] = lambda: 0,
+    storing: FakeStoring | None = None,
     shares: Shares = NO_SHARES,
     **rules: object,
 ) -> DecideHandler:
     policy_table = PolicyTable(
         {("acme", "default"): a_policy(a_provider(provider))} if policy else {}
     )
-    push = a_pusher(book, shares=shares, **rules) if book is not None else None
+    push = a_pusher(book, shares=shares, **rules) if book is not None else push_nothing()
     return a_decide_handler(
-        policy_table, Meter(), rules=DecideRules(), push=push, cache=IdempotencyCache(life=life)
+        policy_table,
+        Meter(),
+        rules=DecideRules(),
+        push=push,
+        cache=IdempotencyCache(storing or FakeStoring()),
     )
 
 
@@ -238,13 +248,13 @@ async def test_a_push_whose_assignment_may_be_lost_is_published_again(
     """The server lost the assignment with its power; the process that lived on acknowledged the
     request from its memory.
     """
-    book, lives = Book(), [0]
-    handler = a_handler(book, life=lambda: lives[0])
+    book, storing = Book(), FakeStoring()
+    handler = a_handler(book, storing=storing)
     first = await outcome_of(handler, a_push())
     assert isinstance(first, Done)
     assert first.commit is not None
     first.commit(())
-    lives[0] = life
+    storing.reconnect_count = life
     again = await outcome_of(handler, replace(a_push(), deliveries=deliveries))
     assert isinstance(again, Done)
     assert (again.effects, again.reply) == (first.effects, first.reply)

@@ -12,8 +12,7 @@ from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
 from router.contracts.usage import RESERVED_TYPES
 from router.core.outcome import Fault
-from router.decide.model.read import RequestLimits, read
-from router.decide.model.reading import RequestReading
+from router.decide.model.read import RequestLimits, RequestReading, read
 from tests.support.requests import GOOD_HEADERS, TRACE, a_body, a_message, a_protobuf, every_form
 
 

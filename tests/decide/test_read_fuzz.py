@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from router.contracts.request import RouteRequest
 from router.core.ids import is_opaque, is_scoped
 from router.core.outcome import Fault
-from router.decide.model.read import RequestLimits, read
-from router.decide.model.reading import RequestReading
+from router.decide.model.read import RequestLimits, RequestReading, read
 from tests.support.requests import GOOD_HEADERS, a_message, a_protobuf
 
 NAMES = [

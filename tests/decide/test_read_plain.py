@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.core.message import Message
-from router.decide.model.read import read, read_carefully
-from router.decide.model.read_plain import read_plain
+from router.decide.model.read import read, read_carefully, read_plain
 from tests.support.requests import GOOD_HEADERS, a_body, a_message, every_form
 
 LITERALS = (

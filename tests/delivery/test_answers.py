@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.core.message import Message, Reply
 from router.delivery.replies.answers import IDENTICAL, MAX_ADDRESS_BYTES, Answers, ReplyRules
-from router.delivery.replies.identical import IdenticalRequests
+from router.delivery.replies.identical import IdenticalRequests, WaitingInbox
 from tests.support.delivery import FakeConnection, a_delivery
 from tests.support.waiting import until
 
@@ -129,9 +129,8 @@ def test_what_instances_tell_one_another_of_the_longest_inboxes_fits_into_a_mess
         one.shift = 2**62
         one.note(KEY, b"same")
     for number in range(1, 1500):
-        here.tell_answered(
-            crc32(b"same"), (f"_INBOX.{number:{MAX_ADDRESS_BYTES - 7}}", number, 0.0, b""), 0.0
-        )
+        longest = f"_INBOX.{number:{MAX_ADDRESS_BYTES - 7}}"
+        here.tell_answered(crc32(b"same"), WaitingInbox(longest, 0.0, KEY, number), 0.0)
     here.announce(1.0)
     assert max(map(len, told)) < 128 * 1024
     assert [

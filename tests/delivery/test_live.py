@@ -4,7 +4,7 @@ it begins and ends.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import time, time_ns
 from types import SimpleNamespace
 from typing import Any
@@ -57,6 +57,22 @@ def _describe(data: bytes) -> Asker | None:
     return None if data.startswith(b"-") else Asker(*data.decode().partition(":")[::2])
 
 
+class Askers:
+    """Reads whose request it is."""
+
+    def describe(self, data: bytes, headers: Mapping[str, str]) -> Asker | None:
+        return _describe(data)
+
+    def glance(self, data: bytes) -> Asker | None:
+        return _describe(data)
+
+    def is_high(self, asker: Asker) -> bool:
+        return asker.rest.startswith("!")
+
+    def refuse(self, asker: Asker, retry_after_ms: int) -> bytes:
+        return f"overloaded {asker.tenant_id} {retry_after_ms}".encode()
+
+
 async def _wait_for_ever() -> Outcome:
     return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
@@ -107,11 +123,8 @@ class Bench:
             self.answers,
             lambda: self.consumer,  # type: ignore[arg-type, return-value]
             self.marks,
+            Askers(),
             subject="work",
-            describe=lambda data, _: _describe(data),
-            glance=_describe,
-            refuse=lambda asker, after_ms: f"overloaded {asker.tenant_id} {after_ms}".encode(),
-            is_high=lambda asker: asker.rest.startswith("!"),
             observer=self,
             rules=LiveRules(**rules),
         )

@@ -3,7 +3,7 @@ import asyncio
 import orjson
 import pytest
 
-from router.delivery.consume.pull import SPREAD_BYTES, Puller
+from router.delivery.consume.pull import SPREAD_BYTES, Puller, PullLimits
 from tests.support.delivery import FakeConnection
 
 NEXT = "$JS.API.CONSUMER.MSG.NEXT.S.C"
@@ -27,10 +27,7 @@ class Pulling:
         self.puller = Puller(
             self.connection,  # type: ignore[arg-type]
             NEXT,
-            prefetch=prefetch,
-            prefetch_bytes=2 * BYTES,
-            expires_s=30,
-            heartbeat_s=1,
+            PullLimits(prefetch=prefetch, prefetch_bytes=2 * BYTES, expires=30, heartbeat=1),
             on_delivery=lambda _subject, _reply, _data, headers: (
                 self.arrived.append(headers) or self.is_known
             ),

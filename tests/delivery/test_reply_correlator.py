@@ -4,8 +4,12 @@ seconds.
 
 import pytest
 
-from router.delivery.replies.reply_correlator import ReplyCorrelator
-from router.delivery.replies.waiting_inboxes import MAX_IN_FLIGHT_INBOXES, RequestIdentity
+from router.delivery.replies.reply_correlator import (
+    MAX_IN_FLIGHT_INBOXES,
+    CorrelatorRules,
+    ReplyCorrelator,
+    RequestIdentity,
+)
 
 WINDOW = 0.1
 SPAN = 0.22  # the duplicate window and 120 ms
@@ -14,7 +18,7 @@ SPAN = 0.22  # the duplicate window and 120 ms
 class Meeting:
     """A rendezvous, and who was told what; `strays` went to the reply subject."""
 
-    def __init__(self, **facts: float) -> None:
+    def __init__(self, **rules: float) -> None:
         self.told: list[tuple[str, bytes]] = []
         self.strays: list[bytes] = []
         self.in_flight: list[RequestIdentity] = []
@@ -22,10 +26,9 @@ class Meeting:
         self.rendezvous = ReplyCorrelator(
             self._send,
             lambda *_: b"conflict",
-            dedupe_window_s=WINDOW,
+            rules=CorrelatorRules(dedupe_window=WINDOW, **rules),  # type: ignore[arg-type]
             read_copy_age=lambda: self.copy_age,
             read_in_flight=lambda: self.in_flight,
-            **facts,  # type: ignore[arg-type]
         )
 
     def _send(self, inbox: str, data: bytes) -> None:
@@ -88,7 +91,7 @@ def test_an_inbox_is_kept_for_as_long_as_a_decision_may_take(msg_id: str | None)
     still there then.
     """
     for heard_at in (0.5, 20.0, 34.9):
-        meeting = Meeting(keep_s=35.0)
+        meeting = Meeting(keep=35.0)
         meeting.tick(0.0)
         meeting.ask("a", heard_at, msg_id)
         meeting.tick(*(heard_at + second for second in range(31)))
@@ -112,7 +115,7 @@ def test_the_inbox_of_a_request_in_flight_outlasts_every_flood(msg_id: str | Non
 
 def test_the_inbox_of_a_request_in_flight_outlasts_the_time_that_others_are_kept() -> None:
     """A policy may allow its pipeline five minutes."""
-    meeting = Meeting(keep_s=35.0)
+    meeting = Meeting(keep=35.0)
     meeting.tick(0.0)
     meeting.ask("slow", 1.0)
     meeting.in_flight = [RequestIdentity("id", "t", b"x")]
@@ -125,7 +128,7 @@ def test_the_inbox_of_a_request_in_flight_outlasts_the_time_that_others_are_kept
 
 
 def test_a_younger_inbox_of_a_request_in_flight_is_answered_with_the_older_one() -> None:
-    meeting = Meeting(keep_s=5.0)
+    meeting = Meeting(keep=5.0)
     meeting.tick(0.0)
     meeting.in_flight = [RequestIdentity(None, "t", b"x")]
     meeting.ask("a", 1.0, None)
@@ -138,7 +141,7 @@ def test_a_younger_inbox_of_a_request_in_flight_is_answered_with_the_older_one()
 
 def test_of_many_identical_requests_in_flight_the_newest_inboxes_are_kept() -> None:
     """A tenant cannot fill the memory with one request that is asked again and again."""
-    meeting = Meeting(keep_s=5.0)
+    meeting = Meeting(keep=5.0)
     meeting.tick(0.0)
     meeting.in_flight = [RequestIdentity(None, "t", b"x")]
     for number in range(3 * MAX_IN_FLIGHT_INBOXES):
@@ -452,7 +455,7 @@ def test_others_of_the_id_are_served_with_the_named_one(meeting: Meeting) -> Non
 
 
 def test_an_unclaimed_inbox_is_gone_after_twice_the_time_that_it_is_kept() -> None:
-    meeting = Meeting(keep_s=5.0)
+    meeting = Meeting(keep=5.0)
     meeting.ask("a", 1.0)
     meeting.tick(*(at / 2 for at in range(2, 24)))
     assert meeting.rendezvous.pending == 0

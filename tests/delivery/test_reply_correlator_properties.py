@@ -17,10 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.delivery.replies.identical import IdenticalRequests
-from router.delivery.replies.reply_correlator import ReplyCorrelator
-from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.replies.reply_correlator import (
+    CorrelatorRules,
+    ReplyCorrelator,
+    RequestIdentity,
+)
 
 WINDOW = 0.1
+RULES = CorrelatorRules(dedupe_window=WINDOW)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def answers_to(sent: list[Sent]) -> Counter[str]:
     """How many answers each inbox got; the n-th request's inbox is named n."""
     told: Counter[str] = Counter()
     rendezvous = ReplyCorrelator(
-        lambda inbox, _: told.update([inbox]), lambda *_: b"conflict", dedupe_window_s=WINDOW
+        lambda inbox, _: told.update([inbox]), lambda *_: b"conflict", rules=RULES
     )
     events = [(at / 20, 2, -1) for at in range(60)]  # ticks
     events += [(request.at + request.heard_after, 0, number) for number, request in enumerate(sent)]
@@ -128,9 +132,7 @@ def test_without_ids_no_inbox_of_two_instances_is_left_out(
     """Both hear every request, one of them decides it: sooner, perhaps, than it hears who asked."""
     told: Counter[str] = Counter()
     both = [
-        ReplyCorrelator(
-            lambda inbox, _: told.update([inbox]), lambda _: b"", dedupe_window_s=WINDOW
-        )
+        ReplyCorrelator(lambda inbox, _: told.update([inbox]), lambda _: b"", rules=RULES)
         for _ in range(2)
     ]
     question = RequestIdentity(None, "t", b"x")
@@ -174,7 +176,7 @@ class Fleet:
         return ReplyCorrelator(
             lambda inbox, _: self.told.update([inbox]),
             lambda _: b"",
-            dedupe_window_s=WINDOW,
+            rules=RULES,
             identical=identical,
         )
 

@@ -13,7 +13,7 @@ from router.delivery.consume.in_flight import InFlight, MessageState
 from router.delivery.consume.outages import Outages
 from router.delivery.consume.pause_switch import PauseSwitch
 from router.delivery.consume.redeliveries import RedeliveryTracker
-from router.delivery.consume.settle import Settler
+from router.delivery.consume.settle import Settler, SharedWork
 from router.delivery.consume.settlement import PendingSettlement, decide_settlement
 from tests.support.delivery import (
     FakeAttemptCounter,
@@ -47,13 +47,15 @@ class Settling(FakeConnection):
         redeliveries = RedeliveryTracker(self.subscription, self, self.attempt_counter, outages)  # type: ignore[arg-type]
         self.settler = Settler(
             self.subscription,
+            SharedWork(
+                in_flight=self.in_flight,
+                redeliveries=redeliveries,
+                pause_switch=self.pause_switch,
+                outages=outages,
+                background_tasks=self.background_tasks,
+            ),
             connection=self,  # type: ignore[arg-type]
             publisher=self.publisher,  # type: ignore[arg-type]
-            in_flight=self.in_flight,
-            redeliveries=redeliveries,
-            pause_switch=self.pause_switch,
-            outages=outages,
-            background_tasks=self.background_tasks,
             answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
         )
 

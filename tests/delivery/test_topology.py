@@ -20,7 +20,7 @@ from router.delivery.wire.topology import (
     create,
     restore,
 )
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.delivery import WorkStreams, connected
 
 

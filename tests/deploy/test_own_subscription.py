@@ -22,9 +22,9 @@ from router.core.outcome import Dead, Done, Fault, Outcome
 from router.core.setting_values import add_fields
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
+from router.operate.topology.declared_topology import declare_topology
 from router.process.supervision import draw
 from router.serve.app_context import AppContext
-from router.serve.assembly import declare_topology
 from router.serve.joined_subscription import JoinedSubscription, SubscriptionHandler
 from router.serve.subscriptions import JOINED
 from tests.support.deployed import DEPLOY, TOML, Deployed

@@ -7,7 +7,7 @@ import runpy
 import pytest
 
 from router.config import Settings
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.client_actions import CLIENT_ACTIONS, ClientAction
 from tests.support.deployed import DEPLOY, ROLES, Deployed
 from tests.support.permissions import Verdicts, list_expected, measure, render_page

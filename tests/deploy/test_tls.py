@@ -15,7 +15,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.deployed import write_keys
 from tests.support.deployed_tls import ShippedDeployment, certificates
 from tests.support.service import a_router

@@ -11,7 +11,7 @@ from router.core.errors import CallTimeout, ConnectionLost, NoResponders, Router
 from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, parse_entry
 from router.extensions.model.failure import InvocationRefused
 from router.extensions.model.ports import NULL_METER
-from router.extensions.model.providers import ProviderInvoker
+from router.extensions.model.providers import ProviderInvoker, ServiceRecords
 from tests.support.breakers import a_registry
 from tests.support.ledgers import KeptLedger
 from tests.support.providers import NoLimits
@@ -58,8 +58,8 @@ def providers_of(caller: Caller) -> ProviderInvoker:
     invoker = Invoker(caller, breakers, health, NULL_METER, sleep=_no_pause)
     not_opened: Callable[..., object] = lambda *_: None  # noqa: E731
     registry = ExtensionRegistry([parse_entry(ENTRY)])
-    parts = {"breakers": breakers, "health": health, "limits": NoLimits(), "meter": NULL_METER}
-    return ProviderInvoker(registry, invoker, not_opened, **parts)  # type: ignore[arg-type]
+    records = ServiceRecords(breakers=breakers, health=health, meter=NULL_METER)
+    return ProviderInvoker(registry, invoker, not_opened, records=records, limits=NoLimits())  # type: ignore[arg-type]
 
 
 async def test_the_attempt_that_is_answered_is_left_open_with_what_came() -> None:

@@ -13,7 +13,7 @@ from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
 from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, parse_entry
 from router.extensions.model.ports import NULL_METER, NullCaller
-from router.extensions.model.providers import ProviderInvoker
+from router.extensions.model.providers import ProviderInvoker, ServiceRecords
 from tests.support.breakers import a_registry
 from tests.support.ledgers import KeptLedger
 from tests.support.providers import NoLimits
@@ -48,10 +48,8 @@ class Asked:
             ExtensionRegistry([parse_entry(ENTRY)]),
             Invoker(NullCaller(), None, None, NULL_METER),
             self._stream,
-            breakers=self.breakers,
-            health=self.health,
+            records=ServiceRecords(breakers=self.breakers, health=self.health, meter=NULL_METER),
             limits=NoLimits(),
-            meter=NULL_METER,
             now=self.clock,
         )
 

@@ -33,18 +33,16 @@ ROOMS = {
 TESTS_OF_ALL = {
     *(
         "bench",
-        "canaries",
         "clients",
         "conformance",
         "deploy",
         "docs",
-        "faults",
-        "fuzz",
         "house",
-        "money",
-        "neighbours",
+        "rigs",
+        "security",
+        "stories",
+        "support",
     ),
-    *("refusals", "security", "stories", "strategies", "support"),
 }
 
 
@@ -58,6 +56,11 @@ def test_router_has_these_twenty_rooms_and_no_other() -> None:
 
 def test_tests_mirror_the_rooms() -> None:
     assert list_folders("tests") - TESTS_OF_ALL <= ROOMS
+
+
+def test_a_rig_imports_what_tests_share_and_not_the_other_way() -> None:
+    helpers = sorted((REPOSITORY / "tests" / "support").glob("*.py"))
+    assert [file.name for file in helpers if "tests.rigs" in file.read_text()] == []
 
 
 def list_folders(place: str) -> set[str]:

@@ -1,7 +1,7 @@
 """A PostgreSQL once a session, a database of its own and a nats-server for every test that asks.
 
-What the SQL does is tested on 16 and 18 (`both_majors`); what stands on the SQL, on the newer one.
-The kill stories are killed on 16.
+What the SQL does is tested on 16 and 18 (`both_majors`), by `make test` on the newer one alone;
+what stands on the SQL, on that one. The kill stories are killed on 16.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -17,9 +17,10 @@ from tests.support.postgres import HOMES, Postgres
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "postgres" in metafunc.fixturenames:
-        majors = (
-            sorted(HOMES) if metafunc.definition.get_closest_marker("both_majors") else [max(HOMES)]
-        )
+        has_both = metafunc.definition.get_closest_marker(
+            "both_majors"
+        ) and not metafunc.config.getoption("short")
+        majors = sorted(HOMES) if has_both else [max(HOMES)]
         metafunc.parametrize(
             "postgres", majors, indirect=True, scope="session", ids="postgres{}".format
         )

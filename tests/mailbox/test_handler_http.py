@@ -60,7 +60,7 @@ class Witness:
 
 @pytest.mark.parametrize("status", MEANINGS)
 async def test_every_status_has_its_meaning(status: int) -> None:
-    """SD-11, SD-12, SD-13, SD-33, SD-34."""
+    """SD-11, SD-12, SD-13, SD-33, SD-34; T4 without the acks."""
     async with a_service(SampleService().app) as url:
         answer = await _answer(url, payload={"answer": status})
     assert answer == HandlerAnswer(MEANINGS[status], str(status), UNSERVED.get(status, Blame.EVENT))

@@ -213,7 +213,7 @@ async def test_the_relays_process_has_it_as_a_child(
     dsn: str, database: Database, place: OutboxStream
 ) -> None:
     service = RelayService(Settings.model_validate({"mailbox": {"dsn": dsn}}))
-    tree = service._tree(OutboxPublisher(config(), database, place.jetstream), lambda _: None)
+    tree = service._tree(OutboxPublisher(config(), database, place.jetstream))
     assert [child.name for child in tree.children] == [
         "http",
         "gauges",

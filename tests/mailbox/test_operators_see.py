@@ -22,8 +22,8 @@ from router.mailbox.inbox_process import InboxService
 from router.mailbox.inbox_rules import examine_inbox
 from router.mailbox.relay_process import RelayService
 from router.operate.doctor import Verdict
-from router.process.observability import broker_log
 from router.sdk.agent import Agent
+from router.shell import host
 from tests.support.broker import Broker
 from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import (
@@ -66,7 +66,7 @@ def drifts(monkeypatch: pytest.MonkeyPatch) -> Lines:
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> Lines:
     lines = Lines()
-    monkeypatch.setattr(broker_log, "log", lines)
+    monkeypatch.setattr(host, "log", lines)
     return lines
 
 
@@ -164,7 +164,7 @@ async def test_an_inbox_is_announced_once_its_durable_is_there(
         await until(
             lambda: service.readiness()["inbox"].detail == "its stream or consumer is missing"
         )
-        await until(lambda: service._http)
+        await until(lambda: service._host.url)
         assert not ready.is_set()
         await create_events(broker)
         await until(ready.is_set)

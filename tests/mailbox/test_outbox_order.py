@@ -60,7 +60,7 @@ async def read_ids(adapter: PostgresOutboxAdapter) -> list[object]:
 async def test_of_two_transactions_that_overlap_the_first_in_the_lock_is_published_first(
     dsn: str, database: Database, place: OutboxStream
 ) -> None:
-    """`occurred_at` is the start of a transaction, and that one began last."""
+    """T27 in small: `occurred_at` is the start of a transaction, and that one began last."""
     async with begun_transactions(dsn, 2) as (late, early):
         for connection, number in ((early, 1), (late, 2)):
             await lock(connection)

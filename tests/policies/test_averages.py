@@ -3,8 +3,8 @@
 import pytest
 
 from router.policies.model import NO_STATES, Averages
-from router.policies.model.averages import MAX_COST, MAX_LATENCY_MS
-from router.policies.model.plan import DEFAULT_COST
+from router.policies.model.policy import DEFAULT_COST
+from router.policies.model.providers import MAX_COST, MAX_LATENCY_MS
 
 
 def observe(

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from router.policies.model.draw import DRAW_RANGE, cumulative_weights, weighted_hash
+from router.policies.model.policy import DRAW_RANGE, cumulative_weights, weighted_hash
 from tests.support.policy import a_policy, a_provider, a_request, decide
 
 # two degrees of freedom, one chance in a thousand; the keys are fixed, so this never flickers

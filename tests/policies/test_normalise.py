@@ -3,7 +3,7 @@
 import pytest
 
 from router.policies.model import PreviousAttempt, parse_policy
-from router.policies.model.document import StickySessions
+from router.policies.model.policy import StickySessions
 from tests.support.policy import (
     a_document,
     a_policy,

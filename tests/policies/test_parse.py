@@ -3,7 +3,7 @@
 import pytest
 
 from router.policies.model import PolicyError, load_policy, parse_policy
-from router.policies.model.document import BreakerConfig, Provider, RateLimit, StickySessions
+from router.policies.model.policy import BreakerConfig, Provider, RateLimit, StickySessions
 from tests.support.policy import a_document, a_policy, a_provider, a_rule, errors_of
 
 EXAMPLE = {

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from router.policies.model import RateShort, RateSlice, SharedRates, take_tokens
-from router.policies.model.document import RateLimit
+from router.policies.model.policy import RateLimit
 from router.policies.model.shared_rates import ALONE_S, WAIT_S
 from tests.support.policy import a_policy
 
@@ -49,6 +49,7 @@ class Town:
 
 @pytest.mark.parametrize(("rate", "burst"), [(1, 1), (10, 3), (100, 50), (1000, 10), (3, 100)])
 def test_not_more_than_the_limit_and_a_slice_of_each_when_some_die(rate: float, burst: int) -> None:
+    """T26 in small."""
     dice, town, policy = (
         Random(24),
         Town(4),

@@ -9,8 +9,8 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.policies.model import Policy, TraceStep, evaluate
-from router.policies.model.draw import DRAW_RANGE, cumulative_weights, weighted_hash
 from router.policies.model.measurements import LearnedFigures, TenantFigures
+from router.policies.model.policy import DRAW_RANGE, cumulative_weights, weighted_hash
 from router.policies.model.strategy import draw_two
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, errors_of
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from router.agents.agent import AgentRuntime
 from router.process.observability import Metrics
-from router.sdk.agent_pages import AgentPages
+from router.sdk.agent import AgentPages
 from tests.support.counting_agent import CountingAgent
 from tests.support.observability import parse_scrape
 

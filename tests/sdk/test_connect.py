@@ -1,21 +1,12 @@
 """The SDK's classes connect by a URL, or by those of a cluster."""
 
-import asyncio
 import socket
 from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from router import Agent, StepResult, Worker
 from router.config import load
-from router.delivery.wire.connection import Connection
-from router.sdk import WorkerTopology
-from router.sdk.connect import close_connection, open_connection
-from router.sdk.extension import ExtensionServer, pre
-from tests.support.waiting import until
+from router.sdk.connect import build_held_connection, open_connection
 
 NOTHING = "nats://127.0.0.1:1"
 
@@ -55,61 +46,9 @@ async def test_each_of_several_urls_gets_its_time(
 async def test_a_connection_is_closed_also_when_its_last_bytes_cannot_be_confirmed(
     nats_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection = await open_connection(nats_url, "test")
-
     async def hang(*_: object, **__: object) -> None:
         raise TimeoutError
 
-    monkeypatch.setattr(connection, "flush", hang)
-    await close_connection(connection)
+    async with build_held_connection(nats_url, "test").open() as connection:
+        monkeypatch.setattr(connection, "flush", hang)
     assert connection.is_closed
-
-
-@pytest.mark.parametrize("kind", ["worker", "extensions", "agent"])
-async def test_what_serves_closes_its_connection_so(
-    nats_url: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened: list[Connection] = []
-
-    async def remember(*arguments: Any) -> Connection:
-        opened.append(await open_connection(*arguments))
-        return opened[0]
-
-    module, serving = _serve(kind, nats_url, tmp_path)
-    monkeypatch.setattr(f"{module}.open_connection", remember)
-    ready = asyncio.Event()
-    task = asyncio.create_task(serving.work(lambda _: ready.set()))
-    # the worker may wait for its stream for ever
-    await until(lambda: opened and (kind == "worker" or ready.is_set()))
-
-    async def hang(*_: object, **__: object) -> None:
-        raise TimeoutError
-
-    monkeypatch.setattr(opened[0], "flush", hang)
-    task.cancel()
-    with suppress(asyncio.CancelledError, Exception):  # a consumer's own flush fails, too
-        await task
-    assert opened[0].is_closed
-
-
-def _serve(kind: str, url: str, directory: Path) -> tuple[str, Worker | ExtensionServer | Agent]:
-    if kind == "worker":
-        return "router.sdk.worker", Worker(
-            url,
-            lambda _: StepResult(),
-            worker_id="w-1",
-            topology=WorkerTopology(stream="NEVER_MADE"),
-        )
-    if kind == "extensions":
-        return "router.sdk.extension.server", ExtensionServer(
-            pre("closes")(lambda _: None), nats=url
-        )
-    return "router.sdk.agent", Agent(url, _Idle(), store=directory / "idle.db")
-
-
-class _Idle:
-    name = "idle_closes"
-
-    def receive(self, envelope: object) -> None: ...
-
-    def apply(self, ctx: object, envelope: object) -> None: ...

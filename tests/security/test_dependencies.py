@@ -1,4 +1,4 @@
-"""Each dependency has its reason in docs/explanation/house.md, and its exact version in
+"""Each dependency has its reason in docs/explanation/choices.md, and its exact version in
 constraints.txt.
 """
 
@@ -42,7 +42,7 @@ def _declared() -> set[str]:
 def _reasons() -> dict[str, str]:
     """The names in the table of dependencies, with what stands beside each."""
     _, _, table = (
-        (ROOT / "docs" / "explanation" / "house.md")
+        (ROOT / "docs" / "explanation" / "choices.md")
         .read_text()
         .partition("## Dependencies, each with its reason")
     )

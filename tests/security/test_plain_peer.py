@@ -13,6 +13,7 @@ import pytest
 
 from router import Client
 from router.config import Settings, load
+from router.config.connect import connect_by
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.first_connection import connect
@@ -25,7 +26,7 @@ from router.mailbox.relay_process import RelayService
 from router.sdk import Bus, Worker
 from router.sdk.agent import Agent
 from router.sdk.extension import ExtensionServer, pre
-from router.serve.assembly import RouterService, connect_by
+from router.serve.service import RouterService
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 from tests.support.observability import capture_log

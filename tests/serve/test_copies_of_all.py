@@ -10,7 +10,7 @@ from router.bus.topology import declare_streams
 from router.config import Settings, load
 from router.delivery.wire.topology import StreamSpec
 from router.mailbox.inbox_process import InboxService
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 
 
 def _settings() -> Settings:

@@ -6,8 +6,9 @@ import pytest
 
 from router.config import DECIDE, Settings
 from router.config.consumers import DecideConfig
+from router.operate.topology.declared_topology import declare_topology
 from router.process.supervision import draw
-from router.serve.assembly import RouterService, declare_topology
+from router.serve.service import RouterService
 from tests.support.config import load_settings, read_refusal
 
 PART = Settings(decide=DecideConfig(partition="1"))

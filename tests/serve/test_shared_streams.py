@@ -7,7 +7,7 @@ from router.config import load
 from router.delivery.wire.topology import StreamSpec
 from router.mailbox.inbox.rules import recovery_consumer_of
 from router.mailbox.inbox_process import InboxService
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 
 GIVEN = {
     "streams.advisories.name": "ADVICE",

@@ -43,6 +43,7 @@ async def town(nc: Client, nats_url: str, prefix: str, tmp_path: Path) -> AsyncI
 async def test_what_a_budget_has_no_room_for_is_denied_and_settled_is_the_sum_of_the_events(
     town: BudgetTown,
 ) -> None:
+    """T25 in small, with one router and no kill."""
     alerts = await AlertRecorder.heard_on(town.nc)
     await town.put("--amount", "0.2", "--window", "month")
     answers = [await town.ask(number) for number in range(30)]

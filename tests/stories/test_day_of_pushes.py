@@ -11,7 +11,7 @@ from typing import Any
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.router_streams import a_result, headers_of, publish_result, results_are_settled
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask, is_settled

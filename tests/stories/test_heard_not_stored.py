@@ -9,8 +9,8 @@ from nats.aio.client import Client
 from nats.errors import TimeoutError as NoAnswer
 
 from router.config import Settings
-from tests.faults.stores import full_store
 from tests.support.broker import Broker
+from tests.support.full_stores import full_store
 from tests.support.observability import capture_log
 from tests.support.router_streams import AlertRecorder, read_assignments
 from tests.support.service import a_router, settings_for

@@ -18,7 +18,6 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.contracts.usage import USAGE_SUBJECT
 from router.sdk import ExecAssignment, StepResult, Worker
-from tests.faults.proxy import BOTH
 from tests.support.lake import Feed
 from tests.support.pages import commands_of
 from tests.support.places import (
@@ -31,6 +30,7 @@ from tests.support.places import (
     type_command,
     type_commands,
 )
+from tests.support.proxy import BOTH
 from tests.support.router_streams import read_stream, read_usage
 from tests.support.service import a_router
 from tests.support.stories import Inboxes, a_request, make_topology, read_dead_letters

@@ -1,8 +1,8 @@
 """Names of any length and any letter, sent to a real router: neither its memory nor its page of
 metrics grows with them.
 
-`make matrix` sends 10 000 of each kind; `make test` a few hundred, long enough that keeping them
-would show.
+`make matrix` sends 10 000 of each kind; `make test-all` a few hundred, long enough that keeping
+them would show.
 """
 
 import json

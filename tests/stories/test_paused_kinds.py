@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from nats.aio.client import Client
 
 from router.sdk import StepResult
-from router.sdk.agent_pages import AgentPages
+from router.sdk.agent import AgentPages
 from tests.support import inbox as inboxes
 from tests.support.agents import a_command, an_agent, publish_until_stored
 from tests.support.bus import QUICK, a_bus, an_envelope, run_consumer

@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.delivery.replies.listen import Listener
-from router.serve.assembly import Ready, RouterService
+from router.serve.service import Ready, RouterService
 from tests.support.service import POLICIES, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until

@@ -8,8 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.delivery.wire.api import JetStream
-from tests.refusals.refusals import REFUSALS, TAKEN, make_too_small, mend
-from tests.refusals.stages import QuietAgent
+from tests.rigs.refusals.stages import QuietAgent
 from tests.support.agents import (
     a_command,
     an_agent,
@@ -21,6 +20,7 @@ from tests.support.agents import (
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.observability import capture_log
+from tests.support.refusals import REFUSALS, TAKEN, make_too_small, mend
 from tests.support.waiting import until
 
 OUTPUTS = "MESHFORGE_EVENTS"

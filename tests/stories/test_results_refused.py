@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from router.sdk import ExecAssignment, StepResult, worker
-from tests.refusals.refusals import Spoil, fill, mend, seal, take_subject_off
 from tests.support.observability import capture_log
+from tests.support.refusals import Spoil, fill, mend, seal, take_subject_off
 from tests.support.sdk import a_body, run_workers, some_worker_streams
 from tests.support.waiting import until
 

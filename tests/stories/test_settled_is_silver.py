@@ -20,8 +20,8 @@ from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange, StreamState
 from router.lake.source.options import SourceOptions, read_options
-from tests.faults.budget_stage import cost_of
 from tests.lake.without_jvm import IN_PROCESS
+from tests.rigs.faults.budget_stage import cost_of
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.lake import ARROW
 from tests.support.lake_jobs import Lake

@@ -21,7 +21,7 @@ from router.mailbox.relay_process import RelayService
 from router.sdk.bus import Bus
 from router.sdk.extension import ExtensionServer
 from router.sdk.samples.extensions.mask_payload import mask_payload
-from router.serve.assembly import RouterService
+from router.serve.service import RouterService
 from tests.support.broker import Broker
 from tests.support.bus import a_bus
 from tests.support.counting_agent import CountingAgent
@@ -213,5 +213,5 @@ async def test_liveness_says_so_until_the_process_has_drained(
     async with _running(service.run) as address:
         port = int(address.rpartition(":")[2])
         assert await http_get(port, "/healthz") == (200, b"ok\n")
-        service._watchdog.cause = "the connection stands still"
+        service._host.watchdog.cause = "the connection stands still"
         assert await http_get(port, "/healthz") == (503, b"the connection stands still\n")

@@ -6,7 +6,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.router_streams import (
     FAST,
     AlertRecorder,

@@ -12,7 +12,7 @@ from router.sdk.answer import Answer
 from router.sdk.client import Client
 from tests.support.cli import ServedRouter, serve_router
 
-CLOCKED = (sys.executable, "-m", "tests.faults.clocked")
+CLOCKED = (sys.executable, "-m", "tests.support.clocked")
 ANY_PORTS = ("--nats-port", "0", "--http-port", "0")
 IMPATIENT = {"ROUTER_DECIDE__MAX_AGE_MS": "120000"}
 

@@ -18,7 +18,7 @@ from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from router.serve import decide_subscription
 from router.serve.app_context import AppContext
-from router.serve.assembly import RouterService
+from router.serve.service import RouterService
 from tests.support.service import RouterProcess
 
 FATAL = "fatal"

@@ -1,17 +1,42 @@
 """A decide handler with fakes for what a test does not look at, and the fakes."""
 
 from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 from router.budgets.model.reserving import Charge
+from router.contracts.assignment import Assignment
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
-from router.core.clock import wall
-from router.decide.model import AssignmentPusher, DecideHandler, PushRules
+from router.core.clock import steady, wall
+from router.core.deferred import Deferred
+from router.decide.model import (
+    AssignmentPusher,
+    DecideHandler,
+    DecideMeter,
+    DecideRules,
+    IdempotencyCache,
+    NewAssignment,
+    PolicyDecider,
+    ProviderChooser,
+    PushRules,
+)
 from router.decide.model.push import AssignmentBucket
 from router.extensions.model import ExtensionRegistry, Invoker, NullCaller, PipelineRunner
 from router.extensions.model.ports import NULL_METER
-from router.policies.model import NO_STATES, Policy, PolicyFinder, evaluate
-from router.policies.model.measurements import NO_FIGURES
+from router.policies.model import (
+    NO_STATES,
+    Policy,
+    PolicyFinder,
+    ProviderStates,
+    RateLimits,
+    Sessions,
+    evaluate,
+)
+from router.policies.model.measurements import NO_FIGURES, LearnedFigures
+
+T = TypeVar("T")
+# Names that `a_decide_handler` takes of `FakeProviders`.
+OF_PROVIDERS = ("states", "figures", "on_decision")
 
 
 class UncountedCanaries:
@@ -55,19 +80,80 @@ def no_extensions() -> PipelineRunner:
     )
 
 
-def a_decide_handler(policies: PolicyFinder, meter: object, **ports: object) -> DecideHandler:
-    """`ports`: those that the test looks at."""
-    told: Callable[[str, Decision], None] = lambda *_: None  # noqa: E731
-    fakes: Mapping[str, object] = {
-        "push": None,
-        "extensions": no_extensions(),
-        "assignments": None,
-        "states": lambda _: NO_STATES,
-        "on_decision": told,
-        "evaluate": evaluate,
-        "figures": lambda _: NO_FIGURES,
-        "canaries": UncountedCanaries(),
-        "budgets": {},
-        "read_age": lambda stored_at: wall() - stored_at,
-    }
-    return DecideHandler(policies, meter, **{**fakes, **ports})  # type: ignore[arg-type]
+class FakeStoring:
+    """A connection that was lost as often as a test says."""
+
+    def __init__(self, reconnect_count: int = 0) -> None:
+        self.reconnect_count = reconnect_count
+
+
+class NoBucket:
+    """Of known assignments: nothing is pushed, so it is never asked."""
+
+    async def find(self, key: str) -> bytes | None:
+        raise AssertionError(key)
+
+    def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
+        raise AssertionError(key)
+
+
+class NoAssignments:
+    """No earlier request has an assignment."""
+
+    def recall(self, assignment_id: str) -> Assignment | None:
+        return None
+
+    def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
+        found: Deferred[T] = Deferred()
+        found.resolve_with(conclude, None)
+        return found
+
+
+class FakeProviders:
+    """What is known of providers, by the functions that a test gives; else nothing is."""
+
+    def __init__(
+        self,
+        states: Callable[[str], ProviderStates] = lambda _: NO_STATES,
+        figures: Callable[[str], Mapping[str, LearnedFigures]] = lambda _: NO_FIGURES,
+        on_decision: Callable[[str, Decision], None] = lambda *_: None,
+    ) -> None:
+        self.states_of, self.figures_of, self.on_decision = states, figures, on_decision
+
+
+def push_nothing() -> AssignmentPusher:
+    """Assignments are switched off."""
+    return a_pusher(NoBucket(), enabled=False)
+
+
+def a_decide_handler(policies: PolicyFinder, meter: object, **ports: Any) -> DecideHandler:
+    """`ports`: those that the test looks at, of the handler, its decider and its chooser."""
+    rules, canaries = ports.get("rules", DecideRules()), ports.get("canaries", UncountedCanaries())
+    now = ports.get("now", steady)
+    chooser = ProviderChooser(
+        Sessions(clock=now),
+        cast(DecideMeter, meter),
+        providers=FakeProviders(**{name: ports[name] for name in OF_PROVIDERS if name in ports}),
+        evaluate=evaluate,
+        canaries=canaries,
+        budgets=ports.get("budgets", {}),
+        policies=policies,
+    )
+    decider = PolicyDecider(
+        chooser,
+        policies=policies,
+        rates=ports.get("rates", RateLimits()),
+        canaries=canaries,
+        rules=rules,
+        read_age=lambda stored_at: wall() - stored_at,
+    )
+    return DecideHandler(
+        decider,
+        cast(DecideMeter, meter),
+        rules=rules,
+        cache=ports.get("cache", IdempotencyCache(FakeStoring(), clock=now)),
+        push=ports.get("push", push_nothing()),
+        extensions=ports.get("extensions", no_extensions()),
+        assignments=NoAssignments(),
+        now=now,
+    )

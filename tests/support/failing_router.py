@@ -25,7 +25,7 @@ from router.core.outcome import Handler, Outcome
 from router.operate.violations.violations import Violations
 from router.operate.violations.windows import BrokenContract
 from router.serve import decide_subscription, subscriptions
-from router.serve.assembly import RouterService
+from router.serve.service import RouterService
 from tests.support.kills import KilledProcess
 
 BEGUN, VIOLATED = "begun", "violated"

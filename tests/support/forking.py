@@ -27,12 +27,14 @@ from threading import Lock
 from router.core import crashpoints
 
 IMPORTED = (
-    "router.serve.assembly",
+    "router.serve.service",
     "router.serve.fleet",
     "router.mailbox.relay_process",
     "router.bus",
     "router.cli.app",
+    "router.operate.commands.dead_letters.replay",
     "router.serve.commands.serve",
+    "router.work.commands.workers",
     "router.agents.agent",
     "tests.support.kills",
 )

@@ -27,7 +27,7 @@ from router.delivery.wire.topology import bucket
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
 from router.mailbox.inbox.http_handler import HttpEventHandler, HttpRules
-from router.mailbox.inbox.inbox import Inbox
+from router.mailbox.inbox.inbox import Inbox, InboxPlace
 from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.observer import InboxStats
 from router.mailbox.inbox.rules import InboxRules, inbox_streams
@@ -156,13 +156,13 @@ async def an_inbox(
     async with Database(
         DatabaseConfig(dsn, timeout=database_timeout, idle_in_transaction=idle_in_transaction)
     ) as database:
+        place = InboxPlace(node_id="test", attempts_bucket=STARTS)
         inbox = Inbox(
             how,
             jetstream,
             database,
             asked,
-            node_id="test",
-            attempts_bucket=STARTS,
+            place=place,
             stale_rows=sweep,
             deadlines=deadlines,
         )

@@ -21,7 +21,7 @@ from router.mailbox.inbox_process import InboxService
 from router.mailbox.relay_process import RelayService
 from router.operate.dead_letters.original import REPLAY_RUN
 from router.sdk.agent import Agent
-from router.serve.assembly import RouterService
+from router.serve.service import RouterService
 from tests.support.agents import a_command
 from tests.support.counting_agent import SUBJECT as COUNT
 from tests.support.counting_agent import CountingAgent

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from router.config import Settings, load
-from router.serve.assembly import Ready, RouterService
 from router.serve.joined_subscription import JoinedSubscription
+from router.serve.service import Ready, RouterService
 from router.serve.subscriptions import JOINED
 from tests.support.forking import ForkedProgram, fork_server
 

@@ -23,8 +23,8 @@ from router.core.outcome import Handler
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
+from router.operate.topology.declared_topology import declare_topology
 from router.serve import decide_subscription
-from router.serve.assembly import declare_topology
 from tests.support.made_anew import retry_while_removed
 from tests.support.requests import a_body
 from tests.support.waiting import until

@@ -14,6 +14,7 @@ from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message
 from router.core.outcome import Dead, Done, Outcome, PublishAck, Retry
 from router.work.model import MeteredEvent, ReportMark, ResultRules, ResultsHandler, make_bill
+from router.work.model.result_memory import FirstResults
 from tests.support.requests import a_message
 from tests.support.workers import FakeKnownAssignments, RecordedOutcomes, a_result, an_assignment
 
@@ -73,12 +74,11 @@ def a_handler(
     return ResultsHandler(
         known or FakeKnownAssignments(an_assignment()),
         heard,
-        heard,
+        FirstResults(heard, lambda *_: None),
         metered or FakeMetered(),
         marks or FakeMarks(),
         rules=ResultRules(**rules),
         on_finished=lambda _: None,
-        on_first=lambda *_: None,
     )
 
 

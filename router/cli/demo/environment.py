@@ -34,8 +34,8 @@ from router.process.embedded import EmbeddedServer
 from router.sdk import Answer, Client, Worker
 from router.sdk.background import poll, run_in_background
 from router.sdk.echo import Echo
-from router.serve.assembly import Ready, RouterService
 from router.serve.commands.serve import find_samples
+from router.serve.service import Ready, RouterService
 from router.shell.session import open_jetstream
 from router.work.assignments import find_assignment
 from router.work.commands.workers import make_places

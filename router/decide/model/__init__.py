@@ -3,12 +3,12 @@ pushed. Delivery sends, stores and acks.
 """
 
 from router.decide.model.assign import NewAssignment
-from router.decide.model.choose import ProviderChooser
-from router.decide.model.handler import DecideHandler, DecideMeter, DecideRules
+from router.decide.model.choose import PolicyDecider, ProviderChooser
+from router.decide.model.handler import DecideHandler
 from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
+from router.decide.model.ports import DecideMeter, DecideRules, ProviderKnowledge
 from router.decide.model.push import AssignmentBucket, AssignmentPusher, PushRules
-from router.decide.model.read import RequestLimits, read
-from router.decide.model.reading import RequestReading
+from router.decide.model.read import RequestLimits, RequestReading, read
 from router.decide.model.recorder import DecisionRecorder
 
 __all__ = [
@@ -21,7 +21,9 @@ __all__ = [
     "DecisionRecorder",
     "IdempotencyCache",
     "NewAssignment",
+    "PolicyDecider",
     "ProviderChooser",
+    "ProviderKnowledge",
     "PushRules",
     "RequestLimits",
     "RequestReading",

@@ -1,50 +1,61 @@
-"""The choice of a request's provider: its session, the states of the tenant's providers, the
-engine, the tenant's budgets.
+"""The decision of a request: by its policy (`PolicyDecider`), of a provider (`ProviderChooser`).
 
-session ── remembered? ──┐
-states of the tenant ────┴──> evaluate ──> budgets ──> decision ──> the session is remembered, a half-open breaker is told of its probe
-                                              └── no room ──> refused, or chosen by another policy
+    too old ── refused
+    policy  ── none: refused; a canary's arm; with extensions: they come first
+    rate    ── no token: refused
+    choice  ── session ── remembered? ─┐
+               states of the tenant ───┴─> evaluate ─> budgets ─> decision
+                                                          └─ no room: refused, or
+                                                             chosen by another policy
+
+Of a decision, its session is remembered, and a half-open breaker hears of its probe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from router.budgets.model import BudgetSlice, TenantBudgets
 from router.budgets.model.spent_budgets import Downgrades, find_downgrade, refuse_for_budget
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import (
+    EXPIRED,
+    POLICY_NOT_FOUND,
+    RATE_LIMIT_EXCEEDED,
+    Decision,
+    Refusal,
+)
 from router.contracts.request import RouteRequest
+from router.core.lease_short import LeaseShort
+from router.decide.model.ports import DecideCall, DecideRules, ProviderKnowledge, SessionMeter
 from router.decide.model.recorder import Evaluator
 from router.policies.model import (
     PROBE,
     Policy,
     PolicyFinder,
     PreviousAttempt,
-    ProviderStates,
+    RateLimiter,
     Sessions,
     StatesBehindBreakers,
     evaluate_shadow,
+    find_arm,
     read_session,
 )
 from router.policies.model.canary_meter import CanaryMeter
-from router.policies.model.measurements import NO_FIGURES, LearnedFigures
+from router.policies.model.measurements import NO_FIGURES
 
-
-class SessionMeter(Protocol):
-    """Counts what became of sessions."""
-
-    def on_session(self, outcome: str) -> None:
-        """hit | miss | moved."""
+TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
+NO_LONGER_AWAITED = Refusal(
+    EXPIRED,
+    "The request waited longer than admission.patience_ms: its answer is no longer waited for",
+)
+REPLY_TO = "Reply-To"
 
 
 class ProviderChooser:
-    """`states`: those of a tenant's providers; NO_STATES costs nothing. `figures`: what a strategy
-    looks at.
+    """Chooses a provider where the policy is known and its extensions were called.
 
-    `on_decision` gets each decision that may be a probe: of a provider whose breaker is not closed,
-    that limits the tenant, or that fails. `evaluate`: the engine's own, or the same recorded.
-    `budgets`: by tenant; `policies`: those that a budget may name.
+    `evaluate`: the engine's own, or the same recorded. `budgets`: by tenant; `policies`: those
+    that a budget may name.
     """
 
     def __init__(
@@ -52,20 +63,18 @@ class ProviderChooser:
         sessions: Sessions,
         meter: SessionMeter,
         *,
-        states: Callable[[str], ProviderStates],
-        on_decision: Callable[[str, Decision], None],
+        providers: ProviderKnowledge,
         evaluate: Evaluator,
-        figures: Callable[[str], Mapping[str, LearnedFigures]],
         canaries: CanaryMeter,
         budgets: Mapping[str, TenantBudgets],
         policies: PolicyFinder,
     ) -> None:
         self._sessions = sessions
         self._meter = meter
-        self._states = states
-        self._on_decision = on_decision
+        self._states = providers.states_of
+        self._on_decision = providers.on_decision
         self._evaluate = evaluate
-        self._figures = figures
+        self._figures = providers.figures_of
         self._canaries = canaries
         self._budgets = budgets
         self._policies = policies
@@ -170,3 +179,82 @@ class ProviderChooser:
             self._sessions.remember(
                 tenant_id, policy.policy_id, session, provider_id, policy.sticky.ttl_s
             )
+
+
+class PolicyDecider:
+    """Decides a request by its policy: at once, unless the policy's extensions are called first.
+
+    `read_age`: seconds since a stored time, by the clock of the server that stores: this machine's
+    may be wrong.
+    """
+
+    def __init__(
+        self,
+        chooser: ProviderChooser,
+        *,
+        policies: PolicyFinder,
+        rates: RateLimiter,
+        canaries: CanaryMeter,
+        rules: DecideRules,
+        read_age: Callable[[float], float],
+    ) -> None:
+        self._choose = chooser.choose
+        self._policies = policies
+        self._rates = rates
+        self._canaries = canaries
+        self._rules = rules
+        self._read_age = read_age
+
+    def decide(self, call: DecideCall) -> Decision | Refusal | Policy:
+        """The answer; or the policy, where its extensions must be called first."""
+        request, message, rules = call.request, call.message, self._rules
+        if rules.max_age is not None and self._read_age(message.stored_at) > rules.max_age:
+            return TOO_OLD
+        if (
+            REPLY_TO in message.headers
+            and not request.push_assignment
+            and self._read_age(message.stored_at) > rules.patience
+        ):
+            return NO_LONGER_AWAITED
+        policy = self._policies.find(request.tenant_id, request.policy_id)
+        if policy is None:
+            text = f"Policy not found: {request.policy_id}"
+            return Refusal(POLICY_NOT_FOUND, text, {"policy_id": request.policy_id})
+        if policy.canary is not None:
+            policy = find_arm(policy, request)
+        if not policy.pipeline.is_empty:
+            return policy
+        if policy.rate_limit is not None:
+            limited = self.check_rate(policy, request, call.started)
+            if limited is not None:
+                return limited
+        answer = self.choose(policy, request, call.started, call.previous)
+        if policy.arm is not None:
+            self.count_arm(policy, call, answer)
+        return answer
+
+    def choose(
+        self,
+        policy: Policy,
+        request: RouteRequest,
+        now: float,
+        previous: PreviousAttempt | None,
+    ) -> Decision | Refusal:
+        """A provider of the policy. Raises LeaseShort where a budget's bucket is asked first."""
+        try:
+            return self._choose(policy, request, now, previous)
+        except LeaseShort:
+            # It is tried again, from the rate limit on.
+            self._rates.give_back(policy, request.tenant_id, now)
+            raise
+
+    def check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
+        """Take a token of the policy's rate limit; the refusal where there is none."""
+        wait_ms = self._rates.allow(policy, request.tenant_id, now)
+        if wait_ms is None:
+            return None
+        return Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
+
+    def count_arm(self, policy: Policy, call: DecideCall, answer: Decision | Refusal) -> None:
+        """An arm of a canary gave this answer."""
+        self._canaries.on_decided(policy, call.request.tenant_id, answer, is_pushed=call.is_pushed)

@@ -162,30 +162,6 @@ def read_payload_ref(inner: Object, task: Object) -> str:
     return value
 
 
-def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object]:
-    """(constraints, metadata, context): of constraints, metadata, message.metadata and context the
-    later wins.
-    """
-    constraints = read_object(body.get("constraints"), "constraints")
-    metadata = read_object(body.get("metadata"), "metadata")
-    own = read_object(inner.get("metadata"), "message.metadata") if inner is not body else metadata
-    context = read_object(body.get("context"), "context")
-    return merge_routing_context(constraints, metadata, own, context)
-
-
-def merge_routing_context(
-    constraints: Object, metadata: Object, own: Object, context: Object
-) -> tuple[Object, Object, Object]:
-    """`own`: the metadata of the `message`, which is the top level's in a flat request."""
-    if own and own is not metadata:
-        metadata = {**metadata, **own} if metadata else own
-    if constraints:
-        context = {**constraints, **metadata, **context}
-    elif metadata:
-        context = {**metadata, **context} if context else metadata
-    return constraints, metadata, context
-
-
 def read_id(name: str, place: str, body: Object, inner: Object) -> str | None:
     value = body.get(name)
     if value is None or value == "":

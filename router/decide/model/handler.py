@@ -19,165 +19,88 @@ metadata object.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from router.budgets.model import TenantBudgets
+from router.contracts.answer import (
+    DID_YOU_MEAN,
+    build_hint_warning,
+    build_skipped_warning,
+    failure,
+    success,
+    success_protobuf,
+    success_with,
+)
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.decision import (
+    ASSIGNMENT_SKIPPED,
     EXECUTED_EXTENSIONS,
-    EXPIRED,
     INVALID_REQUEST,
-    POLICY_NOT_FOUND,
-    RATE_LIMIT_EXCEEDED,
     UNAUTHORIZED,
     Decision,
     Refusal,
     SkippedAssignment,
 )
-from router.contracts.header_rules import Violation
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
 from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.clock import Clock, steady
 from router.core.lease_short import LeaseShort
-from router.core.message import Message
-from router.core.outcome import Done, Fault, Outcome, PublishAck
+from router.core.message import Message, Reply
+from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
 from router.core.single_flight import SingleFlight
-from router.decide.model.choose import ProviderChooser
+from router.decide.model.choose import PolicyDecider
 from router.decide.model.idempotency_cache import CacheResult, IdempotencyCache
+from router.decide.model.ports import DecideCall, DecideMeter, DecideRules
 from router.decide.model.push import (
     REQUEST_ID_TAKEN,
-    SWITCHED_OFF,
     AssignmentPusher,
     Pushed,
     PushedAssignment,
     RunPipeline,
 )
-from router.decide.model.read import RequestLimits, read
-from router.decide.model.recorder import Evaluator
-from router.decide.model.replies import refuse_request, reply_to, reply_without_assignment
+from router.decide.model.read import RequestReading, read
 from router.extensions.model import PipelineResult, PipelineRunner
-from router.policies.model import (
-    ATTEMPTS,
-    Policy,
-    PolicyFinder,
-    PreviousAttempt,
-    ProviderStates,
-    RateLimiter,
-    RateLimits,
-    Sessions,
-    find_arm,
-)
-from router.policies.model.canary_meter import CanaryMeter
-from router.policies.model.measurements import LearnedFigures
+from router.policies.model import ATTEMPTS, Policy, PreviousAttempt
 from router.work.model.assignments import AssignmentLookup
 
 # -- The handler.
 
-TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")
-NO_LONGER_AWAITED = Refusal(
-    EXPIRED,
-    "The request waited longer than admission.patience_ms: its answer is no longer waited for",
-)
-REPLY_TO = "Reply-To"
 FOREIGN_TENANT_FAULT = Fault(
     TENANT_FORBIDDEN, "This tenant is not served here", "message.tenant_id", STAGE_TENANT
 )
 
 
-class DecideMeter(Protocol):
-    """Counts decisions. Called for every message, so it must be cheap."""
-
-    def on_decision(
-        self, request: RouteRequest, answer: Decision | Refusal, seconds: float
-    ) -> None: ...
-
-    def on_violations(
-        self,
-        message: Message,
-        violations: tuple[Violation, ...],
-        tenant_id: str | None,
-        trace_id: str | None,
-    ) -> None:
-        """The ids as they were read from the message; None: they could not be."""
-
-    def on_repeat(self) -> None: ...
-
-    def on_assignment_skipped(self, reason: str) -> None:
-        """A requested assignment was not made; the answer says why."""
-
-    def on_session(self, outcome: str) -> None: ...
-
-
-class DecideRules(Struct, frozen=True, kw_only=True):
-    """Settings of the handler. Durations are seconds."""
-
-    limits: RequestLimits = RequestLimits()
-    tenants_allowed: frozenset[str] = frozenset()  # empty = all
-    max_age: float | None = None
-    patience: float = math.inf  # of a requester that names its inbox and has nothing pushed
-    pipeline_timeout: float = 30.0  # of a policy that says no timeout_ms
-
-
 class DecideHandler:
-    """Answers decide requests by policy. Called by delivery with one message at a time."""
+    """Answers decide requests by policy. Called by delivery with one message at a time.
+
+    `assignments`: of earlier requests, for those that follow one up.
+    """
 
     def __init__(
         self,
-        policies: PolicyFinder,
+        decider: PolicyDecider,
         meter: DecideMeter,
         *,
-        rules: DecideRules = DecideRules(),  # noqa: B008 - frozen
-        cache: IdempotencyCache | None = None,
-        sessions: Sessions | None = None,
-        rates: RateLimiter | None = None,
-        push: AssignmentPusher | None,
+        rules: DecideRules,
+        cache: IdempotencyCache,
+        push: AssignmentPusher,
         extensions: PipelineRunner,
-        assignments: AssignmentLookup | None,
-        states: Callable[[str], ProviderStates],
-        on_decision: Callable[[str, Decision], None],
-        evaluate: Evaluator,
-        figures: Callable[[str], Mapping[str, LearnedFigures]],
-        canaries: CanaryMeter,
-        budgets: Mapping[str, TenantBudgets],
-        read_age: Callable[[float], float],
+        assignments: AssignmentLookup,
         now: Clock = steady,
     ) -> None:
-        """What a decision is counted by has no default: a missing call would pass in silence.
-
-        `read_age`: seconds since a stored time, by the clock of the server that stores: this
-        machine's may be wrong.
-        """
-        self._policies = policies
+        self._decider = decider
         self._meter = meter
         self._rules = rules
-        self._cache = cache if cache is not None else IdempotencyCache(clock=now)
-        sessions = sessions if sessions is not None else Sessions(clock=now)
-        self._choose = ProviderChooser(
-            sessions,
-            meter,
-            states=states,
-            on_decision=on_decision,
-            evaluate=evaluate,
-            figures=figures,
-            budgets=budgets,
-            policies=policies,
-            canaries=canaries,
-        ).choose
-        self._canaries = canaries
-        self._rates: RateLimiter = rates if rates is not None else RateLimits()
+        self._cache = cache
         self._push = push
         self._extensions = extensions
-        self._in_progress: SingleFlight[None] = SingleFlight()
-        # assignments of earlier requests, for those that follow one up
         self._assignments = assignments
+        self._in_progress: SingleFlight[None] = SingleFlight()
         self._now = now
-        self._read_age = read_age
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
         started = self._now()
@@ -192,48 +115,43 @@ class DecideHandler:
         if self._rules.tenants_allowed and request.tenant_id not in self._rules.tenants_allowed:
             return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
         known = self._cache.recall(request, message.data, started)
+        is_pushed = request.push_assignment
+        if is_pushed:
+            is_pushed = self._push.find_skip_reason(request.tenant_id) is None
+        call = DecideCall(request, message, started, is_pushed)
         if known is not CacheResult.NEW:
-            return self._answer_again(known, request, message, started)
-        if PREVIOUS_REQUEST in request.context and self._assignments is not None:
-            return self._follow_up(self._assignments, request, message, started)
-        return self._start(request, message, started, None)
+            return self._answer_again(known, call)
+        if PREVIOUS_REQUEST in request.context:
+            return self._follow_up(call)
+        return self._start(call)
 
-    def _start(
-        self,
-        request: RouteRequest,
-        message: Message,
-        started: float,
-        previous: PreviousAttempt | None,
-    ) -> Outcome | Awaitable[Outcome]:
-        if (
-            request.push_assignment
-            and self._push is not None
-            and self._push.find_skip_reason(request.tenant_id) is None
-        ):
-            return self._start_assignment(self._push, request, message, started, previous)
+    def _start(self, call: DecideCall) -> Outcome | Awaitable[Outcome]:
+        if call.is_pushed:
+            return self._start_assignment(call)
         try:
-            answer = self._decide(request, message, started, previous)
+            answer = self._decider.decide(call)
         except LeaseShort as short:
-            return self._decide_after(short, request, message, started, previous)
+            return self._decide_after(short, call)
         if isinstance(answer, Decision):
-            self._cache.remember(request, message.data, answer, started)
+            self._cache.remember(call.request, call.message.data, answer, call.started)
         elif isinstance(answer, Policy):
-            return self._decide_in_pipeline(answer, request, message, started, previous)
-        return self._answer(request, answer, started)
+            return self._decide_in_pipeline(answer, call)
+        return self._answer(call, answer)
 
-    def _answer(self, request: RouteRequest, answer: Decision | Refusal, started: float) -> Done:
-        self._meter.on_decision(request, answer, self._now() - started)
-        if (
-            request.push_assignment
-            and isinstance(answer, Decision)
-            and (skipped := self._find_skip_reason(request)) is not None
-        ):
-            self._meter.on_assignment_skipped(skipped.reason)
-            return Done(reply=reply_without_assignment(request, answer, skipped))
+    def _answer(self, call: DecideCall, answer: Decision | Refusal) -> Done:
+        request = call.request
+        self._meter.on_decision(request, answer, self._now() - call.started)
+        if request.push_assignment and isinstance(answer, Decision):
+            skipped = self._push.find_skip_reason(request.tenant_id)
+            if skipped is not None:
+                self._meter.on_assignment_skipped(skipped.reason)
+                return Done(reply=reply_without_assignment(request, answer, skipped))
         return Done(reply=reply_to(request, answer))
 
     def _answer_again(
-        self, known: Decision | CacheResult, request: RouteRequest, message: Message, started: float
+        self,
+        known: Decision | CacheResult,
+        call: DecideCall,
     ) -> Outcome | Awaitable[Outcome]:
         """Answer a request that was decided before, from memory.
 
@@ -241,30 +159,20 @@ class DecideHandler:
         its assignment, with the ack or without it. So its assignment is looked up, or made again of
         the same decision, and published: what is stored already is no second one.
         """
-        may_be_lost = self._is_pushed(request) and (
-            message.deliveries > 1 or not self._cache.is_of_this_life
-        )
-        if self._push is None or isinstance(known, CacheResult) or not may_be_lost:
-            return self._answer(request, self._recall(known), started)
+        is_again = call.message.deliveries > 1 or not self._cache.is_of_this_life
+        may_be_lost = call.is_pushed and is_again
+        if isinstance(known, CacheResult) or not may_be_lost:
+            return self._answer(call, self._recall(known))
 
         def decide() -> Decision | Refusal | RunPipeline:
-            # the worker gets what they made of the request
-            if EXECUTED_EXTENSIONS in known.metadata:
-                return self._decide_for_push(request, message, started, None)
-            return known
+            if EXECUTED_EXTENSIONS not in known.metadata:
+                return known
+            # The worker gets what they made of the request; what it follows up counted once.
+            call.previous = None
+            return self._decide_for_push(call)
 
-        return self._push.push_again(
-            request,
-            message,
-            decide,
-            lambda pushed: self._conclude_push(request, message, started, pushed),
-        )
-
-    def _find_skip_reason(self, request: RouteRequest) -> SkippedAssignment | None:
-        """Why this request is decided without the assignment that it asks for; None: it gets one."""
-        return (
-            SWITCHED_OFF if self._push is None else self._push.find_skip_reason(request.tenant_id)
-        )
+        conclude = partial(self._conclude_push, call)
+        return self._push.push_again(call.request, call.message, decide, conclude)
 
     def _recall(self, known: Decision | CacheResult) -> Decision | Refusal:
         if isinstance(known, CacheResult):
@@ -272,219 +180,121 @@ class DecideHandler:
         self._meter.on_repeat()
         return known
 
-    async def _follow_up(
-        self, known: AssignmentLookup, request: RouteRequest, message: Message, started: float
-    ) -> Outcome:
+    async def _follow_up(self, call: DecideCall) -> Outcome:
         """Handle a request that follows up another of its tenant. Raises BrokerUnavailable while
         that assignment cannot be read.
         """
-        previous = await find_previous(known, request)
-        return await self._start_after_wait(request, message, started, previous)
+        call.previous = await find_previous(self._assignments, call.request)
+        return await self._start_after_wait(call)
 
-    async def _start_after_wait(
-        self,
-        request: RouteRequest,
-        message: Message,
-        started: float,
-        previous: PreviousAttempt | None,
-    ) -> Outcome:
-        # its twin may have come meanwhile
-        again = self._cache.recall(request, message.data, self._now())
-        if again is CacheResult.NEW:
-            outcome = self._start(request, message, started, previous)
-        else:
-            outcome = self._answer_again(again, request, message, started)
+    async def _start_after_wait(self, call: DecideCall) -> Outcome:
+        # Its twin may have come meanwhile.
+        again = self._cache.recall(call.request, call.message.data, self._now())
+        outcome = self._start(call) if again is CacheResult.NEW else self._answer_again(again, call)
         return await outcome if isinstance(outcome, Awaitable) else outcome
 
-    async def _decide_after(
-        self,
-        short: LeaseShort,
-        request: RouteRequest,
-        message: Message,
-        started: float,
-        previous: PreviousAttempt | None,
-    ) -> Outcome:
+    async def _decide_after(self, short: LeaseShort, call: DecideCall) -> Outcome:
         """Decide when what is leased has grown, or cannot grow. Raises BrokerUnavailable."""
         await short.wait()
-        return await self._start_after_wait(request, message, started, previous)
+        return await self._start_after_wait(call)
 
-    async def _decide_in_pipeline(
-        self,
-        policy: Policy,
-        request: RouteRequest,
-        message: Message,
-        started: float,
-        previous: PreviousAttempt | None,
-    ) -> Outcome:
+    async def _decide_in_pipeline(self, policy: Policy, call: DecideCall) -> Outcome:
         """Decide in the pipeline. Concurrent duplicates wait for the first and get its decision;
         after a refusal each tries itself.
         """
+        request, data = call.request, call.message.data
         key = (request.tenant_id, request.request_key)
         if not self._in_progress.try_acquire(key):
             await self._in_progress.acquire(key)
         try:
-            known = self._cache.recall(request, message.data, self._now())
+            known = self._cache.recall(request, data, self._now())
             if known is not CacheResult.NEW:
-                return self._answer(request, self._recall(known), started)
+                return self._answer(call, self._recall(known))
             answer = None
             # here, not in a coroutine of its own: that would be resumed with every answer of an
             # extension
             while answer is None:
                 try:
-                    ran = self._run_pipeline(policy, request, message, started, previous)
+                    ran = self._run_pipeline(policy, call)
                     answer = ran if isinstance(ran, Refusal) else (await ran).answer
                 except LeaseShort as short:
                     # what is leased is too little for its decision: it is run again, with more
                     await short.wait()
             if isinstance(answer, Decision):
-                self._cache.remember(request, message.data, answer, self._now())
-            return self._answer(request, answer, started)
+                self._cache.remember(request, data, answer, self._now())
+            return self._answer(call, answer)
         finally:
             self._in_progress.release(key)
 
     def _run_pipeline(
         self,
         policy: Policy,
-        request: RouteRequest,
-        message: Message,
-        started: float,
-        previous: PreviousAttempt | None,
+        call: DecideCall,
     ) -> Refusal | Awaitable[PipelineResult]:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
-        if (
-            policy.refusal is None
-            and (limited := self._check_rate(policy, request, started)) is not None
-        ):
-            return limited
+        decider, request, message = self._decider, call.request, call.message
+        if policy.refusal is None:
+            limited = decider.check_rate(policy, request, call.started)
+            if limited is not None:
+                return limited
         timeout_s = (
             self._rules.pipeline_timeout if policy.timeout_ms is None else policy.timeout_ms / 1000
         )
         running = self._extensions.run(
             policy,
             request,
-            lambda changed: self._choose_or_wait(policy, changed, self._now(), previous),
-            deadline=started + timeout_s,
+            lambda changed: decider.choose(policy, changed, self._now(), call.previous),
+            deadline=call.started + timeout_s,
             traceparent=traceparent_in(message.headers),
             size=len(message.data),
         )
-        return running if policy.arm is None else self._count_pipeline(policy, request, running)
+        return running if policy.arm is None else self._count_pipeline(policy, call, running)
 
     async def _count_pipeline(
-        self, policy: Policy, request: RouteRequest, running: Awaitable[PipelineResult]
+        self,
+        policy: Policy,
+        call: DecideCall,
+        running: Awaitable[PipelineResult],
     ) -> PipelineResult:
         result = await running
-        self._canaries.on_decided(
-            policy, request.tenant_id, result.answer, is_pushed=self._is_pushed(request)
-        )
+        self._decider.count_arm(policy, call, result.answer)
         return result
 
-    def _is_pushed(self, request: RouteRequest) -> bool:
-        return request.push_assignment and self._find_skip_reason(request) is None
-
-    def _start_assignment(
-        self,
-        push: AssignmentPusher,
-        request: RouteRequest,
-        message: Message,
-        started: float,
-        previous: PreviousAttempt | None,
-    ) -> Outcome | Awaitable[Outcome]:
-        refusal = push.find_refusal(request)
+    def _start_assignment(self, call: DecideCall) -> Outcome | Awaitable[Outcome]:
+        refusal = self._push.find_refusal(call.request)
         if refusal is not None:
-            return self._answer(request, refusal, started)
-        return push.push(
-            request,
-            message,
-            lambda: self._decide_for_push(request, message, started, previous),
-            lambda pushed: self._conclude_push(request, message, started, pushed),
+            return self._answer(call, refusal)
+        return self._push.push(
+            call.request,
+            call.message,
+            partial(self._decide_for_push, call),
+            partial(self._conclude_push, call),
         )
 
-    def _decide_for_push(
-        self,
-        request: RouteRequest,
-        message: Message,
-        started: float,
-        previous: PreviousAttempt | None,
-    ) -> Decision | Refusal | RunPipeline:
-        decided = self._decide(request, message, started, previous)
+    def _decide_for_push(self, call: DecideCall) -> Decision | Refusal | RunPipeline:
+        decided = self._decider.decide(call)
         if not isinstance(decided, Policy):
             return decided
-        return lambda: self._run_pipeline(decided, request, message, started, previous)
+        return lambda: self._run_pipeline(decided, call)
 
-    def _conclude_push(
-        self, request: RouteRequest, message: Message, started: float, pushed: Pushed
-    ) -> Outcome:
+    def _conclude_push(self, call: DecideCall, pushed: Pushed) -> Outcome:
         """The stored assignment is the decision: it is stored already, and published as an effect
         of this message.
         """
         if not isinstance(pushed, PushedAssignment):
-            return self._answer(request, pushed, started)
+            return self._answer(call, pushed)
         if pushed.is_repeat:
             self._meter.on_repeat()
-        seconds = self._now() - started
+        request, seconds = call.request, self._now() - call.started
 
         def remember(_: Sequence[PublishAck]) -> None:
             # Not before its assignment is published: until then the answer may still be that there
             # is no room for it.
-            self._cache.remember(
-                request, message.data, pushed.decision, self._now(), pushed.content
-            )
+            data = call.message.data
+            self._cache.remember(request, data, pushed.decision, self._now(), pushed.content)
             self._meter.on_decision(request, pushed.decision, seconds)
 
         return Done((pushed.effect,), reply_to(request, pushed.decision), remember)
-
-    def _decide(
-        self, request: RouteRequest, message: Message, now: float, previous: PreviousAttempt | None
-    ) -> Decision | Refusal | Policy:
-        """The answer; or the policy, where its extensions must be called first."""
-        if (
-            self._rules.max_age is not None
-            and self._read_age(message.stored_at) > self._rules.max_age
-        ):
-            return TOO_OLD
-        if (
-            REPLY_TO in message.headers
-            and not request.push_assignment
-            and self._read_age(message.stored_at) > self._rules.patience
-        ):
-            return NO_LONGER_AWAITED
-        policy = self._policies.find(request.tenant_id, request.policy_id)
-        if policy is None:
-            return Refusal(
-                POLICY_NOT_FOUND,
-                f"Policy not found: {request.policy_id}",
-                {"policy_id": request.policy_id},
-            )
-        if policy.canary is not None:
-            policy = find_arm(policy, request)
-        if not policy.pipeline.is_empty:
-            return policy
-        limited = self._check_rate(policy, request, now) if policy.rate_limit is not None else None
-        if limited is not None:
-            return limited
-        answer = self._choose_or_wait(policy, request, now, previous)
-        if policy.arm is not None:
-            self._canaries.on_decided(
-                policy, request.tenant_id, answer, is_pushed=self._is_pushed(request)
-            )
-        return answer
-
-    def _choose_or_wait(
-        self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None
-    ) -> Decision | Refusal:
-        try:
-            return self._choose(policy, request, now, previous)
-        except LeaseShort:  # it is tried again, from the rate limit on
-            self._rates.give_back(policy, request.tenant_id, now)
-            raise
-
-    def _check_rate(self, policy: Policy, request: RouteRequest, now: float) -> Refusal | None:
-        wait_ms = self._rates.allow(policy, request.tenant_id, now)
-        return (
-            None
-            if wait_ms is None
-            else Refusal(RATE_LIMIT_EXCEEDED, "Rate limit exceeded", {"retry_after_ms": wait_ms})
-        )
 
 
 # -- The request that another one follows up: `context.previous_request_id` names it, and its
@@ -519,3 +329,76 @@ def _attempts(assignment: Assignment) -> int:
 
 def _return_same(known: Assignment | None) -> Assignment | None:
     return known
+
+
+# -- The reply to a requester: a decision, a refusal, or why the request is invalid
+# (docs/reference/contracts.md#answers).
+
+
+def reply_to(request: RouteRequest, answer: Decision | Refusal) -> Reply:
+    """The answer to a request that could be read; protobuf where it was asked for and there is a
+    decision.
+    """
+    if isinstance(answer, Decision):
+        is_plain = not request.hints and not request.wants_protobuf  # nearly always
+        data = (
+            success(answer, request.answer_id, request.trace_id)
+            if is_plain
+            else _success(request, answer)
+        )
+    else:
+        data = failure(
+            answer.code,
+            answer.message,
+            _details(answer.details, request.hints),
+            request.answer_id,
+            request.trace_id,
+        )
+    return Reply(data, request.trace_id, request.tenant_id)
+
+
+def _success(request: RouteRequest, decision: Decision) -> bytes:
+    if request.wants_protobuf:
+        return success_protobuf(decision)
+    return success_with(_warnings(request.hints), decision, request.answer_id, request.trace_id)
+
+
+def reply_without_assignment(
+    request: RouteRequest, decision: Decision, skipped: SkippedAssignment
+) -> Reply:
+    """The answer to a request that was to be pushed, and was only decided. In protobuf the
+    decision's metadata say so.
+    """
+    if request.wants_protobuf:
+        data = success_protobuf(
+            replace(decision, metadata={**decision.metadata, ASSIGNMENT_SKIPPED: skipped.reason})
+        )
+    else:
+        data = success_with(
+            _warnings(request.hints, skipped), decision, request.answer_id, request.trace_id
+        )
+    return Reply(data, request.trace_id, request.tenant_id)
+
+
+def _warnings(
+    hints: Mapping[str, str], skipped: SkippedAssignment | None = None
+) -> list[dict[str, object]]:
+    found = [build_hint_warning(name, meant) for name, meant in hints.items()]
+    return found if skipped is None else [build_skipped_warning(skipped), *found]
+
+
+def _details(
+    details: Mapping[str, object] | None, hints: Mapping[str, str]
+) -> Mapping[str, object] | None:
+    return {**(details or {}), DID_YOU_MEAN: dict(hints)} if hints else details
+
+
+def refuse_request(fault: Fault, reading: RequestReading, code: str) -> Dead:
+    """An error reply and a dead letter: these bytes can never be decided here
+    (docs/reference/contracts.md#failure-invalid).
+    """
+    details = {"field": fault.field} if fault.field is not None else None
+    data = failure(
+        code, fault.message, _details(details, reading.hints), reading.answer_id, reading.trace_id
+    )
+    return Dead(fault, reply=Reply(data, reading.trace_id, reading.tenant_id))

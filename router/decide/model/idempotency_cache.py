@@ -14,8 +14,8 @@ wait for a search.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from enum import Enum
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -58,6 +58,14 @@ class CachedDecision(Struct, frozen=True, gc=False):
         return is_message and request_id in (None, self.answer_id)
 
 
+class StoringConnection(Protocol):
+    """The connection to the server that stores what a decision leaves behind."""
+
+    @property
+    def reconnect_count(self) -> int:
+        """How often it was lost. A server that was away may have lost what was stored."""
+
+
 class IdempotencyCache:
     """At most `limit` decisions for `ttl_s` seconds each; the least recently used one is dropped
     first.
@@ -65,17 +73,14 @@ class IdempotencyCache:
 
     def __init__(
         self,
+        connection: StoringConnection,
         limit: int = 100_000,
         ttl_s: float = 600.0,
         clock: Clock = steady,
-        life: Callable[[], int] = lambda: 0,
     ) -> None:
-        """`life`: how often the connection was lost. A server that was away may have lost what a
-        decision left behind.
-        """
+        self._connection = connection
         self._ttl_s = ttl_s
         self._clock = clock
-        self._life = life
         self.is_of_this_life = True  # the decision that was recalled last
         self._known: BoundedCache[str, CachedDecision] = BoundedCache(limit)
         # looked up last: nearly always the next to be remembered
@@ -90,7 +95,7 @@ class IdempotencyCache:
         known = self._known.get(self._request_key, now)
         if known is None:
             return CacheResult.NEW
-        self.is_of_this_life = known.life == self._life()
+        self.is_of_this_life = known.life == self._connection.reconnect_count
         return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
 
     def remember(
@@ -109,14 +114,9 @@ class IdempotencyCache:
         if request.idempotency_key is None:
             content = data if size <= MAX_KEPT_BYTES else digested or digest(data)
         has_id = request.request_id is not None
+        life = self._connection.reconnect_count
         known = CachedDecision(
-            decision,
-            content,
-            request.answer_id,
-            request.message_id,
-            request.trace_id,
-            has_id,
-            self._life(),
+            decision, content, request.answer_id, request.message_id, request.trace_id, has_id, life
         )
         # of no plan: its metadata may hold what extensions added
         if EXECUTED_EXTENSIONS in decision.metadata:

@@ -6,43 +6,71 @@
     d  all of it at the top level
     e  protobuf, which `contracts.flow` has turned into a
 
+    read ── only usual fields, of their usual types ──> `read_plain`, at half the cost
+      └──── anything else ──> `read_carefully`, which says what is wrong
+
 Nothing raises: a request that cannot be taken is a Fault, beside whatever ids could be read for its
-answer. Whether the tenant may ask, and whether it asked before, is the handler's to say. An
-ordinary request is read by `read_plain`; here is the reader of all others: straight lines for what
-most of them carry, `fields` for the rest. Before it stand two things that an answer tells its
-sender: the place of a wrong field, and the name that was probably meant.
+answer. Whether the tenant may ask, and whether it asked before, is the handler's to say.
+The careful reader is the rule: what `read_plain` reads, it reads alike, which a property test says
+of any bytes. It has straight lines for what most requests carry, and `fields` for the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
+from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
+from router.contracts.codec import (
+    LARGE_BODY_BYTES,
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    UNREADABLE_ERRORS,
+    may_hold_long_number,
+)
 from router.contracts.extract import find_answer_id, ids_in, place_of
 from router.contracts.flow import read_body
-from router.contracts.header_rules import Violation, control_violations, violations
-from router.contracts.headers import SUPPORTED_VERSIONS, find_control_header, message_id_in
+from router.contracts.header_rules import MISMATCH, Violation, control_violations, violations
+from router.contracts.headers import (
+    CONTROL_HEADERS,
+    SUPPORTED_VERSIONS,
+    find_control_header,
+    message_id_in,
+)
 from router.contracts.malformed import (
     HEADER_CONTRACT_VIOLATION,
     STAGE_HEADERS,
     Malformed,
     invalid_field,
 )
+from router.contracts.raw_json import RawJson, has_endless_number, has_long_integer
 from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
 from router.contracts.usage import RESERVED_TYPES
 from router.core import ids
-from router.core.ids import is_opaque
+from router.core.ids import MAX_TYPE, is_opaque
 from router.core.message import Message
+from router.core.outcome import Fault
 from router.decide.model import fields
-from router.decide.model.fields import RARE, Object, read_id
-from router.decide.model.read_plain import PROTOBUF, read_plain
-from router.decide.model.reading import RequestReading
+from router.decide.model.fields import DEFAULT_POLICY, RARE, Object, is_scoped, read_id, read_object
+from router.decide.model.hints import PLAIN, hints_of, translate_place
 
-# -- The reader.
+PROTOBUF = "application/x-protobuf"
+
+
+class RequestReading(Struct, frozen=True, gc=False):
+    """The request, or why it is invalid; and the ids for the answer's context and headers in both
+    cases.
+    """
+
+    asked: RouteRequest | Fault
+    answer_id: str
+    trace_id: str | None
+    tenant_id: str | None
+    violations: tuple[Violation, ...] = ()
+    hints: Mapping[str, str] = NO_HINTS  # of a Fault; a request has its own
 
 
 class RequestLimits(Struct, frozen=True, kw_only=True):
@@ -69,6 +97,180 @@ def read(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestRea
     return reading
 
 
+# -- An ordinary request, read in one pass: msgspec checks types while it parses, into structs
+# that hold the usual fields alone.
+#
+# Headers that break the contract are no reason to read a request twice: each bad one counts as
+# absent. The payload is passed over, not parsed: it is its sender's (`contracts.raw_json`).
+
+_NULL = b"null"
+_ABSENT = Raw(_NULL)
+
+
+class RequestPart(Struct, forbid_unknown_fields=True, gc=False):
+    """The `message` of a request."""
+
+    message_type: str | None = None
+    payload: Raw = _ABSENT
+    message_id: str | None = None
+    tenant_id: str | None = None
+    trace_id: str | None = None
+    request_id: str | None = None
+    version: str | None = None
+    metadata: dict[str, Any] | None = None
+
+
+class TaskPart(Struct, forbid_unknown_fields=True, gc=False):
+    type: str
+    payload: Raw
+
+
+class RequestBody(RequestPart, forbid_unknown_fields=True, gc=False):
+    """The top level; of a flat request it is the `message` too."""
+
+    message: RequestPart | None = None
+    task: TaskPart | None = None
+    policy_id: str | None = None
+    context: dict[str, Any] | None = None
+    constraints: dict[str, Any] | None = None
+    push_assignment: bool | None = None
+
+
+_NO_PART = RequestPart()
+_decode = msgspec.json.Decoder(RequestBody).decode
+
+
+def read_plain(message: Message, max_bytes: int, max_depth: int) -> RequestReading | None:
+    """The request, and which rules its headers break; None where the careful reader must read it."""
+    data, headers = message.data, message.headers
+    size = len(data)
+    if (
+        data[:1] != b"{"
+        or size > max_bytes
+        or size >= LARGE_BODY_BYTES
+        or data.count(b"{") + data.count(b"[") > max_depth
+    ):
+        return None
+    try:
+        data.isascii() or data.decode()  # `check_text` in place
+        body = _decode(data)
+    except UNREADABLE_ERRORS:
+        return None
+    inner = body.message or (body if body.task is None else _NO_PART)
+    if may_hold_long_number(data) and _breaks_bounds(data, body, inner):
+        return None
+    broken: tuple[Violation, ...] = ()
+    if headers:
+        if not CONTROL_HEADERS.isdisjoint(headers):
+            return None
+        broken = violations(headers, body.tenant_id or inner.tenant_id)
+    version = headers.get("version") or (inner.version if body.version is None else body.version)
+    if version is not None and version not in SUPPORTED_VERSIONS:
+        return None
+    request = _build_request(_drop_broken(headers, broken) if broken else headers, body, inner)
+    return (
+        None
+        if request is None
+        else RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
+    )
+
+
+def _breaks_bounds(data: bytes, body: RequestBody, inner: RequestPart) -> bool:
+    """Whether a number that Router reads, or one of the payload, has more digits than it may."""
+    read = (body.constraints, body.metadata, inner.metadata, body.context)
+    return has_endless_number(data) or any(map(has_long_integer, read))
+
+
+def _drop_broken(headers: Mapping[str, str], broken: tuple[Violation, ...]) -> Mapping[str, str]:
+    """The headers without the bad ones. A tenant that contradicts the payload's is legal, and
+    holds.
+    """
+    kept = dict(headers)
+    for violation in broken:
+        if violation != MISMATCH:
+            kept.pop(violation[0], None)
+    return kept
+
+
+def _build_request(
+    headers: Mapping[str, str], body: RequestBody, inner: RequestPart
+) -> RouteRequest | None:
+    """Of equal fields the header's counts, then the top level's, then the part's. No contract
+    header here is empty or malformed.
+    """
+    tenant_id, trace_id, header_id = (
+        headers.get("tenant_id"),
+        headers.get("trace_id"),
+        headers.get("Nats-Msg-Id"),
+    )
+    # with a tenant's header the contract was asked about the id too
+    is_id_checked = header_id is None or tenant_id is not None
+    if tenant_id is None and not (
+        (tenant_id := body.tenant_id or inner.tenant_id) and is_scoped(tenant_id)
+    ):
+        return None
+    if (
+        trace_id is None
+        and (trace_id := body.trace_id or inner.trace_id or None) is not None
+        and not is_opaque(trace_id)
+    ):
+        return None
+    message_type, payload = inner.message_type, inner.payload
+    if (task := body.task) is not None:
+        if body.message is not None:
+            return None
+        message_type, payload = task.type, task.payload
+    text = bytes(payload)
+    if (
+        text == _NULL
+        or not message_type
+        or len(message_type) > MAX_TYPE
+        or message_type in RESERVED_TYPES
+    ):
+        return None
+    request_id, given_id = (
+        body.request_id or inner.request_id or None,
+        body.message_id or inner.message_id or None,
+    )
+    key = request_id or header_id
+    if (
+        not key
+        or not is_opaque(key)
+        or not (given_id in (None, header_id, key) or is_opaque(given_id))
+    ):
+        return None
+    if not (is_id_checked or header_id is None or header_id == key or is_opaque(header_id)):
+        return None
+    policy_id = body.policy_id or DEFAULT_POLICY
+    if not is_scoped(policy_id):
+        return None
+    constraints, metadata, context = merge_routing_context(
+        body.constraints or NOTHING,
+        body.metadata or NOTHING,
+        inner.metadata or NOTHING,
+        body.context or NOTHING,
+    )
+    return RouteRequest(
+        tenant_id=tenant_id,
+        message_type=message_type,
+        payload=RawJson(text),
+        request_key=key,
+        answer_id=request_id or given_id or key,
+        policy_id=policy_id,
+        request_id=request_id,
+        message_id=header_id or given_id,
+        trace_id=trace_id,
+        context=context,
+        constraints=constraints,
+        metadata=metadata,
+        push_assignment=body.push_assignment is True,
+        wants_protobuf=headers.get("Accept") == PROTOBUF,
+    )
+
+
+# -- Any other request.
+
+
 def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> RequestReading:
     """`read` of any message, and the rule for what `read_plain` reads."""
     headers = message.headers
@@ -88,13 +290,13 @@ def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> 
             raise invalid_field(
                 control, control, "absent: JetStream's control headers are not a requester's"
             )
-        request = _build_request(message, body, inner, task, limits)
+        request = _build_carefully(message, body, inner, task, limits)
     except Malformed as refused:
         return _refuse(message, body, refused, limits)
     return RequestReading(request, request.answer_id, request.trace_id, request.tenant_id, broken)
 
 
-def _build_request(
+def _build_carefully(
     message: Message, body: Object, inner: Object, task: Object, limits: RequestLimits
 ) -> RouteRequest:
     headers = message.headers
@@ -121,7 +323,7 @@ def _build_request(
     if not (PLAIN.issuperset(body) and PLAIN.issuperset(inner) and PLAIN.issuperset(task)):
         rare = _read_rare(body, inner, task, limits.assignment_subjects)
     key = rare.get("idempotency_key") or request_id or header_id or place_of(message)
-    constraints, metadata, context = fields.read_routing_context(body, inner)
+    constraints, metadata, context = read_routing_context(body, inner)
     # Fifteen keywords: from sixteen on CPython builds a dict for the call, which costs more than
     # all that is read here.
     request = RouteRequest(
@@ -192,138 +394,25 @@ def _hints_in(body: Object) -> Mapping[str, str]:
     )
 
 
-# -- The place of a wrong field as its sender wrote it: readers name the RouteRequest's place, a
-# requester may use another form.
-#
-# task form     message.message_type  ->  task.type         message.tenant_id  ->  tenant_id
-# flat          message.message_type  ->  message_type
-# beside        message.tenant_id     ->  tenant_id, where it stands beside `message` and so is what
-# was read
-
-_MESSAGE = "message."
-_NAME_IN_TASK = {"message_type": "type", "payload": "payload", "payload_ref": "payload_ref"}
-_EITHER = ("request_id", "idempotency_key")  # named without `message`, and read there too
-# read from `message` where there is one, never from beside it
-_OF_CONTENT = frozenset({*_NAME_IN_TASK, "metadata"})
+def read_routing_context(body: Object, inner: Object) -> tuple[Object, Object, Object]:
+    """(constraints, metadata, context): of constraints, metadata, message.metadata and context the
+    later wins.
+    """
+    constraints = read_object(body.get("constraints"), "constraints")
+    metadata = read_object(body.get("metadata"), "metadata")
+    own = read_object(inner.get("metadata"), "message.metadata") if inner is not body else metadata
+    context = read_object(body.get("context"), "context")
+    return merge_routing_context(constraints, metadata, own, context)
 
 
-def translate_place(refused: Malformed, body: Object) -> Malformed:
-    """The same error with its place in the form of this request."""
-    field = refused.field
-    place = _place(field, body) if field is not None else None
-    if place is None or place == field:
-        return refused
-    text = str(refused)
-    if place.startswith("task."):  # a name that the sender did not write
-        text = text.replace(
-            f" field: {(field or '').removeprefix(_MESSAGE)}", f" field: {place}", 1
-        )
-    return Malformed(refused.code, text, refused.stage, place)
-
-
-def _place(field: str, body: Object) -> str:
-    inner, task = body.get("message"), body.get("task")
-    name = field.removeprefix(_MESSAGE)
-    if not field.startswith(_MESSAGE):
-        is_within = (
-            field in _EITHER and isinstance(inner, dict) and field in inner and field not in body
-        )
-        return _MESSAGE + field if is_within else field
-    if (
-        isinstance(task, dict)
-        and name in _NAME_IN_TASK
-        and (not isinstance(inner, dict) or (_NAME_IN_TASK[name] in task and name not in inner))
-    ):
-        return f"task.{_NAME_IN_TASK[name]}"
-    if isinstance(inner, dict):
-        return name if name not in _OF_CONTENT and body.get(name) not in (None, "") else field
-    return name
-
-
-# -- Hints for unknown names that look like a field: `polcy_id`, `policyId`. They are ignored,
-# and the answer says so.
-#
-# One letter too many, too few, another one, or two that changed places; capitals, `-` and `_`
-# count for nothing. Every known name is looked up by what is left of it without any one letter,
-# so a name costs as many lookups as it has letters, whatever it is like.
-
-MOST_HINTS = 4  # in one answer
-MOST_NAMES = 64  # of one object that are looked at
-MAX_NAME_LENGTH = 64  # letters of a name that is looked at
-MIN_KNOWN_LENGTH = 5  # letters of a known name that a misspelled one may be like
-
-_ANYWHERE = frozenset(
-    {
-        "tenant_id",
-        "message_type",
-        "type",
-        "payload",
-        "message_id",
-        "request_id",
-        "trace_id",
-        "version",
-        "schema_version",
-    }
-)
-# What most requests carry: of one that has nothing else no name is looked at.
-PLAIN = _ANYWHERE | {
-    "message",
-    "task",
-    "policy_id",
-    "context",
-    "constraints",
-    "metadata",
-    "push_assignment",
-    "timestamp_ms",
-}
-_KNOWN_OF_TASK = frozenset({"type", "payload", "payload_ref", "payload_encoding"})
-
-
-def hints_of(body: Object, inner: Object, task: Object) -> Mapping[str, str]:
-    """The field that was probably meant, by the place of each such name."""
-    parts = [("", body, _KNOWN_AT_TOP), ("task.", task, _KNOWN_IN_TASK)]
-    if inner is not body:
-        parts.append(("message.", inner, _KNOWN_AT_TOP))
-    found = {
-        f"{place}{name}": f"{place}{meant}"
-        for place, part, known in parts
-        for name, meant in _hints(part, known)
-    }
-    return dict(islice(found.items(), MOST_HINTS)) if found else NO_HINTS
-
-
-def _hints(part: Object, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    for name in islice(part, MOST_NAMES):
-        if name in PLAIN or name in RARE or len(name) > MAX_NAME_LENGTH:
-            continue
-        meant = _find_meant(name, known)
-        if meant is not None and meant not in part:
-            yield name, meant
-
-
-def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
-    return next((known[variant] for variant in _variants(_normal(name)) if variant in known), None)
-
-
-def _normal(name: str) -> str:
-    return name.replace("_", "").replace("-", "").lower()
-
-
-def _variants(name: str) -> Iterator[str]:
-    """The name, and what is left of it without any one letter."""
-    yield name
-    for at in range(len(name)):
-        yield name[:at] + name[at + 1 :]
-
-
-def _index_names(names: Iterable[str]) -> Mapping[str, str]:
-    known: dict[str, str] = {}
-    for name in sorted(names):
-        normal = _normal(name)
-        for variant in _variants(normal) if len(normal) >= MIN_KNOWN_LENGTH else (normal,):
-            known.setdefault(variant, name)
-    return known
-
-
-_KNOWN_AT_TOP = _index_names(PLAIN | RARE)
-_KNOWN_IN_TASK = _index_names(_KNOWN_OF_TASK)
+def merge_routing_context(
+    constraints: Object, metadata: Object, own: Object, context: Object
+) -> tuple[Object, Object, Object]:
+    """`own`: the metadata of the `message`, which is the top level's in a flat request."""
+    if own and own is not metadata:
+        metadata = {**metadata, **own} if metadata else own
+    if constraints:
+        context = {**constraints, **metadata, **context}
+    elif metadata:
+        context = {**metadata, **context} if context else metadata
+    return constraints, metadata, context

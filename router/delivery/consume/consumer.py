@@ -38,7 +38,7 @@ from router.core.message import Message
 from router.delivery.consume.attempts import AttemptCounter
 from router.delivery.consume.pause_switch import PauseSwitch
 from router.delivery.consume.processor import MessageProcessor
-from router.delivery.consume.pull import Puller
+from router.delivery.consume.pull import Puller, PullLimits
 from router.delivery.consume.settle import Answer
 from router.delivery.consume.subscription import Subscription
 from router.delivery.publish.acked_publisher import AckedPublisher, EffectPublisher
@@ -252,14 +252,16 @@ class Consumer:
             await batching.close()
 
     def _make_puller(self, processor: MessageProcessor) -> Puller:
-        subscription = self.subscription
+        subscription, options = self.subscription, self.subscription.options
         return Puller(
             self._connection,
             f"{self._jetstream.prefix}.CONSUMER.MSG.NEXT.{subscription.stream}.{subscription.durable}",
-            prefetch=subscription.options.prefetch,
-            prefetch_bytes=subscription.options.prefetch_bytes,
-            expires_s=subscription.options.pull_expires,
-            heartbeat_s=subscription.options.heartbeat,
+            PullLimits(
+                prefetch=options.prefetch,
+                prefetch_bytes=options.prefetch_bytes,
+                expires=options.pull_expires,
+                heartbeat=options.heartbeat,
+            ),
             on_delivery=processor.on_delivery,
             free_capacity=processor.free_capacity,
             on_trouble=self._on_trouble,

@@ -46,7 +46,7 @@ from router.delivery.consume.redeliveries import (
     ATTEMPTS_UNAVAILABLE,
     RedeliveryTracker,
 )
-from router.delivery.consume.settle import Answer, Settler
+from router.delivery.consume.settle import Answer, Settler, SharedWork
 from router.delivery.consume.settlement import BUCKET_REFUSES, nak, outcome_of_error
 from router.delivery.consume.subscription import REFUSED, Subscription
 from router.delivery.consume.task_pool import PooledCall, PooledOutcome, TaskPool
@@ -93,13 +93,15 @@ class MessageProcessor:
         self._hand_back = HandBack(connection, self.in_flight, self._redeliveries)
         self.settler = Settler(
             subscription,
+            SharedWork(
+                in_flight=self.in_flight,
+                redeliveries=self._redeliveries,
+                pause_switch=pause_switch,
+                outages=self.outages,
+                background_tasks=self._background_tasks,
+            ),
             connection=connection,
             publisher=publisher,
-            in_flight=self.in_flight,
-            redeliveries=self._redeliveries,
-            pause_switch=pause_switch,
-            outages=self.outages,
-            background_tasks=self._background_tasks,
             answer=answer,
         )
         self._outcome_of_error = partial(outcome_of_error, subscription)

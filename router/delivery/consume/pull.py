@@ -50,6 +50,15 @@ FRESH_S = 1.0  # a frame that is no older proves that the durable was there when
 OF_BYTES = frozenset({"Message Size Exceeds MaxBytes", "Batch Completed"})
 
 
+class PullLimits(Struct, frozen=True, kw_only=True):
+    """What a puller may ask for. Durations are seconds."""
+
+    prefetch: int
+    prefetch_bytes: int
+    expires: float
+    heartbeat: float
+
+
 class PullState(Struct):
     """Figures for operators, written by the puller only."""
 
@@ -68,11 +77,8 @@ class Puller:
         self,
         connection: Connection,
         next_subject: str,
+        limits: PullLimits,
         *,
-        prefetch: int,
-        prefetch_bytes: int,
-        expires_s: float,
-        heartbeat_s: float,
         on_delivery: OnDelivery,
         free_capacity: Callable[[], int],
         on_trouble: Callable[[], None],
@@ -81,17 +87,17 @@ class Puller:
         self._next_subject = next_subject
         self._inbox = connection.new_inbox()
         self._status_subjects = self._inbox.encode()
-        self._expires_ns = int(expires_s * 1e9)
-        self._busy_heartbeat_s = heartbeat_s
-        self._most_heartbeat_s = max(heartbeat_s, expires_s / 2)
+        self._expires_ns = int(limits.expires * 1e9)
+        self._busy_heartbeat_s = limits.heartbeat
+        self._most_heartbeat_s = max(limits.heartbeat, limits.expires / 2)
         # something other than missing heartbeats tells that the durable's leader is gone
         self.lost_is_told = False
-        self.heartbeat_s = heartbeat_s  # of the newest request
+        self.heartbeat_s = limits.heartbeat  # of the newest request
         self._is_idle = False  # the last request brought no message
         self._batch = 0  # of the newest request
-        self._prefetch = prefetch
-        # of one request; there can be two, because `refill` asks when half of the window has come
-        self._most_bytes = prefetch_bytes // 2
+        self._prefetch = limits.prefetch
+        # Of one request: there can be two, because `refill` asks when half of the window has come.
+        self._most_bytes = limits.prefetch_bytes // 2
         self._on_delivery = on_delivery
         self._free_capacity = free_capacity
         self._on_trouble = on_trouble

@@ -18,6 +18,8 @@ from asyncio import sleep
 from collections.abc import Awaitable, Callable
 from functools import partial
 
+from msgspec import Struct
+
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
 from router.core.outcome import PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry, Then
@@ -52,30 +54,36 @@ ROOM = "room"
 Answer = Callable[[Message, Reply], None]
 
 
+class SharedWork(Struct, frozen=True, kw_only=True):
+    """What the processor of a subscription and its settler both work on."""
+
+    in_flight: InFlight
+    redeliveries: RedeliveryTracker
+    pause_switch: PauseSwitch
+    outages: Outages
+    background_tasks: BackgroundTasks
+
+
 class Settler:
     """Settles the messages of one subscription. It begins none: nothing here calls a handler."""
 
     def __init__(
         self,
         subscription: Subscription,
+        work: SharedWork,
         *,
         connection: Connection,
         publisher: EffectPublisher,
-        in_flight: InFlight,
-        redeliveries: RedeliveryTracker,
-        pause_switch: PauseSwitch,
-        outages: Outages,
-        background_tasks: BackgroundTasks,
         answer: Answer,
     ) -> None:
         self._subscription = subscription
         self._connection = connection
         self._publisher = publisher
-        self._in_flight = in_flight
-        self._redeliveries = redeliveries
-        self._pause_switch = pause_switch
-        self._outages = outages
-        self._background_tasks = background_tasks
+        self._in_flight = work.in_flight
+        self._redeliveries = work.redeliveries
+        self._pause_switch = work.pause_switch
+        self._outages = work.outages
+        self._background_tasks = work.background_tasks
         self._answer = answer
         self._observer = subscription.observer
         self.refused = RefusedStorage(subscription, publisher)

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
-from msgspec import Struct
-
 from router.contracts.headers import (
     CONTROL_HEADERS,
     MAX_HEADER_BYTES,
@@ -35,8 +33,11 @@ from router.delivery.replies.pub_acks import (
     tenant_of_publisher,
     wrong_stream,
 )
-from router.delivery.replies.reply_correlator import ReplyCorrelator
-from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.replies.reply_correlator import (
+    CorrelatorRules,
+    ReplyCorrelator,
+    RequestIdentity,
+)
 from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.frame_parser import Headers
 
@@ -64,18 +65,13 @@ MAX_STEMS, MAX_STEM_LENGTH = 1024, 256  # of clients whose requests are refused;
 MANY_HEADER_LETTERS = MAX_HEADER_BYTES // 8
 
 
-class ReplyRules(Struct, frozen=True):
+class ReplyRules(CorrelatorRules, frozen=True, kw_only=True):
     """`{subject}` in `reply_subject` stands for the request's own."""
 
     reply_subject: str = "{subject}.reply"
     prefixes: tuple[str, ...] = ("_INBOX.", "_R_.")
     own: tuple[str, ...] = ()
     stream: str = ""  # where requests are stored
-    dedupe_window: float = 0.1  # seconds, the decide stream's
-    inbox_wait: float = 0.25  # seconds
-    # seconds that an inbox waits at least for its answer; that of a message in flight waits as long
-    # as that
-    keep: float = 35.0
 
 
 class Answers:
@@ -114,9 +110,7 @@ class Answers:
             self._send,
             conflict,
             is_same=is_same,
-            dedupe_window_s=rules.dedupe_window,
-            inbox_wait_s=rules.inbox_wait,
-            keep_s=rules.keep,
+            rules=rules,
             identical=identical,
             read_copy_age=lambda: clock() - self._stored_ns / 1e9,
             read_in_flight=lambda: map(_build_identity, read_in_flight()),

@@ -24,8 +24,9 @@ from collections.abc import Callable
 from math import inf
 from zlib import crc32
 
+from msgspec import Struct
+
 from router.core.backoff import spread
-from router.delivery.replies.waiting_inboxes import CorrelationKey, WaitingInbox
 
 ANNOUNCE_EVERY_S = 7.0
 # instances that announced themselves lately: then all have heard another one, and the rest keep
@@ -44,6 +45,26 @@ MAX_LINE_LENGTH = 544  # characters: an inbox has at most 500 bytes, and two num
 # characters of one message, far below the server's max_payload: above it the server would close the
 # connection
 MAX_TOLD = 64 * 1024
+
+
+# A hash of the Nats-Msg-Id, or of the whole request when it has none.
+CorrelationKey = int
+
+
+class WaitingInbox(Struct, frozen=True, gc=False):
+    """An inbox that the listener heard, and that waits for its answer.
+
+    Made once a request: a struct costs what a tuple does, and the garbage collector passes it by.
+    """
+
+    inbox: str
+    # When it was heard.
+    at: float
+    content_hash: int
+    # Of the request, among all that were heard; 0: none.
+    number: int = 0
+    # The request, if its id came with other content before; else empty.
+    kept: bytes = b""
 
 
 class IdenticalRequests:
@@ -112,7 +133,7 @@ class IdenticalRequests:
         """A request with unique bytes was stored at this sequence. The shift changes when two such
         requests agree.
         """
-        shift = sequence - one[1] if one[1] else self.shift
+        shift = sequence - one.number if one.number else self.shift
         if shift == self._learned or self.shift is None:
             self.shift = shift
         self._learned = shift
@@ -123,16 +144,16 @@ class IdenticalRequests:
         """Whether the inbox belongs to another copy and this copy's is yet to come: by the shift,
         else by the inbox's age.
         """
-        if self.shift is None or not one[1] or not sequence or self.is_alone(now):
+        if self.shift is None or not one.number or not sequence or self.is_alone(now):
             return is_old
-        return one[1] < sequence - self.shift
+        return one.number < sequence - self.shift
 
     def can_choose(self, inboxes: list[WaitingInbox], sequence: int, now: float) -> bool:
         has_room = self._watched_bytes < MAX_WATCHED_BYTES and len(self._watched) < MAX_REPEATED
         return (
             self.shift is not None
             and sequence > 0
-            and inboxes[0][1] > 0
+            and inboxes[0].number > 0
             and has_room
             and not self.is_alone(now)
         )
@@ -143,13 +164,15 @@ class IdenticalRequests:
         at = bisect_left(inboxes, target, key=_number)
         if at == len(inboxes):
             return None
-        return at - 1 if at and target - inboxes[at - 1][1] < inboxes[at][1] - target else at
+        return (
+            at - 1 if at and target - inboxes[at - 1].number < inboxes[at].number - target else at
+        )
 
     def tell_answered(self, checksum: int, one: WaitingInbox, now: float) -> None:
         """Tell the other instances with the next `announce`, if the bytes are repeated."""
-        if self.shift is None or not one[1] or checksum not in self._keys or self.is_alone(now):
+        if self.shift is None or not one.number or checksum not in self._keys or self.is_alone(now):
             return
-        line = f"{checksum} {one[1] + self.shift} {one[0]}"
+        line = f"{checksum} {one.number + self.shift} {one.inbox}"
         self._lines.append(line)
         self._told += len(line)
         if self._told >= MAX_TOLD or len(self._lines) >= MAX_LINES:
@@ -201,7 +224,7 @@ class IdenticalRequests:
         """The index of the inbox, near its number."""
         at = bisect_left(inboxes, number, key=_number)
         near = range(max(0, at - SEARCH_DISTANCE), min(len(inboxes), at + SEARCH_DISTANCE))
-        return next((place for place in near if inboxes[place][0] == inbox), None)
+        return next((place for place in near if inboxes[place].inbox == inbox), None)
 
     def watch(self, key: CorrelationKey, checksum: int, answer: bytes, now: float) -> None:
         """Look again later for inboxes of these bytes that no instance answered."""
@@ -220,7 +243,7 @@ class IdenticalRequests:
 
 
 def _number(one: WaitingInbox) -> int:
-    return one[1]
+    return one.number
 
 
 def _is_number(text: str) -> bool:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import nats.errors
+from msgspec import Struct
 
 from router.core.errors import RouterError
 from router.delivery.consume.background_tasks import BackgroundTasks
@@ -28,32 +29,38 @@ RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 
 
+class ListenedSubject(Struct, frozen=True, kw_only=True):
+    """What is listened to. `queue`: the group whose instances share the live copies."""
+
+    stream: str
+    subject: str
+    queue: str = ""
+
+
 class Listener:
     """A supervised child. It tells `answers` from which sequence on it hears every request."""
 
     def __init__(
         self,
         jetstream: JetStream,
-        stream: str,
-        subject: str,
+        listened: ListenedSubject,
         answers: Answers,
         *,
         unstored: UnstoredRequests,
         live: LiveRequests[Any] | None = None,
-        queue: str = "",
         ahead: ReadAhead | None = None,
         infos: SharedInfo | None = None,
     ) -> None:
         self._jetstream = jetstream
         self._infos = infos if infos is not None else SharedInfo(jetstream)
         self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)
-        self._stream = stream
-        self._subject = subject
+        self._stream = listened.stream
+        self._subject = listened.subject
         self._answers = answers
         self._unstored = unstored
         # answers while the backlog is deep, one instance of the group for each request
         self._live = live
-        self._queue = queue
+        self._queue = listened.queue
         self._ahead = ahead  # finds requests that were stored before the live copies are answered
         self._is_live = False
         self._sids: list[int] = []  # of the subject, the one in use last

@@ -40,8 +40,8 @@ from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.replies.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
 from router.delivery.replies.overload import LiveRules, Overload
 from router.delivery.replies.read_ahead import Share
-from router.delivery.replies.refusals import A, Refusals
-from router.delivery.replies.waiting_inboxes import RequestIdentity
+from router.delivery.replies.refusals import A, AskerReader, Refusals
+from router.delivery.replies.reply_correlator import RequestIdentity
 from router.delivery.wire.frame_parser import Headers, parse_head
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
@@ -91,12 +91,9 @@ class LiveRequests(Generic[A]):
         answers: Answers,
         consumer: Callable[[], Consumer | None],
         marks: AnsweredRequests,
+        askers: AskerReader[A],
         *,
         subject: str,
-        describe: Callable[[bytes, Mapping[str, str]], A | None],
-        glance: Callable[[bytes], A | None],
-        refuse: Callable[[A, int], bytes],
-        is_high: Callable[[A], bool] = lambda _: False,
         observer: LiveObserver,
         rules: LiveRules = LiveRules(),  # noqa: B008 - frozen
         clock: Clock = wall,
@@ -108,8 +105,8 @@ class LiveRequests(Generic[A]):
         self._consumer = consumer
         self._marks = marks
         self._subject = subject
-        self._describe = describe
-        self._is_high = is_high
+        self._describe = askers.describe
+        self._is_high = askers.is_high
         self._observer = observer
         self._overload = Overload(answers, rules)
         self._queue: FairQueue[LiveRequest] = FairQueue(
@@ -121,9 +118,7 @@ class LiveRequests(Generic[A]):
             answers,
             marks,
             self._overload,
-            glance=glance,
-            is_high=is_high,
-            refuse=refuse,
+            askers,
             may_find_room=self._may_find_room,
             on_refused=observer.on_refused,
             clock=clock,

@@ -34,6 +34,25 @@ class LiveAsker(Protocol):
 A = TypeVar("A", bound=LiveAsker)
 
 
+class AskerReader(Protocol[A]):
+    """Says whose request it is, and how it is refused."""
+
+    def describe(self, data: bytes, headers: Mapping[str, str]) -> A | None:
+        """None: only its stored copy can be handled."""
+
+    def glance(self, data: bytes) -> A | None:
+        """The same of a request with no header but an id, at a third of the cost, for a flood.
+
+        None: call `describe`.
+        """
+
+    def is_high(self, asker: A) -> bool:
+        """Whether it goes first of what waits of its tenant."""
+
+    def refuse(self, asker: A, retry_after_ms: int) -> bytes:
+        """The answer to a request above its tenant's share."""
+
+
 class Refusals(Generic[A]):
     """For one subject on one instance. `on_refused` gets a tenant, and how many of its requests
     were refused since it was last called.
@@ -44,10 +63,8 @@ class Refusals(Generic[A]):
         answers: Answers,
         marks: AnsweredRequests,
         overload: Overload,
+        askers: AskerReader[A],
         *,
-        glance: Callable[[bytes], A | None],
-        is_high: Callable[[A], bool],
-        refuse: Callable[[A, int], bytes],
         may_find_room: Callable[[Share, int], bool],
         on_refused: Callable[[str, int], None],
         clock: Clock = wall,
@@ -55,9 +72,9 @@ class Refusals(Generic[A]):
         self._answers = answers
         self._marks = marks
         self._overload = overload
-        self._glance = glance
-        self._is_high = is_high
-        self._refuse = refuse
+        self._glance = askers.glance
+        self._is_high = askers.is_high
+        self._refuse = askers.refuse
         self._may_find_room = may_find_room
         self._on_refused = on_refused
         self._full: set[Share] = set()  # those without room

@@ -5,8 +5,8 @@ NATS, no queue group) and calls `add_request`; the decision calls `answer`. Eith
 first. They are matched by a 64-bit hash of (Nats-Msg-Id, tenant header, payload), without parsing
 (docs/reference/contracts.md#matching).
 
-    request, then answer    an inbox is kept for `keep_s` to twice that, and while this instance
-                            handles its request (`waiting_inboxes`);
+    request, then answer    an inbox is kept for `keep` to twice that, and while this instance
+                            handles its request (`WaitingInboxes`);
                             other instances answer most of them, so a full table refuses nothing
     answer, then request    the answer is kept for 250 ms, then it goes to the reply subject
     request again           with an id, within `span` of the answer: the stream drops it, so this
@@ -28,15 +28,8 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.delivery.replies.identical import IdenticalRequests
+from router.delivery.replies.identical import CorrelationKey, IdenticalRequests, WaitingInbox
 from router.delivery.replies.standstill import Standstill
-from router.delivery.replies.waiting_inboxes import (
-    NO_INBOX,
-    CorrelationKey,
-    RequestIdentity,
-    WaitingInbox,
-    WaitingInboxes,
-)
 
 Send = Callable[[str, bytes], None]  # inbox, data
 
@@ -45,8 +38,20 @@ Send = Callable[[str, bytes], None]  # inbox, data
 # goes to all of them, and waits for one more.
 INBOX_FRESH_S = 0.02
 MAX_KEPT_REQUEST_BYTES = 16 * 1024
+NO_INBOX = ""  # of a request without an inbox
+MAX_IN_FLIGHT_INBOXES = 1_000  # of one key: identical requests have one key
+# of requests whose id came with other bytes before, in each of two generations
+MAX_KEPT_BYTES = 4 * 1024 * 1024
 # for so long after an answer, further copies of a request without an id get none
 ANSWERED_FOR_S = 2.0
+
+
+class RequestIdentity(Struct, frozen=True, gc=False):
+    """What the listener and the decision know of a request."""
+
+    msg_id: str | None
+    tenant: str | None
+    data: bytes
 
 
 class UnclaimedAnswer(Struct):
@@ -69,6 +74,19 @@ class Answered(Struct, gc=False):
     to: str | None = None  # the inbox that the request named, which has its answer
 
 
+class CorrelatorRules(Struct, frozen=True, kw_only=True):
+    """How long, and how many, inboxes and answers wait for each other. Durations are seconds."""
+
+    # The decide stream's.
+    dedupe_window: float = 0.1
+    inbox_wait: float = 0.25
+    # An inbox waits at least so long for its answer; that of a message in flight waits as long as
+    # that.
+    keep: float = 35.0
+    # Inboxes, of one generation.
+    capacity: int = 100_000
+
+
 class ReplyCorrelator:
     """Inboxes and answers of one subject on one instance. All times are steady seconds."""
 
@@ -78,10 +96,7 @@ class ReplyCorrelator:
         conflict: Callable[[str, bytes], bytes],
         is_same: Callable[[bytes, bytes], bool] = lambda one, other: one == other,
         *,
-        dedupe_window_s: float,
-        inbox_wait_s: float = 0.25,
-        keep_s: float = 35.0,
-        capacity: int = 100_000,
+        rules: CorrelatorRules,
         identical: IdenticalRequests | None = None,
         read_copy_age: Callable[[], float] = lambda: inf,
         read_in_flight: Callable[[], Iterable[RequestIdentity]] = lambda: (),
@@ -97,10 +112,10 @@ class ReplyCorrelator:
         # whether other bytes ask for the same: a fresh trace id, another order of keys
         self._is_same = is_same
         # seconds for which the stream drops a repeated id, and a little more
-        self.span = dedupe_window_s + 0.12
-        self._wait_s = inbox_wait_s
-        self._keep_s = keep_s
-        self._capacity = capacity
+        self.span = rules.dedupe_window + 0.12
+        self._wait_s = rules.inbox_wait
+        self._keep_s = rules.keep
+        self._capacity = rules.capacity
         self._inboxes = WaitingInboxes()
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
         # requests with an id, oldest first
@@ -122,7 +137,7 @@ class ReplyCorrelator:
         """
         key = _hash_content(request) if request.msg_id is None else hash(request.msg_id)
         waiting = self._inboxes.younger.get(key) or self._inboxes.older.get(key)
-        return (waiting[0][0] or None) if waiting else None
+        return (waiting[0].inbox or None) if waiting else None
 
     def has_inbox(self, msg_id: str) -> bool:
         """Whether an inbox waits, or a request without one was heard, under this id."""
@@ -160,14 +175,14 @@ class ReplyCorrelator:
             self._start_generation(now)
         table.count += 1
         inboxes = table.younger.get(key)
-        named = content_hash if msg_id is not None else number
         if inboxes is not None:
-            is_other = msg_id is not None and inboxes[0][1] != content_hash
-            inboxes.append((inbox, named, now, table.keep_bytes(request) if is_other else b""))
+            is_other = msg_id is not None and inboxes[0].content_hash != content_hash
+            kept = table.keep_bytes(request) if is_other else b""
+            inboxes.append(WaitingInbox(inbox, now, content_hash, number, kept))
             if msg_id is None:
                 self.identical.note(key, request.data)
         else:
-            table.younger[key] = [(inbox, named, now, b"")]
+            table.younger[key] = [WaitingInbox(inbox, now, content_hash, number)]
 
     def add_plain_request(self, data: bytes, inbox: str, now: float, number: int) -> None:
         """`add_request` for a request without headers. If its bytes are unique, as most are, it
@@ -181,7 +196,7 @@ class ReplyCorrelator:
         )
         if is_alone and table.count < self._capacity:
             table.count += 1
-            table.younger[key] = [(inbox, number, now, b"")]
+            table.younger[key] = [WaitingInbox(inbox, now, key, number)]
         else:
             self.add_request(RequestIdentity(None, None, data), inbox, now, number)
 
@@ -200,7 +215,7 @@ class ReplyCorrelator:
         ):
             return False
         one = inboxes[0]
-        if now - one[2] > INBOX_FRESH_S or identical.may_be_anothers(
+        if now - one.at > INBOX_FRESH_S or identical.may_be_anothers(
             one, sequence, now, is_old=False
         ):
             return False
@@ -209,7 +224,7 @@ class ReplyCorrelator:
         if sequence:
             identical.learn(one, sequence)
         self._answered_without_id[key] = now
-        self._send(one[0], answer)
+        self._send(one.inbox, answer)
         identical.keep_first(key, one, now)
         return True
 
@@ -221,7 +236,9 @@ class ReplyCorrelator:
         if key in self._waiting or table.count >= self._capacity:
             return
         table.count += 1
-        table.younger.setdefault(key, []).append((NO_INBOX, _hash_content(request), now, b""))
+        table.younger.setdefault(key, []).append(
+            WaitingInbox(NO_INBOX, now, _hash_content(request))
+        )
 
     def answer(
         self,
@@ -257,15 +274,15 @@ class ReplyCorrelator:
             )
         elif (
             may_wait
-            and now - inboxes[-1][2] > self.span
+            and now - inboxes[-1].at > self.span
             and self._is_copy_younger(inboxes[-1], now)
         ):
             self._inboxes.put_back(key, inboxes)
             unclaimed = partial(self._answer_older, request, data, unclaimed)
             is_claimed = False
-        elif len(inboxes) == 1 and inboxes[0][1] == content_hash:  # nearly always
-            if is_claimed := inboxes[0][0] != NO_INBOX:
-                self._send(inboxes[0][0], data)
+        elif len(inboxes) == 1 and inboxes[0].content_hash == content_hash:  # nearly always
+            if is_claimed := inboxes[0].inbox != NO_INBOX:
+                self._send(inboxes[0].inbox, data)
         else:
             is_claimed = self._share(inboxes, content_hash, request, data)
         if is_claimed:
@@ -296,10 +313,14 @@ class ReplyCorrelator:
             now,
             to,
         )
-        others = [one for one in self._inboxes.pop(key) if one[0] != to]
+        others = [one for one in self._inboxes.pop(key) if one.inbox != to]
         if others:
             self._share(
-                [*others, (to, content_hash, now, b"")], content_hash, request, data, served=to
+                [*others, WaitingInbox(to, now, content_hash)],
+                content_hash,
+                request,
+                data,
+                served=to,
             )
 
     # -- time --------------------------------------------------------------------------------------
@@ -337,9 +358,9 @@ class ReplyCorrelator:
         answered the inbox, and the copy's own comes.
 
         The age of the copy is by the server's clock. Where the clocks differ, the answer is late by
-        `inbox_wait_s`, and not lost.
+        `inbox_wait`, and not lost.
         """
-        return now - newest[2] - self._read_copy_age() > self.span and not self.identical.is_alone(
+        return now - newest.at - self._read_copy_age() > self.span and not self.identical.is_alone(
             now
         )
 
@@ -378,22 +399,20 @@ class ReplyCorrelator:
         that another instance answered; the stream dropped requests with other bytes that came
         within `span`.
         """
-        newest = max((at for _, hashed, at, _ in inboxes if hashed == content_hash), default=None)
+        newest = max((one.at for one in inboxes if one.content_hash == content_hash), default=None)
         if newest is None:
             self._inboxes.put_back(hash(request.msg_id), inboxes)
             return False
         is_claimed = False
-        for inbox, hashed, at, other in inboxes:
-            is_claimed = is_claimed or (hashed == content_hash and inbox != NO_INBOX)
-            if abs(newest - at) <= self.span and inbox not in (served, NO_INBOX):
-                self._send(
-                    inbox,
-                    data
-                    if hashed == content_hash
-                    else self._answer_of_other(request, replace(request, data=other), data),
-                )
+        for one in inboxes:
+            is_same = one.content_hash == content_hash
+            is_claimed = is_claimed or (is_same and one.inbox != NO_INBOX)
+            if abs(newest - one.at) <= self.span and one.inbox not in (served, NO_INBOX):
+                other = None if is_same else replace(request, data=one.kept)
+                answer = data if other is None else self._answer_of_other(request, other, data)
+                self._send(one.inbox, answer)
         self._inboxes.put_back(
-            hash(request.msg_id), [one for one in inboxes if one[2] - newest > self.span]
+            hash(request.msg_id), [one for one in inboxes if one.at - newest > self.span]
         )
         return is_claimed
 
@@ -409,13 +428,13 @@ class ReplyCorrelator:
         self._send(inbox, data)
         if request.msg_id is None:
             self._mark_answered(content_hash, now)
-            self.identical.keep_first(key, (inbox, number, now, b""), now)
+            self.identical.keep_first(key, WaitingInbox(inbox, now, content_hash, number), now)
             if number and not self.identical.is_alone(now):  # the inbox may belong to another copy
                 self.identical.watch(key, crc32(request.data), data, now)
         elif others := self._inboxes.pop(key):
             # the same id with other bytes, heard before the first one's inbox
             self._share(
-                [*others, (inbox, content_hash, now, b"")],
+                [*others, WaitingInbox(inbox, now, content_hash)],
                 content_hash,
                 request,
                 data,
@@ -445,7 +464,7 @@ class ReplyCorrelator:
             and key not in self._answered_without_id
             and key not in identical.repeated
         )
-        if is_like_no_other and sequence and now - inboxes[0][2] <= INBOX_FRESH_S:
+        if is_like_no_other and sequence and now - inboxes[0].at <= INBOX_FRESH_S:
             identical.learn(inboxes[0], sequence)
         self._mark_answered(key, now)
         if is_like_no_other or not identical.can_choose(inboxes, sequence, now):
@@ -455,7 +474,7 @@ class ReplyCorrelator:
             if is_like_no_other:
                 identical.keep_first(key, inboxes[0], now)
             if may_wait and identical.may_be_anothers(
-                inboxes[-1], sequence, now, is_old=now - inboxes[-1][2] > INBOX_FRESH_S
+                inboxes[-1], sequence, now, is_old=now - inboxes[-1].at > INBOX_FRESH_S
             ):
                 self._wait_for_request(
                     key, UnclaimedAnswer(request, key, data, now + self._wait_s, _ignore)
@@ -470,7 +489,7 @@ class ReplyCorrelator:
         return at is not None
 
     def _answer_inbox(self, checksum: int, one: WaitingInbox, data: bytes, now: float) -> None:
-        self._send(one[0], data)
+        self._send(one.inbox, data)
         self.identical.tell_answered(checksum, one, now)
 
     def _answer_left_over(self, now: float) -> None:
@@ -480,9 +499,9 @@ class ReplyCorrelator:
         for key, checksum, data in self.identical.take_due(now):
             inboxes = self._inboxes.pop(key)
             for one in inboxes:
-                if now - one[2] >= self._wait_s:
+                if now - one.at >= self._wait_s:
                     self._answer_inbox(checksum, one, data, now)
-            left = [one for one in inboxes if now - one[2] < self._wait_s]
+            left = [one for one in inboxes if now - one.at < self._wait_s]
             self._inboxes.put_back(key, left)
             if left:
                 self.identical.watch(key, checksum, data, now)
@@ -527,3 +546,61 @@ def _hash_content(request: RequestIdentity) -> int:
     if request.msg_id is None and request.tenant is None:
         return hash(request.data)
     return hash((request.msg_id, request.tenant, request.data))
+
+
+# -- The inboxes of requests that the listener heard and this instance has not answered, by the key
+# of their request.
+#
+# They are kept in two generations, so that a request costs one entry in a table and no timer:
+# `start_generation` drops the older one. So an inbox is kept for one to two times the span between
+# two generations, and a full table makes that span short. The inboxes of requests that this
+# instance is handling are kept whatever the span is: these are few, and each tenant has its share.
+
+
+class WaitingInboxes:
+    """The two generations. `younger` and `count` are plain attributes: each request without headers
+    reads and writes them itself.
+    """
+
+    def __init__(self) -> None:
+        self.younger: dict[CorrelationKey, list[WaitingInbox]] = {}
+        self.older: dict[CorrelationKey, list[WaitingInbox]] = {}
+        self.count = 0  # inboxes in the younger generation
+        self.started_at = 0.0  # the younger generation
+        self._kept_bytes = 0  # in the younger generation
+
+    def __len__(self) -> int:
+        return len(self.younger) + len(self.older)
+
+    def start_generation(self, now: float, in_flight: Iterable[CorrelationKey] = ()) -> None:
+        """Drop the older generation, but for the inboxes of these keys."""
+        dropped = self.older
+        self.older, self.younger, self.started_at, self.count = self.younger, {}, now, 0
+        self._kept_bytes = 0
+        for key in in_flight:
+            if (inboxes := dropped.pop(key, None)) is not None:
+                self.older[key] = (inboxes + self.older.get(key, []))[-MAX_IN_FLIGHT_INBOXES:]
+
+    def pop(self, key: CorrelationKey) -> list[WaitingInbox]:
+        """Take all inboxes of a key out, oldest first."""
+        inboxes = self.younger.pop(key, None)
+        if inboxes is not None:
+            self.count -= len(inboxes)
+        if self.older and (older := self.older.pop(key, None)) is not None:
+            inboxes = older + inboxes if inboxes is not None else older
+        return inboxes or []
+
+    def put_back(self, key: CorrelationKey, inboxes: list[WaitingInbox]) -> None:
+        """Keep those that were popped and are not answered."""
+        if inboxes:
+            self.younger[key] = inboxes
+            self.count += len(inboxes)
+
+    def keep_bytes(self, request: RequestIdentity) -> bytes:
+        """Return the bytes to keep until their id is answered; empty when too many are kept
+        already.
+        """
+        if request.msg_id is None or self._kept_bytes + len(request.data) > MAX_KEPT_BYTES:
+            return b""
+        self._kept_bytes += len(request.data)
+        return request.data

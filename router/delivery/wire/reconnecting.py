@@ -49,6 +49,12 @@ class ReconnectingClient(Client):
         """An error that nats-py does not expect while it looks for a server; the search goes on."""
 
     @property
+    def address(self) -> str:
+        """The server that it is connected to, without a login; empty while there is none."""
+        url = self.connected_url
+        return f"nats://{url.hostname}:{url.port}" if url is not None else ""
+
+    @property
     def is_standing_still(self) -> bool:
         """Whether it has stopped looking for a server, or looking after the one it has, though it
         is not closed.

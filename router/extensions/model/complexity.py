@@ -19,7 +19,7 @@ from router.policies.model.depth import (
     RECOMMENDED_OF_A_KIND,
     count_by_kind,
 )
-from router.policies.model.document import Pipeline
+from router.policies.model.policy import Pipeline
 
 UNMEASURED_MS = 30  # an extension that was not called yet
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 
 from router.contracts.failure_class import FailureClass, classify_number
 from router.core.errors import BrokerUnavailable, ConnectionLost, RouterError
@@ -15,15 +16,23 @@ EXTENSION_ERROR = "extension_error"  # it answered with an error, or with an inv
 DEADLINE_EXCEEDED_FAILURE = "deadline_exceeded"  # the pipeline's own time was over
 
 
-class ExtensionFailure(RouterError):
-    """`code` is one of the above, or `stream_overrun`. `status` goes to the meter; `is_passing`:
-    the same call may succeed soon.
+class CountedAs(Enum):
+    """What a failure is to the breaker and the health of its service."""
 
-    `is_answer`: the service worked, and its answer was an error of the request (4xx). Health counts
-    that as a success; a failure that is neither the extension's fault nor an answer is not counted
-    at all. `was_sent`: an attempt may have reached the service. `fault`: whose it was, for the
-    tenant that asked (below), where the others do not say it. `is_tenants`: the tenant may have
-    caused it, so it closes the service to that tenant alone.
+    # The extension's fault: both count it.
+    FAILURE = "failure"
+    # The same, and the tenant may have caused it: it closes the service to that tenant alone.
+    TENANTS_FAILURE = "tenants_failure"
+    # The service worked, and its answer was an error of the request (4xx): to health a success.
+    ANSWER = "answer"
+    NOTHING = "nothing"
+
+
+class ExtensionFailure(RouterError):
+    """`code` is one of the above, or `stream_overrun`. `status` goes to the meter.
+
+    `is_passing`: the same call may succeed soon. `was_sent`: an attempt may have reached the
+    service. `fault`: whose it was, for the tenant that asked (below), where the others do not say.
     """
 
     def __init__(
@@ -33,23 +42,31 @@ class ExtensionFailure(RouterError):
         status: str,
         *,
         is_passing: bool = False,
-        is_callees: bool = True,
-        is_answer: bool = False,
+        counted_as: CountedAs = CountedAs.FAILURE,
         was_sent: bool = True,
         fault: str | None = None,
         retry_after_ms: int | None = None,
-        is_tenants: bool = False,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.status = status
         self.is_passing = is_passing
-        self.is_callees = is_callees  # the extension's fault: its breaker and its health count it
-        self.is_answer = is_answer
+        self.counted_as = counted_as
         self.was_sent = was_sent
         self.fault = fault
         self.retry_after_ms = retry_after_ms
-        self.is_tenants = is_tenants
+
+    @property
+    def is_callees(self) -> bool:
+        return self.counted_as in (CountedAs.FAILURE, CountedAs.TENANTS_FAILURE)
+
+    @property
+    def is_answer(self) -> bool:
+        return self.counted_as is CountedAs.ANSWER
+
+    @property
+    def is_tenants(self) -> bool:
+        return self.counted_as is CountedAs.TENANTS_FAILURE
 
 
 # metadata.fault of an extension_error
@@ -82,11 +99,9 @@ def make_refused(
         EXTENSION_ERROR,
         message,
         "error" if is_failure else "refused",
-        is_callees=is_failure,
-        is_answer=not is_failure,
+        counted_as=CountedAs.TENANTS_FAILURE if is_failure else CountedAs.ANSWER,
         fault=fault,
         retry_after_ms=retry_after_ms if fault == RATE_LIMITS else None,
-        is_tenants=is_failure,
     )
 
 
@@ -98,7 +113,7 @@ class InvocationRefused(ExtensionFailure):
     def __init__(
         self, code: str, message: str, details: Mapping[str, str], *, was_sent: bool = False
     ) -> None:
-        super().__init__(code, message, "refused", is_callees=False, was_sent=was_sent)
+        super().__init__(code, message, "refused", counted_as=CountedAs.NOTHING, was_sent=was_sent)
         self.details = details
 
 
@@ -128,5 +143,5 @@ def short_timeout_failure(given_s: float) -> ExtensionFailure:
         f"no answer within {given_s * 1000:.0f} ms",
         "late",
         is_passing=True,
-        is_callees=False,
+        counted_as=CountedAs.NOTHING,
     )

@@ -31,6 +31,7 @@ from router.extensions.model.failure import (
     EXTENSION_ERROR,
     EXTENSION_TIMED_OUT,
     EXTENSION_UNAVAILABLE,
+    CountedAs,
     ExtensionFailure,
     ServiceDeadlineExceeded,
     find_fault,
@@ -165,7 +166,7 @@ class Invoker:
                 DEADLINE_EXCEEDED_FAILURE,
                 "the time of the whole pipeline is over",
                 "late",
-                is_callees=False,
+                counted_as=CountedAs.NOTHING,
                 was_sent=False,
             )
         breaker = (
@@ -254,7 +255,7 @@ def _failure_of(exc: Exception, call: ExtensionCall, timeout_s: float) -> Extens
             return make_unavailable()
         case Poison():
             return ExtensionFailure(
-                EXTENSION_ERROR, str(exc), "refused", is_callees=False, was_sent=False
+                EXTENSION_ERROR, str(exc), "refused", counted_as=CountedAs.NOTHING, was_sent=False
             )
         case _:
             return None

@@ -21,7 +21,7 @@ from router.contracts.decision import DEADLINE_EXCEEDED, Refusal
 from router.contracts.extension import ProcessorAnswer, ValidatorAnswer
 from router.extensions.model.entry import POST, PRE, VALIDATOR
 from router.extensions.model.failure import ExtensionFailure
-from router.policies.model.document import ExtensionUse
+from router.policies.model.policy import ExtensionUse
 
 _TEXT = '{"type":"%s","id":"%s","status":"%s","latency_ms":%.3f}'
 OK, ERROR, WARN, IGNORE, SKIPPED = "ok", "error", "warn", "ignore", "skipped"

@@ -49,6 +49,7 @@ from router.extensions.model.failure import (
     RATE_LIMITS,
     REQUESTS,
     SERVICES,
+    CountedAs,
     ExtensionFailure,
     InvocationRefused,
     find_fault,
@@ -63,7 +64,7 @@ def make_not_found(request: ProviderRequest) -> ExtensionFailure:
         EXTENSION_NOT_FOUND,
         f"no provider {request.provider_id} is registered for this tenant",
         "refused",
-        is_callees=False,
+        counted_as=CountedAs.NOTHING,
         was_sent=False,
     )
 
@@ -74,7 +75,7 @@ def make_limited(left_ms: int) -> ExtensionFailure:
         EXTENSION_ERROR,
         f"the provider limits this tenant for {left_ms} ms more",
         "limited",
-        is_callees=False,
+        counted_as=CountedAs.NOTHING,
         was_sent=False,
         fault=RATE_LIMITS,
         retry_after_ms=left_ms,
@@ -83,21 +84,16 @@ def make_limited(left_ms: int) -> ExtensionFailure:
 
 def caller_deadline_failure(left_s: float) -> ExtensionFailure:
     """The caller's time was over: not the provider's fault."""
-    return ExtensionFailure(
-        EXTENSION_TIMED_OUT,
-        f"no answer within the {left_s * 1000:.0f} ms that were left",
-        "late",
-        is_callees=False,
-    )
+    text = f"no answer within the {left_s * 1000:.0f} ms that were left"
+    return ExtensionFailure(EXTENSION_TIMED_OUT, text, "late", counted_as=CountedAs.NOTHING)
 
 
 def make_too_large() -> ExtensionFailure:
     """An answer fits, and what the router makes of it does not: a tenant may ask for one, so it is
     not the provider's failure.
     """
-    return ExtensionFailure(
-        EXTENSION_ERROR, "the answer is larger than the server takes", "refused", is_callees=False
-    )
+    text = "the answer is larger than the server takes"
+    return ExtensionFailure(EXTENSION_ERROR, text, "refused", counted_as=CountedAs.NOTHING)
 
 
 def failure_of(exc: RouterError) -> ExtensionFailure:
@@ -115,11 +111,11 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
                 str(exc),
                 "unavailable",
                 is_passing=True,
-                is_callees=False,
+                counted_as=CountedAs.NOTHING,
                 was_sent=is_sent(exc),
             )
         case StreamOverrun():
-            return ExtensionFailure(exc.code, str(exc), "overrun", is_callees=False)
+            return ExtensionFailure(exc.code, str(exc), "overrun", counted_as=CountedAs.NOTHING)
         case InvalidExtensionMessage():
             return ExtensionFailure(EXTENSION_ERROR, str(exc), "error")
         # a request that the server does not take: the asker's fault, or every tenant could close a
@@ -129,7 +125,7 @@ def failure_of(exc: RouterError) -> ExtensionFailure:
                 EXTENSION_ERROR,
                 str(exc),
                 "refused",
-                is_callees=False,
+                counted_as=CountedAs.NOTHING,
                 was_sent=not isinstance(exc, Poison),
             )
 

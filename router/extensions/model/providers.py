@@ -20,6 +20,8 @@ from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from msgspec import Struct
+
 from router.contracts.extension import DEADLINE
 from router.contracts.failure_class import RATE_LIMIT, FailureClass
 from router.contracts.provider import SUCCESS, ProviderResponse
@@ -101,9 +103,17 @@ class StreamOpener(Protocol):
         """
 
 
+class ServiceRecords(Struct, frozen=True, kw_only=True):
+    """What calls of services are counted in."""
+
+    breakers: BreakerRegistry
+    health: HealthTracker
+    meter: ExtensionMeter
+
+
 class ProviderInvoker:
-    """Invokes registered providers. `breakers`, `health` and `meter` are the invoker's;
-    `environment` is what versions' rules may name.
+    """Invokes registered providers. `records` are the invoker's; `environment` is what versions'
+    rules may name.
 
     `longest_s`: no invocation takes longer, whatever time the caller claims to have.
     """
@@ -114,10 +124,8 @@ class ProviderInvoker:
         invoker: Invoker,
         streams: StreamOpener,
         *,
-        breakers: BreakerRegistry,
-        health: HealthTracker,
+        records: ServiceRecords,
         limits: ProviderLimits,
-        meter: ExtensionMeter,
         environment: str | None = None,
         longest_s: float = USUAL_STREAM_S,
         now: Clock = steady,
@@ -125,10 +133,10 @@ class ProviderInvoker:
         self._registry = registry
         self._invoker = invoker
         self._streams = streams
-        self._breakers = breakers
-        self._health = health
+        self._breakers = records.breakers
+        self._health = records.health
         self._limits = limits
-        self._meter = meter
+        self._meter = records.meter
         self._environment = environment
         self._longest_s = longest_s
         self._now = now

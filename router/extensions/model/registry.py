@@ -15,7 +15,7 @@ from types import MappingProxyType
 from msgspec import Struct
 
 from router.extensions.model.entry import ExtensionEntry, ExtensionVersion
-from router.policies.model.draw import cumulative_weights, weighted_hash
+from router.policies.model.policy import cumulative_weights, weighted_hash
 
 
 class Route(Struct, frozen=True):

@@ -45,8 +45,7 @@ from router.extensions.model.modes import (
 from router.extensions.model.ports import ExtensionMeter
 from router.extensions.model.registry import ExtensionRegistry
 from router.policies.model.conditions import NO_VALUE, ConditionInput, match_always
-from router.policies.model.document import ExtensionUse
-from router.policies.model.policy import Policy
+from router.policies.model.policy import ExtensionUse, Policy
 
 Decide = Callable[[RouteRequest], Decision | Refusal]
 

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec import Struct
+
 from router.core.errors import Misconfigured
 from router.core.outcome import Handler as Handle
 from router.delivery.consume.consumer import Consumer, Deadlines
@@ -52,10 +54,19 @@ RECOVERY_OPTIONS = ConsumerOptions(
 )
 
 
-class Inbox:
-    """`handler` gets the events. `attempts_bucket`: where recorded attempts are kept; `may_create`:
-    durables that are missing.
+class InboxPlace(Struct, frozen=True, kw_only=True):
+    """Where an inbox runs.
+
+    `attempts_bucket`: where recorded attempts are kept; `may_create`: durables that are missing.
     """
+
+    node_id: str
+    attempts_bucket: str
+    may_create: bool = True
+
+
+class Inbox:
+    """`handler` gets the events."""
 
     def __init__(
         self,
@@ -64,9 +75,7 @@ class Inbox:
         database: Database,
         handler: Handler | HttpEventHandler,
         *,
-        node_id: str,
-        attempts_bucket: str,
-        may_create: bool = True,
+        place: InboxPlace,
         stale_rows: StaleRowScanRules = StaleRowScanRules(),  # noqa: B008 - frozen
         retention: InboxRetentionRules = InboxRetentionRules(),  # noqa: B008 - frozen
         deadlines: Deadlines = DRAIN,
@@ -74,13 +83,13 @@ class Inbox:
         self.rules = rules.validate()
         self._jetstream = jetstream
         self._database = database
-        self._attempts_bucket = attempts_bucket
-        self._may_create = may_create
+        self._attempts_bucket = place.attempts_bucket
+        self._may_create = place.may_create
         self._deadlines = deadlines
         self._dead_letters = InboxDeadLetters(
             context=rules.context,
             durable=rules.durable,
-            node_id=node_id,
+            node_id=place.node_id,
             max_bytes=jetstream.connection.max_payload,
         )
         self._writer = InboxStatusWriter(database, rules.store_retry)

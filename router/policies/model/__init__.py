@@ -8,27 +8,28 @@ file or log in here.
 Running extensions, measuring providers and storing documents belong to other rooms.
 """
 
-from router.policies.model.averages import Averages
 from router.policies.model.breakers import ProviderBreakers, RemoteTransition
 from router.policies.model.canary import find_arm, parse_record, select_arm
 from router.policies.model.compare import CHANGED, UNCHANGED, UNCLEAR, Choice, Comparison, compare
-from router.policies.model.document import PolicyFinding, StickySessions
 from router.policies.model.engine import evaluate, read_session
 from router.policies.model.fields import PolicyError
 from router.policies.model.limited_providers import LimitedProviders
 from router.policies.model.lint import lint
 from router.policies.model.narrowed import StatesBehindBreakers
 from router.policies.model.parse import ParsedPolicy, load_policy, parse_policy
-from router.policies.model.plan import DEFAULT_COST, PROBE
 from router.policies.model.policy import (
+    DEFAULT_COST,
+    PROBE,
     SHARED,
     Policy,
     PolicyCanary,
     PolicyFinder,
+    PolicyFinding,
     PolicyTable,
+    StickySessions,
     list_arms,
 )
-from router.policies.model.providers import ProviderTracker
+from router.policies.model.providers import Averages, ProviderTracker
 from router.policies.model.rate_closure import LimitRules
 from router.policies.model.rate_limits import RateLimiter, RateLimits, TokensTaken, take_tokens
 from router.policies.model.reevaluation import (

@@ -34,9 +34,8 @@ from router.core.breakers import (
 )
 from router.core.breakers.breaker import OnTransition
 from router.core.clock import Clock, steady, wall
-from router.policies.model.document import BreakerConfig
 from router.policies.model.narrowed import BlockedTenants, StatesBehindBreakers
-from router.policies.model.policy import SHARED, Policy, list_arms
+from router.policies.model.policy import SHARED, BreakerConfig, Policy, list_arms
 
 # -- The breakers.
 

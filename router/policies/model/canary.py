@@ -15,11 +15,15 @@ from msgspec.structs import replace
 from router.contracts.canary import CANDIDATE, CONTROL
 from router.contracts.request import RouteRequest
 from router.contracts.version_record import VersionRecord
-from router.policies.model.document import StickySessions
-from router.policies.model.draw import DRAW_RANGE, weighted_hash
 from router.policies.model.engine import read_session
 from router.policies.model.parse import parse_policy
-from router.policies.model.policy import Policy, PolicyCanary
+from router.policies.model.policy import (
+    DRAW_RANGE,
+    Policy,
+    PolicyCanary,
+    StickySessions,
+    weighted_hash,
+)
 
 _SESSION_KEY = StickySessions().session_key  # of a policy without sticky sessions
 

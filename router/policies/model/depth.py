@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from router.contracts.decision import INVALID_REQUEST, Refusal
-from router.policies.model.document import Pipeline
+from router.policies.model.policy import Pipeline
 
 MAX_EXTENSIONS, MAX_OF_A_KIND = 10, 5
 RECOMMENDED, RECOMMENDED_OF_A_KIND = 4, 2

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from router.contracts.decision import Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core import ids
-from router.policies.model.draw import weighted_hash
 from router.policies.model.measurements import NO_FIGURES, LearnedFigures
 from router.policies.model.narrowed import StatesBehindBreakers, set_averages
-from router.policies.model.policy import Policy
+from router.policies.model.policy import Policy, weighted_hash
 from router.policies.model.selection import Selection
 from router.policies.model.sound import may_keep_session
 from router.policies.model.states import (

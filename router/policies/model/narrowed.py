@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from router.contracts.decision import Decision
 from router.core.breakers import HALF_OPEN, CircuitBreaker
-from router.policies.model.plan import DecisionPlan, find_able, list_tiers
+from router.policies.model.policy import DecisionPlan, find_able, list_tiers
 from router.policies.model.rate_closure import RateClosure
 from router.policies.model.states import NO_STATES, AverageStates, ProviderState, ProviderStates
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from router.policies.model.document import PolicyFinding
+from router.policies.model.policy import PolicyFinding
 
 # The status that a rule matches whenever nothing is eligible, whatever the cause: the last resort.
 NO_PROVIDER_AVAILABLE = "no_provider_available"

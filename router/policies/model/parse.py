@@ -20,11 +20,9 @@ from router.contracts.canary import ARM
 from router.contracts.codec import MAX_DEPTH, describe_mark, is_deeper
 from router.core import ids
 from router.policies.model.depth import check_depth
-from router.policies.model.document import PolicyFinding
 from router.policies.model.fields import Fields, PolicyError, Problems, quote
 from router.policies.model.normalise import normalise
-from router.policies.model.plan import WEIGHTED, make_plan
-from router.policies.model.policy import SHARED, Policy
+from router.policies.model.policy import SHARED, WEIGHTED, Policy, PolicyFinding, make_plan
 from router.policies.model.sections import (
     MAX_COUNTS,
     MOST_CONDITIONS,

@@ -13,8 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.core.bounded_cache import BoundedCache
-from router.policies.model.document import RateLimit
-from router.policies.model.policy import Policy
+from router.policies.model.policy import Policy, RateLimit
 
 # rounding of floats: a caller that waits exactly as long as the answer said is allowed
 _SLACK_S = 1e-6

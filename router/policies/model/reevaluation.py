@@ -20,8 +20,7 @@ from router.core.masking import CUT, MASK
 from router.policies.model.conditions import OPERATORS
 from router.policies.model.engine import evaluate
 from router.policies.model.measurements import NO_FIGURES, LearnedFigures
-from router.policies.model.plan import REASONS_BY_STRATEGY
-from router.policies.model.policy import Policy
+from router.policies.model.policy import REASONS_BY_STRATEGY, Policy
 from router.policies.model.states import PreviousAttempt, ProviderState, TraceStep
 
 

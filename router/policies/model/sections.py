@@ -12,7 +12,12 @@ from collections.abc import Mapping
 import orjson
 
 from router.policies.model.conditions import Condition, compile_condition
-from router.policies.model.document import (
+from router.policies.model.fields import Fields
+from router.policies.model.policy import (
+    CHEAPEST,
+    LEAST_LATENCY,
+    REASONS_BY_STRATEGY,
+    WEIGHTED,
     BreakerConfig,
     ExtensionUse,
     Fallback,
@@ -22,8 +27,6 @@ from router.policies.model.document import (
     RoutingStrategy,
     StickySessions,
 )
-from router.policies.model.fields import Fields
-from router.policies.model.plan import CHEAPEST, LEAST_LATENCY, REASONS_BY_STRATEGY, WEIGHTED
 
 NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")

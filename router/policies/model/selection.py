@@ -24,20 +24,22 @@ from router.contracts.decision import DECISION_FAILED, Decision, Refusal
 from router.contracts.request import RouteRequest
 from router.core.masking import shorten
 from router.policies.model.conditions import ConditionInput
-from router.policies.model.document import Fallback, Provider, RoutingStrategy
-from router.policies.model.draw import weighted_hash
 from router.policies.model.measurements import LearnedFigures
 from router.policies.model.narrowed import set_figures
 from router.policies.model.normalise import NO_PROVIDER_AVAILABLE
-from router.policies.model.plan import (
+from router.policies.model.policy import (
     CIRCUIT_BREAKER_FALLBACK,
     FALLBACK,
     RETRY,
     STICKY,
     DecisionPlan,
+    Fallback,
+    Policy,
+    Provider,
+    RoutingStrategy,
     list_tiers,
+    weighted_hash,
 )
-from router.policies.model.policy import Policy
 from router.policies.model.sound import find_sound, may_keep_session
 from router.policies.model.states import ATTEMPTS, PreviousAttempt, ProviderStates, TraceStep
 from router.policies.model.strategy import choose_by_figures, trace_candidates

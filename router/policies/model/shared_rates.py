@@ -21,8 +21,7 @@ from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.deferred import Deferred
 from router.core.lease_short import LeaseShort
-from router.policies.model.document import RateLimit
-from router.policies.model.policy import Policy
+from router.policies.model.policy import Policy, RateLimit
 from router.policies.model.rate_limits import RateLimits, name_bucket
 
 WAIT_S = 1.0  # of a request, for the bucket's answer

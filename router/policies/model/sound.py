@@ -16,11 +16,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from router.contracts.request import RouteRequest
-from router.policies.model.document import Provider
-from router.policies.model.draw import DRAW_RANGE, weighted_hash
 from router.policies.model.measurements import LearnedFigures, TenantFigures
-from router.policies.model.plan import DecisionPlan, Tier, make_tier
-from router.policies.model.policy import Policy
+from router.policies.model.policy import (
+    DRAW_RANGE,
+    DecisionPlan,
+    Policy,
+    Provider,
+    Tier,
+    make_tier,
+    weighted_hash,
+)
 
 # Odd numbers without a pattern, as `strategy` has them: which requests may be probes, and of whom.
 _WHETHER, _WHICH = 0x94D049BB133111EB, 0xBF58476D1CE4E5B9

@@ -19,20 +19,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
-from router.policies.model.document import Provider, RoutingStrategy
-from router.policies.model.draw import DRAW_RANGE, weighted_hash
 from router.policies.model.measurements import LearnedFigures, TenantFigures
-from router.policies.model.plan import (
+from router.policies.model.policy import (
     CHEAPEST,
     DEFAULT_COST,
+    DRAW_RANGE,
     EXPLORE,
     LEAST_LATENCY,
     OBJECTIVES_MISSED,
     PROBE,
     DecisionPlan,
+    Policy,
+    Provider,
+    RoutingStrategy,
     Tier,
+    weighted_hash,
 )
-from router.policies.model.policy import Policy
 from router.policies.model.sound import SoundTier, find_due, find_sound
 from router.policies.model.states import TraceStep
 

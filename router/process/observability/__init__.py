@@ -6,7 +6,6 @@ exposition readiness http             the pages /metrics, /healthz and /readyz
 http_protocol                         how many connections that port takes, and for how long
 tracing (_messages, _setup)           spans around handlers, calls and what they publish; none
                                       without an OpenTelemetry SDK
-broker_log                            log lines of a connection that is lost and restored
 """
 
 from __future__ import annotations

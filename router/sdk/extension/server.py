@@ -26,14 +26,14 @@ from router.delivery.wire.calls.micro_endpoint import MicroEndpoint, OnRequest, 
 from router.delivery.wire.calls.reply_streams import ReplyStreams
 from router.delivery.wire.calls.request_server import INBOXES
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.stuck import watch_connections
 from router.extensions.model.entry import PROVIDER, VALIDATOR
 from router.operate.catalogue import build_shapes
-from router.sdk.connect import DEFAULT_URL, close_connection, open_connection
+from router.sdk.connect import DEFAULT_URL, build_held_connection
 from router.sdk.extension.author import Extension
 from router.sdk.extension.dispatcher import DispatcherRules, RequestDispatcher
 from router.sdk.extension.register import Registration
 from router.sdk.signals import run, run_until_signal
+from router.shell.host import ProcessHost
 
 if TYPE_CHECKING:
     from router.config import NatsConfig
@@ -84,12 +84,9 @@ class ExtensionServer:
 
     async def work(self, on_ready: Callable[[str], None] = lambda _: None) -> None:
         """The same, until cancelled, for a program that handles signals itself."""
-        connection = await open_connection(self._nats, "router-extensions")
-        try:
-            async with watch_connections(connection), ReplyStreams(connection) as outlets:
-                await self._serve(connection, outlets, on_ready)
-        finally:
-            await close_connection(connection)
+        held = build_held_connection(self._nats, "extensions", is_logged=False)
+        async with ProcessHost().hold(held) as (connection,), ReplyStreams(connection) as outlets:
+            await self._serve(connection, outlets, on_ready)
 
     async def _serve(
         self, connection: Connection, outlets: ReplyStreams, on_ready: Callable[[str], None]
@@ -110,8 +107,7 @@ class ExtensionServer:
             await connection.require_permission(
                 *(extension.subject for extension in self._extensions)
             )
-            url = connection.connected_url
-            on_ready(f"nats://{url.hostname}:{url.port}" if url is not None else "")
+            on_ready(connection.address)
             if self._registration is not None:
                 await self._registration.run(connection)
             await asyncio.Event().wait()

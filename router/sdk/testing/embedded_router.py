@@ -34,7 +34,7 @@ from router.sdk.connect import open_connection
 from router.sdk.extension import Extension, ExtensionServer
 from router.sdk.step import Handler
 from router.sdk.worker import Worker
-from router.serve.assembly import Ready, RouterService
+from router.serve.service import Ready, RouterService
 
 # -- The router of a test.
 

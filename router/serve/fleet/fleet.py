@@ -14,20 +14,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 
 from router.config import Settings
-from router.process.observability import (
-    HttpServer,
-    ParentMetrics,
-    ReadinessCheck,
-    events,
-    logs,
-    render,
-)
+from router.process.observability import ParentMetrics, ReadinessCheck, events, logs, render
 from router.process.observability.exposition import CONTENT_TYPE, Snapshot, process_families
-from router.process.supervision import Child, Intensity, Supervisor, supervise
+from router.process.supervision import Child, Intensity, Supervisor
 from router.serve.contract.contract_document import ContractPages
 from router.serve.fleet.merge_snapshots import merge_snapshots
 from router.serve.fleet.process import stop_timeout_s
 from router.serve.fleet.process_slot import ProcessSlot
+from router.shell.host import ProcessHost
 
 # -- The fleet.
 
@@ -36,10 +30,6 @@ RESTARTS_PER_PROCESS, RESTARTS_WITHIN_S = 5, 30
 MAX_RESTARTS = 20
 # a scrape waits so long for all processes together; of a late one it shows the last status
 SCRAPE_TIMEOUT_S = 1.0
-
-
-def _do_nothing(_nats_url: str, _http: str) -> None:
-    """For a tree that is only drawn."""
 
 
 class Fleet:
@@ -51,22 +41,21 @@ class Fleet:
     """
 
     def __init__(
-        self, read: ReadSettings, on_ready: Callable[[str, str], None] = _do_nothing
+        self, read: ReadSettings, on_ready: Announce = lambda _nats_url, _http: None
     ) -> None:
         self.metrics = ParentMetrics()
         self._read = read
         self._on_ready = on_ready
         self._reload_requested = asyncio.Event()
         self._slots: Sequence[ProcessSlot] = ()
-        self._http = ""
-        self._is_ready = False
+        self._host = ProcessHost()
 
     async def run(self) -> None:
         """Serve until cancelled. Raises Misconfigured, or SupervisionFailed if processes end too
         often.
         """
         try:
-            await supervise(self.tree(self._read()))
+            await self._host.run(self.tree(self._read()), self._announce, self._is_ready)
         finally:
             if _is_cancelled_twice():
                 for slot in self._slots:
@@ -80,21 +69,13 @@ class Fleet:
 
     def tree(self, settings: Settings) -> Supervisor:
         """The supervision tree; building it starts nothing."""
+        numbers = range(1, settings.processes + 1)
         slots = self._slots = tuple(
-            ProcessSlot(number + 1, settings, self.metrics, self._announce)
-            for number in range(settings.processes)
+            ProcessSlot(number, settings, self.metrics) for number in numbers
         )
         stop_s = stop_timeout_s(settings)
-        server = HttpServer(
-            settings.http.host,
-            settings.http.port,
-            self,
-            self.readiness,
-            ContractPages(settings).read,
-        )
-        http = Child(
-            "http", lambda: server.run(lambda port: self._on_bound(settings.http.host, port))
-        )
+        where, contract = settings.http, ContractPages(settings)
+        http = self._host.pages(where.host, where.port, self, self.readiness, contract.read)
         processes = (Child(slot.name, slot.run, shutdown_s=stop_s) for slot in slots)
         reload = Child("reload", lambda: Reload(self._reload_requested, self._read).run(slots))
         return Supervisor(
@@ -118,18 +99,12 @@ class Fleet:
 
     # -- ready -------------------------------------------------------------------------------------
 
-    def _on_bound(self, host: str, port: int) -> None:
-        self._http = f"http://{host}:{port}"
-        self._announce()
+    def _is_ready(self) -> bool:
+        return all(slot.nats_url is not None for slot in self._slots)
 
     def _announce(self) -> None:
-        """Call `on_ready` once, when the port is open and every process answers requests."""
-        urls = [slot.nats_url for slot in self._slots]
-        if self._is_ready or not self._http or None in urls:
-            return
-        self._is_ready = True
         log.info(events.ROUTER_READY)
-        self._on_ready(urls[0] or "", self._http)
+        self._on_ready(self._slots[0].nats_url or "", self._host.url)
 
 
 def _scale_restarts(processes: int) -> Intensity:
@@ -162,6 +137,7 @@ def _render(snapshots: Sequence[Snapshot], content_type: str) -> bytes:
 log = logs.logger(__name__)
 
 ReadSettings = Callable[[], Settings]  # reads every source again; raises Misconfigured
+Announce = Callable[[str, str], None]  # gets the server's URL and that of the pages
 
 
 class Reload:

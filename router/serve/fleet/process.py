@@ -12,7 +12,7 @@ import pickle
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from subprocess import DEVNULL
 from types import MappingProxyType
 
@@ -55,14 +55,11 @@ class ChildEnded(RouterError):
 
 
 class ChildProcess:
-    """`number`: its slot, the value of the label `process`. `on_ready` is called when it answers
-    requests.
-    """
+    """`number`: its slot, the value of the label `process`."""
 
-    def __init__(self, number: int, on_ready: Callable[[], None]) -> None:
+    def __init__(self, number: int) -> None:
         self.nats_url: str | None = None  # once it answers requests
         self._number = str(number)
-        self._on_ready = on_ready
         self._ipc = Ipc(msgspec.msgpack.Decoder(FromChild), self._on_frame, self._on_closed)
         self._process: asyncio.subprocess.Process | None = None
         self._reported: ChildFailed | None = None
@@ -250,7 +247,6 @@ class ChildProcess:
                 self.nats_url = frame.nats_url
                 self._started_or_closed.set()
                 self.request_status()
-                self._on_ready()
             case ChildStatus():
                 self._checks = frame.checks
                 self._families = (*frame.families, *process_families(self.pid, self._number))

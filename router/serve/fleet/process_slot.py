@@ -13,7 +13,6 @@ nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from router.config import Settings
 from router.core.errors import RouterError
@@ -28,18 +27,13 @@ READY_TIMEOUT_S = 60.0  # for a replacement to connect, check the streams and lo
 
 
 class ProcessSlot:
-    """`number`: 1 to N. `settings`: those of its process. `on_ready` is called each time its
-    process gets ready.
-    """
+    """`number`: 1 to N. `settings`: those of its process."""
 
-    def __init__(
-        self, number: int, settings: Settings, metrics: ParentMetrics, on_ready: Callable[[], None]
-    ) -> None:
+    def __init__(self, number: int, settings: Settings, metrics: ParentMetrics) -> None:
         self.name = f"process-{number}"
         self._number = number
         self._settings = settings
         self._metrics = metrics
-        self._on_ready = on_ready
         self._current: ChildProcess | None = None
         # the current one, its replacement, those that drain
         self._processes: list[ChildProcess] = []
@@ -143,7 +137,7 @@ class ProcessSlot:
         return process
 
     async def _start_process(self, settings: Settings) -> ChildProcess:
-        process = ChildProcess(self._number, self._on_ready)
+        process = ChildProcess(self._number)
         self._processes.append(process)  # before it starts, so that a shutdown stops it too
         try:
             await process.start(

@@ -40,13 +40,7 @@ from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck, 
 from router.work.model.assignments import AssignmentLookup, correlate, find_contradiction
 from router.work.model.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
 from router.work.model.metering import CostBound, make_bill, make_marked_event, make_usage_effect
-from router.work.model.result_memory import (
-    FIRST,
-    FirstResults,
-    ProviderFigures,
-    RecentOutcomes,
-    Repetition,
-)
+from router.work.model.result_memory import FIRST, FirstResults, RecentOutcomes, Repetition
 
 FOREIGN_TENANT_RETRY = Retry(
     Fault("tenant_forbidden", "This tenant is not served here", "tenant_id", STAGE_TENANT)
@@ -142,18 +136,17 @@ class ResultsHandler:
         self,
         assignments: AssignmentLookup,
         meter: ResultsMeter,
-        figures: ProviderFigures,
+        lessons: FirstResults,
         metered: MeteredEvents,
         marks: Marks,
         *,
         rules: ResultRules = ResultRules(),  # noqa: B008 - frozen
         recent: RecentOutcomes | None = None,
         on_finished: Callable[[str], None],
-        on_first: Callable[[Assignment, ExecResult], None],
     ) -> None:
         self._assignments = assignments
         self._meter = meter
-        self._lessons = FirstResults(figures, on_first)
+        self._lessons = lessons
         self._metered = metered
         self._marks = marks
         self._rules = rules

@@ -68,7 +68,9 @@ def test_sums_that_a_writer_did_not_commit_before_it_died_are_made_up_for_by_the
 def test_a_writer_that_stood_still_before_its_cut_hides_nothing_that_came_after_its_commits(
     lake: Lake, other: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """UL-3: it had looked at the versions, and another ingest wrote its own cut meanwhile."""
+    """UL-3, T24 in small: it had looked at the versions, and another ingest wrote its own cut
+    meanwhile.
+    """
     find = commits.find_versions
 
     def find_and_stand_still(*arguments: Any) -> dict[str, int] | None:

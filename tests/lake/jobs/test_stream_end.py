@@ -74,7 +74,7 @@ def test_a_stream_that_was_made_anew_loses_nothing(feed: Feed) -> None:
 def test_a_writer_that_dies_before_its_cut_or_before_the_trimming_loses_nothing(
     feed: Feed, no_jvm: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """UL-3, UL-34."""
+    """UL-3, UL-25, UL-34."""
     feed.put([a_body("r-1"), a_body("r-2")])
     lake = a_lake(feed, no_jvm, tmp_path, is_trimmed=True)
     for point in ("lake_after_silver", "lake_after_gold", "lake_after_commit"):

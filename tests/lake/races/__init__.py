@@ -1,5 +1,5 @@
 """Writers of one warehouse against each other, many times, on a disk and in a bucket. A harness,
-and a short version for `make test`.
+and a short version for `make test-all`.
 
     python -m tests.lake.races --races 1000 [--s3] --write bench/results/lake_races.md
 

@@ -216,7 +216,7 @@ def test_a_consumer_that_is_deleted_is_replaced(
 def test_a_broker_killed_and_started_again_is_read_on_from_where_it_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """UL-21."""
+    """UL-21, UL-25."""
     in_small_steps(monkeypatch)
     with a_feed() as (broker, feed):
         batches = feed.count(2_000).batches(1, 2_001)

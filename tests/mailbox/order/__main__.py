@@ -9,7 +9,7 @@ from time import monotonic
 
 from bench.machine import facts
 from tests.mailbox.order.run import LEVELS, OrderKind, OrderTally, try_order
-from tests.neighbours.tree import find_own_tree
+from tests.rigs.neighbours.tree import find_own_tree
 from tests.support.broker import Broker
 from tests.support.postgres import HOMES, Postgres
 from tests.support.result_pages import format_table

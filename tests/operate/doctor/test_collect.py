@@ -7,7 +7,7 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import create
 from router.operate.doctor import Facts, SyncMode, collect
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.broker import Broker
 from tests.support.service import settings_for
 from tests.support.waiting import until

@@ -14,7 +14,7 @@ from router.config import Settings
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import Topology, create
 from router.operate.dead_letters.journal import journal_bucket
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from tests.support.delivery import connected
 from tests.support.pages import commands_of
 from tests.support.places import (

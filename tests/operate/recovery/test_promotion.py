@@ -14,7 +14,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.topology import create
 from router.operate.recovery.recovery_order import list_effect_streams
-from router.serve.assembly import declare_topology
+from router.operate.topology.declared_topology import declare_topology
 from router.shell import exit_codes
 from tests.support.delivery import connected
 from tests.support.pages import commands_of

@@ -78,7 +78,7 @@ async def test_what_is_stored_is_shown(
 async def test_a_worker_of_ones_own_process_takes_what_is_not_too_urgent(
     nats_url: str, prefix: str
 ) -> None:
-    assert "router.run(router.Worker(" in FILES["gpu.py"]
+    assert "router.run(router.Worker(" in "".join(FILES["gpu.py"].split())
     assert "`python gpu.py`" in PAGE
     gpu = import_module("gpu")
     async with (

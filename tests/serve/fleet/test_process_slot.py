@@ -19,7 +19,7 @@ class FakeProcess:
 
     made: ClassVar[list["FakeProcess"]] = []
 
-    def __init__(self, number: int, on_ready: object) -> None:
+    def __init__(self, number: int) -> None:
         self.may_begin, self.is_ready, self.gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self.families, self.failure, self.nats_url, self.check = (
             (),
@@ -55,7 +55,7 @@ async def test_a_replacement_that_got_ready_while_another_process_was_started_ke
 ) -> None:
     made = FakeProcess.made = []
     monkeypatch.setattr(process_slot, "ChildProcess", FakeProcess)
-    place = ProcessSlot(1, Settings(), ParentMetrics(), lambda: None)
+    place = ProcessSlot(1, Settings(), ParentMetrics())
     life = asyncio.create_task(place.run())
     await until(lambda: made)
     made[0].may_begin.set()

@@ -1,10 +1,10 @@
 """Who is killed, at which crash point, how often, and what is counted: the one description of every
 kill story.
 
-`make test` takes the short cases: a kill at each point and one at random in one story, for a start
-is what costs. `make matrix` takes the long ones, and writes each story's table to
-bench/results/kill_{name}.md. A control is a process that is known to lose or to double: its cases
-show that the count would see it.
+`make test-all` takes the short cases, `make test` a few of them: a kill at each point and one at
+random in one story, for a start is what costs. `make matrix` takes the long ones, and writes each
+story's table to bench/results/kill_{name}.md. A control is a process that is known to lose or to
+double: its cases show that the count would see it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

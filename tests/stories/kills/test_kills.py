@@ -37,7 +37,7 @@ LONG = [  # one row of a story after the other: each has processes enough for a 
 async def test_what_is_killed_loses_and_doubles_nothing_and_a_control_does(
     story: KillStory, case: KillCase, request: pytest.FixtureRequest
 ) -> None:
-    """The router, the bus, agents, the mailbox.
+    """The router, the bus, agents (T1), the mailbox (T2: a relay, T3: an inbox).
 
     SR-24 (one transaction for mark and effect, and its control), MF-4 and MF-6 (an agent's effects
     happen once; its control), SD-14 (a relay, and its control), SD-15, SD-16, SD-36 (an inbox, in
