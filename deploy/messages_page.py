@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from router.contracts.shapes.fields import list_fields
+from router.contracts.shapes.message_shape import list_fields
 from router.contracts.shapes.parts import PARTS, Schema
 from router.operate.catalogue import MessageShape, build_shapes
 

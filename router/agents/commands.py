@@ -11,11 +11,31 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 import typer
+from msgspec.structs import asdict
 
+from router.agents.database import open_read_only
+from router.agents.hashes import hashes_of
+from router.agents.listing import EventFilter, list_newest_events
+from router.agents.replay import ReplayResult
+from router.agents.replay import replay as apply_again
+from router.agents.sending import command_of, subject_of
+from router.agents.state import list_state_entries
+from router.agents.topology import AgentTopology
+from router.agents.verify import FAIL
+from router.agents.verify import verify as look_over
+from router.config import Settings
+from router.contracts.headers import MESSAGE_ID
+from router.core.masking import shorten
+from router.operate.topology.declared_topology import (
+    declare_advisories_stream,
+    declare_attempts_bucket,
+)
+from router.process.garbage_collection import calm_collector
+from router.sdk.agent import Agent
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.import_target import AgentTarget, StoreFile, import_agent
@@ -28,13 +48,6 @@ from router.shell.output import (
     print_table,
     show_progress,
 )
-
-if TYPE_CHECKING:
-    from router.agents.replay import ReplayResult
-    from router.agents.topology import AgentTopology
-    from router.config import Settings
-    from router.sdk.agent import Agent
-
 
 # -- `run`.
 
@@ -73,8 +86,6 @@ def run(
 
     Example:  router agent run router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
-    from router.sdk.agent import Agent
-
     settings, adapter = session.settings, import_agent(target)
     path = store or Path(f"{adapter.name}.db")
     http = (settings.http.host, http_port) if http_port is not None else None
@@ -85,8 +96,6 @@ def run(
 
 
 async def _run_agent(session: CommandSession, agent: Agent, facts: dict[str, str]) -> int:
-    from router.process.garbage_collection import calm_collector
-
     with calm_collector():
         return await session.serve(
             agent.run(lambda nats_url: announce_event("agent.ready", **facts, nats_url=nats_url))
@@ -95,12 +104,6 @@ async def _run_agent(session: CommandSession, agent: Agent, facts: dict[str, str
 
 def make_places(settings: Settings) -> AgentTopology:
     """Return the streams and limits of agents for these settings."""
-    from router.agents.topology import AgentTopology
-    from router.operate.topology.declared_topology import (
-        declare_advisories_stream,
-        declare_attempts_bucket,
-    )
-
     agents = settings.agents
     return AgentTopology(
         events=agents.events_stream,
@@ -159,9 +162,6 @@ async def send(
 
     Example:  router agent send ledger.post --payload '{"account": "acme", "amount": 250}'
     """
-    from router.agents.sending import command_of, subject_of
-    from router.contracts.headers import MESSAGE_ID
-
     whole = subject_of(subject, make_places(session.settings))
     type_ = kind if kind is not None else whole.rpartition(".")[2]
     made = command_of(
@@ -196,11 +196,6 @@ def hash_(session: CommandSession, store: StoreFile) -> None:
 
     Example:  router agent hash --store ledger.db
     """
-    from msgspec.structs import asdict
-
-    from router.agents.database import open_read_only
-    from router.agents.hashes import hashes_of
-
     with open_read_only(store) as db:
         found = asdict(hashes_of(db))
     session.emit_one(found, lambda: open_console().print(build_grid(found.items())))
@@ -220,8 +215,6 @@ def events(
 
     Example:  router agent events --store ledger.db --status received
     """
-    from router.agents.listing import EventFilter, list_newest_events
-
     session.emit(
         list_newest_events(store, EventFilter(status, key), limit),
         EVENT_COLUMNS,
@@ -257,11 +250,6 @@ def state(
 
     Example:  router agent state --store ledger.db --prefix balance:
     """
-    from msgspec.structs import asdict
-
-    from router.agents.state import list_state_entries
-    from router.core.masking import shorten
-
     found = list_state_entries(store, name=name, prefix=prefix, limit=limit)
     session.emit(
         found,
@@ -282,9 +270,6 @@ def verify(session: CommandSession, store: StoreFile) -> int:
 
     Example:  router agent verify --store ledger.db
     """
-    from router.agents.verify import FAIL
-    from router.agents.verify import verify as look_over
-
     findings = look_over(store)
     session.emit(
         findings,
@@ -315,8 +300,6 @@ def replay(
 
     Example:  router agent replay router.sdk.samples.agents.ledger:Ledger --store ledger.db
     """
-    from router.agents.replay import replay as apply_again
-
     adapter = import_agent(target)
     with (
         tempfile.TemporaryDirectory(prefix="router-replay-") as home,
@@ -339,16 +322,3 @@ def _print_hashes(result: ReplayResult) -> None:
         for name, stored, replayed in pairs
     )
     print_table(("hash", "stored", "replayed", "verdict"), rows)
-
-
-agent = typer.Typer(
-    help="Agents whose effects happen once: run them, inspect their stores, replay them.",
-    no_args_is_help=True,
-)
-agent.command()(run)
-agent.command()(send)
-agent.command("hash")(hash_)
-agent.command()(replay)
-agent.command()(events)
-agent.command()(state)
-agent.command()(verify)

@@ -10,27 +10,45 @@ adjust                      what is settled of one budget is corrected
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated
+from secrets import token_hex
+from typing import Annotated
 
 import typer
 from msgspec import Struct
 
+from router.budgets.adjustments import (
+    DAY_MS,
+    AdjustmentRefused,
+    Asked,
+    Correction,
+    book,
+    correct_budget,
+    find_standing,
+    list_counting,
+)
+from router.budgets.model import BudgetWindow, expire_leases, find_window, parse_budget
+from router.budgets.model.spent_record import SpentRecord
+from router.budgets.spent_documents import SpentDocuments
+from router.budgets.store import BudgetStore, StoredBudget, budget_document
+from router.budgets.usage_search import FoundAdjustment
+from router.contracts.money import format_nanos, parse_amount
+from router.contracts.usage import MAX_REASON
+from router.core import ids
+from router.core.clock import now_ms
+from router.core.crashpoints import crashpoint
+from router.core.instants import format_day, read_instant
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.server_clock import ServerClock
+from router.lake.commands.ingest import make_bounds
+from router.operate.audit import OperatorWrite
+from router.operate.audit.audit_event import Values
 from router.shell.command_frame import CommandSession, command
-from router.shell.missed_events import watch_deletion
+from router.shell.missed_events import is_audited, watch_deletion
 from router.shell.option_values import choose_author
 from router.shell.output import build_grid, open_console
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from router.budgets.adjustments import Asked, Correction
-    from router.budgets.model import BudgetWindow
-    from router.budgets.model.spent_record import SpentRecord
-    from router.budgets.store import BudgetStore, StoredBudget
-    from router.budgets.usage_search import FoundAdjustment
-    from router.operate.audit.audit_event import Values
-
 
 # -- The budgets of a server, and what is spent of them.
 
@@ -54,9 +72,6 @@ class SpentBudget(Struct, frozen=True):
 
 async def open_store(session: CommandSession) -> BudgetStore:
     """Open the store. Raises BrokerUnavailable."""
-    from router.budgets.store import BudgetStore
-    from router.delivery.kv.documents import DocumentBucket
-
     return BudgetStore(
         DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name)
     )
@@ -70,9 +85,6 @@ async def record_write(
     after: Values | None,
 ) -> None:
     """Leave the audit event of a write that is done."""
-    from router.budgets.store import budget_document
-    from router.operate.audit import OperatorWrite
-
     was = (
         {"version": before.record.version, **budget_document(before.budget)}
         if before is not None
@@ -89,10 +101,6 @@ async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudg
     """What is spent of it in the window that is now, by the server's clock. Raises
     BrokerUnavailable.
     """
-    from router.budgets.model import expire_leases, find_window
-    from router.budgets.spent_documents import SpentDocuments
-    from router.delivery.wire.server_clock import ServerClock
-
     jetstream = await session.open_jetstream()
     clock = ServerClock(jetstream, f"KV_{session.settings.buckets.budgets.name}")
     await clock.read()
@@ -105,9 +113,6 @@ async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudg
 
 def list_fields(one: SpentBudget) -> dict[str, object]:
     """Money as text: no float rounds it."""
-    from router.budgets.store import budget_document
-    from router.contracts.money import format_nanos
-
     budget, spent = one.stored.budget, one.spent
     left = max(0, budget.amount - spent.settled - spent.held)
     return {
@@ -130,8 +135,6 @@ def list_fields(one: SpentBudget) -> dict[str, object]:
 
 
 def _format_second(at_s: int) -> str:
-    from datetime import UTC, datetime
-
     return datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -178,11 +181,6 @@ def read_asked(
     session: CommandSession, tenant: str, amount: str, reason: str, command_id: str | None
 ) -> Asked:
     """What is asked for, checked. Raises BadParameter."""
-    from secrets import token_hex
-
-    from router.budgets.adjustments import Asked
-    from router.core import ids
-
     if not ids.is_scoped(tenant):
         raise typer.BadParameter("is no tenant id", param_hint="--tenant")
     if command_id is not None and not ids.is_scoped(command_id):
@@ -198,8 +196,6 @@ def read_asked(
 
 
 def _read_amount(text: str, most: float) -> Decimal:
-    from router.contracts.money import parse_amount
-
     try:
         amount = parse_amount(text)
     except ValueError as exc:
@@ -213,8 +209,6 @@ def _read_amount(text: str, most: float) -> Decimal:
 
 
 def _read_reason(text: str) -> str:
-    from router.contracts.usage import MAX_REASON
-
     reason = " ".join(text.split())
     if not 0 < len(reason) <= MAX_REASON or not reason.isprintable():
         raise typer.BadParameter(
@@ -233,9 +227,6 @@ async def conclude(
     is_rehearsal: bool,
 ) -> None:
     """Book it, leave its audit event, and say what stands now; of a rehearsal, what would."""
-    from router.budgets.adjustments import book, find_standing
-    from router.core.crashpoints import crashpoint
-
     _check_age(session, correction)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.usage.name
     if is_rehearsal:
@@ -259,10 +250,6 @@ def _check_age(session: CommandSession, correction: Correction) -> None:
     """Raises AdjustmentRefused where the tables would put it aside: they take no event whose time
     is so long ago.
     """
-    from router.budgets.adjustments import DAY_MS, AdjustmentRefused
-    from router.core.clock import now_ms
-    from router.lake.commands.ingest import make_bounds
-
     most_ms = make_bounds(session.settings).max_age_ms - DAY_MS  # it may wait a day
     if now_ms() - correction.event.timestamp > most_ms:
         raise AdjustmentRefused(
@@ -276,9 +263,6 @@ async def _is_audited(
     """Whether the event of its write is there, too: a command that was killed between the two has
     left none.
     """
-    from router.core.instants import read_instant
-    from router.shell.missed_events import is_audited
-
     event, since = correction.event, read_instant(found.stored_at)
     return await is_audited(
         session,
@@ -291,9 +275,6 @@ async def _is_audited(
 async def _record_adjustment(
     session: CommandSession, command: str, correction: Correction, asked: Asked
 ) -> None:
-    from router.contracts.money import format_nanos
-    from router.operate.audit import OperatorWrite
-
     event = correction.event
     after = {
         "event_id": event.event_id,
@@ -331,8 +312,6 @@ def _describe_correction(correction: Correction) -> str:
 
 
 async def _list_counting_budgets(session: CommandSession, correction: Correction) -> list[str]:
-    from router.budgets.adjustments import list_counting
-
     stored = await (await open_store(session)).list(correction.event.tenant_id)
     return list_counting([one.budget for one in stored], correction)
 
@@ -347,9 +326,6 @@ def _list_adjustment_fields(
     is_rehearsal: bool,
 ) -> Mapping[str, object]:
     """Money as text: no float rounds it."""
-    from router.contracts.money import format_nanos
-    from router.core.instants import format_day
-
     event, before = correction.event, correction.before
     fields = {
         "ok": True,
@@ -493,8 +469,6 @@ async def put(
 
     Example:  router budget put acme --amount 10 --window day --then downgrade:cheap
     """
-    from router.budgets.model import parse_budget
-
     given = {"policy": policy, "provider": provider}
     document = {
         "amount": amount,
@@ -526,8 +500,6 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router budget delete acme day
     """
-    from router.operate.audit import OperatorWrite
-
     store = await open_store(session)
     before = await store.find(tenant, name)
     again = OperatorWrite(command="budget delete", target=f"{tenant} {name}", tenant_id=tenant)
@@ -566,9 +538,6 @@ async def adjust(
 
     Example:  router budget adjust acme month --amount -5 --reason "test run, ticket 82"
     """
-    from router.budgets.adjustments import correct_budget
-    from router.delivery.wire.server_clock import ServerClock
-
     check_currency(session, currency)
     asked = read_asked(session, tenant, amount, reason, command_id)
     budget = (await (await open_store(session)).get(tenant, name)).budget
@@ -583,14 +552,3 @@ async def adjust(
         is_repeated=command_id is not None,
         is_rehearsal=dry_run,
     )
-
-
-budget = typer.Typer(
-    no_args_is_help=True,
-    help="Budgets: what tenants may spend, and what they have spent.",
-    rich_markup_mode="rich",
-)
-
-budget.command("list")(list_)
-for made in (show, put, adjust, delete):
-    budget.command()(made)

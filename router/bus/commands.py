@@ -10,26 +10,32 @@ from __future__ import annotations
 
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import to_builtins
 
+from router.bus.build_settings import build_bus_settings
+from router.bus.envelope_making import make_envelope
+from router.bus.topology import declare_streams
+from router.bus.version_usage import VersionUsage, find_version_usage
 from router.contracts.codec import check_limits
+from router.contracts.envelope import read_envelope
+from router.contracts.envelope_schema import envelope_schema_file
 from router.contracts.exact_json import dump_json, load_written
 from router.contracts.malformed import Malformed
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.wire import topology as delivery
+from router.delivery.wire.api import StoredMessage
+from router.delivery.wire.topology import Difference, StreamSpec
 from router.operate.commands.topology import record_topology
+from router.operate.doctor.finding import span
+from router.sdk.bus import Bus
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.formatting import format_bytes
 from router.shell.option_values import read_bytes, read_foreign_object
 from router.shell.output import print_json_lines, print_table, printable, show_progress
-
-if TYPE_CHECKING:
-    from router.bus.version_usage import VersionUsage
-    from router.delivery.wire.api import StoredMessage
-    from router.delivery.wire.topology import Difference, StreamSpec
-
 
 # -- `topology` and `schema`.
 
@@ -60,10 +66,6 @@ async def topology(
 
     Example:  NATS_STREAM_PREFIX=acme router bus topology --apply
     """
-    from router.bus.build_settings import build_bus_settings
-    from router.bus.topology import declare_streams
-    from router.delivery.wire import topology as delivery
-
     wanted = declare_streams(build_bus_settings(session.settings))
     found = await (delivery.apply if apply else delivery.compare)(
         await session.open_jetstream(), wanted
@@ -85,9 +87,6 @@ def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: A
 
     Example:  router bus schema > message-envelope.schema.json
     """
-    from router.contracts.envelope import read_envelope
-    from router.contracts.envelope_schema import envelope_schema_file
-
     if check is None:
         print(envelope_schema_file(), end="")
         return
@@ -110,8 +109,6 @@ def _print_streams(
 
 
 def _build_stream_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
-    from router.operate.doctor.finding import span
-
     return (
         stream.name,
         ", ".join(stream.subjects),
@@ -183,10 +180,6 @@ async def publish(
 
     Example:  router bus publish LoopCreated --payload '{"loop_id": "loop_1"}' --actor user_1
     """
-    from router.bus.envelope_making import make_envelope
-    from router.contracts.envelope import read_envelope
-    from router.sdk.bus import Bus
-
     if (message_type is None) == (file is None):
         raise typer.BadParameter("give a TYPE, or --file with a whole envelope")
     if file is not None:
@@ -262,8 +255,6 @@ async def tail(
         raise typer.BadParameter(
             "should be events, commands, queries or dlq", param_hint="CATEGORY"
         )
-    from router.delivery.consume.stream_reader import open_reader
-
     prefix, jetstream = session.settings.bus.stream_prefix, await session.open_jetstream()
     stream, subject = (
         f"{prefix}-{category}",
@@ -354,8 +345,6 @@ async def check_drain(
 
     Example:  router bus check-drain 1.0
     """
-    from router.bus.version_usage import find_version_usage
-
     prefix, jetstream = session.settings.bus.stream_prefix, await session.open_jetstream()
     with show_progress("read", is_quiet=session.as_json) as advance:
         found = [
@@ -384,14 +373,3 @@ def _print_usage(version: str, drains: list[VersionUsage], is_drained: bool) -> 
 
 def _list_waiting(drain: VersionUsage) -> str:
     return ", ".join(f"{name}: {count}" for name, count in drain.waiting.items()) or "no durables"
-
-
-bus = typer.Typer(
-    no_args_is_help=True,
-    help="The envelope bus: events and commands published, watched; its streams, its schema.",
-    rich_markup_mode="rich",
-)
-
-for made in (publish, tail, topology, schema):
-    bus.command()(made)
-bus.command("check-drain")(check_drain)

@@ -1,12 +1,12 @@
 """The command `router`: it reads options, calls a room, prints the result and returns an exit
 status. It decides nothing.
 
-    app          every command, by name
+    app          the table of all commands: each by name, with its place
     the others   commands that belong to no feature; those of a feature stand in its folder
                  `commands`
 
-`router.shell` is the frame of all of them. A command imports what it needs when it is called, so
-that `router --help` stays quick.
+`router.shell` is the frame of all of them. A command is loaded when it is called, so that `router
+--help` stays quick.
 """
 
 from __future__ import annotations

@@ -1,46 +1,22 @@
-"""Every command of `router`, by name."""
+"""Every command of `router`, by name: its panel in `router --help`, and the place where it stands.
+
+`shell.lazy_commands` loads a command when it is called.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated
 
 import typer
 
-from router.agents.commands import agent
-from router.budgets.commands import budget
-from router.budgets.prices.commands import price
-from router.bus.commands import bus
-from router.cli.bench import OWN_OPTIONS, bench
-from router.cli.config import config
-from router.cli.console import console
-from router.cli.demo import demo
-from router.cli.docs import docs
-from router.cli.explain import explain
-from router.cli.project import dev, init
-from router.cli.version import version
-from router.decide.commands.decide import decide
-from router.decide.commands.decisions import decisions
-from router.decide.commands.request import request
-from router.extensions.commands import extension
-from router.lake.commands import usage
-from router.mailbox.commands.inbox import inbox
-from router.mailbox.commands.mailbox import mailbox
-from router.mailbox.commands.outbox import outbox
-from router.operate.commands.audit import audit
-from router.operate.commands.backup import backup, restore
-from router.operate.commands.dead_letters import dlq
-from router.operate.commands.doctor import doctor
-from router.operate.commands.topology import topology
-from router.policies.commands import policy
-from router.serve.commands.serve import serve
-from router.serve.commands.tree import tree
-from router.serve.contract.commands import contract
-from router.work.commands.assignments import assignments
-from router.work.commands.provider import provider
-from router.work.commands.workers import worker, workers
-
-Command = Callable[..., Any]
+from router.shell.lazy_commands import (
+    CommandPlace,
+    GroupPlace,
+    Place,
+    load_command,
+    make_group_class,
+)
 
 HELP = """A durable message router on NATS JetStream.
 
@@ -51,7 +27,237 @@ the database), or the broker denied it, 4 done, but its audit event could not be
 74 no room for what it writes, 130 interrupted, 141 the reader of the output stopped.
 """
 
+PANELS: Mapping[str | None, Mapping[str, Place]] = {
+    "Begin": {
+        "init": "router.cli.project.commands:init",
+        "dev": "router.cli.project.commands:dev",
+    },
+    "Run": {
+        "serve": "router.serve.commands.serve:serve",
+        "worker": "router.work.commands.workers:worker",
+        "agent": GroupPlace(
+            "Agents whose effects happen once: run them, inspect their stores, replay them.",
+            {
+                "run": "router.agents.commands:run",
+                "send": "router.agents.commands:send",
+                "hash": "router.agents.commands:hash_",
+                "replay": "router.agents.commands:replay",
+                "events": "router.agents.commands:events",
+                "state": "router.agents.commands:state",
+                "verify": "router.agents.commands:verify",
+            },
+        ),
+        "inbox": GroupPlace(
+            "Events of another context, handled once (SDS-047).",
+            {
+                "consume": "router.mailbox.commands.inbox:consume",
+                "backlog": "router.mailbox.commands.inbox:backlog",
+            },
+        ),
+        "outbox": GroupPlace(
+            "The outbox: publish it, inspect it, repair it.",
+            {
+                "relay": "router.mailbox.commands.outbox:relay",
+                "backlog": "router.mailbox.commands.outbox:backlog",
+                "publish": "router.mailbox.commands.outbox:publish",
+                "parked": "router.mailbox.commands.outbox:list_parked",
+                "requeue": "router.mailbox.commands.outbox:requeue",
+            },
+        ),
+        "bus": GroupPlace(
+            "The envelope bus: events and commands published, watched; its streams, its schema.",
+            {
+                "publish": "router.bus.commands:publish",
+                "tail": "router.bus.commands:tail",
+                "topology": "router.bus.commands:topology",
+                "schema": "router.bus.commands:schema",
+                "check-drain": "router.bus.commands:check_drain",
+            },
+        ),
+        "console": "router.cli.console:console",
+    },
+    "Ask and look": {
+        "decide": "router.decide.commands.decide:decide",
+        "demo": "router.cli.demo.chapters:demo",
+        "request": "router.decide.commands.request:request",
+        "assignments": GroupPlace(
+            "Assignments: what was pushed to workers, and their status.",
+            {
+                "show": "router.work.commands.assignments:show",
+            },
+            own="router.work.commands.assignments:list_",
+        ),
+        "decisions": GroupPlace(
+            "Decisions that were recorded, explained.",
+            {
+                "explain": "router.decide.commands.request:explain",
+            },
+        ),
+        "workers": "router.work.commands.workers:workers",
+        "dlq": GroupPlace(
+            "Dead letters: what failed, why, and its content; and replay.",
+            {
+                "list": "router.operate.commands.dead_letters.list_show:list_",
+                "show": "router.operate.commands.dead_letters.list_show:show",
+                "stats": "router.operate.commands.dead_letters.list_show:stats",
+                "replay": "router.operate.commands.dead_letters.replay:replay",
+                "export": "router.operate.commands.dead_letters.replay:export",
+                "discard": "router.operate.commands.dead_letters.replay:discard",
+            },
+        ),
+        "explain": "router.cli.explain:explain",
+        "docs": "router.cli.docs.command:docs",
+    },
+    "Policies, extensions, providers": {
+        "policy": GroupPlace(
+            "Policies: checked, written, shown, compared, rolled back.",
+            {
+                "list": "router.policies.commands.list_show:list_",
+                "try": "router.policies.commands.try_:try_",
+                "put": "router.policies.commands.write:put",
+                "show": "router.policies.commands.list_show:show",
+                "history": "router.policies.commands.list_show:history",
+                "diff": "router.policies.commands.list_show:diff",
+                "rollback": "router.policies.commands.write:rollback",
+                "delete": "router.policies.commands.write:delete",
+                "sync": "router.policies.commands.write:sync",
+                "lint": "router.policies.commands.try_:lint",
+                "canary": GroupPlace(
+                    "A policy tried on a few requests: promoted or rolled back.",
+                    {
+                        "start": "router.policies.commands.canary:start",
+                        "status": "router.policies.commands.canary:status",
+                        "list": "router.policies.commands.canary:list_",
+                        "abort": "router.policies.commands.canary:abort",
+                    },
+                ),
+            },
+        ),
+        "budget": GroupPlace(
+            "Budgets: what tenants may spend, and what they have spent.",
+            {
+                "list": "router.budgets.commands:list_",
+                "show": "router.budgets.commands:show",
+                "put": "router.budgets.commands:put",
+                "adjust": "router.budgets.commands:adjust",
+                "delete": "router.budgets.commands:delete",
+            },
+        ),
+        "price": GroupPlace(
+            "Prices: what providers and models cost.",
+            {
+                "list": "router.budgets.prices.commands:list_",
+                "show": "router.budgets.prices.commands:show",
+                "put": "router.budgets.prices.commands:put",
+                "delete": "router.budgets.prices.commands:delete",
+                "history": "router.budgets.prices.commands:history",
+            },
+        ),
+        "extension": GroupPlace(
+            "Extensions: registered, listed, switched, called by hand.",
+            {
+                "list": "router.extensions.commands.registry:list_",
+                "try": "router.extensions.commands.authors:try_",
+                "register": "router.extensions.commands.registry:register",
+                "show": "router.extensions.commands.registry:show",
+                "enable": "router.extensions.commands.registry:enable",
+                "disable": "router.extensions.commands.registry:disable",
+                "remove": "router.extensions.commands.registry:remove",
+                "health": "router.extensions.commands.call:health",
+                "call": "router.extensions.commands.call:call",
+                "check": "router.extensions.commands.authors:check",
+                "serve": "router.extensions.commands.authors:serve",
+                "serve-samples": "router.extensions.commands.authors:serve_samples",
+            },
+        ),
+        "provider": GroupPlace(
+            "Providers: asked directly, and what is learned of them.",
+            {
+                "stats": "router.policies.commands.provider_stats:stats",
+                "invoke": "router.work.commands.provider:invoke",
+            },
+        ),
+    },
+    "Usage": {
+        "usage": GroupPlace(
+            "Usage: the stream into tables, reports from them, exact sums.",
+            {
+                "ingest": "router.lake.commands.ingest:ingest",
+                "report": "router.lake.commands.report:report",
+                "export": "router.lake.commands.report:export",
+                "adjust": "router.lake.commands.adjust:adjust",
+                "reconcile": "router.lake.commands.reconcile:reconcile",
+                "audit": "router.lake.commands.reconcile:audit",
+                "seal": "router.lake.commands.retention:seal",
+                "backfill": "router.lake.commands.tables:backfill",
+                "compact": "router.lake.commands.tables:compact",
+                "vacuum": "router.lake.commands.tables:vacuum",
+                "erase": "router.lake.commands.retention:erase",
+                "retention": "router.lake.commands.retention:retention",
+                "schema": "router.lake.commands.tables:schema",
+                "generate": "router.lake.commands.generate:generate",
+                "held": GroupPlace(
+                    "Costs above their bound: listed, accepted, or set.",
+                    {
+                        "list": "router.lake.commands.held:list_",
+                        "accept": "router.lake.commands.held:accept",
+                    },
+                ),
+            },
+        ),
+    },
+    "Set up and check": {
+        "doctor": "router.operate.commands.doctor:doctor",
+        "audit": "router.operate.commands.audit:audit",
+        "topology": GroupPlace(
+            "Streams and consumers: compared, created, exported.",
+            {
+                "plan": "router.operate.commands.topology:plan",
+                "apply": "router.operate.commands.topology:apply",
+                "mirror": "router.operate.commands.topology:mirror",
+                "source": "router.operate.commands.topology:source",
+                "promote": "router.operate.commands.topology:promote",
+                "export": "router.operate.commands.topology:export",
+            },
+        ),
+        "backup": "router.operate.commands.backup:backup",
+        "restore": "router.operate.commands.backup:restore",
+        "contract": GroupPlace(
+            (
+                "The contract: its subjects, schemas and headers; messages checked against it, "
+                "two contracts compared, and who broke it."
+            ),
+            {
+                "asyncapi": "router.serve.contract.commands.documents:asyncapi",
+                "schemas": "router.serve.contract.commands.documents:schemas",
+                "headers": "router.serve.contract.commands.documents:headers",
+                "check": "router.serve.contract.commands.check:check",
+                "diff": "router.serve.contract.commands.diff:diff",
+                "violations": "router.operate.commands.violations:violations",
+                "violation": "router.operate.commands.violations:violation",
+                "message": "router.operate.commands.violations:message",
+            },
+        ),
+        "mailbox": GroupPlace(
+            "The tables of outbox and inbox: created, checked.",
+            {
+                "migrate": "router.mailbox.commands.mailbox:migrate",
+                "check": "router.mailbox.commands.mailbox:check",
+            },
+        ),
+        "config": "router.cli.config:config",
+        "tree": "router.serve.commands.tree:tree",
+        "version": "router.cli.version:version",
+    },
+}
+
+CHECK = "Set up and check"
+# The bench has its own options, `--help` among them. It is part of a checkout: no page names it.
+HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+BENCH = CommandPlace("router.cli.bench:bench", HANDED_ON)
+
 app = typer.Typer(
+    cls=make_group_class({**PANELS, CHECK: {**PANELS[CHECK], "bench": BENCH}}),
     help=HELP,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -59,62 +265,10 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-PANELS: Mapping[str, Mapping[str, Command | typer.Typer]] = {
-    "Begin": {"init": init, "dev": dev},
-    "Run": {
-        "serve": serve,
-        "worker": worker,
-        "agent": agent,
-        "inbox": inbox,
-        "outbox": outbox,
-        "bus": bus,
-        "console": console,
-    },
-    "Ask and look": {
-        "decide": decide,
-        "demo": demo,
-        "request": request,
-        "assignments": assignments,
-        "decisions": decisions,
-        "workers": workers,
-        "dlq": dlq,
-        "explain": explain,
-        "docs": docs,
-    },
-    "Policies, extensions, providers": {
-        "policy": policy,
-        "budget": budget,
-        "price": price,
-        "extension": extension,
-        "provider": provider,
-    },
-    "Usage": {"usage": usage},
-    "Set up and check": {
-        "doctor": doctor,
-        "audit": audit,
-        "topology": topology,
-        "backup": backup,
-        "restore": restore,
-        "contract": contract,
-        "mailbox": mailbox,
-        "config": config,
-        "tree": tree,
-        "version": version,
-    },
-}
-
-for panel, commands in PANELS.items():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, rich_help_panel=panel)
-        else:
-            app.command(name, rich_help_panel=panel)(command)
-app.command(context_settings=OWN_OPTIONS, rich_help_panel="Set up and check")(bench)
-
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        version(nats_url=None, config=None, check_store=False)
+        load_command("version", PANELS[CHECK]["version"])([], standalone_mode=False)
         raise typer.Exit
 
 

@@ -4,12 +4,14 @@ is beside the product, not in it.
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import typer
 
+import router
 from router.shell import exit_codes
-
-# `--help` is the bench's, too
-OWN_OPTIONS = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
 def bench(context: typer.Context) -> None:
@@ -20,12 +22,6 @@ def bench(context: typer.Context) -> None:
 
     Example:  router bench --only decide_backlog --rounds 1
     """
-    import os
-    import sys
-    from pathlib import Path
-
-    import router
-
     root = Path(router.__file__).resolve().parent.parent
     if not (root / "bench" / "__main__.py").is_file():
         exit_codes.complain(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from router.config import describe
 from router.shell.command_frame import CommandSession, command, skip_settings
+from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl
 
 
@@ -15,9 +17,6 @@ def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl
 
     Example:  ROUTER_DECIDE__PREFETCH=64 router config
     """
-    from router.config import describe
-    from router.shell.load_settings import load_settings_of_command
-
     rows = describe(*load_settings_of_command(config, {"nats.url": nats_url}))
     columns = ("setting", "value", "source", "meaning")
     session.emit(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
+from router.contracts import codes
+from router.contracts.codes import CODE_KINDS, Code, read_codes
+from router.contracts.codes.pages import locate, read_rule
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.output import (
@@ -16,9 +20,6 @@ from router.shell.output import (
     print_json_lines,
     print_table,
 )
-
-if TYPE_CHECKING:
-    from router.contracts.codes import Code
 
 
 @command(skip_settings)
@@ -40,8 +41,6 @@ def explain(
 
     Example:  router explain policy_not_found    router explain POL-047-006    router explain
     """
-    from router.contracts import codes
-
     if code is None:
         if session.as_json:
             print_json_lines(map(_list_fields, codes.read_codes().values()))
@@ -58,8 +57,6 @@ def explain(
 
 def _list_rows() -> Iterator[tuple[object, ...]]:
     """Yield a line for each place where a code occurs, kind by kind."""
-    from router.contracts.codes import CODE_KINDS, read_codes
-
     for kind in CODE_KINDS:
         for one in read_codes().values():
             if kind in one.kinds:
@@ -67,9 +64,6 @@ def _list_rows() -> Iterator[tuple[object, ...]]:
 
 
 def _print_code(found: Code, fields: Mapping[str, object]) -> None:
-    from router.contracts.codes import CODE_KINDS
-    from router.contracts.codes.pages import locate
-
     out = open_console()
     out.print(found.code, style="bold")
     out.print(found.means)
@@ -88,10 +82,6 @@ def _print_code(found: Code, fields: Mapping[str, object]) -> None:
 
 def _list_fields(code: Code) -> dict[str, object]:
     """Return the code with the sentence of its rule; without it if the pages are not installed."""
-    from msgspec import to_builtins
-
-    from router.contracts.codes.pages import read_rule
-
     rule = read_rule(code.page)
     return to_builtins(code) if rule is None else {**to_builtins(code), "rule": rule}
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Coroutine
+from importlib.metadata import version as read_version
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
+from router import __version__
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
+from router.shell.output import print_json, print_table
 
 COLUMNS = ("stream", "stored", "examined", "unreadable")
 
@@ -34,11 +39,6 @@ def version(
     """
     if check_store:
         return _check_store(session)
-    import platform
-    from importlib.metadata import version as read_version
-
-    from router import __version__
-
     versions = {
         "router": __version__,
         "python": platform.python_version(),
@@ -52,16 +52,13 @@ def version(
 
 
 async def _check_store(session: CommandSession) -> int:
-    from msgspec import to_builtins
-
-    from router import __version__
-    from router.serve.store_check import (
+    # A whole router, of which the versions alone need nothing.
+    from router.serve.store_check import (  # noqa: PLC0415
         examine_store,
         find_version_before,
         is_readable,
         is_readable_before,
     )
-    from router.shell.output import print_json, print_table
 
     reports = await examine_store(await session.open_jetstream(), session.settings)
     before, readable = find_version_before(__version__), is_readable(reports)

@@ -1,25 +1,24 @@
-"""Whether a worker takes an assignment: ExecAssignmentAck (docs/reference/contracts.md#acks).
-
-Required: `assignment_id`, and `status` in accepted, rejected, error.
-"""
+"""Whether a worker takes an assignment: ExecAssignmentAck (docs/reference/contracts.md#acks)."""
 
 from __future__ import annotations
 
-from typing import Any
-
+import msgspec
 from msgspec import Struct
 
+from router.contracts import field_kinds as kind
 from router.contracts import field_readers
-from router.contracts.field_readers import MAX_INT64, Object
+from router.contracts.field_readers import MAX_INT64
 from router.contracts.first_stored import first_stored_ms
-from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, Malformed
+from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
 from router.contracts.pb.beamline.worker.v1 import ack_pb2
-from router.contracts.plain_worker import PlainAck, decode_ack, decode_plain
+from router.contracts.shapes.parts import refer
 from router.contracts.worker import (
     DEFAULT_LIMITS,
-    MessageType,
+    PlainBody,
     ReadResult,
+    Received,
     WorkerMessageLimits,
+    decode_plain,
     read,
 )
 from router.core.ids import is_opaque
@@ -47,6 +46,46 @@ class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     msg_id: str | None = None
 
 
+def _read_time(sent: Received, name: str) -> int:
+    """0 is how protobuf says absent."""
+    return field_readers.read_whole(sent.body, name) or sent.first_ms
+
+
+_SINCE = "milliseconds since the epoch; the time of its storing if absent"
+_ASSIGNMENT_ID = "0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10"
+_REFUSED = {"assignment_id": _ASSIGNMENT_ID, "status": ERROR, "message": "not an image"}
+ACK_SPEC = MessageSpec(
+    name="ack",
+    title="ExecAssignmentAck",
+    text="Whether a worker takes an assignment.",
+    page="docs/reference/contracts.md#acks",
+    made=ExecAssignmentAck,
+    fields=(
+        Field("assignment_id", kind.ID, is_required=True),
+        Field("status", kind.build_choice(ACK_STATUSES), is_required=True),
+        Field("request_id", kind.OPTIONAL_ID),
+        Field("acknowledged_at", kind.FieldKind(refer("rounded"), _read_time), _SINCE),
+        Field("message", kind.EXCERPT, "words for operators"),
+    ),
+    envelope="exec_assignment_ack",
+    proto=ack_pb2.ExecAssignmentAck,
+    ids=("assignment_id",),
+    examples=(
+        {
+            "version": "1",
+            "assignment_id": _ASSIGNMENT_ID,
+            "status": ACCEPTED,
+            "tenant_id": "acme",
+            "request_id": "r-1",
+        },
+        {"assignment_id": _ASSIGNMENT_ID, "status": REJECTED, "message": "the queue is full"},
+        {"version": "1", "kind": "exec_assignment_ack", "data": _REFUSED},
+    ),
+)
+EXEC_ASSIGNMENT_ACK = build_wire(ACK_SPEC)
+_read = build_reader(ACK_SPEC)
+
+
 def read_ack(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecAssignmentAck]:
@@ -62,7 +101,18 @@ def read_ack_carefully(
     """`read_ack` of any message: what is not ordinary, and what is wrong. It is the rule, and takes
     twice as long.
     """
-    return read(message, EXEC_ASSIGNMENT_ACK, _ack, limits)
+    return read(message, EXEC_ASSIGNMENT_ACK, _read, limits)
+
+
+class PlainAck(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """An ordinary acknowledgement."""
+
+    status: str
+    acknowledged_at: int | None = None
+    message: str | None = None
+
+
+decode_ack = msgspec.json.Decoder(PlainAck).decode
 
 
 def _build_plain(message: Message, body: PlainAck) -> ExecAssignmentAck | None:
@@ -113,43 +163,3 @@ def _build_plain(message: Message, body: PlainAck) -> ExecAssignmentAck | None:
         trace_id=trace_id,
         msg_id=message_id,
     )
-
-
-def _ack(message: Message, body: Object, _: WorkerMessageLimits) -> ExecAssignmentAck:
-    headers = message.headers
-    assignment_id = field_readers.read_id(body, "assignment_id")
-    if assignment_id is None:
-        raise Malformed(
-            CORRELATION_FIELDS_INVALID,
-            "Missing required field: assignment_id",
-            STAGE_CORRELATION,
-            "assignment_id",
-        )
-    return ExecAssignmentAck(
-        assignment_id=assignment_id,
-        status=field_readers.read_choice(body, "status", ACK_STATUSES),
-        # 0 is how protobuf says absent
-        acknowledged_at=field_readers.read_whole(body, "acknowledged_at")
-        or first_stored_ms(message),
-        message=field_readers.read_excerpt(body, "message"),
-        request_id=field_readers.read_id(body, "request_id"),
-        tenant_id=field_readers.read_tenant(headers, body),
-        trace_id=field_readers.read_trace(headers, body),
-        msg_id=field_readers.read_message_id(headers, body),
-    )
-
-
-def _from_protobuf(data: bytes) -> dict[str, Any]:
-    sent = ack_pb2.ExecAssignmentAck.FromString(data)
-    return {
-        "assignment_id": sent.assignment_id,
-        "status": sent.status,
-        "message": sent.message,
-        "request_id": sent.request_id,
-        "trace_id": sent.trace_id,
-        "tenant_id": sent.tenant_id,
-        "acknowledged_at": sent.acknowledged_at,
-    }
-
-
-EXEC_ASSIGNMENT_ACK = MessageType("exec_assignment_ack", ("assignment_id",), _from_protobuf)

@@ -12,6 +12,7 @@ one is the reader's to say.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,6 +32,8 @@ from router.contracts.headers import (
     find_control_header,
     is_traceparent,
 )
+from router.contracts.shapes.parts import Schema, build_object
+from router.core import ids
 from router.core.ids import ScopedNames, is_opaque
 
 Violation = tuple[str, str]  # (header, rule): two labels of router_nats_contract_violations_total
@@ -271,3 +274,33 @@ def describe() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     """The contract for a page or a test: (header, rule, what it says, subjects)."""
     for rule in RULES:
         yield rule.header, rule.name, rule.says, rule.subjects
+
+
+_ID: Schema = {"type": "string", "pattern": f"^{ids.OPAQUE_PATTERN}$"}
+_VALUES: Mapping[str, Schema] = {
+    TRACE_ID: _ID,
+    TENANT_ID: {"type": "string", "pattern": f"^{ids.SCOPED_PATTERN}$"},
+    MESSAGE_ID: _ID,
+    VERSION_HEADER: {"enum": sorted(SUPPORTED_VERSIONS)},
+    CP_PHASE: {"enum": sorted(PHASES)},
+    TRACEPARENT: {
+        "type": "string",
+        "pattern": "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}",
+    },
+}
+
+
+def build_headers_schema() -> dict[str, Any]:
+    """Beside any contract header, every rule holds and a Nats-Msg-Id is there. What is refused of
+    any message has no line here.
+    """
+    words: dict[str, list[str]] = {}
+    for rule in (rule for rule in RULES if not rule.is_always):
+        words.setdefault(rule.header, []).append(rule.says)
+    properties = {
+        header: {**_VALUES[header], "description": "; ".join(says)}
+        for header, says in words.items()
+    }
+    has_any = {"anyOf": [{"required": [header]} for header in sorted(CONTRACT_HEADERS)]}
+    needed = [rule.header for rule in RULES if rule.is_required]
+    return {**build_object(properties), "if": has_any, "then": {"required": needed}}

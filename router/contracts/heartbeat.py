@@ -14,11 +14,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from router.contracts import field_readers
+from router.contracts import field_kinds as kind
 from router.contracts.codec import read_object
-from router.contracts.field_readers import Object
-from router.contracts.malformed import Malformed, invalid_field, missing_field
-from router.contracts.worker import unwrap
+from router.contracts.field_readers import Object, read_amount, read_moment, read_whole
+from router.contracts.malformed import Malformed, invalid_field
+from router.contracts.message_spec import Field, MessageSpec, build_reader
+from router.contracts.shapes.parts import MOMENT, Schema
+from router.contracts.worker import DEFAULT_LIMITS, Received, unwrap
 from router.core.masking import printable
 from router.core.message import NO_HEADERS
 from router.core.outcome import Fault
@@ -41,18 +43,73 @@ class Heartbeat(Struct, frozen=True, kw_only=True):
     tenant_id: str | None = None
 
 
+def _read_moment(sent: Received, name: str) -> int:
+    return read_moment(sent.body, name) or sent.first_ms
+
+
+def _read_load(body: Object, name: str) -> float | None:
+    load = read_amount(body, name)
+    if load is not None and load > 1:
+        raise invalid_field(name, name, "a number from 0 to 1")
+    return load
+
+
+def _read_interval(body: Object, name: str) -> int | None:
+    interval = read_whole(body, name)
+    if interval is not None and not 1 <= interval <= MAX_INTERVAL_MS:
+        raise invalid_field(name, name, f"1..{MAX_INTERVAL_MS}")
+    return interval
+
+
+_LOAD: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
+# Half a millisecond is rounded up to 1.
+_INTERVAL: Schema = {
+    "type": ["number", "null"],
+    "minimum": 0.5,
+    "exclusiveMaximum": MAX_INTERVAL_MS + 0.5,
+}
+_CLOCK = "the worker's clock: milliseconds since the epoch, or ISO 8601 in UTC"
+_NEXT = f"the next heartbeat comes within this, milliseconds, 1..{MAX_INTERVAL_MS}"
+_STOPPING = {"worker_id": "w-1", "timestamp": "2024-01-15T14:30:00Z", "status": STOPPED}
+HEARTBEAT_SPEC = MessageSpec(
+    name="heartbeat",
+    title="Heartbeat",
+    text="A worker's sign of life. After three intervals without one the worker counts as silent.",
+    page="docs/reference/contracts.md#heartbeats",
+    made=Heartbeat,
+    fields=(
+        Field("worker_id", kind.ID, is_required=True),
+        Field("status", kind.build_choice(HEARTBEAT_STATUSES), is_required=True),
+        Field("timestamp", kind.FieldKind(MOMENT, _read_moment), _CLOCK),
+        Field("load", kind.build_kind(_LOAD, _read_load)),
+        Field("capacity", kind.ROUNDED, "assignments at once"),
+        Field("interval_ms", kind.build_kind(_INTERVAL, _read_interval), _NEXT),
+    ),
+    first=("worker_id",),
+    examples=(
+        {
+            "worker_id": "w-1",
+            "timestamp": 1_700_000_000_000,
+            "status": "busy",
+            "load": 0.75,
+            "capacity": 4,
+            "interval_ms": 5000,
+        },
+        {"version": "1", "kind": "worker_heartbeat", "data": _STOPPING},
+    ),
+)
+_read = build_reader(HEARTBEAT_SPEC)
+
+
 def read_heartbeat(
     data: bytes, received_ms: int, headers: Mapping[str, str] = NO_HEADERS
 ) -> Heartbeat | Fault:
     """One heartbeat, heard at `received_ms`; a Fault says why it is none."""
     try:
         body = read_object(data, MAX_BYTES)
-        kind = body.get("kind")
-        return _heartbeat(
-            unwrap(body, kind) if type(kind) is str and "data" in body else body,
-            headers,
-            received_ms,
-        )
+        named = body.get("kind")
+        opened = unwrap(body, named) if type(named) is str and "data" in body else body
+        return _read(Received(opened, headers, received_ms, received_ms, DEFAULT_LIMITS))
     except Malformed as refused:
         return refused.as_fault()
 
@@ -72,32 +129,3 @@ def read_claimed_id(data: bytes) -> str | None:
         if isinstance(claimed, str)
         else None
     )
-
-
-def _heartbeat(body: Object, headers: Mapping[str, str], received_ms: int) -> Heartbeat:
-    worker_id = field_readers.read_id(body, "worker_id")
-    if worker_id is None:
-        raise missing_field("worker_id", "worker_id")
-    return Heartbeat(
-        worker_id=worker_id,
-        status=field_readers.read_choice(body, "status", HEARTBEAT_STATUSES),
-        timestamp=field_readers.read_moment(body, "timestamp") or received_ms,
-        load=_load(body),
-        capacity=field_readers.read_whole(body, "capacity"),
-        interval_ms=_interval(body),
-        tenant_id=field_readers.read_tenant(headers, body),
-    )
-
-
-def _load(body: Object) -> float | None:
-    load = field_readers.read_amount(body, "load")
-    if load is not None and load > 1:
-        raise invalid_field("load", "load", "a number from 0 to 1")
-    return load
-
-
-def _interval(body: Object) -> int | None:
-    interval = field_readers.read_whole(body, "interval_ms")
-    if interval is not None and not 1 <= interval <= MAX_INTERVAL_MS:
-        raise invalid_field("interval_ms", "interval_ms", f"1..{MAX_INTERVAL_MS}")
-    return interval

@@ -7,6 +7,8 @@ and the dead letter. No text here repeats a value of the message: values may be 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from router.core.errors import Poison
 from router.core.outcome import Fault
 
@@ -86,3 +88,9 @@ def invalid_correlation(name: str, place: str, legal: str) -> Malformed:
         STAGE_CORRELATION,
         place,
     )
+
+
+def miss_ids(names: Sequence[str]) -> Malformed:
+    """None of the ids is there, one of which ties the message to others."""
+    problem = f"Missing required field: {' or '.join(names)}"
+    return Malformed(CORRELATION_FIELDS_INVALID, problem, STAGE_CORRELATION, names[0])

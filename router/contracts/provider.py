@@ -17,6 +17,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import (
+    BASE64,
     UNREADABLE_ERRORS,
     bytes_of,
     describe_unreadable,
@@ -25,6 +26,8 @@ from router.contracts.codec import (
 )
 from router.contracts.decision import NO_METADATA
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
+from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import Schema, build_object, refer
 from router.core.clock import now_ms
 from router.core.errors import RouterError
 
@@ -128,19 +131,11 @@ def text_or_bytes(text: str | None, payload_encoding: str | None) -> str | bytes
     return text if payload_encoding is None else value_of(bytes_of(text, payload_encoding))
 
 
-class ProviderResponseWire(Struct):
-    """A response as JSON has it."""
+class ProviderResponseWire(ProviderResponse, frozen=True, kw_only=True):
+    """A response as JSON has it: the body is text, and bytes are encoded."""
 
-    request_id: str
-    status: str
     body: str = ""
     payload_encoding: str | None = None
-    metadata: dict[str, str] = {}
-    latency_ms: int = 0
-    cost: float = 0.0
-    error_code: str | None = None
-    error_message: str | None = None
-    timestamp_ms: int = 0
 
     def response(self) -> ProviderResponse:
         return ProviderResponse(
@@ -149,3 +144,60 @@ class ProviderResponseWire(Struct):
 
 
 _decode = msgspec.json.Decoder(ProviderResponseWire).decode
+
+
+_TEXT: Schema = {"type": "string"}
+ENCODING: Schema = {"const": BASE64, "description": "the text beside it is bytes in base64"}
+
+
+def build_provider_response(_: ShapeLimits) -> MessageShape:
+    fields: dict[str, Schema] = {
+        "request_id": _TEXT,
+        "status": {"enum": [SUCCESS, ERROR, TIMEOUT]},
+        "body": _TEXT,
+        "payload_encoding": ENCODING,
+        "metadata": refer("strings"),
+        "latency_ms": {"type": "integer", "minimum": 0, "description": "as the router measured it"},
+        "cost": {
+            "type": "number",
+            "minimum": 0,
+            "description": "as it was billed, of the last attempt; metadata.cost is that of all",
+        },
+        "error_code": _TEXT,
+        "error_message": _TEXT,
+        "timestamp_ms": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "milliseconds since the epoch",
+        },
+    }
+    optional = {"payload_encoding", "error_code", "error_message"}
+    response = ProviderResponse(
+        request_id="m-1",
+        status=SUCCESS,
+        body="you said hello",
+        metadata={"model": "parrot", "prompt_tokens": "1"},
+        latency_ms=12,
+        cost=0.25,
+        timestamp_ms=1_700_000_000_000,
+    )
+    refused = refuse(
+        "m-1",
+        "extension_timeout",
+        "The provider did not answer in time",
+        status=TIMEOUT,
+        latency_ms=2000,
+    )
+    examples = (response_bytes(response), response_bytes(refused))
+    return MessageShape(
+        name="provider-response",
+        title="ProviderResponse",
+        text="What an invocation came to. An error stands inside it, never in its place.",
+        direction=SENT,
+        body=build_object(fields, [name for name in fields if name not in optional]),
+        page="docs/reference/extensions.md#invoke-request",
+        examples=tuple(
+            {**orjson.loads(one), "timestamp_ms": 1_700_000_000_000} for one in examples
+        ),
+        proto="beamline.provider.v1.ProviderResponse",
+    )

@@ -32,10 +32,18 @@ from router.contracts.codec import (
     is_deeper,
 )
 from router.contracts.extension import DEADLINE, MAX_METADATA_BYTES, InvalidExtensionMessage
-from router.contracts.provider import text_fields
+from router.contracts.provider import ENCODING, text_fields
 from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
-from router.contracts.provider_request import ProviderRequest
+from router.contracts.provider_request import EXAMPLE, ProviderRequest
 from router.contracts.raw_json import check_text, write_payload
+from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import (
+    Schema,
+    add_description,
+    build_from_type,
+    build_object,
+    refer,
+)
 from router.contracts.told_usage import find_told
 from router.core.errors import RouterError
 
@@ -144,3 +152,79 @@ def _find_told(wire: ProviderAnswerWire) -> dict[str, str]:
 
 
 _decode = msgspec.json.Decoder(ProviderAnswerWire).decode
+
+
+_PAGE = "docs/reference/extensions.md#provider-call"
+
+
+def build_provider_call(_: ShapeLimits) -> MessageShape:
+    fields: dict[str, Schema] = {
+        "trace_id": refer("id"),
+        "tenant_id": refer("scoped_id"),
+        "provider_id": refer("token"),
+        "prompt": {"type": "string", "description": "what is asked"},
+        "parameters": {"type": "object"},
+        "context": {"type": "object"},
+    }
+    optional: dict[str, Schema] = {
+        "payload_encoding": ENCODING,
+        "config": {
+            "type": "object",
+            "description": "of the registry's entry; absent where it has none",
+        },
+    }
+    return MessageShape(
+        name="provider-call",
+        title="ProviderCall",
+        text=(
+            "What the router asks a provider of the registry. The header `Router-Stream: true` "
+            "asks for a stream."
+        ),
+        direction=SENT,
+        body=build_object({**fields, **optional}, tuple(fields)),
+        page=_PAGE,
+        examples=(
+            orjson.loads(call_bytes(EXAMPLE, {})),
+            orjson.loads(call_bytes(EXAMPLE, {"model": "parrot"})),
+        ),
+    )
+
+
+def build_provider_answer(_: ShapeLimits) -> MessageShape:
+    figures = {
+        "usage": (
+            "prompt_tokens, completion_tokens, cached_tokens: whole numbers; one that is not "
+            "legal is as if it were absent"
+        ),
+        "model": "which model answered; as metadata.model",
+        "cost": (
+            "in the currency of the policies, 0 or more; one that is not legal is as if it "
+            "were absent"
+        ),
+    }
+    body = build_from_type(ProviderAnswerWire)
+    described = {
+        name: add_description(body["properties"][name], text) for name, text in figures.items()
+    }
+    return MessageShape(
+        name="provider-answer",
+        title="ProviderAnswer",
+        text=(
+            "What a provider of the registry answers. Only output is required. provider_id, "
+            "where it is there, is the provider's own."
+        ),
+        direction=RECEIVED,
+        body={**body, "properties": {**body["properties"], **described}},
+        page=_PAGE,
+        examples=(
+            {
+                "provider_id": "echo",
+                "output": "you said hello",
+                "usage": {"prompt_tokens": 1, "completion_tokens": 3, "cached_tokens": 0},
+                "model": "parrot",
+                "cost": 0.25,
+                "metadata": {"source": "cache"},
+            },
+            {"output": {"text": "you said hello"}},
+        ),
+    )

@@ -25,6 +25,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import (
+    BASE64,
     MAX_DEPTH,
     UNREADABLE_ERRORS,
     check_numbers,
@@ -33,6 +34,9 @@ from router.contracts.codec import (
 )
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
+from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import build_from_type, refer
+from router.contracts.shapes.precedence import NULL, constrain, is_present
 from router.core.errors import RouterError
 
 
@@ -115,3 +119,37 @@ class ChunkWire(Struct):
 
 
 _decode = msgspec.json.Decoder(ChunkWire).decode
+
+
+def build_chunk(_: ShapeLimits) -> MessageShape:
+    is_encoded = is_present(("payload_encoding",), NULL)
+    encoding = {
+        "allOf": [
+            constrain(("payload_encoding",), {"const": BASE64}),
+            constrain(("data",), refer("base64")),
+        ]
+    }
+    return MessageShape(
+        name="chunk",
+        title="StreamChunk",
+        text="One piece of a stream, from a provider to the router and from the router to its "
+        "client. The last one is `done`; its metadata"
+        " says how the stream ended: status, error_code, error_message, chunks.",
+        direction=RECEIVED,
+        body={**build_from_type(ChunkWire), "if": is_encoded, "then": encoding},
+        page="docs/reference/extensions.md#stream",
+        examples=_list_chunk_examples(),
+        proto="beamline.provider.v1.StreamChunk",
+    )
+
+
+def _list_chunk_examples() -> tuple[Any, ...]:
+    last = {"status": SUCCESS, "chunks": "2", "latency_ms": "12", "completion_tokens": "3"}
+    chunks = (
+        StreamChunk(request_id="m-1", data="you "),
+        StreamChunk(request_id="m-1", data="said hello", done=True, metadata=last),
+    )
+    return (
+        *(orjson.loads(chunk_bytes(chunk)) for chunk in chunks),
+        {"data": "you ", "done": False},
+    )

@@ -19,7 +19,7 @@ import orjson
 from msgspec import Struct
 
 from router.contracts import content, field_readers
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
+from router.contracts.codec import BASE64, MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
 from router.contracts.content import TRACE_FIELDS
 from router.contracts.extension import MAX_METADATA_BYTES
 from router.contracts.field_readers import Object
@@ -37,6 +37,10 @@ from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import is_protobuf_wanted, text_fields, text_or_bytes
 from router.contracts.raw_json import DIGITS, RawJson, has_endless_number, write_payload
 from router.contracts.request import NOTHING
+from router.contracts.shapes.enveloped import build_worker_message
+from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import Schema, add_description, build_object, refer
+from router.contracts.shapes.precedence import NEVER, NULL, constrain, find_first, is_present
 from router.contracts.worker import MessageType, read_body
 from router.core import ids
 
@@ -190,17 +194,78 @@ def _find_raw(body: Object) -> RawJson | None:
 
 def _from_protobuf(data: bytes) -> dict[str, Any]:
     asked = provider_pb2.ProviderRequest.FromString(data)
-    return {
-        "provider_id": asked.provider_id,
-        "tenant_id": asked.tenant_id,
-        "message_id": asked.message_id,
-        "trace_id": asked.trace_id,
-        "body": asked.body,
-        "parameters": dict(asked.parameters),
-        "metadata": dict(asked.metadata),
+    texts = {
+        name: getattr(asked, name)
+        for name in ("provider_id", "tenant_id", "message_id", "trace_id", "body")
     }
+    return {**texts, "parameters": dict(asked.parameters), "metadata": dict(asked.metadata)}
 
 
 PROVIDER_REQUEST = MessageType(
     "provider_request", ("provider_id", "tenant_id"), _from_protobuf, frozenset({"parameters"})
 )
+
+
+EXAMPLE = ProviderRequest(
+    provider_id="echo",
+    tenant_id="acme",
+    request_id="m-1",
+    trace_id="6f6ed2e6fc9641768999600d1afbd688",
+    body="hello",
+    parameters={"temperature": 0},
+    metadata={"user_id": "u-1"},
+)
+
+
+def build_provider_request(_: ShapeLimits) -> MessageShape:
+    prompt = {
+        "if": is_present(("payload_encoding",), NULL),
+        "then": {
+            "allOf": [
+                constrain(("payload_encoding",), {"const": BASE64}),
+                _find_prompt(refer("base64")),
+            ]
+        },
+        "else": _find_prompt({"type": "string"}),
+    }
+    fields: dict[str, Schema] = {
+        "provider_id": add_description(refer("token"), "a provider of the registry"),
+        "message_id": add_description(refer("optional_id"), "it is the response's request_id"),
+        "body": {"description": "what the provider is asked, text"},
+        "prompt": {"description": "as body, which goes before it"},
+        "payload_encoding": {"description": f'"{BASE64}" where the body is bytes in base64'},
+        "parameters": add_description(refer("object"), "for the provider"),
+        "metadata": refer("object"),
+        "context": add_description(refer("object"), "goes before metadata"),
+        "timestamp_ms": {
+            "description": "when it was asked, milliseconds since the epoch; for other readers"
+        },
+    }
+    return MessageShape(
+        name="provider-request",
+        title="ProviderRequest",
+        text="A provider invoked through the router: once, or as a stream.",
+        direction=RECEIVED,
+        body=build_worker_message(
+            PROVIDER_REQUEST.envelope,
+            build_object(fields, ("provider_id",), allOf=[prompt]),
+            shared={"tenant_id": "scoped_id", "trace_id": "id"},
+            required=("tenant_id",),
+            versions=("version",),
+        ),
+        page="docs/reference/extensions.md#invoke-request",
+        examples=(
+            orjson.loads(request_bytes(EXAMPLE, 1_700_000_000_000)),
+            {
+                "provider_id": "echo",
+                "tenant_id": "acme",
+                "prompt": "aGVsbG8=",
+                "payload_encoding": BASE64,
+            },
+        ),
+        proto="beamline.provider.v1.ProviderRequest",
+    )
+
+
+def _find_prompt(schema: Schema) -> Schema:
+    return find_first((("body",), ("prompt",)), schema, absent=NULL, otherwise=NEVER)

@@ -1,46 +1,46 @@
 """What a worker says when an assignment is over: ExecResult (docs/reference/contracts.md#results).
 
-Required: `status`, `latency_ms`, `cost`, and one of `assignment_id`, `request_id`. `provider_id`,
-`job.type` and `tenant_id` are left None where the known assignment may fill them. One page of the
-specification requires both ids, as UUIDs, the other one of them; the other holds.
+    ExecResult    what the router works with
+    RESULT_SPEC   what stands on the wire: reader, schema, protobuf and page are made of it
+    PlainResult   an ordinary result, for the fast reader
+
+A new field of a result stands in these three, and in `proto/beamline/worker/v1/result.proto`.
+
+`provider_id`, `job.type` and `tenant_id` are left None where the known assignment may fill them.
+One page of the specification requires both ids, as UUIDs, the other one of them; the other holds.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Raw, Struct
 
+from router.contracts import field_kinds as kind
 from router.contracts.field_readers import (
+    MAX_INT64,
     Object,
     is_scoped,
     read_amount,
-    read_choice,
-    read_excerpt,
-    read_id,
-    read_message_id,
-    read_tenant,
     read_text,
-    read_trace,
     read_whole,
 )
 from router.contracts.first_stored import first_stored_ms
-from router.contracts.malformed import (
-    CORRELATION_FIELDS_INVALID,
-    STAGE_CORRELATION,
-    Malformed,
-    invalid_field,
-    missing_field,
-)
+from router.contracts.malformed import invalid_field
+from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.plain_worker import PlainResult, decode_plain, decode_result
+from router.contracts.shapes.parts import Schema, add_description, refer
+from router.contracts.shapes.precedence import constrain, is_present
 from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.contracts.worker import (
     DAY_MS,
     DEFAULT_LIMITS,
-    MessageType,
+    PlainBody,
     ReadResult,
+    Received,
     WorkerMessageLimits,
+    decode_plain,
     read,
 )
 from router.core.ids import MAX_NAME, MAX_TYPE, is_opaque
@@ -75,6 +75,124 @@ class ExecResult(Struct, frozen=True, kw_only=True, gc=False):
     msg_id: str | None = None
 
 
+def _read_cost(sent: Received, name: str) -> float | None:
+    return read_amount(sent.body, name, sent.limits.max_cost)
+
+
+def _read_timestamp(sent: Received, name: str) -> int:
+    """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no
+    other time is made up for it.
+    """
+    limits = sent.limits
+    told = read_whole(sent.body, name) or sent.first_ms  # 0 is how protobuf says absent
+    if (
+        not sent.stored_ms - limits.max_timestamp_age_ms
+        <= told
+        <= sent.first_ms + limits.max_timestamp_ahead_ms
+    ):
+        around = (
+            f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms "
+            "after the message was first stored"
+        )
+        raise invalid_field(name, name, f"milliseconds since the epoch, from {around}")
+    return told
+
+
+def _read_job_type(body: Object, name: str) -> str | None:
+    """`job.type`, else a flat `job_type`; not a type of adjustments or invocations, which no
+    outcome has.
+    """
+    job = body.get("job")
+    if job is not None and type(job) is not dict:
+        raise invalid_field("job", "job", "an object")
+    found = read_text(job, "type", "job.type", most=MAX_TYPE) if job is not None else None
+    found = found or read_text(body, name, "job.type", most=MAX_TYPE)
+    if found in RESERVED_TYPES:
+        raise invalid_field("job.type", "job.type", f"text of 1..{MAX_TYPE} characters, {RESERVED}")
+    return found
+
+
+def _read_error_code(body: Object, name: str) -> str | None:
+    """Text; a number reads as its text (CAF's codes are 1xxx..5xxx)."""
+    value = body.get(name)
+    if value is None or value == "":
+        return None
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) not in (str, int, float):
+        raise invalid_field(name, name, "text or a number")
+    return str(value)[:MAX_CODE]
+
+
+def _read_retry_after(body: Object, name: str) -> int | None:
+    """A longer time is cut, because a hint is no reason to leave a result unmetered. 0 is how
+    protobuf says absent.
+    """
+    told = read_whole(body, name)
+    return min(told, MAX_LATENCY_MS) if told else None
+
+
+_CODE: Schema = {"type": ["string", "number", "null"]}
+_TYPE = add_description(refer("optional_type"), "the type of the job")
+_JOB: Schema = {"type": ["object", "null"], "properties": {"type": _TYPE}}
+_HAS_TYPE = is_present(("job", "type"))
+_ASSIGNMENT_ID = "0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10"
+_WORKFLOW = "of a workflow; for other readers"
+_LATENCY = "how long the work took, milliseconds; it is rounded half up"
+_ENDED = "when the work ended, milliseconds since the epoch; the time of its storing if absent"
+_RETRY = "of a rate limit: milliseconds until the provider may be asked again"
+_COST = kind.FieldKind({"type": "number", "minimum": 0}, _read_cost, "max_cost")
+_FLAT_TYPE = kind.build_kind({}, _read_job_type)
+
+_FIELDS = (
+    Field("assignment_id", kind.OPTIONAL_ID, example=_ASSIGNMENT_ID),
+    Field("request_id", kind.OPTIONAL_ID, example="r-1"),
+    Field("status", kind.build_choice(RESULT_STATUSES), is_required=True, example="success"),
+    Field("provider_id", kind.NAME, "who did the work", example="openai"),
+    Field("job", kind.FieldKind(_JOB)),
+    Field("job_type", _FLAT_TYPE, "as job.type, which goes first", path="job.type"),
+    Field("latency_ms", kind.build_whole(MAX_LATENCY_MS), _LATENCY, is_required=True, example=812),
+    Field("cost", _COST, "what the work cost", is_required=True, example=0.0123),
+    Field("timestamp", kind.FieldKind(refer("rounded"), _read_timestamp), _ENDED),
+    Field("error_code", kind.build_kind(_CODE, _read_error_code), "a number reads as its text"),
+    Field("retry_after_ms", kind.build_kind(refer("rounded"), _read_retry_after), _RETRY),
+    Field("error_message", kind.EXCERPT),
+    *(Field(name, kind.ANY, _WORKFLOW) for name in ("run_id", "flow_id", "step_id")),
+    Field("payload", kind.ANY, "the output, any JSON value; for other readers"),
+    Field("payload_encoding", kind.ANY, '"base64" where the payload is bytes in base64'),
+    Field("metadata", kind.ANY, "for other readers"),
+)
+_EXAMPLE = {field.name: field.example for field in _FIELDS if field.example is not None}
+_DONE = {"tenant_id": "acme", "data": {**_EXAMPLE, "job_type": "chat"}}
+_FAILED = {"assignment_id": _ASSIGNMENT_ID, "status": "error", "latency_ms": 40.5, "cost": 0}
+_WHY = {"error_code": 2001, "error_message": "the handler raised"}
+_WHOSE = {"tenant_id": "acme", "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736"}
+RESULT_SPEC = MessageSpec(
+    name="result",
+    title="ExecResult",
+    text="The outcome of an assignment, as a worker reports it. One of assignment_id and "
+    "request_id is required. provider_id, job.type"
+    " and tenant_id may be left out where the router knows the assignment.",
+    page="docs/reference/contracts.md#results",
+    made=ExecResult,
+    fields=_FIELDS,
+    envelope="exec_result",
+    proto=result_pb2.ExecResult,
+    ids=("assignment_id", "request_id"),
+    first=("latency_ms", "cost"),
+    # The worker's: a number that no double holds is no reason to lose what was done.
+    kept=frozenset({"payload", "output"}),
+    rules=({"if": _HAS_TYPE, "else": constrain(("job_type",), refer("optional_type"))},),
+    examples=(
+        {"version": "1", **_EXAMPLE, "job": {"type": "chat"}, **_WHOSE},
+        {"version": "1", **_FAILED, **_WHY},
+        {"version": "1", "kind": "exec_result", **_DONE},
+    ),
+)
+RESULT = build_wire(RESULT_SPEC)
+_read = build_reader(RESULT_SPEC)
+
+
 def read_result(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecResult]:
@@ -90,7 +208,43 @@ def read_carefully(
     """`read_result` of any message: what is not ordinary, and what is wrong. It is the rule, and
     takes twice as long.
     """
-    return read(message, RESULT, _result, limits)
+    return read(message, RESULT, _read, limits)
+
+
+class PlainJob(Struct, forbid_unknown_fields=True, gc=False):
+    type: str | None = None
+
+
+_ABSENT = Raw(b"null")
+
+
+class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """An ordinary result. The fields from `output` on are for others, and only kept from being
+    unknown.
+
+    What `sdk.reports` writes as the output is a `payload`.
+    """
+
+    status: str
+    latency_ms: int
+    cost: float
+    timestamp: Annotated[int, Meta(ge=0, le=MAX_INT64)] | None = None
+    provider_id: str | None = None
+    job: PlainJob | None = None
+    job_type: str | None = None
+    error_code: str | None = None
+    error_message: str | None = None
+    retry_after_ms: Annotated[int, Meta(ge=0, le=MAX_INT64)] | None = None
+    output: Raw = _ABSENT
+    payload: Raw = _ABSENT
+    payload_encoding: Any = None
+    metadata: Any = None
+    run_id: Any = None
+    flow_id: Any = None
+    step_id: Any = None
+
+
+decode_result = msgspec.json.Decoder(PlainResult).decode
 
 
 def _build_plain(
@@ -157,109 +311,3 @@ def _build_plain(
         retry_after_ms=min(body.retry_after_ms, MAX_LATENCY_MS) if body.retry_after_ms else None,
         msg_id=message_id,
     )
-
-
-def _result(message: Message, body: Object, limits: WorkerMessageLimits) -> ExecResult:
-    headers = message.headers
-    assignment_id, request_id = read_id(body, "assignment_id"), read_id(body, "request_id")
-    if assignment_id is None and request_id is None:
-        problem = "Missing required field: assignment_id or request_id"
-        raise Malformed(CORRELATION_FIELDS_INVALID, problem, STAGE_CORRELATION, "assignment_id")
-    latency_ms, cost = (
-        read_whole(body, "latency_ms", MAX_LATENCY_MS),
-        read_amount(body, "cost", limits.max_cost),
-    )
-    if latency_ms is None or cost is None:
-        name = "latency_ms" if latency_ms is None else "cost"
-        raise missing_field(name, name)
-    return ExecResult(
-        assignment_id=assignment_id,
-        request_id=request_id,
-        status=read_choice(body, "status", RESULT_STATUSES),
-        latency_ms=latency_ms,
-        cost=cost,
-        timestamp=_timestamp(message, body, limits),
-        tenant_id=read_tenant(headers, body),
-        provider_id=read_text(body, "provider_id"),
-        job_type=_job_type(body),
-        trace_id=read_trace(headers, body),
-        error_code=_error_code(body),
-        error_message=read_excerpt(body, "error_message"),
-        retry_after_ms=_retry_after_ms(body),
-        msg_id=read_message_id(headers, body),
-    )
-
-
-def _timestamp(message: Message, body: Object, limits: WorkerMessageLimits) -> int:
-    """A clock that is wrong would put the cost on a bill of another year, so it is refused, and no
-    other time is made up for it.
-    """
-    stored, first = message.stored_ms, first_stored_ms(message)
-    told = read_whole(body, "timestamp") or first  # 0 is how protobuf says absent
-    if not stored - limits.max_timestamp_age_ms <= told <= first + limits.max_timestamp_ahead_ms:
-        around = (
-            f"{limits.max_timestamp_age_ms} ms before to {limits.max_timestamp_ahead_ms} ms "
-            "after the message was first stored"
-        )
-        raise invalid_field(
-            "timestamp", "timestamp", f"milliseconds since the epoch, from {around}"
-        )
-    return told
-
-
-def _job_type(body: Object) -> str | None:
-    """`job.type`, else a flat `job_type`; not a type of adjustments or invocations, which no
-    outcome has.
-    """
-    job = body.get("job")
-    if job is not None and type(job) is not dict:
-        raise invalid_field("job", "job", "an object")
-    found = read_text(job, "type", "job.type", most=MAX_TYPE) if job is not None else None
-    found = found or read_text(body, "job_type", "job.type", most=MAX_TYPE)
-    if found in RESERVED_TYPES:
-        raise invalid_field("job.type", "job.type", f"text of 1..{MAX_TYPE} characters, {RESERVED}")
-    return found
-
-
-def _error_code(body: Object) -> str | None:
-    """Text; a number reads as its text (CAF's codes are 1xxx..5xxx)."""
-    value = body.get("error_code")
-    if value is None or value == "":
-        return None
-    if type(value) is float and value.is_integer():
-        value = int(value)
-    if type(value) not in (str, int, float):
-        raise invalid_field("error_code", "error_code", "text or a number")
-    return str(value)[:MAX_CODE]
-
-
-def _retry_after_ms(body: Object) -> int | None:
-    """A longer time is cut, because a hint is no reason to leave a result unmetered. 0 is how
-    protobuf says absent.
-    """
-    told = read_whole(body, "retry_after_ms")
-    return min(told, MAX_LATENCY_MS) if told else None
-
-
-def _from_protobuf(data: bytes) -> dict[str, Any]:
-    sent = result_pb2.ExecResult.FromString(data)
-    return {
-        "assignment_id": sent.assignment_id,
-        "request_id": sent.request_id,
-        "status": sent.status,
-        "provider_id": sent.provider_id,
-        "job_type": sent.job.type,
-        "latency_ms": sent.latency_ms,
-        "cost": sent.cost,
-        "trace_id": sent.trace_id,
-        "tenant_id": sent.tenant_id,
-        "timestamp": sent.timestamp,
-        "error_code": sent.error_code,
-        "error_message": sent.error_message,
-        "retry_after_ms": sent.retry_after_ms,
-    }
-
-
-# the worker's: a number that no double holds is no reason to lose what was done
-_OUTPUT = frozenset({"payload", "output"})
-RESULT = MessageType("exec_result", ("assignment_id", "request_id"), _from_protobuf, _OUTPUT)

@@ -7,8 +7,12 @@
     protobuf                              turned into the object that the same message would be in
                                           JSON
 
-Which fields it must have is said beside each message's shape (`result`, `ack`); this is the door
-they share.
+This is the door that messages share; their fields stand in their own files. It has two leaves:
+
+    decode_plain   JSON with usual fields alone, of their usual types, and headers that keep the
+                   contract. msgspec
+                   checks the types while it parses; the message's own file checks the values
+    read           all that is not ordinary, and what is wrong with it
 """
 
 from __future__ import annotations
@@ -19,7 +23,15 @@ from typing import Any, Generic, TypeVar
 from google.protobuf.message import DecodeError
 from msgspec import Struct
 
-from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, oversized_payload, read_object
+from router.contracts.codec import (
+    LARGE_BODY_BYTES,
+    MAX_DEPTH,
+    MAX_PAYLOAD_BYTES,
+    UNREADABLE_ERRORS,
+    oversized_payload,
+    read_object,
+)
+from router.contracts.first_stored import first_stored_ms
 from router.contracts.header_rules import Violation, violations
 from router.contracts.headers import SUPPORTED_VERSIONS, is_supported_version
 from router.contracts.malformed import (
@@ -30,13 +42,14 @@ from router.contracts.malformed import (
     Malformed,
     invalid_field,
 )
-from router.contracts.raw_json import read_around_payload
+from router.contracts.raw_json import check_text, read_around_payload
 from router.contracts.request import NOTHING
 from router.core.message import Message
 from router.core.outcome import Fault
 
 Object = Mapping[str, Any]
 T = TypeVar("T")
+B = TypeVar("B", bound="PlainBody")
 
 DAY_MS = 86_400_000
 MAX_COST = 1e9
@@ -44,6 +57,8 @@ MAX_COST = 1e9
 MAX_TIMESTAMP_AGE_MS = 40 * DAY_MS
 MAX_TIMESTAMP_AHEAD_MS = DAY_MS
 
+_LEAST_DEPTH = 8  # a setting below this leaves everything to the careful reader, which counts depth
+_OPENINGS = 8
 _ENVELOPED = frozenset({"data"})
 _SHARED = ("tenant_id", "trace_id", "msg_id")  # what an envelope may say beside its data
 
@@ -75,6 +90,16 @@ class MessageType(Struct, frozen=True):
     kept: Set[str] = frozenset()  # fields that stay as they were written (`raw_json`)
 
 
+class Received(Struct, frozen=True, gc=False):
+    """A message that is an object by now, and what fills or bounds its fields."""
+
+    body: Object
+    headers: Mapping[str, str]
+    stored_ms: int  # milliseconds since the epoch
+    first_ms: int  # the same of its first storing
+    limits: WorkerMessageLimits
+
+
 class ReadResult(Struct, Generic[T], frozen=True, gc=False):
     """The message, or why it is invalid; and the rules of the header contract that it broke."""
 
@@ -88,7 +113,7 @@ DEFAULT_LIMITS = WorkerMessageLimits()
 def read(
     message: Message,
     kind: MessageType,
-    take: Callable[[Message, Object, WorkerMessageLimits], T],
+    take: Callable[[Received], T],
     limits: WorkerMessageLimits = DEFAULT_LIMITS,
 ) -> ReadResult[T]:
     """One stored message. A Fault's `code` is a dead letter's validation code, its `field` the
@@ -104,7 +129,8 @@ def read(
             _check_version(version, body)
         if broken and limits.strict:
             raise _contract_broken(broken)
-        return ReadResult(take(message, body, limits), broken)
+        sent = Received(body, headers, message.stored_ms, first_stored_ms(message), limits)
+        return ReadResult(take(sent), broken)
     except Malformed as refused:
         return ReadResult(refused.as_fault(), violations(headers, body.get("tenant_id")))
 
@@ -181,3 +207,35 @@ def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
     return Malformed(
         HEADER_CONTRACT_VIOLATION, f"Header contract broken: {names}", STAGE_HEADERS, broken[0][0]
     )
+
+
+class PlainBody(Struct, forbid_unknown_fields=True, gc=False):
+    """The fields that every message of a worker may have, as they stand on the wire."""
+
+    assignment_id: str | None = None
+    request_id: str | None = None
+    tenant_id: str | None = None
+    trace_id: str | None = None
+    msg_id: str | None = None
+    version: str | None = None
+
+
+def decode_plain(
+    message: Message, limits: WorkerMessageLimits, decode: Callable[[bytes], B]
+) -> B | None:
+    """The body by `decode_result` or `decode_ack`; None where the careful reader must read it."""
+    data, headers = message.data, message.headers
+    size = len(data)
+    if data[:1] != b"{" or size > limits.max_payload_bytes or size >= LARGE_BODY_BYTES:
+        return None
+    if limits.max_depth < _LEAST_DEPTH or data.count(b"{") + data.count(b"[") > _OPENINGS:
+        return None
+    try:
+        check_text(data)
+        body = decode(data)
+    except UNREADABLE_ERRORS:
+        return None
+    if violations(headers, body.tenant_id):
+        return None
+    version = headers.get("version") or body.version
+    return body if version is None or version in SUPPORTED_VERSIONS else None

@@ -20,7 +20,8 @@ from router.operate.admin.broadcast import (
     request_one,
 )
 from router.operate.admin.service import ADMIN
-from router.policies.provider_figures import describe_errors, merge_stats
+from router.policies.provider_figures import merge_stats
+from router.policies.views import PROVIDERS
 from router.shell.page_data import (
     FormButton,
     FormField,
@@ -51,20 +52,6 @@ COLUMNS = (
 )
 STATS_SERVICE = "get_provider_stats"
 WITHIN_S = 1.0
-STATS_COLUMNS = (
-    Column("tenant_id", "Tenant"),
-    Column("provider_id", "Provider"),
-    Column("share", "Share", "percent"),
-    Column("in_flight", "In flight", "number"),
-    Column("p50_latency_ms", "p50 ms", "number"),
-    Column("p95_latency_ms", "p95 ms", "number"),
-    Column("success", "Success", "percent"),
-    Column("cost", "Cost", "number"),
-    Column("score", "Score", "number"),
-    Column("samples", "Results", "number"),
-    Column("silent_s", "Last, s ago", "number"),
-    Column("errors_text", "Errors"),
-)
 STATS_EMPTY = (
     "Nothing is known of a provider yet: results of assignments tell. A tenant whose requests "
     "push no assignment has no figures."
@@ -134,8 +121,8 @@ async def read_providers(sources: Sources, params: PageParams) -> Page:
         command=build_command("router", "provider", "stats", tenant=tenant),
         tabs=TABS,
         table=Table(
-            columns=STATS_COLUMNS,
-            rows=[_build_stats_row(row) for row in rows[:MAX_ROWS]],
+            columns=PROVIDERS.page_columns,
+            rows=[PROVIDERS.build_row(row) for row in rows[:MAX_ROWS]],
             empty=STATS_EMPTY if answers.successful else _explain_silence(answers),
             filters=(TableFilter("tenant", "Tenant"),),
             note=f"{left_out:,} more are left out: one tenant's are fewer." if left_out else "",
@@ -148,13 +135,6 @@ def _explain_silence(answers: InstanceAnswers) -> str:
         f"{error.get('code')}: {error.get('message')}" for error in answers.errors
     )
     return ". ".join(texts) or "No router answered: is one running here, with admin.enabled?"
-
-
-def _build_stats_row(row: Mapping[str, Any]) -> Row:
-    success = row.get("recent_success_rate", row["success_rate"] if row["samples"] else None)
-    cells = {column.name: row.get(column.name) for column in STATS_COLUMNS}
-    rounded = {name: round(value, 3) for name, value in cells.items() if isinstance(value, float)}
-    return {**cells, **rounded, "success": success, "errors_text": describe_errors(row)}
 
 
 def _read_health(data: bytes) -> tuple[Mapping[str, Mapping[str, Any]], str]:

@@ -14,6 +14,7 @@ from router.delivery.kv.versioned_store import Change
 from router.policies.model import SHARED
 from router.policies.model.difference import ABSENT, find_differences
 from router.policies.store import PolicyNotFound, PolicyStore, StoredPolicy
+from router.policies.views import POLICIES
 from router.shell.page_data import (
     Fact,
     FactList,
@@ -32,14 +33,6 @@ from router.shell.table import MAX_ROWS, Column, Row, Table, TableFilter
 
 MAX_DOCUMENT_TEXT = 65_536  # characters
 MAX_DIFFERENCES = 200
-LIST_COLUMNS = (
-    Column("policy", "Policy", href="address"),
-    Column("tenant", "Tenant"),
-    Column("version", "Version", "number"),
-    Column("author", "Author"),
-    Column("written", "Written", "time"),
-    Column("hash", "Hash", "id"),
-)
 HISTORY_COLUMNS = (
     Column("version", "Version", "id", "address"),
     Column("author", "Author"),
@@ -62,8 +55,8 @@ async def read_policies(sources: Sources, params: PageParams) -> Page:
         lead=f"{len(stored):,} in force",
         command=build_command("router", "policy", "list", tenant=tenant),
         table=Table(
-            columns=LIST_COLUMNS,
-            rows=[_build_row(one) for one in stored[:MAX_ROWS]],
+            columns=POLICIES.page_columns,
+            rows=[POLICIES.build_row(one) for one in stored[:MAX_ROWS]],
             empty=EMPTY,
             filters=(TableFilter("tenant", "Tenant", f"{SHARED} for every tenant's"),),
         ),
@@ -166,19 +159,6 @@ def _read_version(params: PageParams, name: str) -> int | None:
     ):
         raise InvalidAddress(f"{name}: a version is a number from 1")
     return int(text) if text is not None else None
-
-
-def _build_row(one: StoredPolicy) -> Row:
-    record = one.record
-    return {
-        "policy": one.policy_id,
-        "tenant": one.tenant_id,
-        "version": record.version,
-        "author": record.author,
-        "written": record.time,
-        "hash": record.hash[:12],
-        "address": f"/policies/{one.tenant_id}/{one.policy_id}",
-    }
 
 
 def _build_change_row(change: Change[StoredPolicy], address: str) -> Row:

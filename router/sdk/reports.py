@@ -28,7 +28,6 @@ from router.contracts.dead_letter import MAX_MESSAGE_TEXT
 from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.raw_json import write_payload
-from router.contracts.result import MAX_CODE
 from router.contracts.unread_report import UNREAD_KIND
 from router.core.instants import format_moment
 from router.core.masking import shorten
@@ -36,7 +35,7 @@ from router.core.message import Effect, Message
 from router.core.outcome import Fault
 from router.delivery.publish.encoded_headers import EncodedHeaders
 from router.sdk.attempts import AttemptsResult
-from router.sdk.step import RESULT_STATUS
+from router.sdk.step import RESULT_STATUS, add_step_fields
 
 JSON_ENCODING = "json"
 PROTOBUF_ENCODING = "protobuf"
@@ -148,13 +147,7 @@ def _result(
     body = _correlation_of(assignment)
     body["status"] = RESULT_STATUS[step.status]
     body["latency_ms"] = done.latency_ms
-    body["cost"] = step.cost
-    if step.error_code is not None:
-        body["error_code"] = str(step.error_code)[:MAX_CODE]
-    if step.error_message is not None:
-        body["error_message"] = shorten(step.error_message)
-    if step.retry_after_ms is not None:
-        body["retry_after_ms"] = step.retry_after_ms
+    add_step_fields(body, step)
     own = {"worker_id": worker_id, "attempts": done.attempts}
     # to unpack an empty mapping that is no dict costs 0.25 us
     body["metadata"] = {**step.metadata, **own} if step.metadata else own

@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from router.contracts.exec_assignment import ExecAssignment
-from router.contracts.result import MAX_LATENCY_MS
+from router.contracts.result import MAX_CODE, MAX_LATENCY_MS
+from router.core.masking import shorten
 
 OK = "ok"
 ERROR = "error"
@@ -70,6 +72,19 @@ class StepResult(Struct, frozen=True, kw_only=True):
             type(self.retry_after_ms) is int and 0 <= self.retry_after_ms <= MAX_LATENCY_MS
         ):
             raise ValueError(f"retry_after_ms should be a whole number, 0 … {MAX_LATENCY_MS}")
+
+
+def add_step_fields(body: dict[str, Any], step: StepResult) -> None:
+    """Write what a handler told into a result's body. Field by field, because it runs for each
+    result.
+    """
+    body["cost"] = step.cost
+    if step.error_code is not None:
+        body["error_code"] = str(step.error_code)[:MAX_CODE]
+    if step.error_message is not None:
+        body["error_message"] = shorten(step.error_message)
+    if step.retry_after_ms is not None:
+        body["retry_after_ms"] = step.retry_after_ms
 
 
 Handler = Callable[[ExecAssignment], StepResult | Awaitable[StepResult]]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from router.core.errors import NoRouter
+from router.operate.admin.broadcast import InstanceAnswers
 from router.shell import exit_codes
-
-if TYPE_CHECKING:
-    from router.operate.admin.broadcast import InstanceAnswers
 
 
 def report_failure(answers: InstanceAnswers) -> int:

@@ -9,16 +9,14 @@ Rule: docs/reference/contracts.md#audit-missed.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
-
-    from router.delivery.kv.versioned_store import Change, T, VersionedStore
-    from router.operate.audit.audit_event import AuditEvent, OperatorWrite
-    from router.shell.session import CommandSession
+from router.delivery.kv.versioned_store import Change, T, VersionedStore
+from router.operate.audit import AuditFilter, read_audit
+from router.operate.audit.audit_event import AuditEvent, OperatorWrite
+from router.shell.session import CommandSession
 
 CLOCKS = timedelta(minutes=5)  # by which the clocks of two writers may differ
 AGAIN_WITHIN = timedelta(days=1)  # later no event is looked for: the stream may have dropped it
@@ -32,8 +30,6 @@ async def is_audited(
     is_its_event: Callable[[AuditEvent], bool],
 ) -> bool:
     """Whether the event of a write is there. `since`: when it was written, by any clock."""
-    from router.operate.audit import AuditFilter, read_audit
-
     jetstream, stream = await session.open_jetstream(), session.settings.streams.audit.name
     async for one in read_audit(jetstream, stream, since - CLOCKS, AuditFilter(tenant=tenant)):
         if is_its_event(one.event):

@@ -13,24 +13,21 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 import typer
 from msgspec import Raw
 
-if TYPE_CHECKING:
-    from router.contracts.exact_json import WrittenObject
-    from router.contracts.raw_json import RawJson
+from router.contracts.codec import describe_mark, value_of
+from router.contracts.exact_json import WrittenObject, require_json
+from router.contracts.raw_json import RawJson, read_raw
 
 PAYLOAD = "Text or JSON; @FILE reads a file, - standard input."
 
 
 def read_payload(text: str) -> RawJson | str | bytes:
     """Return JSON as it is written, with every digit; else text, else bytes."""
-    from router.contracts.codec import value_of
-    from router.contracts.raw_json import read_raw
-
     data = _read_content(text, "--payload")
     return read_raw(data) or value_of(data)
 
@@ -45,14 +42,10 @@ def read_text_payload(text: str) -> RawJson | str:
 
 def read_prompt(text: str) -> str | bytes:
     """Return text, even if it looks like JSON."""
-    from router.contracts.codec import value_of
-
     return value_of(_read_content(text, "--prompt"))
 
 
 def read_json(text: str, option: str) -> Any:
-    from router.contracts.codec import describe_mark
-
     data = _read_content(text, option)
     try:
         return orjson.loads(data)
@@ -64,8 +57,6 @@ def read_json(text: str, option: str) -> Any:
 
 def read_foreign(text: str, option: str) -> Raw:
     """Read the JSON of a payload that is sent on as it stands, with every digit."""
-    from router.contracts.exact_json import require_json
-
     data = _read_content(text, option)
     try:
         require_json(data)
@@ -76,8 +67,6 @@ def read_foreign(text: str, option: str) -> Raw:
 
 def read_foreign_object(text: str, option: str) -> WrittenObject:
     """The same of an object."""
-    from router.contracts.exact_json import WrittenObject
-
     try:
         return WrittenObject(bytes(read_foreign(text, option)))
     except TypeError:

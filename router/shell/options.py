@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from router.core import ids
+
 NatsUrl = Annotated[
     str | None,
     typer.Option(
@@ -84,8 +86,6 @@ PoliciesDir = Annotated[
 
 def check_request_id(tenant: str, request_id: str) -> None:
     """Raises BadParameter if the tenant is no id, or the request's id is none."""
-    from router.core import ids
-
     if not ids.is_scoped(tenant):
         raise typer.BadParameter(
             "a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant"

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from router.config import Settings
     from router.delivery.wire.api import JetStream
     from router.operate.audit import OperatorWrite
+    from router.shell.view import View
 
 Record = TypeVar("Record")
 
@@ -112,6 +113,10 @@ class CommandSession:
             output.print_table(columns, rows)
         else:
             print(empty)
+
+    def emit_view(self, records: Iterable[object], view: View, *, empty: str) -> None:
+        """Print records as their view shows them."""
+        self.emit(records, view.titles, view.list_cells, view.fields, empty=empty)
 
     def emit_one(self, fields: object, text: str | Callable[[], object]) -> None:
         """Print one JSON object for programs; for people a text, or what `text` prints."""

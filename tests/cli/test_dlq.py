@@ -14,7 +14,6 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
-from router.operate import dead_letters
 from router.shell.exit_codes import NOT_WRITTEN
 from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, table_words
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
@@ -152,7 +151,7 @@ async def test_an_export_that_breaks_off_leaves_the_earlier_one(
         write(b"{}\n")
         raise BrokerUnavailable("gone")
 
-    monkeypatch.setattr(dead_letters, "export", break_off)
+    monkeypatch.setattr("router.operate.commands.dead_letters.replay.write_out", break_off)
     assert _dlq(house, nats_url, "export", "--all", "-o", str(file)).status == 3
     assert file.read_bytes() == earlier
     assert os.listdir(tmp_path) == [file.name]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from router.decide.commands.decision_record import print_decision_record
-from router.policies.commands.provider_stats import _build_row
 from router.policies.provider_figures import merge_stats
+from router.policies.views import PROVIDERS
 from tests.support.cli import table_words
 
 FIGURES = {
@@ -37,20 +37,8 @@ def test_of_two_answers_the_one_that_knows_more_results_counts() -> None:
 
 
 def test_a_row_leaves_out_what_is_not_known_yet() -> None:
-    assert _build_row(ROW) == (
-        "acme",
-        "a",
-        None,
-        2,
-        None,
-        None,
-        "100.0%",
-        None,
-        None,
-        9,
-        None,
-        None,
-    )
+    unknown = ["acme", "a", None, 2, None, None, "100.0%", None, None, 9, None, None]
+    assert PROVIDERS.list_cells(ROW) == unknown
     shown = (
         "25.0%",
         2,
@@ -63,7 +51,7 @@ def test_a_row_leaves_out_what_is_not_known_yet() -> None:
         "4 s ago",
         "fails, 7 provider, 2 rate_limit",
     )
-    assert _build_row({**ROW, **KNOWN}) == ("acme", "a", *shown)
+    assert PROVIDERS.list_cells({**ROW, **KNOWN}) == ["acme", "a", *shown]
 
 
 def test_an_explained_decision_shows_what_was_learned_and_the_candidates(

@@ -157,7 +157,7 @@ def test_wrong_use_says_what_to_do(gold: str, arguments: tuple[str, ...], compla
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark's tasks do is done here."""
-    monkeypatch.setattr("router.lake.session.create_session", lambda _: WithoutJvm())
+    monkeypatch.setattr("router.lake.commands.command.create_session", lambda _: WithoutJvm())
 
 
 @pytest.mark.usefixtures("in_process")

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.budgets import held_costs
 from router.budgets.model.adjustment import (
     BILL,
     OUTCOME,
@@ -148,7 +147,7 @@ async def test_a_command_that_is_run_again_books_nothing_twice(
         if died == "after the adjustment":
             patched.setattr("router.shell.session.CommandSession.record", die)
         else:
-            patched.setattr(held_costs, "remove_held", die)
+            patched.setattr("router.lake.commands.held.remove_held", die)
         assert (await held(nats_url, "accept", an_event().event_id or "")).status != 0
     again = await held(nats_url, "accept", an_event().event_id or "", "--amount", "7")
     assert (again.status, "it stands already" in again.out) == (0, True)
@@ -178,7 +177,7 @@ async def test_what_was_decided_stands_also_when_the_duplicate_window_is_over(
         "STREAM.UPDATE.ROUTER_USAGE", {**info["config"], "duplicate_window": 100_000_000}
     )
     with monkeypatch.context() as patched:
-        patched.setattr(held_costs, "remove_held", die)
+        patched.setattr("router.lake.commands.held.remove_held", die)
         assert (await held(nats_url, "accept", an_event().event_id or "")).status != 0
     await asyncio.sleep(0.2)  # the server's own clock
     assert (

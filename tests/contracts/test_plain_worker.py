@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.contracts.ack import read_ack, read_ack_carefully
-from router.contracts.plain_worker import decode_ack, decode_plain, decode_result
-from router.contracts.result import read_carefully, read_result
-from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, WorkerMessageLimits
+from router.contracts.ack import decode_ack, read_ack, read_ack_carefully
+from router.contracts.result import decode_result, read_carefully, read_result
+from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, WorkerMessageLimits, decode_plain
 from router.core.message import Message
 from tests.support.requests import GOOD_HEADERS, a_message
 from tests.support.workers import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from router.contracts.shapes.fields import list_fields
+from router.contracts.shapes.message_shape import list_fields
 from router.operate.catalogue import build_shapes
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "threats.md"

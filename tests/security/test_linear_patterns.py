@@ -40,6 +40,7 @@ INSIDE_FUNCTIONS = {
         "operate/dead_letters/depth.py",
         None,
     ): "a letter's subject, at most 4 kB, between two literals of the settings",
+    ("shell/lazy_commands.py", None): "the name of one of our commands, in our own file",
     ("contracts/shapes/notation.py", ",|;"): "our own notation of an operators' service",
     ("contracts/shapes/notation.py", r" or | \| "): "our own notation of an operators' service",
     (

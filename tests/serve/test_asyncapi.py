@@ -12,11 +12,10 @@ import pytest
 import yaml
 
 from router.config import Settings, load
-from router.contracts.header_rules import RULES, violations
+from router.contracts.header_rules import RULES, build_headers_schema, violations
 from router.contracts.headers import CHECKED_SUBJECTS
-from router.contracts.shapes.header_shape import build_headers_schema
+from router.contracts.shapes.difference import Definitions
 from router.contracts.shapes.notation import build_request, build_response
-from router.contracts.shapes.written import Definitions
 from router.core import ids
 from router.operate.topology.declared_topology import declare_topology
 from router.serve.contract.asyncapi import write_yaml

@@ -113,7 +113,7 @@ async def test_no_port_of_a_running_router_does_nothing(nats_url: str, prefix: s
 def assert_counted(context: AppContext) -> None:
     """What money and decisions are counted by, each by its name."""
     decide, results = build_decide_handler(context), build_results_handler(context)
-    assert decide._canaries is context.canaries
+    assert decide._decider._canaries is context.canaries
     assert decide._push is not None
     assert (decide._push._charges, decide._push._shares) == (
         context.budgets.table,

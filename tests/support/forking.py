@@ -32,7 +32,9 @@ IMPORTED = (
     "router.mailbox.relay_process",
     "router.bus",
     "router.cli.app",
+    "router.operate.commands.dead_letters.replay",
     "router.serve.commands.serve",
+    "router.work.commands.workers",
     "router.agents.agent",
     "tests.support.kills",
 )

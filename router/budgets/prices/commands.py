@@ -9,25 +9,34 @@ put, delete                a price holds in every router within a second, for th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import orjson
 import typer
 
+from router.budgets.model.prices import Price, PriceError, PriceList, parse_prices, price_document
+from router.budgets.model.prices.price import format_time, name_price, read_time
+from router.budgets.prices.followed import check_currency
+from router.budgets.prices.store import (
+    PriceStore,
+    StoredPrices,
+    WrittenPrice,
+    list_documents,
+    list_name,
+)
+from router.contracts.codec import describe_mark
+from router.core.clock import wall
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.versioned_store import Change
+from router.operate.audit import OperatorWrite
+from router.operate.audit.audit_event import Values
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import record_missed_event, watch_deletion
 from router.shell.option_values import choose_author, read_bytes
 from router.shell.output import print_json_lines, print_table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from router.budgets.model.prices import Price, PriceList
-    from router.budgets.prices.store import PriceStore, StoredPrices, WrittenPrice
-    from router.delivery.kv.versioned_store import Change
-    from router.operate.audit.audit_event import Values
-
 
 # -- The prices of a server.
 
@@ -40,9 +49,6 @@ Model = Annotated[
 
 async def open_store(session: CommandSession) -> PriceStore:
     """Open the store. Raises BrokerUnavailable."""
-    from router.budgets.prices.store import PriceStore
-    from router.delivery.kv.documents import DocumentBucket
-
     return PriceStore(
         DocumentBucket(await session.open_jetstream(), session.settings.buckets.prices.name)
     )
@@ -52,15 +58,11 @@ async def record_write(
     session: CommandSession, command: str, target: str, before: Values | None, after: Values | None
 ) -> None:
     """Leave the audit event of a write that is done."""
-    from router.operate.audit import OperatorWrite
-
     await session.record(OperatorWrite(command=command, target=target, before=before, after=after))
 
 
 def list_audit_values(stored: StoredPrices | None, valid_from: int | None = None) -> Values | None:
     """The version, and the price of this time."""
-    from router.budgets.model.prices import price_document
-
     if stored is None:
         return None
     found = next((one for one in stored.list.prices if one.valid_from == valid_from), None)
@@ -72,9 +74,6 @@ def list_audit_values(stored: StoredPrices | None, valid_from: int | None = None
 
 def list_fields(stored: StoredPrices) -> dict[str, object]:
     """`in_force`: the price of now, by this machine's clock; None: all begin later."""
-    from router.budgets.prices.store import list_documents
-    from router.core.clock import wall
-
     provider_id, model = stored.list.name
     now, record = stored.list.find(wall()), stored.record
     return {
@@ -89,8 +88,6 @@ def list_fields(stored: StoredPrices) -> dict[str, object]:
 
 
 def name_prices(prices: PriceList) -> str:
-    from router.budgets.model.prices.price import name_price
-
     return name_price(*prices.name)
 
 
@@ -183,9 +180,6 @@ def _list_rows(found: list[StoredPrices]) -> list[tuple[object, ...]]:
 
 
 def _build_price_row(stored: StoredPrices, one: Price) -> tuple[object, ...]:
-    from router.budgets.model.prices import price_document
-    from router.core.clock import wall
-
     fields = price_document(one)
     is_in_force = stored.list.find(wall()) is one
     amounts = [fields.get(name, "–") for name in AMOUNTS]
@@ -268,9 +262,6 @@ async def delete(
 
     Example:  router price delete openai gpt-4o
     """
-    from router.budgets.model.prices.price import name_price, read_time
-    from router.operate.audit import OperatorWrite
-
     name = (provider,) if model is None else (provider, model)
     store, at = await open_store(session), read_time(valid_from) if valid_from is not None else None
     before = await store.find(*name)
@@ -296,12 +287,6 @@ async def delete(
 
 def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
     """Raises PriceError, which names the place."""
-    import orjson
-
-    from router.budgets.model.prices import PriceError, PriceList, parse_prices
-    from router.budgets.prices.followed import check_currency
-    from router.contracts.codec import describe_mark
-
     data = read_bytes(file, "FILE", MAX_FILE_BYTES)
     try:
         prices = parse_prices(orjson.loads(data))
@@ -314,11 +299,6 @@ def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
 async def _put_price(
     session: CommandSession, store: PriceStore, price: Price, author: str
 ) -> WrittenPrice:
-    from router.budgets.model.prices import price_document
-    from router.budgets.model.prices.price import name_price
-    from router.budgets.prices.store import list_name
-    from router.operate.audit import OperatorWrite
-
     before = await store.find(*list_name(price))
     written = await store.put(price, author=author)
     target = name_price(price.provider_id, price.model)
@@ -338,8 +318,6 @@ async def _put_price(
 
 
 def _build_written_row(one: WrittenPrice) -> tuple[object, ...]:
-    from router.budgets.model.prices.price import format_time
-
     return (
         one.price.label,
         format_time(one.price.valid_from),
@@ -348,8 +326,6 @@ def _build_written_row(one: WrittenPrice) -> tuple[object, ...]:
 
 
 def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
-    from router.budgets.model.prices import price_document
-
     return {
         "ok": True,
         "price": one.price.label,
@@ -357,12 +333,3 @@ def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
         **price_document(one.price),
         "version": one.price.version,
     }
-
-
-price = typer.Typer(
-    no_args_is_help=True, help="Prices: what providers and models cost.", rich_markup_mode="rich"
-)
-
-price.command("list")(list_)
-for made in (show, put, delete, history):
-    price.command()(made)

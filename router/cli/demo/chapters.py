@@ -1,6 +1,7 @@
-"""The demo's chapters: each does something, prints it, and returns what was not as expected.
+"""The command `router demo` and its chapters: each does something, prints it, and returns what was
+not as expected.
 
-What the chapter of an unreadable result publishes, observes and expects stands first.
+What the chapter of an unreadable result publishes, observes and expects stands last.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from typing import Any
 
 import orjson
 
-from router.cli.demo.environment import DemoEnvironment
+from router.cli.demo.environment import DemoEnvironment, open_environment
 from router.cli.demo.printing import DemoPrinter
 from router.cli.demo.recorder import MessageRecorder, ObservedMessage
-from router.cli.demo.requests import DEMO_STEPS, NO_TENANT_REQUEST, check_answers, check_dead_letter
+from router.cli.demo.requests import (
+    DEMO_STEPS,
+    NO_TENANT_REQUEST,
+    check_answers,
+    check_counters,
+    check_dead_letter,
+)
 from router.cli.demo.round_trip import (
     BODY,
     DemoSubjects,
@@ -25,10 +32,39 @@ from router.cli.demo.round_trip import (
 )
 from router.core.outcome import VALIDATION_FAILED
 from router.operate.dead_letters import DeadLetter, ReplayReport
+from router.process.observability import configure
+from router.shell import exit_codes
+from router.shell.command_frame import CommandSession, command, skip_settings
 
-# -- The chapters.
+# -- The command.
 
 Problems = list[str]
+
+
+@command(skip_settings)
+async def demo(session: CommandSession) -> int:
+    """Start a router and a worker on a NATS server of its own: decisions, the whole circle, dead
+    letters, a replay.
+
+    Exit status: 0 every check passed, 1 one did not.
+
+    Example:  router demo
+    """
+    telling = DemoPrinter(as_json=session.as_json)
+    configure("error")
+    problems: list[str] = []
+    async with open_environment() as stage:
+        telling.print_start(stage.ready)
+        for act in (play_decisions, play_round_trip, play_repair):
+            problems += await act(stage, telling)
+        counted = await stage.read_counters()
+        telling.print_counters(counted)
+        problems += check_counters(counted)
+    telling.print_end(problems)
+    return exit_codes.NO if problems else exit_codes.OK
+
+
+# -- The chapters.
 
 
 async def play_decisions(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from router.cli.demo.recorder import ObservedMessage
 from router.cli.demo.requests import Counters, DemoCall
-from router.operate.commands.dead_letters.dead_letter import print_dead_letter
+from router.operate.commands.dead_letters.list_show import print_dead_letter
 from router.operate.dead_letters import DeadLetter, as_fields
 from router.serve.service import Ready
 from router.shell.exit_codes import complain

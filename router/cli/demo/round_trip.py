@@ -5,16 +5,14 @@ metered.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
 from router.cli.demo.recorder import MessageRecorder, ObservedMessage
+from router.config import Settings
 from router.contracts.usage import USAGE_SUBJECT as USAGE
 from router.sdk import Answer
-
-if TYPE_CHECKING:
-    from router.config import Settings
 
 REQUEST_ID = "r-circle"
 BODY = orjson.dumps(

@@ -4,7 +4,3 @@ terminal (`router docs PAGE`).
 `command` is the command, `library` finds the pages, `site` makes HTML of them and answers a
 browser.
 """
-
-from router.cli.docs.command import docs
-
-__all__ = ["docs"]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import Annotated
 
 import typer
+from rich.markdown import Markdown
 
+from router.cli.docs.library import open_library
+from router.cli.docs.site import build_site
+from router.process.observability.http import serve_application
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.open_browser import open_browser
 from router.shell.output import announce_event, open_console
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from router.shell.signals import run_until_signal
 
 HOST = "127.0.0.1"
 
@@ -43,16 +46,10 @@ async def docs(
 
     Example:  router docs    router docs first-decision
     """
-    from router.cli.docs.library import open_library
-
     library = open_library()
     if library is None:
         return exit_codes.refuse("the pages are not installed with this package")
     if page is None:
-        from router.cli.docs.site import build_site
-        from router.process.observability.http import serve_application
-        from router.shell.signals import run_until_signal
-
         announce = partial(_announce, has_browser=not no_browser)
         return await run_until_signal(
             serve_application(build_site(library), HOST, http_port, announce)
@@ -76,8 +73,6 @@ def _announce(port: int, *, has_browser: bool) -> None:
 
 def _print_page(file: Path) -> None:
     """For people as a terminal shows Markdown, for a pipe as it is."""
-    from rich.markdown import Markdown
-
     text = file.read_text("utf-8")
     if sys.stdout.isatty():
         open_console().print(Markdown(text))

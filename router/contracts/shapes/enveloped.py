@@ -20,7 +20,7 @@ _VERSION: Schema = {"description": 'the version of the contract: "1"'}
 
 
 def build_worker_message(
-    kind: str,
+    kind: str | None,
     fields: Schema,
     *,
     shared: Mapping[str, str] = SHARED,
@@ -29,12 +29,15 @@ def build_worker_message(
     bare_rules: Sequence[Schema] = (),
     enveloped_rules: Sequence[Schema] = (),
 ) -> dict[str, Any]:
-    """A message with these fields, bare or in the envelope of this kind.
+    """A message with these fields, bare or in the envelope of this kind; None: of any kind, as a
+    heartbeat's.
 
     `shared`: the fields that are read beside an envelope's data too; `required`: those of them that
     must be given; `versions`: the fields of a bare message that name its version (none: no version
     is read).
     """
+    if kind is None:
+        return _build_message_of_any_kind(fields)
     bare = _build_bare_form(fields, shared, required, versions, {"kind": {"not": {"const": kind}}})
     enveloped = _build_envelope_form(
         {"const": kind}, fields, shared, required, VERSIONS if versions else ()
@@ -49,8 +52,8 @@ def _add_rules(form: dict[str, Any], rules: Sequence[Schema]) -> dict[str, Any]:
     return {**form, **_list_rules([*form.get("allOf", ()), *rules])}
 
 
-def build_worker_message_of_any_kind(fields: Schema) -> dict[str, Any]:
-    """A heartbeat: an envelope of any kind, without a version; only its tenant is shared."""
+def _build_message_of_any_kind(fields: Schema) -> dict[str, Any]:
+    """Its version is not read, and only its tenant is shared."""
     shared = {"tenant_id": "scoped_id"}
     kind: Schema = {"type": "string"}
     enveloped = _build_envelope_form(kind, fields, shared, (), ())

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
 
+from router.core.errors import RouterError, Unanswered
+from router.sdk import Answer, Client
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import PAYLOAD, read_bytes, read_pairs, read_payload
 from router.shell.output import print_json, print_json_lines
-
-if TYPE_CHECKING:
-    from router.sdk import Answer, Client
 
 OneLine = Annotated[bool, typer.Option("--json", help="The answer on one line, for programs.")]
 MAX_CONCURRENT_REQUESTS = 64  # requests of a file that are sent before the first answer
@@ -94,8 +93,6 @@ async def decide(
 
 
 def _open_client(session: CommandSession) -> Client:
-    from router.sdk import Client
-
     return Client(session.settings.nats, subject=session.settings.decide.subject)
 
 
@@ -113,8 +110,6 @@ async def _decide_many(session: CommandSession, lines: list[bytes], timeout_s: f
 
 
 async def _ask(client: Client, line: bytes, timeout_s: float) -> tuple[int, object]:
-    from router.core.errors import RouterError, Unanswered
-
     try:
         answer: Answer = await client.decide_raw(line, timeout=timeout_s)
     except RouterError as exc:  # only this line failed: the others are still sent

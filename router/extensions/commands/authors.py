@@ -14,21 +14,33 @@ import time
 import traceback
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import nats.errors
 import typer
 
+from router.contracts.exact_json import load_written
+from router.contracts.extension import (
+    SERVICE_ERROR,
+    SERVICE_ERROR_CODE,
+    read_processor_answer,
+    read_validator_answer,
+)
+from router.contracts.provider_call import read_answer
+from router.contracts.raw_json import prompt_of, write_payload
+from router.core import ids
+from router.core.errors import RouterError, Unanswered
+from router.delivery.wire.connection import Connection
+from router.extensions.model.entry import KINDS, SUBJECT_PREFIXES
+from router.sdk.extension import Extension, ExtensionServer
+from router.sdk.extension.contract import ContractCase, Reaction, cases
+from router.sdk.extension.function_runner import FunctionRunner
+from router.sdk.extension.results import RequestFailed
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.import_target import import_extensions
 from router.shell.option_values import read_object, read_text_payload
 from router.shell.output import announce_event, print_json, print_table, printable
-
-if TYPE_CHECKING:
-    from router.delivery.wire.connection import Connection
-    from router.sdk.extension import Extension
-    from router.sdk.extension.contract import ContractCase, Reaction
-    from router.sdk.extension.results import RequestFailed
 
 # -- `router extension try`.
 
@@ -72,8 +84,6 @@ def try_(
 
     Example:  router extension try my_extensions.py:shout --payload '"hello"' --config '{"times": 2}'
     """
-    from router.contracts.raw_json import write_payload
-
     parts = {
         "payload": read_text_payload(payload),
         "config": read_object(config, "--config"),
@@ -92,9 +102,6 @@ def try_(
 
 
 def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
-    from router.contracts.exact_json import load_written
-    from router.sdk.extension.results import RequestFailed
-
     began = time.perf_counter()
     try:
         answer = _call(extension, data)
@@ -111,8 +118,6 @@ def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
 
 
 def _call(extension: Extension, data: bytes) -> bytes:
-    from router.sdk.extension.function_runner import FunctionRunner
-
     work = FunctionRunner(extension, tell=partial(_print_traceback, extension))
     return work.run_now(data, {}) if extension.is_plain else asyncio.run(work.run(data, {}, None))
 
@@ -151,8 +156,6 @@ def _print_failure(extension: Extension, failed: RequestFailed, as_json: bool) -
 
 
 def _make_request(extension: Extension, parts: dict[str, Any]) -> dict[str, Any]:
-    from router.contracts.raw_json import prompt_of
-
     common = {"trace_id": "try-1", "tenant_id": parts["tenant_id"], "config": parts["config"]}
     if extension.kind == "provider":
         prompt = prompt_of(parts["payload"])
@@ -176,8 +179,6 @@ def _describe_effect(kind: str, extension_id: str, answer: bytes) -> str:
     """Read the answer with the router's own readers. An answer that it cannot read is
     `extension_error`.
     """
-    from router.core.errors import RouterError
-
     try:
         match kind:
             case "validator":
@@ -191,8 +192,6 @@ def _describe_effect(kind: str, extension_id: str, answer: bytes) -> str:
 
 
 def _describe_processor(kind: str, answer: bytes) -> str:
-    from router.contracts.extension import read_processor_answer
-
     changed = read_processor_answer(answer)
     names = ", ".join(changed.metadata) or "nothing"
     if kind == "post":
@@ -209,8 +208,6 @@ def _describe_processor(kind: str, answer: bytes) -> str:
 
 
 def _describe_validator(answer: bytes) -> str:
-    from router.contracts.extension import read_validator_answer
-
     judged = read_validator_answer(answer)
     if judged.is_ok:
         return "the request goes on"
@@ -221,8 +218,6 @@ def _describe_validator(answer: bytes) -> str:
 
 
 def _describe_provider(extension_id: str, answer: bytes) -> str:
-    from router.contracts.provider_call import read_answer
-
     read = read_answer(answer, extension_id)
     details = ", ".join(f"{name} {value}" for name, value in read.metadata.items())
     return f"success, cost {read.cost:g}" + (f", {details}" if details else "")
@@ -270,8 +265,6 @@ async def check(
 
     Example:  router extension check beamline.ext.validate.pii_guard.v1 --payload '"my text"'
     """
-    from router.sdk.extension.contract import cases
-
     kind, extension_id = _parse_subject(subject, type_)
     tried = cases(
         kind,
@@ -326,12 +319,6 @@ async def _request_case(
     """Return the reaction, or None if there is no answer in time. Raises Unanswered if no service
     listens.
     """
-    import nats.errors
-
-    from router.contracts.extension import SERVICE_ERROR, SERVICE_ERROR_CODE
-    from router.core.errors import Unanswered
-    from router.sdk.extension.contract import Reaction
-
     try:
         answer = await connection.request(
             subject, data, timeout=timeout_s, headers=dict(headers) or None
@@ -357,9 +344,6 @@ def _describe_silence(timeout_s: float) -> str:
 
 def _parse_subject(subject: str, type_: str | None) -> tuple[str, str]:
     """Return the kind and the id that a subject names; the option's kind wins."""
-    from router.core import ids
-    from router.extensions.model.entry import KINDS, SUBJECT_PREFIXES
-
     if not ids.is_literal_subject(subject):
         raise typer.BadParameter("is not one literal subject", param_hint="SUBJECT")
     if type_ is not None and type_ not in KINDS:
@@ -465,8 +449,6 @@ def serve_samples(
 def _serve(
     session: CommandSession, found: Sequence[Extension], api_key: str | None, **options: Any
 ) -> Coroutine[Any, Any, int]:
-    from router.sdk.extension import ExtensionServer
-
     settings, ready = (
         session.settings,
         {"subjects": [one.subject for one in found], "ids": [one.id for one in found]},

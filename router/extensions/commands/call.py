@@ -10,21 +10,23 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 
+from router.contracts.exact_json import load_written
+from router.contracts.raw_json import RawJson, prompt_of, write_payload
 from router.extensions.commands.registry import ExtensionId, open_store
+from router.extensions.count_services import count_services
+from router.extensions.model import ExtensionRegistry, Route
+from router.extensions.store import ExtensionNotFound
+from router.operate.admin.broadcast import list_key_headers, request_one
 from router.shell import exit_codes
 from router.shell.broadcast import describe_error
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import read_object, read_text_payload
 from router.shell.output import print_json, print_table, printable
-
-if TYPE_CHECKING:
-    from router.contracts.raw_json import RawJson
-    from router.extensions.model import Route
 
 # -- `router extension call`.
 
@@ -58,9 +60,6 @@ async def call(
 
     Example:  router extension call normalize_text --payload '"  Hello  "'
     """
-    from router.contracts.raw_json import write_payload
-    from router.operate.admin.broadcast import request_one
-
     context, content = read_object(metadata, "--metadata"), read_text_payload(payload)
     about = {"tenant_id": tenant, "policy_id": policy, "type": type_, "metadata": context}
     route, trace_id = await _find_route(session, extension_id, about), str(uuid.uuid4())
@@ -82,9 +81,6 @@ async def call(
 async def _find_route(
     session: CommandSession, extension_id: str, about: Mapping[str, Any]
 ) -> Route:
-    from router.extensions.model import ExtensionRegistry
-    from router.extensions.store import ExtensionNotFound
-
     entry = (await (await open_store(session)).get(extension_id)).entry
     who = {name: about[name] for name in ("tenant_id", "policy_id")}
     environment = session.settings.extensions.environment
@@ -104,8 +100,6 @@ def _make_request(
     """Build the request of docs/reference/extensions.md#calls, for a provider or for the other
     kinds.
     """
-    from router.contracts.raw_json import prompt_of
-
     common = {"trace_id": trace_id, "tenant_id": about["tenant_id"]}
     context = {**about["metadata"], "policy_id": about["policy_id"]}
     if route.kind == "provider":
@@ -150,8 +144,6 @@ def _print_answer(
 
 def _parse_answer(text: str) -> Any:
     """Return JSON, or the text itself."""
-    from router.contracts.exact_json import load_written
-
     try:
         return load_written(text.encode())
     except ValueError:
@@ -195,9 +187,6 @@ async def health(
 
     Example:  router extension health
     """
-    from router.extensions.count_services import count_services
-    from router.operate.admin.broadcast import list_key_headers, request_one
-
     connection, headers = (
         (await session.open_jetstream()).connection,
         list_key_headers(session.settings.admin.api_key),

@@ -7,21 +7,22 @@ others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from router.delivery.kv.documents import DocumentBucket
+from router.extensions.audited_extensions import AuditedExtensions
+from router.extensions.model import KINDS, EntryError, parse_entry, subject_of
+from router.extensions.model.parse import read_document
+from router.extensions.store import ExtensionStore, RegisteredExtension, WrittenExtension
+from router.operate.audit import OperatorWrite
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
-from router.shell.missed_events import watch_deletion
+from router.shell.missed_events import record_missed_event, watch_deletion
 from router.shell.option_values import choose_author, confirm, read_bytes, read_json
 from router.shell.output import print_json, printable
-
-if TYPE_CHECKING:
-    from router.extensions.audited_extensions import AuditedExtensions
-    from router.extensions.store import ExtensionStore, RegisteredExtension, WrittenExtension
-
 
 # -- The registry's bucket; the audit event of a write.
 
@@ -33,9 +34,6 @@ Author = Annotated[
 
 async def open_store(session: CommandSession) -> ExtensionStore:
     """Open the registry. Raises BrokerUnavailable."""
-    from router.delivery.kv.documents import DocumentBucket
-    from router.extensions.store import ExtensionStore
-
     return ExtensionStore(
         DocumentBucket(await session.open_jetstream(), session.settings.buckets.extensions.name)
     )
@@ -43,8 +41,6 @@ async def open_store(session: CommandSession) -> ExtensionStore:
 
 async def open_audited_store(session: CommandSession) -> AuditedExtensions:
     """Open the registry for writes. Raises BrokerUnavailable."""
-    from router.extensions.audited_extensions import AuditedExtensions
-
     return AuditedExtensions(await open_store(session), session)
 
 
@@ -54,9 +50,6 @@ async def record_missed_entry(
     """The audit event of an entry that stood already, where a command that was killed has left
     none.
     """
-    from router.operate.audit import OperatorWrite
-    from router.shell.missed_events import record_missed_event
-
     if not written.is_new:
         write = OperatorWrite(
             command=command, target=written.extension_id, after={"version": written.version}
@@ -115,9 +108,6 @@ async def register(
         raise typer.BadParameter("give a FILE, or --id with --type")
     if file is not None and (type_, subject, timeout_ms, retry, config_json) != (None,) * 5:
         raise typer.BadParameter("FILE holds the whole entry: give none of its fields with it")
-    from router.extensions.model import EntryError, parse_entry
-    from router.extensions.model.parse import read_document
-
     if file is not None:
         document = dict(read_document(read_bytes(file, "FILE")))
     else:
@@ -145,8 +135,6 @@ async def register(
 
 def _make_document(extension_id: str, kind: str, subject: str | None, given: Document) -> Document:
     """Return the entry of these options; mistakes are reported as for a file."""
-    from router.extensions.model import KINDS, subject_of
-
     if kind not in KINDS:
         raise typer.BadParameter("must be " + ", ".join(KINDS), param_hint="--type")
     if subject is None:
@@ -214,8 +202,6 @@ async def remove(
 
     Example:  router extension remove pii_guard
     """
-    from router.operate.audit import OperatorWrite
-
     extensions = await open_audited_store(session)
     again = OperatorWrite(command="extension remove", target=extension_id)
     async with watch_deletion(session, extensions.store, (extension_id,), again):

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from re import fullmatch
+from typing import Annotated
 
 import typer
 
+from router.budgets.adjustments import (
+    Asked,
+    Correction,
+    choose_bill,
+    correct_bill,
+    correct_period,
+    read_period,
+)
 from router.budgets.commands import (
     Amount,
     CommandId,
@@ -16,12 +25,12 @@ from router.budgets.commands import (
     conclude,
     read_asked,
 )
+from router.budgets.usage_search import UsageReference, find_bills
+from router.contracts.usage import IDENTITY_FORM
+from router.core import ids
+from router.delivery.wire.server_clock import ServerClock
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import show_progress
-
-if TYPE_CHECKING:
-    from router.budgets.adjustments import Asked, Correction
-    from router.budgets.usage_search import UsageReference
 
 Tenant = Annotated[str, typer.Option("--tenant", metavar="ID", help="Whose bill.")]
 Assignment = Annotated[
@@ -111,9 +120,6 @@ async def _correct_bill(
     request: str | None,
     event: str | None,
 ) -> Correction:
-    from router.budgets.adjustments import choose_bill, correct_bill
-    from router.budgets.usage_search import UsageReference, find_bills
-
     reference = UsageReference(
         tenant_id=asked.tenant_id, assignment_id=assignment, request_id=request, event_id=event
     )
@@ -125,11 +131,6 @@ async def _correct_bill(
 
 
 def _check(reference: UsageReference) -> None:
-    from re import fullmatch
-
-    from router.contracts.usage import IDENTITY_FORM
-    from router.core import ids
-
     if reference.event_id is not None and fullmatch(IDENTITY_FORM, reference.event_id) is None:
         raise typer.BadParameter("should be like usage: and 32 hex digits", param_hint="--event")
     for option, given in (
@@ -145,10 +146,6 @@ def _check(reference: UsageReference) -> None:
 async def _correct_period(
     session: CommandSession, asked: Asked, period: str, provider: str | None, policy: str | None
 ) -> Correction:
-    from router.budgets.adjustments import correct_period, read_period
-    from router.core import ids
-    from router.delivery.wire.server_clock import ServerClock
-
     if provider is None or not ids.is_scoped(provider):
         raise typer.BadParameter("--period takes --provider, a provider's name: whose cost it is")
     if policy is not None and not ids.is_scoped(policy):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,15 +20,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from router.core.errors import RouterError
+from router.config import Settings
+from router.core.errors import Misconfigured, RouterError
 from router.core.whole_files import FileNotWritten
+from router.lake.errors import WarehouseFailed
+from router.lake.session import create_session
 from router.shell.command_frame import CommandSession, command
 from router.shell.session import load_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from router.config import Settings
     from router.lake.warehouse import Warehouse
 
 # -- The frame, with `--debug`.
@@ -75,8 +78,6 @@ def explain_failures(warehouse: str, *, debug: bool) -> Iterator[None]:
 
 def _explain(exc: Exception, warehouse: str) -> RouterError | None:
     """None: the error is what it is."""
-    from router.lake.errors import WarehouseFailed
-
     if isinstance(exc, BrokenPipeError) or not _may_be_of_the_place(exc):
         return None
     try:
@@ -100,8 +101,6 @@ def _may_be_of_the_place(exc: Exception) -> bool:
 
 
 def _print_traceback(exc: Exception) -> None:
-    import traceback
-
     traceback.print_exception(exc, file=sys.stderr)
 
 
@@ -135,8 +134,6 @@ def open_spark(master: str | None) -> Iterator[SparkSession]:
     """Start Spark, and stop it and its Java process at the end. Raises Misconfigured without
     PySpark or Java.
     """
-    from router.lake.session import create_session
-
     logging.getLogger().addFilter(_is_no_interrupt)
     spark = create_session(master)
     if not is_debugging.get():
@@ -159,8 +156,6 @@ def open_warehouse(location: str) -> Warehouse:
     Raises Misconfigured if it has none, or an older form, and WarehouseUnavailable if its bucket
     does not answer.
     """
-    from router.core.errors import Misconfigured
-
     try:
         from router.lake.warehouse import Warehouse
     except ImportError as exc:

@@ -5,19 +5,22 @@ into a file.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from random import SystemRandom
+from typing import Annotated, BinaryIO
 
 import orjson
 import typer
+from msgspec import to_builtins
 
+from router.config import Settings
+from router.core.clock import now_ms
 from router.core.whole_files import replace_file
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import Topology, create
+from router.lake.generate import FillResult, Load, LoadPlan, fill
+from router.operate.topology.declared_topology import declare_topology
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import build_grid, open_console, show_progress
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.delivery.wire.api import JetStream
-    from router.lake.generate import FillResult, Load
 
 Events = Annotated[int, typer.Option(metavar="N", help="Messages, whatever their kind.", min=1)]
 Share = Annotated[float, typer.Option(metavar="SHARE", help="From 0 to 1, of all messages; exact.")]
@@ -75,11 +78,6 @@ async def generate(
 
     Example:  router usage generate --events 100000 --seed 7 --truth truth.json
     """
-    from random import SystemRandom
-
-    from router.core.clock import now_ms
-    from router.lake.generate import Load, LoadPlan, fill
-
     plan = LoadPlan(
         events=events,
         duplicates=duplicates,
@@ -114,9 +112,6 @@ async def generate(
 
 async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -> None:
     """Create the stream as a router would: a trial may run before any router."""
-    from router.delivery.wire.topology import Topology, create
-    from router.operate.topology.declared_topology import declare_topology
-
     if await jetstream.stream(stream) is None:
         usage = tuple(spec for spec in declare_topology(settings).streams if spec.name == stream)
         await create(jetstream, Topology(streams=usage, consumers=()))
@@ -124,8 +119,6 @@ async def _make_missing(jetstream: JetStream, settings: Settings, stream: str) -
 
 def _write_figures(load: Load, filled: FillResult, file: BinaryIO) -> dict[str, object]:
     """Write the figures into their file, and return those that are shown."""
-    from msgspec import to_builtins
-
     counted = load.truth.to_json()
     figures = {**to_builtins(filled), "plan": to_builtins(load.plan), **counted}
     file.write(orjson.dumps(figures, option=orjson.OPT_INDENT_2))

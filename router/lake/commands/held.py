@@ -6,25 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from router.budgets.adjustments import check_held_amount
+from router.budgets.held_costs import HeldCost, find_held, list_held, remove_held, settle_held
+from router.budgets.model.adjustment import derive_held_identity
+from router.budgets.model.held_cost import make_held_adjustment
+from router.budgets.usage_search import FoundAdjustment, UsageReference, find_adjustment, find_bills
+from router.contracts.usage import MAX_REASON, UsageEvent, identity
+from router.core.instants import read_instant
+from router.operate.audit.audit_event import OperatorWrite
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
+from router.shell.missed_events import is_audited
 from router.shell.output import show_progress
-
-if TYPE_CHECKING:
-    from router.budgets.held_costs import HeldCost
-    from router.budgets.usage_search import FoundAdjustment
-    from router.contracts.usage import UsageEvent
-
-held = typer.Typer(
-    no_args_is_help=True,
-    help="Costs above their bound: listed, accepted, or set.",
-    rich_markup_mode="rich",
-)
 
 COLUMNS = (
     "event",
@@ -63,7 +61,6 @@ Reason = Annotated[
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would be booked.")]
 
 
-@held.command("list")
 @command()
 async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
     """List the held costs, oldest first: what is booked, and what the worker told. Exit status 0,
@@ -71,14 +68,11 @@ async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
 
     Example:  router usage held list --tenant acme
     """
-    from router.budgets.held_costs import list_held
-
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
     found = [one async for one in list_held(jetstream, stream, tenant)]
     session.emit(found, COLUMNS, _build_row, _list_fields, empty="no cost is held")
 
 
-@held.command()
 @command()
 async def accept(
     session: CommandSession,
@@ -103,11 +97,6 @@ async def accept(
 
     Example:  router usage held accept usage:1f0c… --amount 0.25 --reason "told in cents"
     """
-    from router.budgets.held_costs import find_held
-    from router.budgets.model.adjustment import derive_held_identity
-    from router.budgets.model.held_cost import make_held_adjustment
-    from router.budgets.usage_search import find_adjustment
-
     cost, why = read_amount(amount), read_reason(reason)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
     found = await find_held(jetstream, stream, event)
@@ -163,10 +152,6 @@ async def _check_amount(session: CommandSession, event: UsageEvent, amount: floa
     """Raises BadParameter for a bill below 0, AdjustmentRefused for an amount that takes more off
     than was billed.
     """
-    from router.budgets.adjustments import check_held_amount
-    from router.budgets.usage_search import UsageReference, find_bills
-    from router.contracts.usage import identity
-
     if amount is None or amount >= event.cost:
         return
     if event.adjusts is None and amount < 0:
@@ -190,8 +175,6 @@ async def _book(
     standing: FoundAdjustment | None,
 ) -> bool:
     """The adjustment, the audit event, and only then the notice: a killed command is run again."""
-    from router.budgets.held_costs import remove_held, settle_held
-
     jetstream = await session.open_jetstream()
     is_new = standing is None and await settle_held(jetstream, found, adjustment)
     if standing is None or not await _is_audited(session, standing):
@@ -201,9 +184,6 @@ async def _book(
 
 
 async def _is_audited(session: CommandSession, standing: FoundAdjustment) -> bool:
-    from router.core.instants import read_instant
-    from router.shell.missed_events import is_audited
-
     event, since = standing.event, read_instant(standing.stored_at)
     return await is_audited(
         session,
@@ -216,8 +196,6 @@ async def _is_audited(session: CommandSession, standing: FoundAdjustment) -> boo
 async def _record(
     session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_new: bool
 ) -> None:
-    from router.operate.audit.audit_event import OperatorWrite
-
     event = found.event
     write = OperatorWrite(
         command="usage held accept",
@@ -251,8 +229,6 @@ def read_amount(text: str | None) -> float | None:
 
 def read_reason(text: str | None) -> str | None:
     """Raises BadParameter: it is too long."""
-    from router.contracts.usage import MAX_REASON
-
     if text is not None and len(text) > MAX_REASON:
         raise typer.BadParameter(f"--reason: at most {MAX_REASON} characters")
     return text

@@ -16,7 +16,11 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from router.config import NatsConfig, Settings
 from router.lake.commands.command import (
     WAREHOUSE,
     Master,
@@ -24,6 +28,8 @@ from router.lake.commands.command import (
     open_spark,
     warehouse_command,
 )
+from router.lake.session import check_spark
+from router.lake.tables.body import EventBounds
 from router.shell.command_frame import CommandSession
 from router.shell.exit_codes import complain
 from router.shell.output import build_grid, open_console, print_json, print_json_lines
@@ -31,11 +37,9 @@ from router.shell.output import build_grid, open_console, print_json, print_json
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from router.config import NatsConfig, Settings
     from router.lake.jobs.ingest import IngestJob, RunningIngest
     from router.lake.jobs.stream_end import StreamReport
     from router.lake.source.options import SourceOptions
-    from router.lake.tables.body import EventBounds
     from router.lake.warehouse import Cut
 
 # -- The command.
@@ -106,8 +110,6 @@ def ingest(
 
     Example:  router usage ingest --warehouse usage --nats-url nats://localhost:4222
     """
-    from router.lake.session import check_spark
-
     settings = session.settings
     check_spark()
     stream = settings.streams.usage.name
@@ -140,8 +142,6 @@ def ingest(
 
 def _check_broker(settings: Settings, stream: str) -> None:
     """Connect before Spark starts, so that a missing or wrong broker is reported at once."""
-    from msgspec.structs import replace
-
     from router.lake.source.broker import read_facts
 
     read_facts(replace(read_source_options(settings.nats, stream), timeout_s=AWAY_S))
@@ -202,9 +202,6 @@ class IngestProgress:
     def __init__(
         self, *, is_quiet: bool, is_told_each: bool = False, is_trimmed: bool = False
     ) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-
         columns = (
             SpinnerColumn(),
             TextColumn("ingesting"),
@@ -323,8 +320,6 @@ def make_bounds(settings: Settings) -> EventBounds:
     """Return the limits of a result, widened by how long results and dead letters are stored before
     their event is.
     """
-    from router.lake.tables.body import EventBounds
-
     results, waits_ms = (
         settings.results,
         settings.streams.results.max_age_ms + settings.streams.dlq.max_age_ms,

@@ -10,7 +10,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
+from router.budgets.sums import BudgetSum
+from router.config import Settings
+from router.core.errors import BrokerUnavailable, Misconfigured
 from router.lake.commands.command import (
     WAREHOUSE,
     Master,
@@ -25,10 +30,6 @@ from router.shell.command_frame import CommandSession, skip_settings
 from router.shell.output import build_cell, build_grid, build_table, open_console
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from router.budgets.sums import BudgetSum
-    from router.config import Settings
     from router.lake.reconcile import ReconcileCheck, Reconciliation
     from router.lake.reconcile.audit import AuditFound
     from router.lake.reconcile.results import ResultStreams
@@ -87,8 +88,6 @@ def _compare(
     settled: Sequence[BudgetSum] | None,
     master: str | None,
 ) -> Reconciliation:
-    from rich.console import Console
-
     with open_spark(master) as spark, Console(stderr=True).status("") as status:
         from router.lake.reconcile import reconcile as compare
 
@@ -104,7 +103,6 @@ def _compare(
 
 def _open_result_streams(settings: Settings) -> ResultStreams | None:
     """Open the streams of results; None if there is no such stream."""
-    from router.core.errors import Misconfigured
     from router.lake.reconcile.results import open_result_streams
 
     streams, nats = settings.streams, settings.nats
@@ -120,7 +118,6 @@ def _open_result_streams(settings: Settings) -> ResultStreams | None:
 
 def _read_settled(settings: Settings) -> Sequence[BudgetSum] | None:
     """None: this account has no budgets, or may not read them."""
-    from router.core.errors import BrokerUnavailable
     from router.lake.reconcile.settled import read_sums
 
     buckets, options = (
@@ -147,8 +144,6 @@ def _print_checks(account: Reconciliation) -> None:
 
 
 def _verdict(check: ReconcileCheck) -> Text:
-    from rich.text import Text
-
     return Text(
         check.verdict, style={True: "green", False: "bold red", None: "dim"}[check.is_right]
     )

@@ -7,6 +7,7 @@ bill and for FinOps tools, then `report`.
 
 from __future__ import annotations
 
+import csv
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from router.core.legible import escape_cell
 from router.core.whole_files import replace_file
 from router.lake.commands.command import (
     WAREHOUSE,
@@ -228,9 +230,6 @@ def _print_json(made: UsageReport) -> None:
 
 
 def _print_csv(made: UsageReport) -> None:
-    import csv
-
-    from router.core.legible import escape_cell
     from router.lake.report.lines import REPORT_FIGURES
 
     writer = csv.DictWriter(

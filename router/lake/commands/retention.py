@@ -13,7 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import to_builtins
 
+from router.config import Settings
 from router.core.errors import Misconfigured
 from router.lake.commands.command import WAREHOUSE, WarehouseAt, open_warehouse, warehouse_command
 from router.lake.commands.ingest import make_bounds
@@ -23,7 +25,6 @@ from router.shell.option_values import confirm
 from router.shell.output import build_table, open_console
 
 if TYPE_CHECKING:
-    from router.config import Settings
     from router.lake.jobs.erase import EraseResult
     from router.lake.jobs.retention import RetentionResult
     from router.lake.warehouse import Seal
@@ -155,8 +156,6 @@ def seal(
     """
     if first is None and last is not None:
         raise typer.BadParameter("--to goes with --from")
-    from msgspec import to_builtins
-
     at = open_warehouse(warehouse)
     from router.lake.jobs import seal as job
 

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec import to_builtins
+from rich.console import Console
+from rich.status import Status
 
+from router.core.errors import Misconfigured
 from router.lake.commands.command import (
     WAREHOUSE,
     Master,
@@ -25,14 +28,13 @@ from router.lake.commands.command import (
     open_warehouse,
     warehouse_command,
 )
+from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.option_values import confirm
 from router.shell.output import build_grid, build_heading, build_table, open_console
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from router.lake.jobs.backfill import Backfill, BackfillDifference
     from router.lake.warehouse import Warehouse
 
@@ -60,9 +62,6 @@ def schema(session: CommandSession, name: Only = None) -> None:
 
     Example:  router usage schema silver
     """
-    from router.core.errors import Misconfigured
-    from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
-
     if name is not None and name not in TABLE_DESCRIPTIONS:
         raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TABLE_DESCRIPTIONS)}")
     columns = {
@@ -112,8 +111,6 @@ def vacuum(
 
 
 def _print_columns(columns: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    from router.lake.tables.schemas import TABLE_DESCRIPTIONS
-
     for name, pairs in columns.items():
         open_console().print(
             build_heading(f"{name}: {TABLE_DESCRIPTIONS[name]}"),
@@ -193,8 +190,6 @@ def _open_backfill(
 
 
 def _show_status(what: str) -> Status:
-    from rich.console import Console
-
     return Console(stderr=True).status(what)
 
 

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from router.config import Settings
 from router.mailbox.commands.mailbox import emit_backlog, load_context_settings, load_with_extra
 from router.shell.command_frame import CommandSession, command
 from router.shell.import_target import import_function
 from router.shell.options import ConfigFile, Dsn, NatsUrl
 from router.shell.output import announce_event
 
-if TYPE_CHECKING:
-    from router.config import Settings
-
 Url = Annotated[
     str | None, typer.Option(help="Call a service instead: POST here. Default: inbox.handler.url.")
 ]
-
-inbox = typer.Typer(
-    no_args_is_help=True,
-    help="Events of another context, handled once (SDS-047).",
-    rich_markup_mode="rich",
-)
 
 
 def load_inbox_settings(
@@ -35,7 +27,6 @@ def load_inbox_settings(
     )
 
 
-@inbox.command()
 @command(load_inbox_settings, has_json=False)
 def consume(
     session: CommandSession,
@@ -72,7 +63,6 @@ def consume(
     )
 
 
-@inbox.command()
 @command(load_context_settings)
 async def backlog(session: CommandSession) -> None:
     """Count the received events that are not processed, and show when the oldest of them arrived

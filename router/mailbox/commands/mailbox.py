@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import typer
-
+from router.config import Settings
+from router.core.errors import Misconfigured
+from router.mailbox.entities import Backlog
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
+from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, ContextName, Dsn, NatsUrl
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.mailbox.entities import Backlog
-
-mailbox = typer.Typer(
-    no_args_is_help=True,
-    help="The tables of outbox and inbox: created, checked.",
-    rich_markup_mode="rich",
-)
 
 
 def load_with_extra(config: Path | None, given: Mapping[str, object]) -> Settings:
     """Load the settings of a command for one context's database. Raises Misconfigured, also without
     the extra `postgres`.
     """
-    from router.core.errors import Misconfigured
-    from router.shell.load_settings import load_settings_of_command
-
     for module in ("psycopg", "psycopg_pool", "httpx2"):
         if find_spec(module) is None:
             raise Misconfigured(module, "is not installed: pip install 'beamline-router[postgres]'")
@@ -58,7 +46,6 @@ def load_relay_settings(
     )
 
 
-@mailbox.command()
 @command(load_database_settings)
 async def migrate(session: CommandSession) -> None:
     """Apply the missing migrations; running it twice does nothing.
@@ -74,7 +61,6 @@ async def migrate(session: CommandSession) -> None:
     session.emit_one({"applied": applied}, _format_names("applied", applied) or "nothing to apply")
 
 
-@mailbox.command()
 @command(load_database_settings)
 async def check(session: CommandSession) -> int:
     """List what `migrate` would apply. Exit status: 0 nothing, 1 something is missing.

@@ -25,14 +25,6 @@ if TYPE_CHECKING:
 COLUMNS = ("id", "aggregate", "event", "occurred", "failures", "behind", "state", "error")
 
 
-outbox = typer.Typer(
-    no_args_is_help=True,
-    help="The outbox: publish it, inspect it, repair it.",
-    rich_markup_mode="rich",
-)
-
-
-@outbox.command()
 @command(load_relay_settings, has_json=False)
 async def relay(session: CommandSession) -> int:
     """Publish until SIGTERM or Ctrl-C; then finish the current transaction and end with 0. A second
@@ -53,7 +45,6 @@ async def relay(session: CommandSession) -> int:
     )
 
 
-@outbox.command()
 @command(load_context_settings)
 async def backlog(session: CommandSession) -> None:
     """Count the events that are not published, and say when the oldest occurred (QRY-050).
@@ -68,7 +59,6 @@ async def backlog(session: CommandSession) -> None:
         emit_backlog(session, await get_outbox_backlog(tables), "to publish")
 
 
-@outbox.command()
 @command(load_relay_settings)
 async def publish(
     session: CommandSession,
@@ -92,7 +82,6 @@ async def publish(
     return exit_codes.OK if done.cause in (None, PUBLISHED_BEFORE) else exit_codes.NO
 
 
-@outbox.command("parked")
 @command(load_database_settings)
 async def list_parked(
     session: CommandSession,
@@ -119,7 +108,6 @@ async def list_parked(
     return exit_codes.NO if found else exit_codes.OK
 
 
-@outbox.command()
 @command(load_database_settings)
 async def requeue(
     session: CommandSession,

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
 
+from router.operate.audit import AuditFilter, StoredAuditEvent, read_audit
+from router.operate.audit.audit_event import Values, list_audit_fields
 from router.operate.commands.dead_letters.selection import parse_instant
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
 from router.shell.output import print_json_lines, printable
-
-if TYPE_CHECKING:
-    from router.operate.audit import StoredAuditEvent
-    from router.operate.audit.audit_event import Values
 
 COLUMNS = ("seq", "stored", "who", "what", "outcome", "before", "after", "note")
 
@@ -60,8 +58,6 @@ async def audit(
 
     Example:  router audit --since 7d --what "policy put"
     """
-    from router.operate.audit import AuditFilter, read_audit
-
     start, wanted = parse_instant(since), AuditFilter(who=who, what=what, tenant=tenant)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.audit.name
     if await jetstream.stream(stream) is None:
@@ -105,8 +101,6 @@ def _build_row(one: StoredAuditEvent) -> Sequence[object]:
 
 
 def _list_fields(one: StoredAuditEvent) -> Mapping[str, object]:
-    from router.operate.audit.audit_event import list_audit_fields
-
     return {"seq": one.sequence, "stored": one.stored_at, **list_audit_fields(one.event)}
 
 

@@ -5,17 +5,18 @@ has none of them.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
 from router.operate.commands.topology import RESTART, record_topology
+from router.operate.recovery import RestoredStream, SavedStream, read_manifest, save_backup
+from router.operate.recovery import restore as make_again
+from router.operate.recovery.recovery_order import list_effect_streams, list_to_save
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.output import print_json_lines
-
-if TYPE_CHECKING:
-    from router.operate.recovery import RestoredStream, SavedStream
 
 Directory = Annotated[
     Path,
@@ -52,9 +53,6 @@ async def backup(session: CommandSession, directory: Directory, stream: Others =
 
     Example:  router backup /backup/2026-11-23    router backup ./all --stream SEA_EVENTS
     """
-    from router.operate.recovery import save_backup
-    from router.operate.recovery.recovery_order import list_to_save
-
     jetstream = await session.open_jetstream()
     names = await list_to_save(jetstream, session.settings, stream or ())
     manifest = await save_backup(
@@ -75,10 +73,6 @@ async def restore(session: CommandSession, directory: Directory, replicas: Repli
 
     Example:  router restore /backup/2026-11-23    router restore /backup/2026-11-23 --replicas 1
     """
-    from router.operate.recovery import read_manifest
-    from router.operate.recovery import restore as make_again
-    from router.operate.recovery.recovery_order import list_effect_streams
-
     manifest, effects = read_manifest(directory), list_effect_streams(session.settings)
     jetstream = await session.open_jetstream()
     restored: list[RestoredStream] = []
@@ -121,8 +115,6 @@ def _tell_saved(session: CommandSession, saved: SavedStream) -> None:
 
 
 def _tell_restored(session: CommandSession, restored: RestoredStream) -> None:
-    from msgspec import to_builtins
-
     if session.as_json:
         print_json_lines([to_builtins(restored)])
     else:

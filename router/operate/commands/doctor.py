@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from router.operate.doctor import Finding, Verdict
+from router.operate.doctor.examine_broker import examine_broker
+from router.operate.views import FINDINGS
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import Monitors
 
-if TYPE_CHECKING:
-    from router.operate.doctor import Finding
-
 WORST_FIRST = ("fail", "warn", "ok")  # the order of the summary
-COLUMNS = ("", "check", "found", "what to do")
 
 
 @command()
@@ -27,19 +24,11 @@ async def doctor(
 
     Example:  router doctor --nats-url nats://nats.internal:4222
     """
-    from router.operate.doctor import Verdict
-    from router.operate.doctor.examine_broker import examine_broker
-
     settings = session.settings
     findings = await examine_broker(
         await session.open_jetstream(), settings, monitor or settings.nats.monitor
     )
-    session.emit(
-        findings,
-        COLUMNS,
-        lambda one: (one.verdict.value, one.check, one.found, one.remedy),
-        empty="",
-    )
+    session.emit_view(findings, FINDINGS, empty="")
     if not session.as_json:
         print(_summarize(findings))
     return (

@@ -9,22 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
+from msgspec import to_builtins
+from msgspec.structs import replace
 
+from router.config import Settings
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.topology import ConsumerSpec, Difference, MirrorSpec, Topology, compare
+from router.delivery.wire.topology import apply as bring_about
+from router.operate.audit import OperatorWrite
 from router.operate.commands.dead_letters.selection import parse_instant
+from router.operate.doctor import collect, describe_need, find_shortages
+from router.operate.recovery import (
+    add_source,
+    choose_start,
+    declare_mirror,
+    declare_mirrors,
+    promote_streams,
+    start_durables,
+)
+from router.operate.recovery.recovery_order import (
+    find_in_order,
+    find_promotable,
+    list_effect_streams,
+)
+from router.operate.topology.declared_topology import declare_topology
+from router.sdk.start_point import StartPoint
+from router.sdk.worker import worker_durable
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import Monitors
 from router.shell.output import print_json
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.delivery.wire.api import JetStream
-    from router.delivery.wire.topology import ConsumerSpec, Difference, Topology
-
 
 # -- A second place: the streams of another account or another JetStream domain.
 
@@ -74,11 +92,6 @@ async def build_mirrors(session: CommandSession, domain: str | None) -> Topology
     Raises as `JetStream.ask`: the domain gives no answer. The other account is in
     deploy/nats/accounts.conf.
     """
-    from router.delivery.wire.api import JetStream
-    from router.delivery.wire.topology import MirrorSpec, Topology
-    from router.operate.recovery import declare_mirrors
-    from router.operate.recovery.recovery_order import find_in_order
-
     settings = session.settings
     if domain is not None:
         there = JetStream((await session.open_jetstream()).connection, domain)
@@ -104,12 +117,11 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
 
     Example:  router topology source leaf
     """
-    from router.delivery.wire.topology import Topology, apply
-    from router.operate.recovery import add_source, declare_mirror
-
     settings, jetstream = session.settings, await session.open_jetstream()
     letters = next(
-        spec for spec in _declare_place(settings).streams if spec.name == settings.streams.dlq.name
+        spec
+        for spec in declare_topology(settings).streams
+        if spec.name == settings.streams.dlq.name
     )
     mirror = declare_mirror(letters, domain, f"{letters.name}_{domain.upper()}")
     added = (
@@ -117,7 +129,7 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
         if await add_source(jetstream, settings.streams.usage.name, domain)
         else []
     )
-    added += [difference.name for difference in await apply(jetstream, Topology((mirror,)))]
+    added += [difference.name for difference in await bring_about(jetstream, Topology((mirror,)))]
     await record_topology(session, f"topology source {domain}", added)
     session.emit(
         added,
@@ -141,9 +153,6 @@ async def promote(
 
     Example:  router topology promote    router topology promote --since 2026-11-23T09:10:00Z --worker caf-worker
     """
-    from router.operate.recovery import choose_start, promote_streams, start_durables
-    from router.operate.recovery.recovery_order import find_promotable, list_effect_streams
-
     settings, jetstream = session.settings, await session.open_jetstream()
     wanted = await find_promotable(jetstream, settings)
     begin = await choose_start(jetstream, wanted.streams, parse_instant(since))
@@ -167,8 +176,6 @@ async def promote(
 
 async def record_topology(session: CommandSession, command: str, changed: Sequence[str]) -> None:
     """Leave the audit event of what was made or changed; of nothing there is none."""
-    from router.operate.audit import OperatorWrite
-
     if changed:
         await session.record(
             OperatorWrite(
@@ -179,19 +186,8 @@ async def record_topology(session: CommandSession, command: str, changed: Sequen
         )
 
 
-def _declare_place(settings: Settings) -> Topology:
-    from router.operate.topology.declared_topology import declare_topology
-
-    return declare_topology(settings)
-
-
 async def _declare_worker(settings: Settings, jetstream: JetStream, durable: str) -> ConsumerSpec:
     """Return the durable as a worker makes it that does nothing again whose result is stored."""
-    from msgspec.structs import replace
-
-    from router.sdk.start_point import StartPoint
-    from router.sdk.worker import worker_durable
-
     stream = settings.streams.assignments.name
     note = await StartPoint(jetstream, stream, settings.results.subject, "unanswered").note()
     return replace(
@@ -215,11 +211,6 @@ Overcommit = Annotated[
 
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
 
-topology = typer.Typer(
-    no_args_is_help=True,
-    help="Streams and consumers: compared, created, exported.",
-    rich_markup_mode="rich",
-)
 
 # by the state before
 DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}
@@ -233,15 +224,12 @@ LESS = (
 _UNLIMITED = {"max_consumers": -1, "max_msgs": -1, "max_msg_size": -1}
 
 
-@topology.command()
 @command()
 async def plan(session: CommandSession, worker: Workers = None) -> int:
     """Show what `apply` would do. Exit status: 0 all is as declared, 1 something differs.
 
     Example:  router topology plan
     """
-    from router.delivery.wire.topology import compare
-
     differences = await compare(
         await session.open_jetstream(), _declare_with_workers(session.settings, worker or ())
     )
@@ -255,7 +243,6 @@ async def plan(session: CommandSession, worker: Workers = None) -> int:
     return exit_codes.NO if differences else exit_codes.OK
 
 
-@topology.command()
 @command()
 async def apply(
     session: CommandSession,
@@ -288,7 +275,6 @@ async def apply(
     return exit_codes.OK
 
 
-@topology.command()
 @command()
 async def mirror(session: CommandSession, domain: Domain = None) -> None:
     """Mirror a router's streams and buckets from another JetStream domain; or usage alone, into the
@@ -305,11 +291,6 @@ async def mirror(session: CommandSession, domain: Domain = None) -> None:
     await _bring_about(session, await build_mirrors(session, domain), otherwise)
 
 
-topology.command()(source)
-topology.command()(promote)
-
-
-@topology.command()
 @command()
 def export(
     session: CommandSession,
@@ -325,8 +306,6 @@ def export(
 
     Example:  router topology export --dir ./nats    then    nats stream add --config ./nats/stream-ROUTER_DECIDE.json
     """
-    from router.operate.topology.declared_topology import declare_topology
-
     wanted = declare_topology(session.settings)
     streams: list[dict[str, Any]] = [
         {**_UNLIMITED, **stream.to_json()} for stream in wanted.streams
@@ -352,8 +331,6 @@ async def _find_shortage(
     session: CommandSession, wanted: Topology, monitors: Sequence[str]
 ) -> str | None:
     """Why nothing is changed. None: there is room, or what is there cannot be read, which is told."""
-    from router.operate.doctor import collect, describe_need, find_shortages
-
     settings, jetstream = session.settings, await session.open_jetstream()
     facts = await collect(
         jetstream,
@@ -377,8 +354,6 @@ async def _bring_about(
     session: CommandSession, wanted: Topology, otherwise: str, *, audited_as: str | None = None
 ) -> None:
     """Apply, and print what was done, also where a later part fails: what was made stands."""
-    from router.delivery.wire.topology import apply as bring_about
-
     done: list[Difference] = []
     try:
         await bring_about(await session.open_jetstream(), wanted, done.append)
@@ -392,8 +367,6 @@ async def _bring_about(
 async def _tell(
     session: CommandSession, done: Sequence[Difference], otherwise: str, audited_as: str | None
 ) -> None:
-    from msgspec import to_builtins
-
     session.emit(
         done,
         ("", "name", "done", "declared / before"),
@@ -407,10 +380,6 @@ async def _tell(
 
 def _declare_with_workers(settings: Settings, workers: Sequence[str]) -> Topology:
     """Return the topology that the router declares, with the durables of these workers."""
-    from router.delivery.wire.topology import Topology
-    from router.operate.topology.declared_topology import declare_topology
-    from router.sdk.worker import worker_durable
-
     router, subject = declare_topology(settings), settings.assignment.subjects[0]
     durables = (
         worker_durable(settings.streams.assignments.name, durable, subject=subject)

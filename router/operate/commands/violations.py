@@ -6,19 +6,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import orjson
 import typer
 
+from router.contracts.exact_json import dump_json
+from router.contracts.header_rules import find_rule
+from router.contracts.masked_payload import describe_payload
+from router.core.masking import mask_secrets
+from router.core.repeated_headers import tell_headers
+from router.delivery.wire.api import JetStream, StoredMessage
 from router.operate.commands.dead_letters.selection import parse_instant
+from router.operate.views import make_violations_view
+from router.operate.violations import (
+    DIMENSIONS,
+    StoredViolation,
+    ViolationFilter,
+    add_up,
+    read_one,
+    read_violations,
+)
+from router.operate.violations.violation import list_violation_fields
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
 from router.shell.output import build_grid, build_heading, open_console, print_json_lines, printable
-
-if TYPE_CHECKING:
-    from router.delivery.wire.api import JetStream, StoredMessage
-    from router.operate.violations import StoredViolation, ViolationFilter, ViolationGroup
 
 DEFAULT_BY = "tenant,subject,rule"
 NONE = "no violations"
@@ -68,8 +81,6 @@ async def violations(
 
     Example:  router contract violations --since 1h --by tenant,rule
     """
-    from router.operate.violations import ViolationFilter, add_up, read_violations
-
     start, names = parse_instant(since), _read_names(by)
     wanted = ViolationFilter(tenant=tenant, subject=subject, rule=rule)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.violations.name
@@ -82,8 +93,7 @@ async def violations(
         await _follow(session, jetstream, start, wanted)
         return exit_codes.OK
     groups = await add_up(read_violations(jetstream, stream, start, wanted), names)
-    columns = (*names, "violations", "messages", "first seen", "last seen", "seq", "message id")
-    session.emit(groups[:top], columns, _build_row, _list_fields, empty=f"{NONE} since {since}")
+    session.emit_view(groups[:top], make_violations_view(names), empty=f"{NONE} since {since}")
     if left := groups[top:]:
         exit_codes.complain(
             f"{len(left)} more lines with {sum(group.count for group in left)} violations; "
@@ -107,9 +117,6 @@ async def violation(
 
     Example:  router contract violation 17
     """
-    from router.operate.violations import read_one
-    from router.operate.violations.violation import list_violation_fields
-
     stream = session.settings.streams.violations.name
     found = await read_one(await session.open_jetstream(), stream, sequence)
     if found is None:
@@ -154,8 +161,6 @@ async def message(
 
 
 def _read_names(by: str) -> Sequence[str]:
-    from router.operate.violations import DIMENSIONS
-
     names = [name.strip() for name in by.split(",") if name.strip()]
     if not names or not DIMENSIONS.keys() >= set(names):
         raise typer.BadParameter(
@@ -164,22 +169,8 @@ def _read_names(by: str) -> Sequence[str]:
     return list(dict.fromkeys(names))
 
 
-def _build_row(group: ViolationGroup) -> Sequence[object]:
-    seen = (format_time(group.first_seen), format_time(group.last_seen))
-    return (*group.of.values(), group.count, group.messages, *seen, group.example, group.message_id)
-
-
-def _list_fields(group: ViolationGroup) -> Mapping[str, object]:
-    from msgspec import to_builtins
-
-    fields = to_builtins(group)
-    return {**fields.pop("of"), **fields}
-
-
 def _list_commands(found: StoredViolation) -> Mapping[str, str]:
     """What to do next."""
-    from router.contracts.header_rules import find_rule
-
     event = found.event
     commands = {"explain": f"router explain {find_rule((event.header, event.rule)).code}"}
     if event.stream is not None:
@@ -194,8 +185,6 @@ async def _follow(
     session: CommandSession, jetstream: JetStream, since: datetime | None, wanted: ViolationFilter
 ) -> None:
     """Print those since then, and each one that is stored from now on."""
-    from router.operate.violations import read_violations
-
     async for found in read_violations(
         jetstream, session.settings.streams.violations.name, since, wanted, follow=True
     ):
@@ -206,14 +195,10 @@ async def _follow(
 
 
 def _list_event(found: StoredViolation) -> Mapping[str, object]:
-    from router.operate.violations.violation import list_violation_fields
-
     return {"seq": found.sequence, "stored": found.stored_at, **list_violation_fields(found.event)}
 
 
 def _format_line(found: StoredViolation) -> str:
-    from router.operate.violations import DIMENSIONS
-
     event = found.event
     what = (
         f"{DIMENSIONS['tenant'](event)}  {event.subject}  {event.header}.{event.rule}  "
@@ -230,10 +215,6 @@ def _mask(found: StoredMessage) -> dict[str, Any]:
     """The message without the values of masked names. A payload that is no JSON object or list is
     described, not shown.
     """
-    from router.contracts.masked_payload import describe_payload
-    from router.core.masking import mask_secrets
-    from router.core.repeated_headers import tell_headers
-
     headers = mask_secrets(tell_headers(found.headers))
     return {
         "subject": found.subject,
@@ -245,10 +226,6 @@ def _mask(found: StoredMessage) -> dict[str, Any]:
 
 
 def _print_message(fields: Mapping[str, Any]) -> None:
-    import orjson
-
-    from router.contracts.exact_json import dump_json
-
     out = open_console()
     out.print(
         build_grid(

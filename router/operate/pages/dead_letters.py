@@ -15,6 +15,7 @@ from router.operate.dead_letters import (
     read_heads,
 )
 from router.operate.pages.dead_letter import DISCARD_FIELDS, REPLAYED
+from router.operate.views import DEAD_LETTERS
 from router.shell.page_data import (
     FormButton,
     FormField,
@@ -45,16 +46,6 @@ GROUP_COLUMNS = (
     Column("oldest", "Oldest", "time"),
     Column("newest", "Newest", "time"),
     Column("last_sequence", "Last", "id", "last_address"),
-)
-EACH_COLUMNS = (
-    Column("sequence", "No.", "id", "address"),
-    Column("stored", "Stored", "time"),
-    Column("subject", "Subject"),
-    Column("reason", "Reason"),
-    Column("code", "Code"),
-    Column("field", "Field"),
-    Column("tenant", "Tenant"),
-    Column("bytes", "Bytes", "number"),
 )
 EMPTY = (
     "No dead letters. What fails for good is stored here with its cause; nothing has, or what "
@@ -104,8 +95,8 @@ async def _read_each(read: ReadNewest, options: Options, note: str) -> Page:
         repair_note=REPAIR_NOTE,
         back=("/dead-letters", "Dead letters"),
         table=Table(
-            columns=EACH_COLUMNS,
-            rows=[_build_row(head) for head in reversed(newest)],
+            columns=DEAD_LETTERS.page_columns,
+            rows=[DEAD_LETTERS.build_row(head) for head in reversed(newest)],
             empty=NO_MATCH,
             filters=(*FILTERS, TableFilter("show", "Show", is_hidden=True)),
             choose="sequence",
@@ -201,19 +192,4 @@ def _build_group_row(group: DeadLetterGroup, params: PageParams) -> Row:
         "last_sequence": group.last_sequence,
         "address": "?" + urlencode({name: value[:512] for name, value in named.items() if value}),
         "last_address": f"/dead-letters/{group.last_sequence}",
-    }
-
-
-def _build_row(head: DeadLetterHead) -> Row:
-    sequence = head.sequence
-    return {
-        "sequence": sequence,
-        "stored": head.stored_at,
-        "subject": head.original_subject,
-        "reason": head.reason,
-        "code": head.code,
-        "field": head.field,
-        "tenant": head.tenant_id,
-        "bytes": head.size,
-        "address": f"/dead-letters/{sequence}",
     }

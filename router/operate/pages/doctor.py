@@ -12,15 +12,10 @@ from router.config import describe
 from router.delivery.wire.topology import Difference, StreamSpec, compare
 from router.operate.doctor.examine_broker import examine_broker
 from router.operate.topology.declared_topology import declare_topology
+from router.operate.views import FINDINGS
 from router.shell.page_data import Page, PageParams, Sources, build_command
 from router.shell.table import Column, Row, Table
 
-COLUMNS = (
-    Column("verdict", "Verdict", "verdict"),
-    Column("check", "Check"),
-    Column("found", "Found", "prose"),
-    Column("remedy", "What to do", "prose"),
-)
 TOPOLOGY_COLUMNS = (
     Column("state", "State", "verdict"),
     Column("kind", "Kind"),
@@ -47,15 +42,7 @@ async def read_doctor(sources: Sources, _: PageParams) -> Page:
         sources.link.jetstream(), sources.settings, sources.settings.nats.monitor
     )
     count = Counter(finding.verdict.value for finding in findings)
-    rows = [
-        {
-            "verdict": one.verdict.value,
-            "check": one.check,
-            "found": one.found,
-            "remedy": one.remedy or None,
-        }
-        for one in findings
-    ]
+    rows = [FINDINGS.build_row(one) for one in findings]
     return Page(
         title="Doctor",
         lead=(
@@ -64,7 +51,7 @@ async def read_doctor(sources: Sources, _: PageParams) -> Page:
         ),
         command=build_command("router", "doctor"),
         tabs=TABS,
-        table=Table(columns=COLUMNS, rows=rows, empty="Nothing was examined."),
+        table=Table(columns=FINDINGS.page_columns, rows=rows, empty="Nothing was examined."),
     )
 
 

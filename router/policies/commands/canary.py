@@ -6,10 +6,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from msgspec import to_builtins
 
+from router.contracts.canary import GUARDED, MAX_SHARE, CanaryGuard, CanaryPlan
+from router.core.errors import Poison
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.wire.server_clock import ServerClock
+from router.policies.check import check_policy
 from router.policies.commands.store import (
     Author,
     Name,
@@ -18,28 +24,27 @@ from router.policies.commands.store import (
     open_store,
     refuse,
 )
+from router.policies.model import PolicyError
+from router.policies.model.canaries import (
+    CanaryTotals,
+    GuardError,
+    add_totals,
+    parse_guard,
+    parse_span_ms,
+)
+from router.policies.model.canaries.verdict import describe_shadow, judge, list_findings
+from router.policies.model.canary_record import ArmRecord, read_canary_record
+from router.policies.model.measurements import find_percentile
+from router.policies.store import StoredPolicy
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import choose_author, read_bytes
-
-if TYPE_CHECKING:
-    from router.contracts.canary import CanaryGuard, CanaryPlan
-    from router.policies.model.canaries import CanaryTotals
-    from router.policies.model.canary_record import ArmRecord
-    from router.policies.store import StoredPolicy
-
-canary = typer.Typer(
-    no_args_is_help=True,
-    help="A policy tried on a few requests: promoted or rolled back.",
-    rich_markup_mode="rich",
-)
 
 COLUMNS = ("tenant", "policy", "version", "share", "ends", "outcomes", "state")
 
 Fields = dict[str, object]
 
 
-@canary.command()
 @command()
 async def start(
     session: CommandSession,
@@ -97,9 +102,6 @@ async def start(
 
     Example:  router policy canary start acme default ./candidate.json --share 5 --guard 'error_rate<=1.2x' --for 1h
     """
-    from router.policies.check import check_policy
-    from router.policies.model import PolicyError
-
     document = read_bytes(file, "FILE")
     guards = () if shadow else _read_guards(guard)
     span_ms = _read_span(span)
@@ -132,7 +134,6 @@ async def start(
     return exit_codes.OK
 
 
-@canary.command()
 @command()
 async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
     """Show the canary of a policy: what was counted of both arms, the state of each guard; of a
@@ -154,7 +155,6 @@ async def status(session: CommandSession, tenant: Tenant, name: Name) -> int:
     return exit_codes.OK
 
 
-@canary.command("list")
 @command()
 async def list_(
     session: CommandSession,
@@ -179,7 +179,6 @@ async def list_(
     session.emit(rows, COLUMNS, _build_row, dict, empty="no canary runs")
 
 
-@canary.command()
 @command()
 async def abort(
     session: CommandSession, tenant: Tenant, name: Name, *, author: Author = None
@@ -204,8 +203,6 @@ async def abort(
 
 async def _read_now_ms(session: CommandSession) -> int:
     """The server's time, by which the routers judge. Raises BrokerUnavailable."""
-    from router.delivery.wire.server_clock import ServerClock
-
     clock = ServerClock(
         await session.open_jetstream(), f"KV_{session.settings.buckets.policies.name}"
     )
@@ -214,9 +211,6 @@ async def _read_now_ms(session: CommandSession) -> int:
 
 
 def _read_guards(texts: list[str] | None) -> tuple[CanaryGuard, ...]:
-    from router.contracts.canary import GUARDED
-    from router.policies.model.canaries import GuardError, parse_guard
-
     try:
         guards = [parse_guard(text) for text in texts or [f"{figure}<=1.2x" for figure in GUARDED]]
     except GuardError as exc:
@@ -227,8 +221,6 @@ def _read_guards(texts: list[str] | None) -> tuple[CanaryGuard, ...]:
 
 
 def _read_span(text: str) -> int:
-    from router.policies.model.canaries import GuardError, parse_span_ms
-
     try:
         return parse_span_ms(text)
     except GuardError as exc:
@@ -243,8 +235,6 @@ def _build_plan(  # noqa: PLR0917 - one call
     min_results: int,
     is_shadow: bool,
 ) -> CanaryPlan:
-    from router.contracts.canary import MAX_SHARE, CanaryPlan
-
     return CanaryPlan(
         document=dict(document),  # type: ignore[call-overload]
         share=min(share, MAX_SHARE),
@@ -257,11 +247,6 @@ def _build_plan(  # noqa: PLR0917 - one call
 
 async def _read_totals(session: CommandSession, stored: StoredPolicy) -> CanaryTotals:
     """What all instances have counted. Raises BrokerUnavailable."""
-    from router.core.errors import Poison
-    from router.delivery.kv.documents import DocumentBucket
-    from router.policies.model.canaries import add_totals
-    from router.policies.model.canary_record import read_canary_record
-
     records = []
     for key, entry in (
         await DocumentBucket(
@@ -296,10 +281,6 @@ def _list_plan_fields(plan: CanaryPlan) -> Fields:
 def _list_status_fields(
     stored: StoredPolicy, plan: CanaryPlan, totals: CanaryTotals, now_ms: int
 ) -> Fields:
-    from msgspec import to_builtins
-
-    from router.policies.model.canaries.verdict import describe_shadow, judge, list_findings
-
     named: Fields = {
         "tenant": stored.tenant_id,
         "policy": stored.policy_id,
@@ -325,8 +306,6 @@ def _list_status_fields(
 
 
 def _list_arm_fields(arm: ArmRecord) -> Fields:
-    from router.policies.model.measurements import find_percentile
-
     p95 = find_percentile(arm.latencies, 0.95)
     return {
         "outcomes": arm.outcomes,

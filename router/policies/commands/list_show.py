@@ -6,25 +6,23 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import orjson
 import typer
 
+from router.core import ids
+from router.delivery.kv.versioned_store import KEPT, Change
 from router.policies.commands.store import Name, Tenant, open_store
+from router.policies.model import SHARED, PolicyError, load_policy
+from router.policies.model.difference import ABSENT, DocumentDifference, find_differences
+from router.policies.store import PolicyNotFound, PolicyStore, StoredPolicy
+from router.policies.views import POLICIES, list_policy_fields, list_record_fields
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_time
 from router.shell.output import print_json, print_json_lines, print_table
 
-if TYPE_CHECKING:
-    from router.contracts.version_record import VersionRecord
-    from router.delivery.kv.versioned_store import Change
-    from router.policies.model.difference import DocumentDifference
-    from router.policies.store import PolicyStore, StoredPolicy
-
 DELETED = "deleted"
-COLUMNS = ("tenant", "policy", "version", "author", "written", "hash")
 
 Version = Annotated[
     int | None,
@@ -58,13 +56,7 @@ async def list_(
 
     Example:  router policy list --tenant acme
     """
-    session.emit(
-        await (await open_store(session)).list(tenant),
-        COLUMNS,
-        _build_stored_row,
-        _list_stored_fields,
-        empty="no policies",
-    )
+    session.emit_view(await (await open_store(session)).list(tenant), POLICIES, empty="no policies")
 
 
 @command()
@@ -94,7 +86,7 @@ async def show(
     )
     document = found.record.document
     session.emit_one(
-        {**_list_stored_fields(found), "document": document}, lambda: print_json(document)
+        {**list_policy_fields(found), "document": document}, lambda: print_json(document)
     )
     return exit_codes.OK
 
@@ -106,8 +98,6 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router policy history acme default
     """
-    from router.delivery.kv.versioned_store import KEPT
-
     changes = [
         _list_change_fields(change)
         for change in await (await open_store(session)).history(tenant, name)
@@ -131,8 +121,6 @@ async def diff(
 
     Example:  router policy diff acme default 3 4
     """
-    from router.policies.model.difference import find_differences
-
     store = await open_store(session)
     before, after = [
         (await store.get(tenant, name, version=version)).record for version in (former, later)
@@ -146,9 +134,6 @@ async def diff(
 
 
 def _show_file(session: CommandSession, directory: Path, tenant: str, name: str) -> int:
-    from router.core import ids
-    from router.policies.model import SHARED, PolicyError, load_policy
-
     if not (ids.is_scoped(tenant) and ids.is_scoped(name)):
         raise typer.BadParameter(
             "a tenant and a policy are ids: A-Z a-z 0-9 _ . : - without . or _ in front"
@@ -173,9 +158,6 @@ def _show_file(session: CommandSession, directory: Path, tenant: str, name: str)
 
 async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPolicy:
     """Return the tenant's own policy, else the shared one. Raises PolicyNotFound."""
-    from router.policies.model import SHARED
-    from router.policies.store import PolicyNotFound
-
     for owner in (tenant, SHARED):
         try:
             return await store.get(owner, name)
@@ -187,35 +169,10 @@ async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPoli
     )
 
 
-def _list_record_fields(record: VersionRecord) -> dict[str, object]:
-    return {
-        "version": record.version,
-        "author": record.author,
-        "time": record.time,
-        "hash": record.hash,
-    }
-
-
-def _list_stored_fields(one: StoredPolicy) -> dict[str, object]:
-    return {"tenant": one.tenant_id, "policy": one.policy_id, **_list_record_fields(one.record)}
-
-
-def _build_stored_row(one: StoredPolicy) -> tuple[object, ...]:
-    record = one.record
-    return (
-        one.tenant_id,
-        one.policy_id,
-        record.version,
-        record.author,
-        format_time(record.time),
-        record.hash[:12],
-    )
-
-
 def _list_change_fields(change: Change[StoredPolicy]) -> dict[str, object]:
     if change.document is not None:
         record = change.document.record
-        return _list_record_fields(record) | (
+        return list_record_fields(record) | (
             {"note": record.note} if record.note is not None else {}
         )
     time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
@@ -232,8 +189,6 @@ def _build_difference_row(one: DocumentDifference) -> tuple[str, str, str]:
 
 def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
     """Leave out `before` or `after` if it has no value."""
-    from router.policies.model.difference import ABSENT
-
     sides = {"before": one.before, "after": one.after}
     return {
         "path": one.path,
@@ -242,6 +197,4 @@ def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
 
 
 def _format_value(value: object) -> str:
-    from router.policies.model.difference import ABSENT
-
     return "–" if value is ABSENT else orjson.dumps(value).decode()

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from router.policies.provider_figures import describe_errors
+from router.core import ids
+from router.operate.admin.broadcast import request_from_all
+from router.operate.admin.service import ADMIN
+from router.policies.provider_figures import merge_stats
+from router.policies.views import PROVIDERS
 from router.shell import exit_codes
 from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command
 
-Row = Mapping[str, Any]
-
 STATS_SERVICE = "get_provider_stats"
-COLUMNS = (
-    "tenant",
-    "provider",
-    "share",
-    "in flight",
-    "p50",
-    "p95",
-    "success",
-    "cost",
-    "score",
-    "results",
-    "last",
-    "errors",
-)
 
 
 @command()
@@ -57,11 +44,6 @@ async def stats(
 
     Example:  router provider stats --tenant acme
     """
-    from router.core import ids
-    from router.operate.admin.broadcast import request_from_all
-    from router.operate.admin.service import ADMIN
-    from router.policies.provider_figures import merge_stats
-
     if tenant is not None and not ids.is_scoped(tenant):
         raise typer.BadParameter(
             "a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant"
@@ -72,38 +54,9 @@ async def stats(
     if not answers.successful:
         return report_failure(answers)
     rows = merge_stats(answers.successful)
-    session.emit(
-        rows,
-        COLUMNS,
-        _build_row,
-        dict,
-        empty="nothing is known of a provider yet: results of assignments tell",
+    session.emit_view(
+        rows, PROVIDERS, empty="nothing is known of a provider yet: results of assignments tell"
     )
     if left_out := max(answer["left_out"] for answer in answers.successful):
         exit_codes.complain(f"{left_out} more providers are left out: --tenant shows one tenant's")
     return exit_codes.OK if rows else exit_codes.NO
-
-
-def _build_row(row: Row) -> tuple[object, ...]:
-    share, success = (
-        row.get("share"),
-        row.get("recent_success_rate", row["success_rate"] if row["samples"] else None),
-    )
-    return (
-        row["tenant_id"],
-        row["provider_id"],
-        _format(share, "{:.1%}"),
-        row["in_flight"],
-        _format(row.get("p50_latency_ms"), "{:.4g} ms"),
-        _format(row.get("p95_latency_ms"), "{:.4g} ms"),
-        _format(success, "{:.1%}"),
-        _format(row.get("cost"), "{:.4g}"),
-        _format(row.get("score"), "{:.4g}"),
-        row["samples"],
-        _format(row.get("silent_s"), "{:.0f} s ago"),
-        describe_errors(row),
-    )
-
-
-def _format(figure: float | None, form: str) -> str | None:
-    return None if figure is None else form.format(figure)

@@ -4,18 +4,17 @@ them share.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from router.delivery.kv.documents import DocumentBucket
+from router.policies.audited_policies import AuditedPolicies
+from router.policies.model import PolicyError
+from router.policies.store import PolicyStore
 from router.shell import exit_codes
 from router.shell.output import print_json
-
-if TYPE_CHECKING:
-    from router.policies.audited_policies import AuditedPolicies
-    from router.policies.model import PolicyError
-    from router.policies.store import PolicyStore
-    from router.shell.session import CommandSession
+from router.shell.session import CommandSession
 
 Tenant = Annotated[
     str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")
@@ -29,9 +28,6 @@ Author = Annotated[
 
 async def open_store(session: CommandSession) -> PolicyStore:
     """Open the store. Raises BrokerUnavailable."""
-    from router.delivery.kv.documents import DocumentBucket
-    from router.policies.store import PolicyStore
-
     return PolicyStore(
         DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name)
     )
@@ -39,8 +35,6 @@ async def open_store(session: CommandSession) -> PolicyStore:
 
 async def open_audited_store(session: CommandSession) -> AuditedPolicies:
     """Open the store for writes. Raises BrokerUnavailable."""
-    from router.policies.audited_policies import AuditedPolicies
-
     return AuditedPolicies(await open_store(session), session)
 
 

@@ -9,13 +9,34 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from msgspec import structs
+from msgspec import structs, to_builtins
 
+from router.contracts.decision import Decision
+from router.contracts.request import RouteRequest
+from router.core.message import NO_HEADERS, Message
+from router.core.outcome import Fault
+from router.decide.commands.decision_record import STEP_COLUMNS, describe_answer
+from router.decide.model import read
+from router.decide.model.explain import encode_answer
+from router.operate.admin.broadcast import request_from_all
+from router.operate.admin.service import ADMIN
+from router.policies.check import check_policy
 from router.policies.commands.store import refuse
+from router.policies.model import (
+    SHARED,
+    ParsedPolicy,
+    Policy,
+    PolicyError,
+    TraceStep,
+    evaluate,
+    load_policy,
+)
+from router.policies.model import lint as findings_of
 from router.policies.trial import (
     SIDES,
     Compared,
@@ -28,10 +49,6 @@ from router.shell import exit_codes
 from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.output import print_table, printable
-
-if TYPE_CHECKING:
-    from router.contracts.request import RouteRequest
-    from router.policies.model import ParsedPolicy, Policy
 
 # -- `router policy try`.
 
@@ -106,14 +123,11 @@ async def try_(
 
 def _read_candidate(file: Path, tenant: str, policy: str, as_json: bool) -> ParsedPolicy:
     """Check the candidate as `put` does: an error ends the command, a warning is only printed."""
-    from router.policies.check import check_policy
-    from router.policies.model import PolicyError, lint
-
     try:
         parsed = check_policy(file.read_bytes(), tenant, policy)
     except PolicyError as exc:
         raise typer.Exit(refuse(exc, str(file), as_json)) from None
-    for finding in (*parsed.warnings, *lint(parsed.policy)):
+    for finding in (*parsed.warnings, *findings_of(parsed.policy)):
         exit_codes.complain(f"{file}: {finding.severity}: {finding.path}: {finding.message}")
     return parsed
 
@@ -127,9 +141,6 @@ async def _compare(
     is_guessed: bool,
 ) -> int:
     """`is_guessed`: the tenant is the directory's name, not an option."""
-    from router.operate.admin.broadcast import request_from_all
-    from router.operate.admin.service import ADMIN
-
     owner, name = candidate.policy.tenant_id, candidate.policy.policy_id
     asked = {
         "tenant_id": owner,
@@ -154,8 +165,6 @@ async def _compare(
 
 
 def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
-    from router.policies.model import SHARED
-
     hint = (
         f"; the tenant is {owner} because FILE's directory is called so: --tenant says another"
         if is_guessed
@@ -175,10 +184,6 @@ def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: boo
 
 
 def _read_request(file: Path) -> RouteRequest:
-    from router.core.message import NO_HEADERS, Message
-    from router.core.outcome import Fault
-    from router.decide.model import read
-
     asked = read(
         Message("try", file.read_bytes(), NO_HEADERS, "", "", 0, time.time_ns(), 1, "")
     ).asked
@@ -190,13 +195,6 @@ def _read_request(file: Path) -> RouteRequest:
 
 def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> int:
     """Decide as a router does that has no figures of the providers yet."""
-    from msgspec import to_builtins
-
-    from router.contracts.decision import Decision
-    from router.decide.commands.decision_record import STEP_COLUMNS, describe_answer
-    from router.decide.model.explain import encode_answer
-    from router.policies.model import TraceStep, evaluate
-
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
     fields = encode_answer(answer)
@@ -262,9 +260,6 @@ def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _check_document(file: Path, name: str) -> Iterator[Remark]:
-    from router.policies.model import PolicyError, load_policy
-    from router.policies.model import lint as findings_of
-
     if file.suffix != ".json":
         yield name, "error", "", "is not a document's name: <tenant>/<policy>.json"
         return
@@ -327,8 +322,6 @@ def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
 
 
 def _build_change_row(one: Compared) -> tuple[object, ...]:
-    from datetime import UTC, datetime
-
     at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
     return (
         at,

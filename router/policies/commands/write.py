@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from router.operate.audit import OperatorWrite
+from router.policies.check import check_policy
 from router.policies.commands.store import Author, Name, Tenant, open_audited_store, refuse
+from router.policies.files import Mistake, read_policies
+from router.policies.model import PolicyError, lint
+from router.policies.sync import PolicySyncStep, plan
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import watch_deletion
 from router.shell.option_values import choose_author, read_bytes
 from router.shell.output import print_json
-
-if TYPE_CHECKING:
-    from router.policies.files import Mistake
-    from router.policies.sync import PolicySyncStep
 
 # -- `router policy put`, `rollback` and `delete`.
 
@@ -56,9 +57,6 @@ async def put(
 
     Example:  router policy put acme default ./default.json --replaces 3
     """
-    from router.policies.check import check_policy
-    from router.policies.model import PolicyError, lint
-
     document = read_bytes(file, "FILE")
     try:
         parsed = check_policy(document, tenant, name)
@@ -119,8 +117,6 @@ async def delete(
 
     Example:  router policy delete acme trial
     """
-    from router.operate.audit import OperatorWrite
-
     policies = await open_audited_store(session)
     again = OperatorWrite(command="policy delete", target=f"{tenant}/{name}", tenant_id=tenant)
     async with watch_deletion(session, policies.store, (tenant, name), again):
@@ -163,9 +159,6 @@ async def sync(
 
     Example:  router policy sync ./policies --dry-run
     """
-    from router.policies.files import read_policies
-    from router.policies.sync import plan
-
     files = read_policies(directory)
     if files.mistakes or not files.policies:
         # An empty directory is a wrong path far more often than the wish to delete everything.

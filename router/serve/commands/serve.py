@@ -8,19 +8,27 @@ import contextlib
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from router.config import Settings
+from router.core.errors import Misconfigured, NotFound
+from router.delivery.kv.documents import DocumentBucket
+from router.policies.seed import SAMPLE_POLICIES, has_only_samples
+from router.policies.store import PolicyStore
+from router.process.embedded import EmbeddedServer
+from router.process.observability import configure
+from router.process.supervision import Child, Restart
+from router.serve.commands.serve_console import ConsoleProcess, require_console
+from router.serve.fleet import Fleet
+from router.serve.service import RouterService
 from router.shell import exit_codes
+from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
 from router.shell.output import announce_event
 from router.shell.session import open_jetstream
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.process.embedded import EmbeddedServer
-    from router.serve.commands.serve_console import ConsoleProcess
+from router.shell.signals import run_until_signal, serve_on_embedded_broker
 
 STORE = Path(".router/nats")
 PORT = 4222
@@ -108,25 +116,18 @@ def serve(
 
 
 def _find_console(config: Path | None, *, is_opened: bool) -> Callable[[], ConsoleProcess]:
-    from router.serve.commands.serve_console import ConsoleProcess, require_console
-
     with exit_codes.report_errors():
         require_console()
     return lambda: ConsoleProcess(config, is_opened=is_opened)
 
 
 def _make_server(store: Path, port: int) -> EmbeddedServer:
-    from router.process.embedded import EmbeddedServer
-
     return EmbeddedServer(store, port=port)
 
 
 def _load_settings(
     config: Path | None, given: Mapping[str, object], server: EmbeddedServer | None
 ) -> Settings:
-    from router.core.errors import Misconfigured
-    from router.shell.load_settings import load_settings_of_command
-
     settings = load_settings_of_command(
         config, given if server is None else {**given, "nats.url": server.url}
     ).settings
@@ -147,10 +148,6 @@ def _set_policies_dir(directory: Path | None, settings: Settings) -> Settings:
 async def _serve(
     read: Read, server: EmbeddedServer | None, make_console: Callable[[], ConsoleProcess] | None
 ) -> int:
-    from router.process.observability import configure
-    from router.process.supervision import Child, Restart
-    from router.shell.signals import run_until_signal, serve_on_embedded_broker
-
     settings = read()
     configure(settings.log.level, settings.log.format)
     console = make_console() if make_console is not None else None
@@ -187,11 +184,6 @@ async def _serve(
 
 async def _drop_unused_samples(settings: Settings) -> Settings:
     """Return the settings to announce: with the samples only if the server has no policy of a user."""
-    from router.core.errors import NotFound
-    from router.delivery.kv.documents import DocumentBucket
-    from router.policies.seed import has_only_samples
-    from router.policies.store import PolicyStore
-
     if settings.policies.dir != find_samples():
         return settings
     with contextlib.suppress(NotFound):  # a new server has no bucket yet
@@ -203,7 +195,6 @@ async def _drop_unused_samples(settings: Settings) -> Settings:
 
 def _serve_alone(read: Read, announce: Announce) -> Serve:
     """This process is the router."""
-    from router.serve.service import RouterService
 
     async def serve() -> None:
         # Read the settings here: only now the embedded server has its address.
@@ -214,16 +205,12 @@ def _serve_alone(read: Read, announce: Announce) -> Serve:
 
 def _serve_fleet(read: Read, announce: Announce) -> tuple[Serve, Callable[[], None]]:
     """This process is the parent of several routers; return the functions that serve and reload."""
-    from router.serve.fleet import Fleet
-
     fleet = Fleet(read, announce)
     return fleet.run, fleet.reload
 
 
 def find_samples() -> Path:
     """Return the directory of the policies that come with the package."""
-    from router.policies.seed import SAMPLE_POLICIES
-
     return SAMPLE_POLICIES
 
 

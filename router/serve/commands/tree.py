@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from router.config import Settings
+from router.process.supervision import draw
+from router.serve.fleet import Fleet
+from router.serve.service import RouterService
 from router.shell.command_frame import CommandSession, command
+from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl, Processes, RenamedWorkers
-
-if TYPE_CHECKING:
-    from router.config import Settings
 
 
 def load_router_settings(
     nats_url: NatsUrl = None, config: ConfigFile = None, processes: Processes = None
 ) -> Settings:
-    from router.shell.load_settings import load_settings_of_command
-
     return load_settings_of_command(config, {"nats.url": nats_url, "processes": processes}).settings
 
 
@@ -35,12 +33,7 @@ def tree(session: CommandSession, _workers: RenamedWorkers = None) -> None:
 
 
 def _draw_trees(settings: Settings) -> dict[str, str]:
-    from router.process.supervision import draw
-    from router.serve.service import RouterService
-
     if settings.processes == 1:
         return {"tree": draw(RouterService(settings).tree())}
-    from router.serve.fleet import Fleet
-
     parent = Fleet(lambda: settings).tree(settings)
     return {"tree": draw(parent), "process": draw(RouterService(settings, http=False).tree())}

@@ -10,11 +10,11 @@ from router.contracts.masked_payload import describe_payload
 from router.core.errors import RouterError
 from router.core.masking import mask_secrets
 from router.delivery.wire.api import JetStream
+from router.operate.views import make_violations_view
 from router.operate.violations import (
     DIMENSIONS,
     StoredViolation,
     ViolationFilter,
-    ViolationGroup,
     add_up,
     read_one,
     read_violations,
@@ -32,7 +32,7 @@ from router.shell.page_data import (
     TextBlock,
     build_command,
 )
-from router.shell.table import Column, Row, Table, TableFilter
+from router.shell.table import Table, TableFilter
 
 DEFAULT_SINCE = "24h"
 DEFAULT_BY = "tenant,subject,rule"
@@ -44,13 +44,6 @@ FILTERS = (
     TableFilter("since", "Since", DEFAULT_SINCE),
     TableFilter("by", "By", DEFAULT_BY),
 )
-LABELS = {
-    "tenant": "Tenant",
-    "subject": "Subject",
-    "rule": "Rule",
-    "inbox": "Inbox",
-    "instance": "Instance",
-}
 
 
 async def read_contract(sources: Sources, params: PageParams) -> Page:
@@ -63,16 +56,10 @@ async def read_contract(sources: Sources, params: PageParams) -> Page:
     stream = sources.settings.streams.violations.name
     groups = await add_up(read_violations(sources.link.jetstream(), stream, start, wanted), names)
     options = {name: params.text(name) for name in ("tenant", "subject", "rule", "by")}
+    view = make_violations_view(names)
     table = Table(
-        columns=(
-            *(Column(name, LABELS.get(name, name.capitalize())) for name in names),
-            Column("violations", "Violations", "number"),
-            Column("messages", "Messages", "number"),
-            Column("first_seen", "First seen", "time"),
-            Column("last_seen", "Last seen", "time"),
-            Column("example", "Example", "id", "address"),
-        ),
-        rows=[_build_row(group) for group in groups],
+        columns=view.page_columns,
+        rows=[view.build_row(group) for group in groups],
         empty=(
             f"No violations since {since}. Senders that break a rule of the headers are listed "
             "here, with an example each."
@@ -128,21 +115,6 @@ def _read_names(params: PageParams) -> list[str]:
     if not names or not set(names) <= DIMENSIONS.keys():
         raise InvalidAddress(f"by: a list of {', '.join(DIMENSIONS)}")
     return list(dict.fromkeys(names))
-
-
-def _build_row(group: ViolationGroup) -> Row:
-    figures: Row = {
-        "violations": group.count,
-        "messages": group.messages,
-        "first_seen": group.first_seen,
-        "last_seen": group.last_seen,
-    }
-    return {
-        **group.of,
-        **figures,
-        "example": group.example,
-        "address": f"/contract/{group.example}",
-    }
 
 
 async def _read_message(jetstream: JetStream, found: StoredViolation) -> list[FactList | TextBlock]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 import orjson
 
 from router.contracts.header_rules import RULES
-from router.contracts.shapes.fields import list_fields, list_required
+from router.contracts.shapes.message_shape import list_fields, list_required
 from router.contracts.shapes.parts import PARTS, Schema
 from router.operate.catalogue import MessageShape, ShapeLimits, build_shapes
 from router.serve.contract.asyncapi.channels import RECEIVE, ChannelSpec, list_channels

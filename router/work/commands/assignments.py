@@ -1,31 +1,26 @@
-"""`router assignments`: which assignments were pushed to workers, and their status."""
+"""`router assignments`: which assignments were pushed to workers, their status, and one whole."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Annotated
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
-from router.contracts.exact_json import load_written
+from router.contracts.exact_json import dump_json, load_written
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_time
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.work.assignments import StoredAssignment
-
-assignments = typer.Typer(
-    invoke_without_command=True,
-    help="Assignments: what was pushed to workers, and their status.",
-    rich_markup_mode="rich",
-)
+from router.shell.formatting import format_bytes
+from router.shell.output import build_grid, build_heading, build_panel, open_console
+from router.work.assignments import StoredAssignment, find_assignment, list_assignments
+from router.work.views import make_assignments_view
 
 ASSIGNMENT_STATUSES = ("accepted", "rejected", "error", "unacknowledged")
-COLUMNS = ("assignment", "pushed", "tenant", "job", "provider", "status", "said")
 
 
-@assignments.callback()
 @command()
 async def list_(
     session: CommandSession,
@@ -45,8 +40,6 @@ async def list_(
 
     Example:  router assignments --tenant acme --status rejected
     """
-    from router.work.assignments import list_assignments
-
     if context.invoked_subcommand is not None:
         return
     if status is not None and status not in ASSIGNMENT_STATUSES:
@@ -61,16 +54,11 @@ async def list_(
             jetstream, bucket, tenant=tenant, status=status, limit=limit
         )
     ]
-    session.emit(
-        found,
-        COLUMNS,
-        lambda one: _build_row(one, settings),
-        lambda one: _list_fields(one, settings),
-        empty="no assignments",
+    session.emit_view(
+        found, make_assignments_view(reads_acks=settings.acks.enabled), empty="no assignments"
     )
 
 
-@assignments.command()
 @command()
 async def show(
     session: CommandSession,
@@ -81,9 +69,6 @@ async def show(
 
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
-    from router.work.assignments import find_assignment
-    from router.work.commands.assignment import print_assignment
-
     settings, bucket = session.settings, session.settings.buckets.assignments_known
     found = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)
     if found is None:
@@ -97,24 +82,51 @@ async def show(
         "assignment": load_written(bytes(found.record.assignment)),
     }
     session.emit_one(
-        {**_list_fields(found, settings), **whole}, lambda: print_assignment(found, status)
+        {**found.list_fields(reads_acks=settings.acks.enabled), **whole},
+        lambda: print_assignment(found, status),
     )
     return exit_codes.OK
 
 
-def _build_row(one: StoredAssignment, settings: Settings) -> tuple[object, ...]:
-    known, said = one.known, one.ack.message if one.ack is not None else None
-    pushed, status = format_time(one.stored_at), one.known_status(reads_acks=settings.acks.enabled)
-    return (
-        known.assignment_id,
-        pushed,
-        known.tenant_id,
-        known.job_type,
-        known.provider_id,
-        status,
-        said,
-    )
+Facts = Iterable[tuple[str, object]]
 
 
-def _list_fields(one: StoredAssignment, settings: Settings) -> dict[str, object]:
-    return one.list_fields(reads_acks=settings.acks.enabled)
+def print_assignment(one: StoredAssignment, status: str | None) -> None:
+    """Print the whole assignment in a frame. `status`: None if the router does not listen for
+    acknowledgements.
+    """
+    work = load_written(bytes(one.record.assignment))
+    parts: list[RenderableType] = [
+        build_grid(_list_request(one, status)),
+        build_heading("decision"),
+        build_grid(_list_decision(one)),
+    ]
+    parts += [build_heading("work"), Text(format_bytes(dump_json(work.get("job"))))]
+    if one.ack is not None:
+        parts += [build_heading("worker"), build_grid(_list_ack(one))]
+    open_console().print(build_panel(f"assignment {one.known.assignment_id}", parts))
+
+
+def _list_request(one: StoredAssignment, status: str | None) -> Facts:
+    known = one.known
+    yield "tenant", known.tenant_id
+    yield "request", known.request_id
+    yield "trace", known.trace_id
+    yield "pushed", f"{one.stored_at} to {one.record.subject}"
+    yield "deadline", f"{known.deadline_ms} ms"
+    yield "status", status
+
+
+def _list_decision(one: StoredAssignment) -> Facts:
+    decision = one.known.decision
+    yield "provider", decision.provider_id
+    yield "reason", decision.reason
+    yield "expected", f"{decision.expected_latency_ms:g} ms, cost {decision.expected_cost:g}"
+    yield from decision.metadata.items()
+
+
+def _list_ack(one: StoredAssignment) -> Facts:
+    if one.ack is not None:
+        yield "status", one.ack.status
+        yield "message", one.ack.message
+        yield "at", datetime.fromtimestamp(one.ack.at_ms / 1000, UTC).isoformat()

@@ -4,28 +4,21 @@ by piece; `stats`: `provider_stats`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 
-from router.policies.commands.provider_stats import stats
+from router.contracts.provider import ProviderResponse, response_bytes
+from router.contracts.provider_chunk import StreamChunk, chunk_bytes
+from router.sdk import Client
+from router.sdk.providers import InvocationFailed
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import read_pairs, read_prompt
 from router.shell.output import print_json_lines, printable
 
-if TYPE_CHECKING:
-    from router.contracts.provider import ProviderResponse
-    from router.contracts.provider_chunk import StreamChunk
 
-provider = typer.Typer(
-    help="Providers: asked directly, and what is learned of them.", no_args_is_help=True
-)
-provider.command()(stats)
-
-
-@provider.command()
 @command()
 async def invoke(
     session: CommandSession,
@@ -56,10 +49,6 @@ async def invoke(
 
     Example:  router provider invoke echo --tenant acme --prompt hello --stream
     """
-    from router.contracts.provider_chunk import StreamChunk
-    from router.sdk import Client
-    from router.sdk.providers import InvocationFailed
-
     asked: dict[str, Any] = {
         "provider_id": provider_id,
         "tenant_id": tenant,
@@ -85,8 +74,6 @@ async def invoke(
 
 
 def _print_response(response: ProviderResponse, as_json: bool) -> int:
-    from router.contracts.provider import response_bytes
-
     if as_json:
         print_json_lines([orjson.loads(response_bytes(response))])
     elif response.ok:
@@ -97,8 +84,6 @@ def _print_response(response: ProviderResponse, as_json: bool) -> int:
 
 
 def _print_chunk(chunk: StreamChunk, as_json: bool) -> None:
-    from router.contracts.provider_chunk import chunk_bytes
-
     if as_json:
         print_json_lines([orjson.loads(chunk_bytes(chunk))])
     else:

@@ -13,24 +13,34 @@ import socket
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any, cast
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
 
+from router.config import Settings
+from router.contracts.exec_assignment import ExecAssignment
+from router.contracts.heartbeat import (
+    HEARTBEAT_SUBJECTS,
+    Heartbeat,
+    read_claimed_id,
+    read_heartbeat,
+)
+from router.core.clock import now_ms, steady
+from router.process.garbage_collection import calm_collector
+from router.sdk import Client, StepResult, Worker, WorkerTopology
+from router.sdk.echo import Echo
+from router.sdk.provider_handler import ProviderHandler
+from router.sdk.start_point import Start
+from router.sdk.step import Handler
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.exit_codes import OUTPUT_CLOSED
 from router.shell.import_target import import_function
 from router.shell.output import announce_event, log_unwritten, print_event
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.contracts.exec_assignment import ExecAssignment
-    from router.sdk import Client, StepResult, Worker, WorkerTopology
-    from router.sdk.start_point import Start
-    from router.sdk.step import Handler
-    from router.work.model import Liveness, TrackedWorker, WorkerCondition
-
+from router.work.model import Liveness
+from router.work.views import make_workers_view
 
 # -- `router worker`.
 
@@ -114,9 +124,6 @@ def worker(
     """
     if [target is not None, echo, providers].count(True) != 1:
         raise typer.BadParameter("give MODULE:FUNCTION, --echo or --providers")
-    from router.sdk import Worker
-    from router.sdk.echo import Echo
-
     settings = session.settings
     client, handler = _choose_handler(
         settings,
@@ -153,9 +160,6 @@ def _choose_handler(
     settings: Settings, target: str | None, echo: Handler | None
 ) -> tuple[Client | None, Handler]:
     """Return the handler, and the client that it needs while the worker works."""
-    from router.sdk import Client
-    from router.sdk.provider_handler import ProviderHandler
-
     if echo is not None:
         return None, echo
     if target is not None:
@@ -166,8 +170,6 @@ def _choose_handler(
 
 def make_places(settings: Settings) -> WorkerTopology:
     """Return the streams, buckets and subjects of a worker for these settings."""
-    from router.sdk import WorkerTopology
-
     return WorkerTopology(
         stream=settings.streams.assignments.name,
         attempts=settings.buckets.attempts.name,
@@ -183,8 +185,6 @@ async def _run_worker(
     lines: HandledLines,
     facts: dict[str, object],
 ) -> int:
-    from router.process.garbage_collection import calm_collector
-
     def announce(nats_url: str) -> None:
         announce_event("worker.ready", worker_id=worker.worker_id, nats_url=nats_url, **facts)
 
@@ -241,7 +241,6 @@ def _print_handled(assignment: ExecAssignment, step: StepResult, latency_ms: int
 
 # -- `router workers`.
 
-WORKER_COLUMNS = ("worker", "tenant", "status", "load", "slots", "every", "heard")
 POLL_S = 0.05
 MAX_REFUSED = 20  # refused heartbeats that are reported
 
@@ -266,10 +265,6 @@ async def workers(
 
     Example:  router workers --for 20
     """
-    from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
-    from router.core.clock import steady
-    from router.work.model import Liveness
-
     known, refused = Liveness(), dict[tuple[str | None, str], None]()
     connection = (await session.open_jetstream()).connection
     for subject in HEARTBEAT_SUBJECTS:
@@ -284,13 +279,7 @@ async def workers(
         key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id),
     )
     empty = f"no worker was heard within {listen:g} s"
-    session.emit(
-        found,
-        WORKER_COLUMNS,
-        lambda one: _build_worker_row(*one, now),
-        lambda one: _list_worker_fields(*one, now),
-        empty=empty,
-    )
+    session.emit_view(found, make_workers_view(now), empty=empty)
     for claimed, reason in refused:
         exit_codes.complain(
             f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}"
@@ -305,9 +294,6 @@ def _on_heartbeat(
     headers: Mapping[str, str] | None,
 ) -> None:
     """Take one heartbeat, or keep the reason why it is none, in order; at most `MAX_REFUSED`."""
-    from router.contracts.heartbeat import Heartbeat, read_claimed_id, read_heartbeat
-    from router.core.clock import now_ms, steady
-
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
         known.on_heartbeat(beat, steady())
@@ -317,9 +303,6 @@ def _on_heartbeat(
 
 async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
     """Wait, with a bar if standard error is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
     columns = (TextColumn("listening"), BarColumn(), TextColumn("{task.fields[heard]} heard"))
     with Progress(
         *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
@@ -330,35 +313,3 @@ async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
         while (left := until - now()) > 0:
             progress.update(bar, completed=seconds - left, heard=len(known))
             await asyncio.sleep(min(POLL_S, left))
-
-
-def _build_worker_row(
-    worker: TrackedWorker, condition: WorkerCondition, now: float
-) -> tuple[object, ...]:
-    from router.operate.doctor.finding import share, span
-
-    beat = worker.beat
-    load = share(beat.load) if beat.load is not None else None
-    every = span(beat.interval_ms / 1000) if beat.interval_ms is not None else None
-    return (
-        beat.worker_id,
-        beat.tenant_id,
-        condition.value,
-        load,
-        beat.capacity,
-        every,
-        f"{span(now - worker.heard_at)} ago",
-    )
-
-
-def _list_worker_fields(
-    worker: TrackedWorker, condition: WorkerCondition, now: float
-) -> dict[str, object]:
-    from msgspec import to_builtins
-
-    fields = {
-        **to_builtins(worker.beat),
-        "status": condition.value,
-        "heard_s_ago": round(now - worker.heard_at, 3),
-    }
-    return {name: value for name, value in fields.items() if value is not None}

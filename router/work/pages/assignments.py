@@ -17,21 +17,13 @@ from router.shell.page_data import (
     TextBlock,
     build_command,
 )
-from router.shell.table import Column, Row, Table, TableFilter
-from router.work.assignments import StoredAssignment, find_assignment, list_assignments
+from router.shell.table import Table, TableFilter
+from router.work.assignments import find_assignment, list_assignments
 from router.work.pages.workers import TABS
+from router.work.views import make_assignments_view
 
 MAX_LISTED = 500
 MAX_WORK_TEXT = 65_536  # characters
-COLUMNS = (
-    Column("assignment_id", "Assignment", "id", "address"),
-    Column("pushed_at", "Pushed", "time"),
-    Column("tenant_id", "Tenant"),
-    Column("job", "Job"),
-    Column("provider_id", "Provider"),
-    Column("status", "Status", "verdict"),
-    Column("message", "Said"),
-)
 FILTERS = (
     TableFilter("tenant", "Tenant"),
     TableFilter("status", "Status", "accepted, rejected, error, unacknowledged"),
@@ -52,6 +44,7 @@ async def read_assignments(sources: Sources, params: PageParams) -> Page:
             sources.link.jetstream(), bucket, tenant=tenant, status=status, limit=MAX_LISTED
         )
     ]
+    view = make_assignments_view(reads_acks=settings.acks.enabled)
     off = (
         ""
         if settings.acks.enabled
@@ -63,8 +56,8 @@ async def read_assignments(sources: Sources, params: PageParams) -> Page:
         command=build_command("router", "assignments", tenant=tenant, status=status),
         tabs=TABS,
         table=Table(
-            columns=COLUMNS,
-            rows=[_build_row(one, settings.acks.enabled) for one in found],
+            columns=view.page_columns,
+            rows=[view.build_row(one) for one in found],
             empty=EMPTY,
             filters=FILTERS,
             note=off + (f"The newest {MAX_LISTED}." if len(found) == MAX_LISTED else ""),
@@ -119,11 +112,3 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
             ),
         ],
     )
-
-
-def _build_row(one: StoredAssignment, reads_acks: bool) -> Row:
-    fields = one.list_fields(reads_acks=reads_acks)
-    cells: dict[str, str | int | float | None] = {
-        column.name: str(fields[column.name]) for column in COLUMNS if column.name in fields
-    }
-    return {**cells, "address": f"/assignments/{one.known.assignment_id}"}

@@ -11,9 +11,9 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from router.contracts.shapes.fields import list_fields
+from router.contracts.shapes.difference import Definitions
+from router.contracts.shapes.message_shape import list_fields
 from router.contracts.shapes.parts import PARTS
-from router.contracts.shapes.written import Definitions
 from router.operate.catalogue import MessageShape
 
 LONG = "x" * 128

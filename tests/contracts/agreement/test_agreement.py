@@ -12,7 +12,7 @@ import pytest
 
 from router.config import Settings
 from router.contracts.envelope import envelope_bytes
-from router.contracts.shapes.fields import list_fields
+from router.contracts.shapes.message_shape import list_fields
 from router.operate.catalogue import RECEIVED, SENT, MessageShape, ShapeLimits, build_shapes
 from router.serve.contract.commands.readers import build_readers
 from tests.contracts.agreement.compare import find_disagreements, validator_of

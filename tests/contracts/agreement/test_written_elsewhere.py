@@ -10,8 +10,8 @@ import pytest
 
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.exec_assignment import read_exec_assignment
-from router.contracts.plain_worker import decode_plain, decode_result
-from router.contracts.worker import DEFAULT_LIMITS
+from router.contracts.result import decode_result
+from router.contracts.worker import DEFAULT_LIMITS, decode_plain
 from router.core.outcome import Fault
 from router.extensions.model.entry import VALIDATOR
 from router.operate.catalogue import build_shapes

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
+from rich.text import Text
 
 from router.operate.commands.dead_letters.selection import (
     Code,
@@ -15,11 +18,22 @@ from router.operate.commands.dead_letters.selection import (
     load_system_settings,
     make_filter,
 )
+from router.operate.dead_letters import (
+    DeadLetter,
+    as_full_fields,
+    group_by,
+    list_newest_first,
+    read_heads,
+    reason_and_error,
+    subject_and_reason,
+)
+from router.operate.dead_letters import show as read_letter
+from router.operate.views import DEAD_LETTERS
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.output import print_table
+from router.shell.formatting import format_bytes, format_time
+from router.shell.output import build_grid, build_heading, build_panel, open_console, print_table
 
-COLUMNS = ("seq", "stored", "subject", "reason", "error", "tenant", "message id")
 GROUPINGS = ("reason", "error", "field", "subject")
 NO_LETTERS = "no dead letters"
 
@@ -46,20 +60,11 @@ async def list_(
 
     Example:  router dlq list --tenant acme --since 2h
     """
-    from router.operate.commands.dead_letters.dead_letter import build_row
-    from router.operate.dead_letters import (
-        as_fields,
-        group_by,
-        list_newest_first,
-        read_heads,
-        reason_and_error,
-    )
-
     wanted = make_filter(subject, reason, code, tenant, since)
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     if not group:
         letters = [letter async for letter in list_newest_first(jetstream, stream, wanted, limit)]
-        session.emit(letters, COLUMNS, build_row, as_fields, empty=NO_LETTERS)
+        session.emit_view(letters, DEAD_LETTERS, empty=NO_LETTERS)
         return
     session.emit(
         await group_by(read_heads(jetstream, stream, wanted), reason_and_error),
@@ -88,10 +93,6 @@ async def show(
 
     Example:  router dlq show 17
     """
-    from router.operate.commands.dead_letters.dead_letter import print_dead_letter
-    from router.operate.dead_letters import as_full_fields
-    from router.operate.dead_letters import show as read_letter
-
     stream = session.settings.streams.dlq.name
     letter = await read_letter(await session.open_jetstream(), stream, sequence)
     if letter is None:
@@ -106,8 +107,6 @@ async def stats(session: CommandSession) -> None:
 
     Example:  router dlq stats
     """
-    from router.operate.dead_letters import group_by, read_heads, subject_and_reason
-
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     groups = await group_by(read_heads(jetstream, stream), subject_and_reason)
     info = await jetstream.stream(stream)
@@ -139,3 +138,49 @@ async def stats(session: CommandSession) -> None:
             for group in groups
         ]
         print_table(("dead letters", "subject", "reason", "MB", "oldest", "newest"), rows)
+
+
+def build_row(letter: DeadLetter) -> Sequence[object]:
+    """Return one line of a list."""
+    stored, subject = format_time(letter.stored_at), letter.original_subject
+    error = " at ".join(text for text in (letter.code, letter.field) if text)
+    return (letter.sequence, stored, subject, letter.reason, error, letter.tenant_id, letter.msg_id)
+
+
+def print_dead_letter(letter: DeadLetter) -> None:
+    """Print the whole dead letter in a frame: what happened, the message's headers, its payload."""
+    parts: list[RenderableType] = [build_grid(_list_facts(letter))]
+    if letter.headers:
+        parts += [build_heading("headers"), build_grid(letter.headers.items())]
+    parts.append(
+        build_heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else ""))
+    )
+    parts.append(Text(format_bytes(letter.payload) if letter.payload is not None else ""))
+    open_console().print(build_panel(f"dead letter {letter.sequence}", parts))
+
+
+def _list_facts(letter: DeadLetter) -> list[tuple[str, object]]:
+    source = letter.source
+    unconfirmed = (
+        " (the first of them not confirmed: its process died)"
+        if source.attempts_unconfirmed
+        else ""
+    )
+    place = (
+        f"{source.stream} {source.sequence}, delivery {source.deliveries}, start "
+        f"{source.attempts}{unconfirmed}"
+    )
+    facts: list[tuple[str, object]] = [
+        ("subject", letter.original_subject),
+        ("reason", letter.reason),
+        ("error", ": ".join(text for text in (letter.code, letter.message) if text)),
+        ("field", letter.field),
+        ("stage", letter.stage),
+        ("tenant", letter.tenant_id),
+        ("request", letter.request_id),
+        ("message id", letter.msg_id),
+        ("trace", letter.trace_id),
+        ("stored", letter.stored_at),
+        ("from", place if source.stream else None),
+    ]
+    return [(name, value) for name, value in facts if value]

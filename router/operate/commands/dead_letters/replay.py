@@ -10,14 +10,17 @@ import sys
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import click
 import typer
+from msgspec.structs import replace
 
 from router.contracts.codec import require_foreign_value
 from router.contracts.json_layout import indent, pack
 from router.contracts.malformed import Malformed
 from router.core.whole_files import replace_file
+from router.operate.audit import track
 from router.operate.commands.dead_letters.selection import (
     All,
     Code,
@@ -30,13 +33,22 @@ from router.operate.commands.dead_letters.selection import (
     load_system_settings,
     make_filter,
 )
+from router.operate.dead_letters import (
+    NotReplayed,
+    ReplayOptions,
+    ReplayRate,
+    ReplayReport,
+    original_of,
+    rehearse,
+    show,
+)
+from router.operate.dead_letters import discard as discard_letters
+from router.operate.dead_letters import export as write_out
+from router.operate.dead_letters import replay as send_again
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import confirm
 from router.shell.output import print_json_lines, print_table, show_progress
-
-if TYPE_CHECKING:
-    from router.operate.dead_letters import NotReplayed, ReplayOptions, ReplayReport
 
 # -- `router dlq replay`.
 
@@ -84,10 +96,6 @@ async def replay(
 
     Example:  router dlq replay --reason maxdeliver_exhausted --since 2h --rate 500
     """
-    from router.operate.audit import track
-    from router.operate.dead_letters import ReplayOptions, ReplayRate
-    from router.operate.dead_letters import replay as send_again
-
     chosen = DeadLetterSelection(
         sequences, make_filter(subject, reason, code, tenant, since), is_all=every
     )
@@ -146,10 +154,6 @@ async def _edit_payload(
     """Return the options with the edited payload; without one if there is nothing to send, which
     was reported.
     """
-    from msgspec.structs import replace
-
-    from router.operate.dead_letters import NotReplayed, original_of, show
-
     jetstream = await session.open_jetstream()
     letter = await show(jetstream, session.settings.streams.dlq.name, sequence)
     missing = NotReplayed(sequence, "there is no such dead letter")
@@ -163,8 +167,6 @@ async def _edit_payload(
 async def _rehearse(
     session: CommandSession, chosen: DeadLetterSelection, options: ReplayOptions
 ) -> int:
-    from router.operate.dead_letters import NotReplayed, rehearse
-
     jetstream = await session.open_jetstream()
     found = [
         one
@@ -240,8 +242,6 @@ def edit_payload(data: bytes) -> bytes | None:
     """Return the saved text; JSON is opened indented. None, with a line on standard error:
     unchanged, no text, or no longer JSON.
     """
-    import click
-
     text = _decode_text(data)
     if text is None:
         exit_codes.complain(
@@ -322,8 +322,6 @@ async def export(
     chosen = DeadLetterSelection(
         sequences, make_filter(subject, reason, code, tenant, since), is_all=every
     )
-    from router.operate.dead_letters import export as write_out
-
     jetstream = await session.open_jetstream()
     with ExitStack() as open_files:
         write = (
@@ -362,9 +360,6 @@ async def discard(
     chosen = DeadLetterSelection(
         sequences, make_filter(subject, reason, code, tenant, since), is_all=every
     )
-    from router.operate.audit import track
-    from router.operate.dead_letters import discard as discard_letters
-
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     if not yes:
         count = sum([len(handful.letters) async for handful in chosen.read(jetstream, stream)])

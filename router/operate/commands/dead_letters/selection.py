@@ -6,18 +6,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from router.config import Settings
+from router.core.instants import read_instant
+from router.delivery.wire.api import JetStream
+from router.operate.audit import OperatorWrite
+from router.operate.dead_letters import DeadLetterBatch, DeadLetterChoice, DeadLetterFilter
+from router.operate.dead_letters.dead_letter_streams import SYSTEMS, select_dead_letters
+from router.operate.dead_letters.selection import SELECTION_PAGE
 from router.shell.options import ConfigFile, NatsUrl
 from router.shell.session import load_settings
-
-if TYPE_CHECKING:
-    from router.config import Settings
-    from router.delivery.wire.api import JetStream
-    from router.operate.audit import OperatorWrite
-    from router.operate.dead_letters import DeadLetterBatch, DeadLetterFilter
 
 Subject = Annotated[
     str | None,
@@ -59,8 +60,6 @@ def load_system_settings(
     """Load the settings, with the dead letter stream of system `of` in place of the router's.
     Raises Misconfigured.
     """
-    from router.operate.dead_letters.dead_letter_streams import SYSTEMS, select_dead_letters
-
     if of not in SYSTEMS:
         raise typer.BadParameter(f"should be one of {', '.join(SYSTEMS)}", param_hint="--of")
     return select_dead_letters(load_settings(nats_url, config), of)
@@ -69,8 +68,6 @@ def load_system_settings(
 def make_filter(
     subject: str | None, reason: str | None, code: str | None, tenant: str | None, since: str | None
 ) -> DeadLetterFilter:
-    from router.operate.dead_letters import DeadLetterFilter
-
     return DeadLetterFilter(
         subject=subject, reason=reason, code=code, tenant=tenant, since=parse_instant(since)
     )
@@ -84,8 +81,6 @@ class DeadLetterSelection:
     def __init__(
         self, sequences: Sequence[int] | None, matching: DeadLetterFilter, *, is_all: bool
     ) -> None:
-        from router.operate.dead_letters import DeadLetterChoice, DeadLetterFilter
-
         has_filter = matching != DeadLetterFilter()
         if bool(sequences) + has_filter + is_all != 1:
             filters = "--subject, --reason, --code, --tenant, --since"
@@ -96,8 +91,6 @@ class DeadLetterSelection:
 
     def describe_write(self, command: str, stream: str) -> OperatorWrite:
         """For the audit: which dead letters were selected."""
-        from router.operate.audit import OperatorWrite
-
         return OperatorWrite(
             command=command, target=self.chosen.describe(stream), tenant_id=self.chosen.tenant
         )
@@ -106,14 +99,10 @@ class DeadLetterSelection:
         self, jetstream: JetStream, stream: str, at_once: int | None = None
     ) -> AsyncIterator[DeadLetterBatch]:
         """Read them in batches, oldest first."""
-        from router.operate.dead_letters.selection import SELECTION_PAGE
-
         return self.chosen.read(jetstream, stream, at_once or SELECTION_PAGE)
 
 
 def parse_instant(text: str | None) -> datetime | None:
-    from router.core.instants import read_instant
-
     try:
         return read_instant(text) if text is not None else None
     except ValueError as exc:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router import __version__
 from router.config import Settings
-from router.contracts.shapes.header_shape import build_headers_schema
+from router.contracts.header_rules import build_headers_schema
 from router.contracts.shapes.message_shape import DIRECTION
 from router.contracts.shapes.notation import build_request, build_response
 from router.contracts.shapes.parts import PARTS, name_all_types

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 from msgspec import to_builtins
 
+from router.contracts.unread_report import UNREAD_KIND
+from router.serve.contract.commands.field_report import FieldReport, parse, report_fields
+from router.serve.contract.commands.readers import build_readers
+from router.serve.contract.contract_document import build_contract_shapes
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import read_bytes, read_pairs
 from router.shell.output import print_table
-
-if TYPE_CHECKING:
-    from router.serve.contract.commands.field_report import FieldReport
-
 
 MAX_BYTES = 64 * 1024 * 1024  # the most that a NATS server takes as a message
 
@@ -49,11 +50,6 @@ def check(
 
     Example:  router contract check request.json    router contract check - --as result < result.json
     """
-    from router.serve.contract.commands.field_report import parse, report_fields
-    from router.serve.contract.commands.guess import guess_name
-    from router.serve.contract.commands.readers import build_readers
-    from router.serve.contract.contract_document import build_contract_shapes
-
     shapes = build_contract_shapes(session.settings)
     readers = build_readers(session.settings, shapes)
     data = read_bytes(file, "FILE", MAX_BYTES)
@@ -75,3 +71,50 @@ def _print_report(name: str, report: FieldReport) -> None:
             ((line.field, line.verdict, line.why) for line in report.lines),
         )
     print(f"{'read' if report.is_readable else 'refused'} as {name}")
+
+
+# The first of these whose fields are all there.
+MARKS: tuple[tuple[str, frozenset[str]], ...] = (
+    ("answer", frozenset({"ok"})),
+    ("assignment", frozenset({"executor", "job"})),
+    ("usage", frozenset({"event_type"})),
+    ("alert", frozenset({"alert_id"})),
+    ("audit", frozenset({"via", "command", "target"})),
+    ("violation", frozenset({"subscription", "rule"})),
+    ("dead-letter", frozenset({"original_payload_hash"})),
+    ("envelope", frozenset({"schema_version", "actor_kind"})),
+    ("heartbeat", frozenset({"worker_id"})),
+    ("provider-response", frozenset({"request_id", "status", "body"})),
+    ("ingress-ack", frozenset({"status", "timestamp_ms"})),
+    ("result", frozenset({"status", "latency_ms"})),
+    ("ack", frozenset({"assignment_id", "status"})),
+    ("extension-request", frozenset({"trace_id", "payload", "metadata", "config"})),
+    ("provider-call", frozenset({"prompt", "parameters", "context"})),
+    ("provider-request", frozenset({"provider_id", "tenant_id"})),
+    ("provider-answer", frozenset({"output"})),
+    ("chunk", frozenset({"done"})),
+    ("extension-verdict", frozenset({"valid"})),
+    ("unread-report", frozenset({"reason", "payload_ref"})),
+)
+KINDS = {
+    "exec_result": "result",
+    "exec_assignment_ack": "ack",
+    "provider_request": "provider-request",
+    UNREAD_KIND: "unread-report",
+}  # of envelopes
+VERDICTS = ("ok", "reject")
+DEFAULT = "decide"
+
+
+def guess_name(message: Mapping[str, Any] | None) -> str:
+    """The name of the message's shape. `message`: as JSON shows it, None: it is no object, or
+    cannot be read.
+    """
+    if message is None:
+        return DEFAULT
+    kind, inner = message.get("kind"), message.get("data")
+    if isinstance(kind, str) and isinstance(inner, dict):
+        return KINDS.get(kind) or ("heartbeat" if "worker_id" in inner else DEFAULT)
+    if message.get("status") in VERDICTS and "assignment_id" not in message:
+        return "extension-verdict"
+    return next((name for name, marks in MARKS if marks <= message.keys()), DEFAULT)

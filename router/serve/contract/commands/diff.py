@@ -6,19 +6,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import orjson
 import typer
 from msgspec import Struct
 
+from router.contracts.codec import describe_mark
+from router.contracts.shapes.difference import (
+    ADDED,
+    BROKEN,
+    CHANGED,
+    ContractChange,
+    Definitions,
+    check_schema,
+    compare_schemas,
+)
+from router.contracts.shapes.message_shape import DIRECTION, SENT
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.option_values import read_bytes
-
-if TYPE_CHECKING:
-    from router.contracts.shapes.difference import ContractChange
-    from router.contracts.shapes.written import Definitions
 
 MAX_BYTES = 64 * 1024 * 1024  # of one file
 
@@ -50,8 +57,6 @@ def diff(session: CommandSession, old: Place, new: Place) -> int:
 
     Example:  router contract diff ./contract-1.4 ./contract
     """
-    from router.contracts.shapes.difference import BROKEN
-
     changes = list(_compare(_read_contract(old, "OLD"), _read_contract(new, "NEW")))
     session.emit(
         changes,
@@ -63,9 +68,6 @@ def diff(session: CommandSession, old: Place, new: Place) -> int:
 
 
 def _compare(old: WrittenContract, new: WrittenContract) -> Iterator[ContractChange]:
-    from router.contracts.shapes.difference import ADDED, BROKEN, ContractChange, compare_schemas
-    from router.contracts.shapes.message_shape import DIRECTION, SENT
-
     for kind, before, after in (
         ("message", old.schemas, new.schemas),
         ("channel", old.channels, new.channels),
@@ -87,8 +89,6 @@ def _compare(old: WrittenContract, new: WrittenContract) -> Iterator[ContractCha
 def _compare_channels(
     name: str, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[ContractChange]:
-    from router.contracts.shapes.difference import ADDED, BROKEN, CHANGED, ContractChange
-
     if old.get("address") != new.get("address"):
         yield ContractChange(
             BROKEN, name, f"its subject is {new.get('address')}, and was {old.get('address')}"
@@ -116,8 +116,6 @@ def _read_contract(place: Path, argument: str) -> WrittenContract:
 
 
 def _read_directory(place: Path) -> WrittenContract:
-    from router.contracts.shapes.written import Definitions
-
     files = {file.stem: _read_json(file) for file in sorted(place.glob("*.json"))}
     if not files:
         raise ValueError("there is no *.json in it")
@@ -131,8 +129,6 @@ def _read_directory(place: Path) -> WrittenContract:
 
 
 def _read_document(file: Path) -> WrittenContract:
-    from router.contracts.shapes.written import Definitions
-
     document = _read_json(file)
     components = document.get("components")
     parts = components.get("schemas") if isinstance(components, dict) else None
@@ -148,8 +144,6 @@ def _read_document(file: Path) -> WrittenContract:
 
 
 def _resolve(name: str, schema: object, definitions: Definitions) -> Mapping[str, Any]:
-    from router.contracts.shapes.written import check_schema
-
     checked = check_schema(definitions.resolve(schema), name)
     return {keyword: value for keyword, value in checked.items() if keyword != "$defs"}
 
@@ -168,8 +162,6 @@ def _has_messages(channel: Mapping[str, object]) -> bool:
 
 def _read_json(file: Path) -> dict[str, Any]:
     """Raises ValueError."""
-    from router.contracts.codec import describe_mark
-
     data = read_bytes(file, "FILE", MAX_BYTES)
     try:
         content = orjson.loads(data)

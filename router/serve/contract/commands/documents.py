@@ -14,6 +14,10 @@ import orjson
 import typer
 from msgspec import Struct
 
+from router.contracts.header_rules import describe
+from router.contracts.protos import list_protos
+from router.serve.contract.asyncapi import write_yaml
+from router.serve.contract.contract_document import build_contract_document, build_contract_shapes
 from router.shell.command_frame import CommandSession, command, skip_settings
 
 
@@ -24,9 +28,6 @@ def asyncapi(session: CommandSession) -> None:
 
     Example:  router contract asyncapi > asyncapi.yaml    router contract asyncapi --json > asyncapi.json
     """
-    from router.serve.contract.asyncapi import write_yaml
-    from router.serve.contract.contract_document import build_contract_document
-
     document = build_contract_document(session.settings)
     print(
         orjson.dumps(document, option=orjson.OPT_INDENT_2).decode()
@@ -54,8 +55,6 @@ def headers(session: CommandSession) -> None:
 
     Example:  router contract headers
     """
-    from router.contracts.header_rules import describe
-
     session.emit(
         [HeaderLine(*rule) for rule in describe()],
         ("header", "violation", "the header is", "subjects"),
@@ -84,9 +83,6 @@ def schemas(
 
     Example:  router contract schemas ./contract
     """
-    from router.contracts.protos import list_protos
-    from router.serve.contract.contract_document import build_contract_shapes
-
     for shape in build_contract_shapes(session.settings).values():
         _write(
             directory / f"{shape.name}.json",

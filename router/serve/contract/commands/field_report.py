@@ -18,7 +18,7 @@ from msgspec import Struct
 from router.contracts.codec import read_object
 from router.contracts.header_rules import Violation, find_rule
 from router.contracts.malformed import Malformed
-from router.contracts.shapes.fields import find_unknown, list_fields
+from router.contracts.shapes.message_shape import find_unknown, list_fields
 from router.core.outcome import Fault
 from router.operate.catalogue import MessageShape
 from router.serve.contract.commands.readers import Reader, ReaderVerdict

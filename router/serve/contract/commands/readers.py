@@ -29,7 +29,7 @@ from router.contracts.provider_call import read_answer as read_provider_answer
 from router.contracts.provider_chunk import read_chunk
 from router.contracts.request import NO_HINTS
 from router.contracts.result import read_result
-from router.contracts.shapes.fields import list_required
+from router.contracts.shapes.message_shape import list_required
 from router.contracts.unread_report import read_unread_report
 from router.contracts.worker import WorkerMessageLimits
 from router.core.clock import now_ms

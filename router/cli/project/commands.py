@@ -1,4 +1,4 @@
-"""`router init NAME`: the files of a small project, in a directory of this name."""
+"""`router init` and `router dev`: a project is made, and served while it is written."""
 
 from __future__ import annotations
 
@@ -8,9 +8,17 @@ from typing import Annotated
 
 import typer
 
+from router import __version__
+from router.cli.project.dev_server import DevServer
 from router.core.errors import Misconfigured
+from router.process.embedded import server_binary
+from router.serve.commands.serve_console import require_console
+from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
-from router.shell.output import print_json
+from router.shell.output import print_json, printable
+from router.shell.signals import run_until_signal
+
+# -- `router init`.
 
 TEMPLATE = Path(__file__).parent / "template"
 # they are no files of the package: neither its linters nor pytest take them for some
@@ -38,8 +46,6 @@ def init(
 
     Example:  router init shop
     """
-    from router import __version__
-
     if not LEGAL_NAME.fullmatch(name):
         raise Misconfigured(
             "NAME",
@@ -70,3 +76,63 @@ def write_project(directory: Path, words: dict[str, str]) -> list[str]:
         (directory / name).write_text(text, "utf-8")
         files.append(name)
     return files
+
+
+# -- `router dev`.
+
+HERE = Path()
+Directory = Annotated[
+    Path,
+    typer.Argument(
+        metavar="[DIR]", help="The project; `router init` makes one.", exists=True, file_okay=False
+    ),
+]
+OWN_FILES = ("policies", "extensions.py", "worker.py")
+
+
+@command(skip_settings, has_json=False)
+async def dev(
+    _session: CommandSession,
+    directory: Directory = HERE,
+    *,
+    nats_port: Annotated[
+        int, typer.Option(help="The embedded server's port; 0 = any.", min=0, max=65535)
+    ] = 4222,
+    http_port: Annotated[
+        int, typer.Option(help="Port of /metrics, /healthz and /readyz; 0 = any.", min=0, max=65535)
+    ] = 9001,
+    console: Annotated[
+        bool, typer.Option(help="Start the console as well, if its extra is installed.")
+    ] = True,
+) -> int:
+    """Serve a project on an embedded NATS server until Ctrl-C: its policies, extensions.py and
+    worker.py; router.toml if it has one.
+
+    A file that is saved is in use a moment later, and the request of request.json is asked: what it
+    becomes is printed. Streams are in .router/dev of the project. For one machine and one
+    developer: everything is on 127.0.0.1, without login.
+
+    Example:  router dev
+    """
+    if not any((directory / name).exists() for name in OWN_FILES):
+        raise Misconfigured(
+            "DIR", f"none of {', '.join(OWN_FILES)} is there; `router init NAME` makes a project"
+        )
+    server_binary()  # raises what to install
+    options = ["--nats-port", str(nats_port), "--http-port", str(http_port)]
+    if console and _find_console():
+        options.append("--console")
+    return await run_until_signal(DevServer(directory, options, print_line).run())
+
+
+def _find_console() -> bool:
+    try:
+        require_console()
+    except Misconfigured as exc:
+        exit_codes.complain(f"without a console: {exc}")
+        return False
+    return True
+
+
+def print_line(what: str, text: str) -> None:
+    print(f"{what:<12}{printable(text)}", flush=True)

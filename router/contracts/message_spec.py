@@ -1,0 +1,139 @@
+"""A message, declared once: its fields, and all that follows from them.
+
+    MessageSpec ──> build_reader   the message as its Struct, or the Malformed that names a field
+                ──> build_wire     its envelope, and protobuf as the object that it would be in JSON
+                ──> build_shape    JSON Schema and examples, of which pages and types are made
+
+A page lists the fields in the order of the spec. A reader goes by another order: the ids, what is
+`first`, then the fields of the Struct. So of two wrong fields it always names the same one.
+
+A fast reader stands by hand beside the spec of its message. `tests/contracts/test_plain_worker`
+holds it to the reader of the spec, `tests/contracts/agreement` holds that one to the schema.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+
+from google.protobuf.message import Message as Protobuf
+from msgspec import Struct
+
+from router.contracts.field_kinds import MESSAGE_ID, TENANT, TRACE, FieldKind
+from router.contracts.malformed import miss_ids, missing_field
+from router.contracts.shapes.enveloped import build_worker_message
+from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import Schema, add_description, build_object
+from router.contracts.shapes.precedence import is_anywhere_present
+from router.contracts.worker import MessageType, Received
+
+T = TypeVar("T")
+
+
+class Field(Struct, frozen=True):
+    """One field. `text` stands on the page of messages, before what its kind says of itself."""
+
+    name: str
+    kind: FieldKind
+    text: str = ""
+    is_required: bool = False
+    path: str = ""  # in protobuf, where its name is not its place
+    example: object = None  # in the examples; None: they have no such field
+
+
+# What an envelope may say beside its data.
+SHARED = (Field("tenant_id", TENANT), Field("trace_id", TRACE), Field("msg_id", MESSAGE_ID))
+
+
+class MessageSpec(Struct, Generic[T], frozen=True, kw_only=True):
+    """One message. `made` is the Struct that it is read as: each of its fields is declared here."""
+
+    name: str
+    title: str
+    text: str
+    page: str  # the rules of the message
+    made: type[T]
+    fields: tuple[Field, ...]
+    envelope: str | None = None  # its `kind`; None: JSON alone, in an envelope of any kind
+    proto: type[Protobuf] | None = None
+    ids: tuple[str, ...] = ()  # one of these is required
+    first: tuple[str, ...] = ()  # read all, before one of them is missed
+    kept: Set[str] = frozenset()  # fields that stay as they were written (`raw_json`)
+    rules: tuple[Schema, ...] = ()  # about several fields
+    examples: tuple[Any, ...] = ()
+
+
+def build_reader(spec: MessageSpec[T]) -> Callable[[Received], T]:
+    """The careful reader: it takes what the schema takes, and raises Malformed."""
+    kinds = {field.name: field.kind for field in (*spec.fields, *SHARED)}
+    others = [name for name in _list_names(spec) if name not in (*spec.ids, *spec.first)]
+    ids, first, rest = (
+        [(name, kinds[name].read, kinds[name].is_of_body) for name in part]
+        for part in (spec.ids, spec.first, others)
+    )
+
+    def read(sent: Received) -> T:
+        body = sent.body
+        values: dict[str, Any] = {}
+        for name, read_value, is_of_body in ids:
+            values[name] = read_value(body if is_of_body else sent, name)
+        if ids and not any(values.values()):  # an id is never empty
+            raise miss_ids(spec.ids)
+        for name, read_value, is_of_body in first:
+            values[name] = read_value(body if is_of_body else sent, name)
+        for name in spec.first:
+            if values[name] is None:
+                raise missing_field(name, name)
+        for name, read_value, is_of_body in rest:
+            values[name] = read_value(body if is_of_body else sent, name)
+        return spec.made(**values)
+
+    return read
+
+
+def build_wire(spec: MessageSpec[T]) -> MessageType:
+    """How the message comes, for what reads bytes."""
+    if spec.envelope is None or spec.proto is None:
+        raise ValueError(f"{spec.name} has no envelope or no protobuf")
+    return MessageType(spec.envelope, spec.ids, _build_decoder(spec, spec.proto), spec.kept)
+
+
+def build_shape(spec: MessageSpec[T], limits: ShapeLimits) -> MessageShape:
+    """The message as it is published."""
+    required = [field.name for field in spec.fields if field.is_required]
+    has_id = [is_anywhere_present([(name,) for name in spec.ids])] if len(spec.ids) > 1 else []
+    rules = {"allOf": [*has_id, *spec.rules]} if has_id or spec.rules else {}
+    properties = {field.name: _build_field(field, limits) for field in spec.fields}
+    return MessageShape(
+        name=spec.name,
+        title=spec.title,
+        text=spec.text,
+        direction=RECEIVED,
+        body=build_worker_message(spec.envelope, build_object(properties, required, **rules)),
+        page=spec.page,
+        examples=spec.examples,
+        proto=spec.proto.DESCRIPTOR.full_name if spec.proto is not None else None,
+    )
+
+
+def _build_field(field: Field, limits: ShapeLimits) -> Schema:
+    schema, limit = field.kind.schema, field.kind.limit
+    if limit is not None:
+        schema = {**schema, "maximum": getattr(limits, limit)}
+    return add_description(schema, field.text) if field.text else schema
+
+
+def _build_decoder(
+    spec: MessageSpec[T], proto: type[Protobuf]
+) -> Callable[[bytes], dict[str, Any]]:
+    """Read the fields that protobuf has. Absent ones are 0 or empty there."""
+    known = proto.DESCRIPTOR.fields_by_name
+    paths = {field.name: field.path or field.name for field in (*spec.fields, *SHARED)}
+    names = [name for name in _list_names(spec) if paths[name].partition(".")[0] in known]
+    find_values = attrgetter(*(paths[name] for name in names))
+    return lambda data: dict(zip(names, find_values(proto.FromString(data)), strict=True))
+
+
+def _list_names(spec: MessageSpec[T]) -> tuple[str, ...]:
+    return spec.made.__struct_fields__  # type: ignore[attr-defined, no-any-return]

@@ -1,0 +1,150 @@
+"""What a view shows of the same records: in a terminal, as JSON, in the console's table.
+
+`views.json` was written by the functions that each of the three had of its own before.
+"""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace as Known
+from typing import Any, cast
+
+import pytest
+from msgspec import to_builtins
+
+from router.contracts.assignment_record import AssignmentAck
+from router.contracts.heartbeat import Heartbeat
+from router.contracts.version_record import VersionRecord
+from router.operate.dead_letters import DeadLetter, DeadLetterHead, DeadLetterSource
+from router.operate.doctor.finding import Finding, Verdict
+from router.operate.views import DEAD_LETTERS, FINDINGS, make_violations_view
+from router.operate.violations import ViolationGroup
+from router.policies.store import StoredPolicy
+from router.policies.views import POLICIES, PROVIDERS
+from router.shell.table import Table, write_csv
+from router.shell.view import View, ViewColumn
+from router.work.assignments import StoredAssignment
+from router.work.model import TrackedWorker, WorkerCondition
+from router.work.views import make_assignments_view, make_workers_view
+
+KEPT = json.loads(Path(__file__).with_name("views.json").read_text())
+AT = "2026-11-29T10:11:12.123456Z"
+LETTERS = (
+    DeadLetter(
+        sequence=17,
+        stored_at=AT,
+        subject="x",
+        original_subject="router.decide",
+        reason="processing_error",
+        code="no_provider",
+        field="tenant_id",
+        tenant_id="acme",
+        msg_id="m-1",
+        headers={"a": ["b"]},
+        source=DeadLetterSource(),
+        payload=b'{"x":1}',
+        raw=b"{}",
+    ),
+    DeadLetter(
+        sequence=18,
+        stored_at=AT,
+        subject="x",
+        original_subject="s",
+        reason="unreadable",
+        source=DeadLetterSource(),
+        raw=b"{}",
+    ),
+)
+ACKS = [b"$JS.ACK.S.C.1.%d.1.1795947072123456789.0" % sequence for sequence in (17, 18)]
+HEADS = (
+    DeadLetterHead(ACKS[0], "dlq.s", "router.decide", "processing_error", 512, "c", "f", "acme"),
+    DeadLetterHead(ACKS[1], "dlq.s", "router.decide", "unreadable", 12),
+)
+FOUND = (
+    Finding("streams", Verdict.OK, "fine"),
+    Finding("room", Verdict.FAIL, "full", "make room"),
+)
+GROUPS = (
+    ViolationGroup({"tenant": "acme", "header": "trace_id"}, 3, 2, AT, AT, 9, "m-1"),
+    ViolationGroup({"tenant": "–", "header": "h"}, 1, 1, AT, AT, 10),
+)
+RECORD = VersionRecord(version=3, author="ann", time=AT, hash="0123456789abcdef", document={})
+PROVIDER = {"tenant_id": "acme", "in_flight": 2, "errors": {}, "is_failing": False}
+FIGURES = {
+    "share": 0.12345,
+    "p50_latency_ms": 12.34567,
+    "p95_latency_ms": 0.00012,
+    "cost": 0.0001234,
+    "score": 1.23456,
+    "silent_s": 3.4,
+    "errors": {"timeout": 2},
+    "is_failing": True,
+}
+STATS = (
+    {**PROVIDER, **FIGURES, "provider_id": "a", "samples": 9, "success_rate": 0.98765},
+    {**PROVIDER, "provider_id": "b", "samples": 0, "success_rate": 0.0},
+    {**PROVIDER, "provider_id": "c", "samples": 1, "success_rate": 0, "recent_success_rate": 0.1},
+)
+ASSIGNMENT = Known(
+    assignment_id="a-1",
+    request_id="r",
+    tenant_id="acme",
+    trace_id=None,
+    job_type="chat",
+    provider_id="p",
+)
+REJECTED = Known(status="rejected", message="no room", at_ms=1795947072123)
+ASSIGNED = [
+    StoredAssignment(cast(Any, None), cast(Any, ASSIGNMENT), AT, cast(AssignmentAck | None, ack))
+    for ack in (None, REJECTED)
+]
+BUSY = Heartbeat(
+    worker_id="w1",
+    status="busy",
+    timestamp=7,
+    load=0.256,
+    capacity=4,
+    interval_ms=5000,
+    tenant_id="acme",
+)
+IDLE = Heartbeat(worker_id="w2", status="idle", timestamp=7)
+WORKERS = (
+    (TrackedWorker(BUSY, 100.25), WorkerCondition.BUSY),
+    (TrackedWorker(IDLE, 10.0), WorkerCondition.SILENT),
+)
+SHOWN: dict[str, tuple[View, Any, Any]] = {
+    "dead letters": (DEAD_LETTERS, LETTERS, HEADS),
+    "findings": (FINDINGS, FOUND, FOUND),
+    "violations": (make_violations_view(["tenant", "header"]), GROUPS, GROUPS),
+    "policies": (POLICIES, *[[StoredPolicy("acme", "default", RECORD)]] * 2),
+    "providers": (PROVIDERS, STATS, STATS),
+    "assignments": (make_assignments_view(reads_acks=True), ASSIGNED, ASSIGNED),
+    "assignments without acknowledgements": (
+        make_assignments_view(reads_acks=False),
+        ASSIGNED,
+        ASSIGNED,
+    ),
+    "workers": (make_workers_view(103.777), WORKERS, WORKERS),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_a_view_shows_what_table_and_page_showed(name: str) -> None:
+    view, told, paged = SHOWN[name]
+    rows = [view.build_row(record) for record in paged]
+    shown = {
+        "titles": view.titles,
+        "cells": [[str(cell) for cell in view.list_cells(record)] for record in told],
+        "fields": [view.fields(record) for record in told],
+        "columns": to_builtins(view.page_columns),
+        "rows": [{key: cell for key, cell in row.items() if cell is not None} for row in rows],
+    }
+    assert json.loads(json.dumps(shown)) == KEPT[name]
+
+
+def test_a_column_of_both_is_added_in_one_place() -> None:
+    view = View(*DEAD_LETTERS.columns, ViewColumn("kept_on", label="Kept on", of="subject"))
+    assert [*view.titles][-1] == "kept on"
+    assert [*view.list_cells(LETTERS[0])][-1] == "x"
+    table = Table(columns=view.page_columns, rows=[view.build_row(HEADS[0])], empty="")
+    header, line = write_csv(table, table.rows).splitlines()
+    assert (header.split(",")[-1], line.split(",")[-1]) == ("kept_on", "dlq.s")
