@@ -44,7 +44,7 @@ TESTS_OF_ALL = {
         "money",
         "neighbours",
     ),
-    *("refusals", "security", "stories", "strategies", "support"),
+    *("refusals", "rigs", "security", "stories", "strategies", "support"),
 }
 
 
