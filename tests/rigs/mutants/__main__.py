@@ -14,13 +14,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from bench.machine import facts
 from tests.rigs.mutants.changes import Change, find_changes
-from tests.rigs.mutants.judged import name_change, read_judged
+from tests.rigs.mutants.judged import name_change, name_told, read_judged
 from tests.rigs.mutants.nearest import find_nearest, to_module
 from tests.rigs.mutants.report import share_alive, summarise, tell, write_page
 from tests.rigs.mutants.trees import Process, Tree
@@ -50,7 +50,9 @@ def read_options() -> argparse.Namespace:
     options.add_argument("--limit", type=float, default=180, help="seconds that they may take")
     options.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4))
     options.add_argument("--allow", type=float, help="exit 1 if a greater share survives")
-    options.add_argument("--json", type=Path, help="every finding, one a line, as they come")
+    options.add_argument(
+        "--json", type=Path, help="one finding a line; those that are there already are believed"
+    )
     options.add_argument("--write", type=Path, help="the page")
     return options.parse_args()
 
@@ -69,6 +71,20 @@ def choose(chosen: argparse.Namespace) -> list[Change]:
         return changes
     sample = random.Random(chosen.seed).sample(range(len(changes)), chosen.count)
     return [changes[number] for number in sorted(sample)]
+
+
+def list_known(changes: Sequence[Change], file: Path | None) -> Iterator[Finding]:
+    """What is judged, and what the file has from a run that was interrupted."""
+    judged = read_judged()
+    lines = file.read_text().splitlines() if file and file.exists() else []
+    told = {(one["line"], *name_told(one)): one for one in map(json.loads, lines)}
+    for change in changes:
+        if name_change(change) in judged:
+            reason = judged[name_change(change)]
+            yield Finding(change=change, verdict=Verdict.JUDGED, reason=reason)
+        elif one := told.get((change.line, *name_change(change))):
+            facts = {name: one[name] for name in ("by", "ran", "files")}
+            yield Finding(change=change, verdict=Verdict(one["verdict"]), **facts)
 
 
 def try_all(
@@ -132,14 +148,10 @@ def work(
 def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = read_options()
-    judged = read_judged()
     changes = choose(chosen)
-    findings = [
-        Finding(change=one, verdict=Verdict.JUDGED, reason=judged[name_change(one)])
-        for one in changes
-        if name_change(one) in judged
-    ]
-    waiting = [one for one in changes if name_change(one) not in judged]
+    findings = [*list_known(changes, chosen.json)]
+    known = {finding.change for finding in findings}
+    waiting = [one for one in changes if one not in known]
 
     def told(finding: Finding) -> None:
         findings.append(finding)

@@ -154,7 +154,7 @@ def enter(node: ast.AST, around: Surroundings) -> Surroundings:
 
 
 def note_statement(node: ast.AST, around: Surroundings) -> Surroundings:
-    if not isinstance(node, ast.stmt):
+    if not isinstance(node, ast.stmt | ast.match_case):
         return around
     return Surroundings(around.place, around.in_function, around.returns_bool, node)
 
@@ -211,7 +211,7 @@ def vary_comparison(node: ast.Compare) -> Iterator[tuple[str, ast.AST]]:
 
 
 def is_condition(slot: Slot, node: ast.AST) -> bool:
-    asked = slot.field_name == "test" or (
+    asked = slot.field_name in {"test", "guard"} or (
         slot.field_name == "ifs" and isinstance(slot.parent, ast.comprehension)
     )
     return asked and isinstance(node, ast.Name | ast.Attribute | ast.Call | ast.NamedExpr)

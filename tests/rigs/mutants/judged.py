@@ -17,10 +17,11 @@ Key = tuple[str, str, str, str]
 def read_judged(file: Path = JUDGED) -> dict[Key, str]:
     """The reason of each."""
     entries: Sequence[Mapping[str, str]] = tomllib.loads(file.read_text()).get("judged", [])
-    return {
-        (entry["file"], entry["place"], entry["before"], entry["after"]): entry["reason"]
-        for entry in entries
-    }
+    return {name_told(entry): entry["reason"] for entry in entries}
+
+
+def name_told(entry: Mapping[str, str]) -> Key:
+    return entry["file"], entry["place"], entry["before"], entry["after"]
 
 
 def name_change(change: Change) -> Key:

@@ -33,6 +33,7 @@ def list_kinds(text: str) -> list[tuple[str, str]]:
         ("async def f():\n await g(a)", [("call dropped", "pass")]),
         ("def f():\n raise E", [("raise dropped", "pass")]),
         ("if a: b = c", [("not", "if not a:")]),
+        ("match a:\n case b if c: d = e", [("not", "case b if not c:")]),
         ("x = [a for a in b if a.c]", [("not", "x = [a for a in b if not a.c]")]),
     ],
 )

@@ -116,4 +116,4 @@ def test_the_share_leaves_out_what_is_judged_and_the_page_lists_what_lives() -> 
     page = write_page(findings, {"seed": "1"})
     assert "| sums.py | 6 | 1 | 1 | 1 | 1 | 1 | 1 |" in page
     assert "`return number > MOST` → `return number >= MOST`: never 10" in page
-    assert findings[1].as_json()["test_files"] == TESTS
+    assert findings[1].as_json()["files"] == TESTS

@@ -46,8 +46,8 @@ class Finding:
             **change,
             "verdict": str(self.verdict),
             "by": self.by,
-            "tests_ran": self.ran,
-            "test_files": list(self.files),
+            "ran": self.ran,
+            "files": list(self.files),
             "reason": self.reason,
         }
 
