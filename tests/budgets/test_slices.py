@@ -8,6 +8,7 @@ from router.budgets.model import Budget, BudgetSlice, BudgetTable, SliceShort, f
 from router.budgets.model.reserving import Charge
 from router.budgets.model.slices import REFUSED_S
 from router.budgets.model.table import MAX_BUDGETS
+from router.contracts.decision import Decision
 from router.core.errors import BrokerUnavailable
 from tests.support.policy import a_request
 
@@ -155,6 +156,20 @@ def test_where_one_budget_has_no_room_nothing_is_reserved_and_that_one_is_asked_
     small.on_refused(30, NOON_S)
     assert table.tenants["acme"].reserve_amount(30, "chat", "openai") == [small]
     assert sorted(one.remaining for one in table.slices.values()) == [29, 100]
+
+
+def test_a_budget_that_is_passed_over_is_not_charged_and_the_others_are() -> None:
+    day, month = (Budget(tenant_id="acme", amount=1000, window=name) for name in ("day", "month"))
+    table = a_table(day, month, remaining=10**9)
+    spent, other = (
+        next(one for one in table.slices.values() if one.budget.window == name)
+        for name in ("day", "month")
+    )
+    spent.remaining = 0
+    decision = Decision("openai", "weighted", 50, 500, 0.1, {})
+    request = a_request("r-1")
+    assert table.tenants["acme"].reserve(request, "chat", decision, [spent]) == ()
+    assert (spent.remaining, other.remaining) == (0, 10**9 - 10**8 - 1)
 
 
 def test_a_slice_is_its_share_of_the_amount_and_never_nothing() -> None:

@@ -82,9 +82,16 @@ class Surroundings:
 def find_changes(text: str, file: str) -> list[Change]:
     """All faults of a file, in the order of its lines."""
     tree = ast.parse(text)
+    called = list_called_at_import(tree)
     numbers = {id(node): number for number, node in enumerate(ast.walk(tree))}
     return [
-        make_change(file, numbers[id(slot.parent)], (slot, node, around), (kind, new))
+        make_change(
+            file,
+            numbers[id(slot.parent)],
+            (slot, node, around),
+            (kind, new),
+            at_import=not around.in_function or around.place[0] in called,
+        )
         for slot, node, around in walk(tree, Surroundings())
         for kind, new in vary(slot, node, around)
     ]
@@ -95,6 +102,8 @@ def make_change(
     parent: int,
     found: "tuple[Slot, ast.AST, Surroundings]",
     varied: tuple[str, ast.AST],
+    *,
+    at_import: bool,
 ) -> Change:
     slot, node, around = found
     kind, new = varied
@@ -106,7 +115,7 @@ def make_change(
         kind=kind,
         before=before,
         after=after,
-        at_import=not around.in_function,
+        at_import=at_import,
         parent=parent,
         field_name=slot.field_name,
         position=slot.position,
@@ -127,6 +136,33 @@ def apply(text: str, change: Change) -> ast.Module:
         ast.copy_location(new, old[change.position])
         old[change.position] = new
     return ast.fix_missing_locations(tree)
+
+
+def list_called_at_import(tree: ast.Module) -> set[str]:
+    """The functions of a file that its own import may call: what is named outside of functions, and
+    what these functions name.
+    """
+    functions = {one.name: one for one in tree.body if isinstance(one, FUNCTIONS[:2])}
+    waiting = list_names(*(one for one in tree.body if one not in functions.values()))
+    called: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in functions and name not in called:
+            called.add(name)
+            waiting |= list_names(functions[name])
+    return called
+
+
+def list_names(*nodes: ast.AST) -> set[str]:
+    """The names that are called there; within a class only outside of its methods."""
+    names: set[str] = set()
+    for node in nodes:
+        for child in ast.iter_child_nodes(node):
+            if not (isinstance(node, ast.ClassDef) and isinstance(child, FUNCTIONS[:2])):
+                names |= list_names(child)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names.add(node.func.id)
+    return names
 
 
 def walk(node: ast.AST, around: Surroundings) -> Iterator[tuple[Slot, ast.AST, Surroundings]]:

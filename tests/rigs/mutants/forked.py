@@ -105,10 +105,15 @@ def run_in_child(order: Mapping[str, Any]) -> Answer:
         os.setpgid(0, 0)
         run_tests(order, FirstFailure(writes))
     os.close(writes)
+    grace_s = 0.0
     try:
-        return wait_for(child, reads, order["limit"])
+        answer = wait_for(reads, order["limit"])
+        # What failed may take its time to clean up, but not for ever.
+        grace_s = 0.0 if answer["status"] == "hangs" else 10.0
     finally:
         os.close(reads)
+        end_group(child, grace_s)
+    return answer
 
 
 def run_tests(order: Mapping[str, Any], seen: FirstFailure) -> None:
@@ -125,34 +130,30 @@ def run_tests(order: Mapping[str, Any], seen: FirstFailure) -> None:
         os._exit(0)
 
 
-def wait_for(child: int, pipe: int, limit: float) -> Answer:
-    """The child's answer; beyond the limit it hangs, and ends with all that it started."""
+def wait_for(pipe: int, limit: float) -> Answer:
+    """The child's answer; beyond the limit it hangs."""
     ends = time.monotonic() + limit
     os.set_blocking(pipe, False)
     said = b""
-    try:
-        while time.monotonic() < ends:
-            try:
-                said += (chunk := os.read(pipe, 65536))
-                if not chunk:
-                    return json.loads(said) if said else {"status": "failed", "ran": 0}
-            except BlockingIOError:
-                time.sleep(0.02)
-        return {"status": "hangs", "test": None, "ran": 0}
-    finally:
-        end_group(child)
-
-
-def end_group(child: int) -> None:
-    """What failed may take its time to clean up, but not for ever."""
-    ends = time.monotonic() + 10
     while time.monotonic() < ends:
-        if os.waitpid(child, os.WNOHANG)[0]:
-            return
+        try:
+            said += (chunk := os.read(pipe, 65536))
+            if not chunk:
+                return json.loads(said) if said else {"status": "failed", "test": None, "ran": 0}
+        except BlockingIOError:
+            time.sleep(0.02)
+    return {"status": "hangs", "test": None, "ran": 0}
+
+
+def end_group(child: int, grace_s: float) -> None:
+    """The child ends, and all that it has started."""
+    ends = time.monotonic() + grace_s
+    while time.monotonic() < ends and not os.waitpid(child, os.WNOHANG)[0]:
         time.sleep(0.02)
     with suppress(ProcessLookupError):
         os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    with suppress(ChildProcessError):
+        os.waitpid(child, 0)
 
 
 def replace_code(file: str, text: str, changed: str) -> bool:

@@ -31,14 +31,15 @@ NAME = re.compile(r"(?<!as )\b(?!as\b)[A-Za-z_]\w*")
 def find_nearest(module: str, top: Path, count: int) -> list[str]:
     """At most `count` test files, as paths below `top`."""
     distances = measure_distances(module, top)
-    room = module.split(".")[1]
     imports = read_imports(top)
-    ranked = sorted(
-        distances,
-        key=lambda file: (
-            distances[file], not file.startswith(f"tests/{room}/"), len(imports[file]), file
-        ),
-    )  # fmt: skip
+    room, name = module.split(".")[1], module.rpartition(".")[2]
+
+    def rank(file: str) -> tuple[bool, int, bool, int, str]:
+        is_of_room = file.startswith(f"tests/{room}/")
+        is_named = is_of_room and name in Path(file).stem
+        return not is_named, distances[file], not is_of_room, len(imports[file]), file
+
+    ranked = sorted(distances, key=rank)
     return ranked[:count]
 
 

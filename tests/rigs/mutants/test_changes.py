@@ -75,6 +75,12 @@ def test_what_the_import_computes_is_told_apart() -> None:
     assert changes == {"A = 1": True, "def f(a=2):": True, "return 3": False, "c = 4": True}
 
 
+def test_so_is_a_function_that_the_import_calls() -> None:
+    text = "def f():\n  return g() + 1\ndef g():\n  return 2\ndef h():\n  return 3\nA = [f()]\n"
+    changes = {change.before: change.at_import for change in find_changes(text, "a.py")}
+    assert changes == {"return g() + 1": True, "return 2": True, "return 3": False}
+
+
 def test_a_judged_mutant_is_known_by_its_text_wherever_it_stands(tmp_path: Path) -> None:
     (tmp_path / "judged.toml").write_text(
         '[[judged]]\nfile = "a.py"\nplace = "f"\nbefore = "return 1"\nafter = "return 2"\n'
