@@ -5,6 +5,14 @@ from collections.abc import Mapping, Sequence
 
 from tests.rigs.mutants.trial import ALIVE, Finding, Verdict
 
+ABOUT = (
+    "Made by `python -m tests.rigs.mutants` (`make mutants`): one small fault at a time is put into",
+    "what decides, and the nearest test files by imports run. Stories, rigs and whole programs are",
+    "not among them: what decides is to be held by tests of its own. A test that fails without the",
+    "mutant as well is not believed. Judged mutants are those of `tests/rigs/mutants/judged.toml`;",
+    "the share is of all others.",
+)
+
 
 def share_alive(findings: Sequence[Finding]) -> float:
     """Of the mutants that were tried and are not judged, the share that no test noticed."""
@@ -34,7 +42,7 @@ def summarise(findings: Sequence[Finding]) -> str:
 
 def write_page(findings: Sequence[Finding], facts: Mapping[str, str]) -> str:
     lines = ["# Mutants of what decides", ""]
-    lines += ["Made by `python -m tests.rigs.mutants` (`make mutants`).", ""]
+    lines += [*ABOUT, ""]
     lines += [f"- {name}: {value}" for name, value in facts.items()]
     lines += [f"- {summarise(findings)}", "", *write_rooms(findings)]
     for verdict in (Verdict.SURVIVED, Verdict.NO_TEST, Verdict.UNCLEAR, Verdict.JUDGED):
