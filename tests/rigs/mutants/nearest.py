@@ -21,6 +21,8 @@ LEFT_OUT = (
 )  # fmt: skip
 NEEDS_MORE = re.compile(r"postgres|spark|chromium|browser", re.IGNORECASE)
 FARTHEST = 4
+# A test of another room is farther by so many steps.
+STEPS_TO_ROOM = 2
 IMPORT = re.compile(
     r"^ *(?:from ((?:router|tests)[\w.]*) import (\([^)]*\)|.+)|import ((?:router|tests)[\w.]+))",
     re.M,
@@ -34,10 +36,11 @@ def find_nearest(module: str, top: Path, count: int) -> list[str]:
     imports = read_imports(top)
     room, name = module.split(".")[1], module.rpartition(".")[2]
 
-    def rank(file: str) -> tuple[bool, int, bool, int, str]:
+    def rank(file: str) -> tuple[bool, int, int, str]:
         is_of_room = file.startswith(f"tests/{room}/")
         is_named = is_of_room and name in Path(file).stem
-        return not is_named, distances[file], not is_of_room, len(imports[file]), file
+        steps = distances[file] + (0 if is_of_room else STEPS_TO_ROOM)
+        return not is_named, steps, len(imports[file]), file
 
     ranked = sorted(distances, key=rank)
     return ranked[:count]
