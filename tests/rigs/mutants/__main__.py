@@ -46,7 +46,7 @@ def read_options() -> argparse.Namespace:
     options.add_argument("--all", action="store_true", help="every mutant, no sample")
     options.add_argument("--count", type=int, default=200, help="how many (200)")
     options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--files", type=int, default=20, help="test files a mutant, nearest first")
+    options.add_argument("--files", type=int, default=40, help="test files a mutant, nearest first")
     options.add_argument("--limit", type=float, default=180, help="seconds that they may take")
     options.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 4))
     options.add_argument("--allow", type=float, help="exit 1 if a greater share survives")
