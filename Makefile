@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz mutants schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -106,6 +106,11 @@ strategy-costs: $(VENV)/.dev  ## processor time of a decision by weight beside t
 fuzz: $(VENV)/.dev  ## a million damaged messages into every decoder, a million hostile ones through router and lake, two tables
 	$(BIN)/python -m tests.rigs.fuzz --inputs 1000000 --jobs $(JOBS)
 	$(BIN)/python -m tests.rigs.fuzz.hostile_run --inputs 1000000 --jobs $(JOBS) --write bench/results/fuzz_contracts.md
+
+# By the room, and no mutant of it left out: ALL=1 ONLY=budgets. Another sample: SEED=2 COUNT=50.
+mutants: $(VENV)/.dev  ## small faults in what decides, a sample of 200: do the nearest tests notice? ALL=1 ONLY=budgets: a whole room
+	$(BIN)/python -m tests.rigs.mutants $(if $(ALL),--all) $(if $(ONLY),--only $(ONLY)) --seed $(or $(SEED),1) --count $(or $(COUNT),200) \
+	  $(if $(ALL)$(ONLY),,--allow 0.08 --write bench/results/mutants.md)
 
 schemas: $(VENV)/.dev  ## the published schemas against the readers, on 100 000 messages of each kind, and a table
 	$(BIN)/python -m tests.contracts.agreement --messages 100000

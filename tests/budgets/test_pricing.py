@@ -91,6 +91,22 @@ def test_odd_texts_that_were_not_paid_for_save_nothing(usage: Mapping[str, str])
     assert cut_long(pricing) == before
 
 
+def test_prompts_alone_save_no_more_than_was_paid_for_odd_texts() -> None:
+    """However many streams are cut before their answer: each one's saving is taken off."""
+
+    def cut_prompt(pricing: Pricing) -> int:
+        attempt = pricing.open(a_request("hostile", ANSWER * 50), at=0.0)
+        attempt.take("x", {})
+        return attempt.conclude(0.1, is_complete=False).nanos
+
+    before, pricing = cut_prompt(a_pricing(a_price())), a_pricing(a_price())
+    paid = teach_odd(pricing, text=ODD * 10, times=60)
+    saved = [before - cut_prompt(pricing) for _ in range(100)]
+    assert saved[0] > 0
+    assert saved[-1] == 0
+    assert sum(saved) <= paid
+
+
 def test_the_told_model_chooses_the_price_and_the_registry_s_until_then() -> None:
     pricing = a_pricing(
         a_price(output="3"), a_price(model="mini", output="1"), a_price(model="large", output="2")
@@ -213,3 +229,10 @@ def test_a_prompt_costs_as_much_as_names_or_as_numbers_beside_the_prompt() -> No
         list_prompts(a_request(parameters={"temperature": 0.7, "stream": True, "max_tokens": 100}))
         == plain
     )
+
+
+def test_a_name_is_a_part_of_the_prompt_from_65_characters_on() -> None:
+    plain = list_prompts(a_request())
+    names = {f"{number:02}{'n' * 62}": 1 for number in range(20)}
+    assert list_prompts(a_request(parameters=names)) == plain
+    assert len(list_prompts(a_request(parameters={f"{name}n": 1 for name in names}))) > len(plain)

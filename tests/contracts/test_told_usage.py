@@ -66,7 +66,19 @@ def test_tokens_that_are_no_count_are_absent(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["-0.1", "nan", "inf", "-inf", "1e16", "", "free", "9" * 70, "sNaN", "1e999999999999999999999"],
+    [
+        "-0.1",
+        "-1",
+        "nan",
+        "inf",
+        "-inf",
+        "1e16",
+        "",
+        "free",
+        "9" * 70,
+        "sNaN",
+        "1e999999999999999999999",
+    ],
 )
 def test_a_cost_that_is_none_is_absent(text: str) -> None:
     assert read_told_usage({"cost": text}) == NOTHING_TOLD

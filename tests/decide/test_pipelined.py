@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from router.contracts.request import RouteRequest
 from router.core.deferred import Deferred
@@ -163,6 +164,19 @@ async def test_a_pushed_request_that_comes_again_is_known_by_its_own_bytes() -> 
     first = await done(handler, asks(push_assignment=True))
     again = await done(handler, asks(push_assignment=True, sequence=8))
     assert first.effects == again.effects
+
+
+async def test_an_assignment_that_is_lost_is_made_again_with_what_the_extensions_make_of_it() -> (
+    None
+):
+    handler = a_handler(world := a_world(), piped_policy(**PIPELINE))
+    first = await done(handler, asks(push_assignment=True))
+    assert first.commit is not None
+    first.commit(())
+    handler._push._bucket.records.clear()
+    again = await done(handler, replace(asks(push_assignment=True), deliveries=2))
+    assert orjson.loads(again.effects[0].data)["job"]["payload"] == "low"
+    assert len(world.asked) == 4
 
 
 async def test_the_rate_limit_is_before_the_pipeline() -> None:

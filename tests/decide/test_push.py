@@ -151,6 +151,21 @@ async def test_after_a_crash_what_was_stored_is_published_again_and_answered() -
     assert first.reply == again.reply
 
 
+async def test_what_was_stored_before_is_counted_as_a_repeat_and_what_is_new_is_not() -> None:
+    book, meter = Book(), Meter()
+
+    def start(provider: str) -> DecideHandler:
+        table = PolicyTable({("acme", "default"): a_policy(a_provider(provider))})
+        return a_decide_handler(
+            table, meter, rules=DecideRules(), push=a_pusher(book), cache=IdempotencyCache()
+        )
+
+    await pushed(start("openai"), a_push())
+    assert meter.replays == 0
+    await pushed(start("another"), a_push(sequence=8))
+    assert meter.replays == 1
+
+
 async def test_after_a_crash_the_stored_decision_outlives_its_policy() -> None:
     book = Book()
     first = await pushed(a_handler(book), a_push())

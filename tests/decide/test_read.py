@@ -115,6 +115,11 @@ def test_null_means_absent_and_unknown_fields_are_ignored() -> None:
     )
 
 
+@pytest.mark.parametrize("timestamp", [-(2**63), -1, 0, 2**63 - 1])
+def test_a_time_is_any_integer_of_64_bits(timestamp: int) -> None:
+    assert taken(a_body(timestamp_ms=timestamp)).timestamp_ms == timestamp
+
+
 @pytest.mark.parametrize(
     ("data", "name", "field"),
     [

@@ -228,3 +228,18 @@ def test_a_config_that_nests_too_deep_to_be_written_is_refused() -> None:
     for _ in range(300):
         deep = [deep]
     assert find_mistakes(an_entry(config={"a": deep})) == [("config", "nests too deep")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"timeout_ms": 10},
+        {"timeout_ms": 60_000},
+        {"retry": 3},
+        {"versions": [a_version(instances=[{"id": "a", "weight": 1}, {"id": "b", "weight": 100}])]},
+        {"versions": [a_version(f"v{n}") for n in range(64)]},
+        {"config": {"x": "y" * 65_000}},
+    ],
+)
+def test_the_bounds_themselves_are_legal(fields: dict[str, Any]) -> None:
+    assert find_mistake_paths({**an_entry(), **fields}) == []

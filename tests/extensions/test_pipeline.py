@@ -231,7 +231,9 @@ async def test_an_extension_that_is_not_registered_is_not_found() -> None:
 async def test_an_extension_whose_condition_does_not_hold_is_skipped() -> None:
     world = a_world()
     policy = piped_policy(pre=[{"id": "lower", "when": {"lang": "de"}}])
-    assert statuses(await world.run(policy, a_request(lang="en"))) == [("pre", "lower", "skipped")]
+    skipped = await world.run(policy, a_request(lang="en"))
+    assert statuses(skipped) == [("pre", "lower", "skipped")]
+    assert [one.latency_ms for one in skipped.executed] == [0.0]
     assert world.asked == []
     assert statuses(await world.run(policy, a_request(lang="de"))) == [("pre", "lower", "ok")]
 

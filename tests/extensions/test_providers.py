@@ -11,6 +11,7 @@ from msgspec import Struct
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_chunk import StreamChunk
 from router.contracts.provider_request import ProviderRequest
+from router.core.errors import ConnectionLost
 from router.extensions.model import ExtensionRegistry, HealthTracker, Invoker, parse_entry
 from router.extensions.model.ports import NULL_METER, NullCaller
 from router.extensions.model.providers import ProviderInvoker, ServiceRecords
@@ -44,6 +45,9 @@ class Asked:
         self.now = 0.0
         self.breakers, self.health = a_registry(now=self.clock), HealthTracker(now=self.clock)
         self._piece, self._takes_s = piece, takes_s
+        self.ledger = KeptLedger()
+        # what the ledger had been told when the provider was called
+        self.begun_before: list[int] = []
         self.providers = ProviderInvoker(
             ExtensionRegistry([parse_entry(ENTRY)]),
             Invoker(NullCaller(), None, None, NULL_METER),
@@ -58,7 +62,7 @@ class Asked:
 
     async def ask(self) -> None:
         chunks: list[StreamChunk] = []
-        await self.providers.stream(REQUEST, chunks.append, KeptLedger(), GIVEN_S)
+        await self.providers.stream(REQUEST, chunks.append, self.ledger, GIVEN_S)
         assert chunks[-1].done
 
     @asynccontextmanager
@@ -71,6 +75,7 @@ class Asked:
         on_unread: object,
     ) -> AsyncIterator[AsyncIterator[Piece]]:
         assert int(headers[DEADLINE]) == GIVEN_S * 1000
+        self.begun_before.append(len(self.ledger.begun))
         yield self._pieces()
 
     async def _pieces(self) -> AsyncIterator[Piece]:
@@ -93,3 +98,18 @@ async def test_a_provider_that_fails_before_is_at_fault() -> None:
         await asked.ask()
     assert asked.breakers.snapshots()["echo"].worst.state == "open"
     assert asked.health.figures("echo").failure_count == 5
+
+
+async def test_a_stream_is_in_the_ledger_before_its_provider_is_called_and_ended_after_it() -> None:
+    asked = Asked(Piece(BROKEN), takes_s=GIVEN_S / 2)
+    for _ in range(2):
+        await asked.ask()
+    assert asked.begun_before == [1, 2]
+    assert [was_sent for _, was_sent in asked.ledger.ended] == [True, True]
+
+
+async def test_a_stream_that_its_ledger_refuses_calls_no_provider() -> None:
+    asked = Asked(Piece(BROKEN), takes_s=0)
+    asked.ledger = KeptLedger(refuses=ConnectionLost("the bucket of attempts is away"))
+    await asked.ask()
+    assert asked.begun_before == []

@@ -2,9 +2,12 @@
 
 import pytest
 
+from router.contracts.decision import Decision
 from router.policies.model import NO_STATES, Averages
+from router.policies.model.narrowed import set_figures
 from router.policies.model.policy import DEFAULT_COST
 from router.policies.model.providers import MAX_COST, MAX_LATENCY_MS
+from router.policies.model.states import ProviderState
 
 
 def observe(
@@ -93,3 +96,21 @@ def test_one_tenant_with_many_providers_pushes_out_no_other_tenants_averages() -
         observe(averages, tenant="loud", provider=f"p{number}")
     assert averages.states_of("quiet").get("p") is not None
     assert len(averages) <= 640 * 9 // 8
+
+
+@pytest.mark.parametrize(
+    ("latency_ms", "cost", "expected"),
+    [
+        (None, None, (50, 0.5)),
+        (80.0, None, (80.0, 0.5)),
+        (None, 0.2, (50, 0.2)),
+        (8.0, 0.0, (8.0, 0.0)),
+    ],
+)
+def test_a_decision_tells_what_was_learned_and_else_what_the_policy_lists(
+    latency_ms: float | None, cost: float | None, expected: tuple[float, float]
+) -> None:
+    listed = Decision("a", "weighted", 100, 50, 0.5, {})
+    told = set_figures(listed, ProviderState(latency_ms=latency_ms, cost=cost, samples=3))
+    assert (told.expected_latency_ms, told.expected_cost) == expected
+    assert set_figures(listed, None) is listed

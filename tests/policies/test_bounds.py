@@ -4,6 +4,7 @@ a bound, and costs in proportion.
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ import pytest
 from router.policies.model import Policy, PolicyError, load_policy
 from router.policies.model.breakers import ProviderRules
 from router.policies.model.conditions import (
+    LONGEST_PATH,
     MOST_CHOICES,
     MOST_ENTRIES,
     MOST_MEMBERS,
@@ -32,6 +34,7 @@ from router.policies.model.sections import (
 )
 from tests.support.policy import a_policy, a_provider, a_request
 
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "policies.md"
 TRIES = 5
 MOST_RATIO = 24.0  # eight times the document; linear is eight, quadratic is sixty-four
 
@@ -217,3 +220,13 @@ def test_a_change_of_one_tenants_policy_leaves_the_rules_of_the_others_as_they_a
     assert after.find("theirs", "p") is known
     assert (old.failure_threshold, new.failure_threshold) == (3, 5)
     assert after.find("unknown", "p") is None
+
+
+def test_the_page_tells_the_bounds_of_a_condition() -> None:
+    page = " ".join(PAGE.read_text().split())
+    bounds = (
+        f"Bounds: {MOST_ENTRIES} entries in one `when`, {MOST_CHOICES} values to be equal to, "
+        f"{MOST_MEMBERS:_} members or {MOST_TEXT:_} characters that `in` looks into, "
+        f"{MOST_STEPS} steps or {LONGEST_PATH} characters of a path."
+    )
+    assert bounds.replace("_", " ") in page

@@ -13,6 +13,7 @@ from router.policies.model import (
     evaluate,
     read_session,
 )
+from router.policies.model.selection import is_failure
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, a_rule, decide
 
 A, B = a_provider("a", 50), a_provider("b", 50)
@@ -376,3 +377,17 @@ def test_a_trace_of_a_deep_pipeline_says_so() -> None:
     trace: list[TraceStep] = []
     evaluate(a_policy(A, pre=_uses(6)), a_request(), states=NO_STATES, now=0, trace=trace)
     assert trace == [TraceStep("pipeline", "pipeline", "too_many_pre_processors")]
+
+
+@pytest.mark.parametrize(
+    ("status", "fails"),
+    [
+        *((status, False) for status in ("ok", "success", "", "200", "399", 200, 399, 399.9)),
+        *((status, False) for status in (None, True, ["timeout"])),
+        *((status, True) for status in ("timeout", "5xx", "400", "503", 400, 503.0)),
+    ],
+)
+def test_a_status_says_that_something_failed_from_400_on_and_in_every_other_word(
+    status: object, *, fails: bool
+) -> None:
+    assert is_failure(status) is fails

@@ -10,6 +10,7 @@ from router.policies.model.measurements import (
     measured_tenant,
 )
 from router.policies.model.measurements.latencies import find_bucket
+from router.policies.model.measurements.values import LearnedFigures, TenantFigures
 from tests.support.measurements import TENANT, SomeMeasurements
 
 
@@ -25,6 +26,24 @@ def test_nothing_is_said_before_the_minimum_of_samples() -> None:
     )
     some.report()
     assert some.figures().score is not None
+
+
+def test_a_result_that_was_seen_before_the_next_refresh_is_one_sample_more() -> None:
+    some = SomeMeasurements()
+    for samples in (1, 2, 3):
+        some.report()
+        seen = some.figures_of(TENANT)["a"]
+        assert (seen.samples, seen.in_flight) == (samples, 0)
+    assert some.figures().samples == 3
+
+
+def test_a_provider_that_is_dropped_fails_no_more() -> None:
+    figures = TenantFigures()
+    figures.put("a", LearnedFigures(is_failing=True))
+    figures.choices[1] = figures.sound[1] = (None, None)
+    assert figures.failing == {"a"}
+    figures.drop("a")
+    assert (dict(figures), figures.failing, figures.choices, figures.sound) == ({}, set(), {}, {})
 
 
 def test_a_peak_counts_at_once_and_a_lower_latency_little_by_little() -> None:

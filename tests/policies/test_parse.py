@@ -165,6 +165,49 @@ def test_a_mistake_is_named_by_its_path(document: object, path: str) -> None:
     assert path in [where for where, _ in errors_of(document)]
 
 
+@pytest.mark.parametrize(
+    "document",
+    [
+        a_document(timeout_ms=1),
+        a_document(timeout_ms=300_000),
+        _rate(1, 1),
+        _rate(1_000_000, 1_000_000),
+        _one(weight=0.5, priority=100, expected_latency_ms=0, expected_cost=0),
+        _rule(retry=0),
+        _rule(retry=10),
+        *(
+            _breaker(**{key: bound})
+            for key, bounds in {
+                "failure_threshold": (1, 100),
+                "success_threshold": (1, 10),
+                "timeout_ms": (1_000, 300_000),
+                "half_open_max_calls": (1, 100),
+                "error_rate_threshold": (0, 1),
+                "error_rate_window_seconds": (1, 3_600),
+                "minimum_calls": (1, 1_000_000),
+                "latency_threshold_ms": (0, 1e9),
+            }.items()
+            for bound in bounds
+        ),
+        *(
+            a_document(strategy={"type": "cheapest", "within": {key: bound}})
+            for key, bound in (
+                ("p95_latency_ms", 1),
+                ("p95_latency_ms", 1e9),
+                ("success_rate", 0.01),
+                ("success_rate", 1),
+            )
+        ),
+    ],
+)
+def test_the_bounds_themselves_are_legal(document: object) -> None:
+    parse_policy(document, "acme", "default")
+
+
+def test_a_document_that_is_stored_nowhere_is_version_1() -> None:
+    assert parse_policy(a_document(), "acme", "default").policy.version == 1
+
+
 def test_the_message_says_the_value_and_what_is_legal() -> None:
     with pytest.raises(PolicyError, match=r"^providers\[1\]\.weight: 140 is not within 0\.\.100$"):
         parse_policy(a_document(a_provider("a"), a_provider("b", 140)), "acme", "default")

@@ -1,6 +1,10 @@
 """The memory of sessions: for its time, within its bound, tenant by tenant."""
 
+import pytest
+
 from router.policies.model import Sessions
+from router.policies.model.engine import LONGEST_SESSION, read_session
+from tests.support.policy import a_request
 
 
 class FrozenClock:
@@ -52,3 +56,31 @@ def test_the_session_longest_unused_makes_room() -> None:
             sessions.remember("acme", "p", session, "a", ttl_s=10)
     assert len(sessions) == 2
     assert (sessions.recall("acme", "p", "one"), sessions.recall("acme", "p", "two")) == ("a", None)
+
+
+@pytest.mark.parametrize(
+    ("value", "session"),
+    [
+        ("s-1", "s-1"),
+        (7, "7"),
+        (0, "0"),
+        (2**128 - 1, str(2**128 - 1)),
+        (2**128, None),
+        ("", None),
+        (True, None),
+        (1.5, None),
+        (None, None),
+        ("s" * LONGEST_SESSION, "s" * LONGEST_SESSION),
+    ],
+)
+def test_a_session_is_a_text_or_a_whole_number_of_at_most_128_bits(
+    value: object, session: str | None
+) -> None:
+    assert read_session("session", a_request(session=value)) == session
+    assert read_session("other", a_request(session=value)) is None
+
+
+def test_a_longer_session_is_known_by_its_digest() -> None:
+    digest = read_session("session", a_request(session="s" * (LONGEST_SESSION + 1)))
+    assert digest is not None
+    assert len(digest) == 64

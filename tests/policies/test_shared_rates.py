@@ -113,6 +113,41 @@ async def test_a_bucket_without_an_answer_lets_each_instance_count_alone_for_a_w
         rates.allow(policy, "acme", town.now)
 
 
+def test_the_bucket_is_asked_ahead_once_less_than_half_of_a_slice_is_left() -> None:
+    asked: list[int] = []
+    slices: list[RateSlice] = []
+    rates = SharedRates(clock=lambda: 1000.0)
+    rates.on_asked = lambda one: (slices.append(one), asked.append(one.tokens))
+    policy = a_policy(rate_limit={"requests_per_second": 100, "burst": 100})
+    with pytest.raises(RateShort):
+        rates.allow(policy, "acme", 1000.0)
+    (one,) = slices
+    asked.clear()
+    one.on_granted(8, 1000.0, 0.0)
+    one.size = 8
+    for _ in range(4):
+        assert rates.allow(policy, "acme", 1000.0) is None
+    assert (one.tokens, asked) == (4, [])
+    assert rates.allow(policy, "acme", 1000.0) is None
+    assert (one.tokens, asked) == (3, [3])
+    assert rates.allow(policy, "acme", 1000.0) is None
+    assert asked == [3]
+
+
+async def test_operators_hear_why_an_instance_counts_alone_and_it_does_so_for_a_while() -> None:
+    causes: list[str] = []
+    now = [1000.0]
+    rates = SharedRates(clock=lambda: now[0])
+    rates.on_alone = causes.append
+    policy = a_policy(rate_limit={"requests_per_second": 1, "burst": 1})
+    rates.count_alone("no answer")
+    assert causes == ["no answer"]
+    assert rates.allow(policy, "acme", now[0]) is None
+    now[0] += ALONE_S
+    with pytest.raises(RateShort):
+        rates.allow(policy, "acme", now[0])
+
+
 def test_a_token_given_back_is_there_again() -> None:
     town, policy = Town(1), a_policy(rate_limit={"requests_per_second": 1, "burst": 1})
     assert town.ask(0, policy) is None

@@ -174,6 +174,14 @@ def test_an_open_breaker_is_left_out_of_both_and_a_trace_names_the_candidates_wi
     assert steps[2] == ("least_latency", "c", "chosen")
 
 
+def test_a_trace_names_the_only_candidate_once() -> None:
+    trace: list[TraceStep] = []
+    policy = a_policy(a_provider("a"), strategy=LEAST)
+    evaluate(policy, a_request("r-1"), figures=scores(a=2.0), now=0.0, trace=trace)
+    compared = [(step.subject, step.verdict) for step in trace if step.stage == "candidate"]
+    assert compared == [("a", "score 2")]
+
+
 @pytest.mark.parametrize(
     ("strategy", "path"),
     [

@@ -8,6 +8,7 @@ bench/results.
     refusals    each refusal of a publish, each kind of process (`make refusals`)
     strategies  four providers under each strategy (`make strategies`, `make strategy-costs`)
     canaries    simulated canaries, and how soon a worse candidate is found (`make canaries`)
+    mutants     small faults in what decides: do the nearest tests notice? (`make mutants`)
     fuzz        damaged and hostile messages for every decoder (`make fuzz`)
 
 Beside a rig stand its tests: what it computes, and one short run of it. `make test-all` runs them.
