@@ -157,7 +157,11 @@ async def test_what_was_stored_before_is_counted_as_a_repeat_and_what_is_new_is_
     def start(provider: str) -> DecideHandler:
         table = PolicyTable({("acme", "default"): a_policy(a_provider(provider))})
         return a_decide_handler(
-            table, meter, rules=DecideRules(), push=a_pusher(book), cache=IdempotencyCache()
+            table,
+            meter,
+            rules=DecideRules(),
+            push=a_pusher(book),
+            cache=IdempotencyCache(FakeStoring()),
         )
 
     await pushed(start("openai"), a_push())

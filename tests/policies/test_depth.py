@@ -1,10 +1,10 @@
 """How many extensions a policy's pipeline may have (docs/reference/policies.md#pipeline)."""
 
 import pytest
-from router.policies.model.policy import ExtensionUse, Pipeline
 
 from router.policies.model.conditions import match_always
 from router.policies.model.depth import check_depth
+from router.policies.model.policy import ExtensionUse, Pipeline
 
 
 def a_pipeline(pre: int, validators: int, post: int) -> Pipeline:

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from msgspec.structs import replace
 from nats.aio.client import Client
 from nats.js.client import JetStreamContext
 
@@ -219,7 +218,7 @@ async def _a_bus_with(url: str, window_s: float) -> AsyncIterator[Bus]:
         await bus.jetstream.ask(
             "STREAM.UPDATE.sr-events", {**info["config"], "duplicate_window": int(window_s * 1e9)}
         )
-        bus.settings = replace(bus.settings, duplicate_window=window_s)
+        bus.settings = bus.settings.model_copy(update={"duplicate_window_secs": window_s})
         yield bus
 
 

@@ -38,7 +38,7 @@ from router.mailbox.inbox.rules import inbox_streams
 from router.mailbox.inbox.stale_row_scan import StaleRowScan
 from router.mailbox.inbox.transactional_strategy import Handler
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
-from router.mailbox.settings import HandlerConfig, InboxConfig
+from router.mailbox.settings import HandlerConfig, InboxConfig, MailboxConfig
 from router.mailbox.streams import events_stream
 from router.process.supervision import supervise
 from tests.support.broker import Broker
@@ -92,6 +92,7 @@ def some_settings(
     drain_ms: tuple[int, int] = (5_000, 6_000),
     max_payload_bytes: int = MAX_PAYLOAD_BYTES,
     max_depth: int = MAX_DEPTH,
+    context: str = "sea",
     **inbox: object,
 ) -> Settings:
     """The specification's inbox. Both times are longer than a busy machine stands still: a test
@@ -110,6 +111,7 @@ def some_settings(
         node_id="test",
         max_payload_bytes=max_payload_bytes,
         max_depth=max_depth,
+        mailbox=MailboxConfig(context=context),
         inbox=InboxConfig.model_construct(**given, **inbox),
         buckets=BucketsConfig(attempts=BucketConfig(name=STARTS)),
         drain=DrainConfig(soft_deadline_ms=drain_ms[0], hard_deadline_ms=drain_ms[1]),

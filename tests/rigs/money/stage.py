@@ -119,7 +119,7 @@ class Town:
     async def operate(self, *commands: Sequence[str]) -> list[Json]:
         """What an operator's commands of this tree say: {status, out, err} of each."""
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, str(ROOT / "tests" / "money" / "operate.py")),
+            *(sys.executable, str(ROOT / "tests" / "rigs" / "money" / "operate.py")),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
