@@ -57,7 +57,7 @@ async def publish(ready: Ready, *, url: str, count: int) -> Measured:
 
 async def _store(url: str, effects: list[Effect]) -> None:
     async with jetstream_on(url) as jetstream, open_publisher(jetstream) as publisher:
-        outlet = AckedReplayPublisher(jetstream, publisher, "", 0)
+        outlet = AckedReplayPublisher(jetstream, publisher, {})
         for begin in range(0, len(effects), BATCH):
             proofs = await outlet.send(effects[begin : begin + BATCH])
             if any(proofs.values()):

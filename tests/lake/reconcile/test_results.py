@@ -259,7 +259,9 @@ async def test_usage_without_a_result_is_named(
 ) -> None:
     """UL-9."""
     await worked(jetstream, 1)
-    assert (await checked(nats_url, tmp_path, (1, 2))).ids == ("r-2 success: no result",)
+    found = await checked(nats_url, tmp_path, (1, 2))
+    # Shown whole: this one was once seen without a name, and nothing said what was found instead.
+    assert found.ids == ("r-2 success: no result",), found
 
 
 async def test_without_any_result_nothing_is_said(
