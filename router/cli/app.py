@@ -28,10 +28,7 @@ the database), or the broker denied it, 4 done, but its audit event could not be
 """
 
 PANELS: Mapping[str | None, Mapping[str, Place]] = {
-    "Begin": {
-        "init": "router.cli.project.commands:init",
-        "dev": "router.cli.project.commands:dev",
-    },
+    "Begin": {"init": "router.cli.project.commands:init", "dev": "router.cli.project.commands:dev"},
     "Run": {
         "serve": "router.serve.commands.serve:serve",
         "worker": "router.work.commands.workers:worker",
@@ -82,16 +79,12 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
         "request": "router.decide.commands.request:request",
         "assignments": GroupPlace(
             "Assignments: what was pushed to workers, and their status.",
-            {
-                "show": "router.work.commands.assignments:show",
-            },
+            {"show": "router.work.commands.assignments:show"},
             own="router.work.commands.assignments:list_",
         ),
         "decisions": GroupPlace(
             "Decisions that were recorded, explained.",
-            {
-                "explain": "router.decide.commands.request:explain",
-            },
+            {"explain": "router.decide.commands.request:explain"},
         ),
         "workers": "router.work.commands.workers:workers",
         "dlq": GroupPlace(
@@ -204,7 +197,7 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
                     },
                 ),
             },
-        ),
+        )
     },
     "Set up and check": {
         "doctor": "router.operate.commands.doctor:doctor",

@@ -74,10 +74,7 @@ class OriginReader:
     """`delivery.replies.refusals.AskerReader`. `served`: the tenants that are; empty: all."""
 
     def __init__(
-        self,
-        limits: RequestLimits,
-        served: frozenset[str],
-        policies: PolicyTable,
+        self, limits: RequestLimits, served: frozenset[str], policies: PolicyTable
     ) -> None:
         self._limits = limits
         self._served = served

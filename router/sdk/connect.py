@@ -17,11 +17,7 @@ DEFAULT_URL = "nats://localhost:4222"
 
 
 async def open_connection(
-    nats: str | NatsConfig,
-    name: str,
-    *,
-    on_lost: Told | None = None,
-    on_back: Told | None = None,
+    nats: str | NatsConfig, name: str, *, on_lost: Told | None = None, on_back: Told | None = None
 ) -> Connection:
     """Open a connection; with URLs alone, comma-separated, it is named `name`.
 

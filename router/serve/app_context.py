@@ -81,9 +81,7 @@ class AppContext:
         self.rates = SharedRates() if settings.rate_limits.shared else None
         self.live_marks = _build_live_marks(settings)
         self.remembered_answers = IdempotencyCache(
-            jetstream.connection,
-            settings.idempotency.entries,
-            settings.idempotency.ttl_ms / 1000,
+            jetstream.connection, settings.idempotency.entries, settings.idempotency.ttl_ms / 1000
         )
         self.finished = build_finished_removal(settings, jetstream, metrics, infos)
         self._add_policies()

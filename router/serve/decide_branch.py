@@ -119,9 +119,7 @@ class DecideBranch:
         await Listener(
             context.jetstream,
             ListenedSubject(
-                stream=self._child.stream,
-                subject=decide.taken_subject,
-                queue=decide.deliver_group,
+                stream=self._child.stream, subject=decide.taken_subject, queue=decide.deliver_group
             ),
             self._answers,
             unstored=self._unstored,

@@ -48,11 +48,7 @@ def make_workers_view(now: float) -> View:
         ViewColumn("tenant", label="Tenant", of=lambda one: one[0].beat.tenant_id),
         ViewColumn("status", label="State", of=lambda one: one[1].value, kind="verdict"),
         ViewColumn(
-            "load",
-            label="Load",
-            of=lambda one: one[0].beat.load,
-            tell=share,
-            kind="percent",
+            "load", label="Load", of=lambda one: one[0].beat.load, tell=share, kind="percent"
         ),
         ViewColumn("slots", label="Slots", of=lambda one: one[0].beat.capacity, kind="number"),
         ViewColumn("every_s", "every", "Every, s", of=_find_interval, tell=span, kind="number"),

@@ -168,8 +168,5 @@ def test_what_is_left_is_found_without_a_look_at_what_is_done(tmp_path: Path) ->
     assert [
         ("events_received" in plan, "outgoing_unsent" in plan, "SCAN events'" in plan)
         for plan in plans[:2]
-    ] == [
-        (True, False, False),
-        (False, True, False),
-    ]
+    ] == [(True, False, False), (False, True, False)]
     assert not any("sqlite_autoindex" in plan for plan in plans)

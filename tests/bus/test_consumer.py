@@ -190,11 +190,9 @@ async def test_each_event_is_processed_once_however_often_it_was_published(
     the server's memory of ids.
     """
     counts: Counter[str] = Counter()
-    keys = {
-        "sqlite": tmp_path / "keys.db",
-        "bucket": bus.shared_keys("projector"),
-        "memory": None,
-    }[store]
+    keys = {"sqlite": tmp_path / "keys.db", "bucket": bus.shared_keys("projector"), "memory": None}[
+        store
+    ]
     async with (
         a_bus(bus._all.nats.url[0], prefix) as other,
         run_consumer(bus, lambda one: counts.update([one.message_id]), store=keys),

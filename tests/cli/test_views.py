@@ -59,10 +59,7 @@ HEADS = (
     DeadLetterHead(ACKS[0], "dlq.s", "router.decide", "processing_error", 512, "c", "f", "acme"),
     DeadLetterHead(ACKS[1], "dlq.s", "router.decide", "unreadable", 12),
 )
-FOUND = (
-    Finding("streams", Verdict.OK, "fine"),
-    Finding("room", Verdict.FAIL, "full", "make room"),
-)
+FOUND = (Finding("streams", Verdict.OK, "fine"), Finding("room", Verdict.FAIL, "full", "make room"))
 GROUPS = (
     ViolationGroup({"tenant": "acme", "header": "trace_id"}, 3, 2, AT, AT, 9, "m-1"),
     ViolationGroup({"tenant": "–", "header": "h"}, 1, 1, AT, AT, 10),

@@ -48,12 +48,7 @@ NAMED = {
     "/contract",
     "/policies",
     "/policies/{tenant}/{policy}",
-} | {
-    "/extensions",
-    "/assignments",
-    "/usage",
-    "/doctor",
-}
+} | {"/extensions", "/assignments", "/usage", "/doctor"}
 
 
 def test_the_pages_have_the_addresses_that_they_were_promised_to_have() -> None:

@@ -41,10 +41,7 @@ def test_several_routers_are_added_up() -> None:
     assert (figures.rate, round(figures.errors or 0, 3)) == (20.0, 0.1)
     assert [
         (line.tenant, line.provider, line.rate, line.errors, line.worst) for line in figures.tenants
-    ] == [
-        ("acme", "", 2.0, 1.0, "policy_not_found"),
-        ("acme", "openai", 18.0, 0.0, ""),
-    ]
+    ] == [("acme", "", 2.0, 1.0, "policy_not_found"), ("acme", "openai", 18.0, 0.0, "")]
     assert [(line.provider, line.errors, line.worst) for line in figures.providers] == [
         ("openai", 1.0, "error")
     ]

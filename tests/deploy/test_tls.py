@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.skipif(
         shutil.which("openssl") is None,
         reason="openssl is not installed: certificates cannot be made",
-    ),
+    )
 ]
 
 

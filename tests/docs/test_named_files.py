@@ -44,11 +44,7 @@ def test_a_missing_file_class_and_function_are_found() -> None:
     assert find_missing_names(rooms) == ["yyy"]
     assert find_missing_names(
         "`decide/model/handler` `decide/xxx` `tests/docs` `Settler` `Zettler` `read_ids_()`"
-    ) == [
-        "decide/xxx",
-        "Zettler",
-        "read_ids_()",
-    ]
+    ) == ["decide/xxx", "Zettler", "read_ids_()"]
 
 
 def find_missing_names(page: str) -> list[str]:

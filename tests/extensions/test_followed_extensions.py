@@ -129,10 +129,7 @@ async def test_a_seed_registers_what_is_missing_and_touches_nothing_else(
         assert in_force.check.ok
     assert [
         (one.entry.id, one.record.version, one.record.author) for one in await store.list()
-    ] == [
-        ("fresh", 1, "seed"),
-        ("known", 1, "ann"),
-    ]
+    ] == [("fresh", 1, "seed"), ("known", 1, "ann")]
 
 
 async def test_what_was_removed_on_purpose_does_not_come_back_with_the_seed(

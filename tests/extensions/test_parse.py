@@ -143,12 +143,7 @@ def test_a_mistake_is_told_with_its_place(fields: dict[str, Any], path: str) -> 
 def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert find_mistake_paths(
         {"id": "guard", "type": "pre", "timeout_ms": 1, "retry": 9, "x": 1}
-    ) == [
-        "subject",
-        "timeout_ms",
-        "retry",
-        "x",
-    ]
+    ) == ["subject", "timeout_ms", "retry", "x"]
 
 
 def test_an_empty_document_lacks_id_type_and_subject() -> None:

@@ -42,7 +42,7 @@ TESTS_OF_ALL = {
         "security",
         "stories",
         "support",
-    ),
+    )
 }
 
 

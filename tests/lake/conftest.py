@@ -3,6 +3,7 @@ need none.
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -33,7 +34,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     # a JVM that ends before it has warmed up
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    interrupt = signal.getsignal(signal.SIGINT)
     made = create_session("local[2]")
+    # pyspark puts its own handler there, and never takes it away: Ctrl-C belongs to pytest
+    signal.signal(signal.SIGINT, interrupt)
     yield made
     made.stop()
 

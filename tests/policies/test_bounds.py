@@ -142,10 +142,7 @@ def test_a_kind_is_part_of_a_value_as_before() -> None:
     assert [
         holds({"a": [1, "5xx"]}, a=value)
         for value in (1, 1.0, True, "1", 503, "503", "5xx", [1], None)
-    ] == [
-        *(True, True, False, False),
-        *(True, True, True, False, False),
-    ]
+    ] == [*(True, True, False, False), *(True, True, True, False, False)]
     within = {"in": [{"var": "context.a"}, [1, "5xx", [2]]]}
     assert [holds(within, a=value) for value in (1, True, "1", 503, "503", [2], [3])] == [
         True,

@@ -39,11 +39,7 @@ def test_the_references_example_is_read_without_a_warning() -> None:
     assert [
         (use.id, use.mode)
         for use in policy.pipeline.pre + policy.pipeline.validators + policy.pipeline.post
-    ] == [
-        ("normalize_text", "required"),
-        ("pii_guard", "block"),
-        ("mask_pii", "optional"),
-    ]
+    ] == [("normalize_text", "required"), ("pii_guard", "block"), ("mask_pii", "optional")]
 
 
 def test_what_is_left_out_gets_the_tables_defaults() -> None:

@@ -47,11 +47,7 @@ async def test_what_differs_is_put_and_what_is_not_there_is_deleted(
     assert plan(read_policies(wanted).policies, await store.list()) == []
     assert {
         (one.policy_id, one.record.version, one.record.author) for one in await store.list()
-    } == {
-        ("same", 1, "ann"),
-        ("other", 2, "git"),
-        ("new", 1, "git"),
-    }
+    } == {("same", 1, "ann"), ("other", 2, "git"), ("new", 1, "git")}
 
 
 async def test_a_number_written_otherwise_is_no_difference(

@@ -19,10 +19,7 @@ def test_a_tenants_own_policy_says_whether_its_requests_go_first_else_the_shared
         policy_table.is_high(tenant, policy)
         for tenant in ("acme", "other")
         for policy in ("default", "missing")
-    ] == [
-        *(False, False),
-        *(True, False),
-    ]
+    ] == [*(False, False), *(True, False)]
     policy_table.replace({("_shared", "default"): a_policy(tenant="_shared", priority="normal")})
     assert not policy_table.is_high("other", "default")
 

@@ -140,12 +140,5 @@ def test_a_name_that_is_too_long_is_answered_and_not_kept() -> None:
         names["n" * 128],
         names["n" * 129],
         names[MEGABYTE],
-    ] == [
-        True,
-        True,
-        False,
-        True,
-        False,
-        False,
-    ]
+    ] == [True, True, False, True, False, False]
     assert sum(map(len, names)) <= 2 * ids.MAX_NAME

@@ -25,7 +25,7 @@ UNITS = {
         "tests/lake/stories/test_continuous.py",
         "tests/lake/stories/test_slow_start.py",
         "tests/lake/stories/test_cut_short.py",
-    ),
+    )
 }
 BY_TEST = ("tests/stories/", "tests/mailbox/")  # a server for each test
 TOGETHER = ("tests/stories/test_causes_by_name.py",)  # but these share theirs

@@ -123,10 +123,7 @@ def test_who_was_heard_only_once_gives_way_to_a_newcomer_and_who_was_heard_again
     liveness.on_heartbeat(a_beat("honest", interval_ms=3_600_000), PROVEN_S)
     assert words(
         liveness.on_heartbeat(a_beat("new-1"), 2), liveness.on_heartbeat(a_beat("new-2"), 2)
-    ) == [
-        ("new-1", None, "idle"),
-        ("new-2", None, "idle"),
-    ]
+    ) == [("new-1", None, "idle"), ("new-2", None, "idle")]
     assert {worker.beat.worker_id for worker, _ in liveness.list_workers(2)} == {
         "honest",
         "new-1",

@@ -237,11 +237,7 @@ class PolicyDecider:
         return answer
 
     def choose(
-        self,
-        policy: Policy,
-        request: RouteRequest,
-        now: float,
-        previous: PreviousAttempt | None,
+        self, policy: Policy, request: RouteRequest, now: float, previous: PreviousAttempt | None
     ) -> Decision | Refusal:
         """A provider of the policy. Raises LeaseShort where a budget's bucket is asked first."""
         try:

@@ -150,9 +150,7 @@ class DecideHandler:
         return Done(reply=reply_to(request, answer))
 
     def _answer_again(
-        self,
-        known: Decision | CacheResult,
-        call: DecideCall,
+        self, known: Decision | CacheResult, call: DecideCall
     ) -> Outcome | Awaitable[Outcome]:
         """Answer a request that was decided before, from memory.
 
@@ -228,9 +226,7 @@ class DecideHandler:
             self._in_progress.release(key)
 
     def _run_pipeline(
-        self,
-        policy: Policy,
-        call: DecideCall,
+        self, policy: Policy, call: DecideCall
     ) -> Refusal | Awaitable[PipelineResult]:
         """The policy's pipeline around its decision; its time runs from the start of handling."""
         decider, request, message = self._decider, call.request, call.message
@@ -252,10 +248,7 @@ class DecideHandler:
         return running if policy.arm is None else self._count_pipeline(policy, call, running)
 
     async def _count_pipeline(
-        self,
-        policy: Policy,
-        call: DecideCall,
-        running: Awaitable[PipelineResult],
+        self, policy: Policy, call: DecideCall, running: Awaitable[PipelineResult]
     ) -> PipelineResult:
         result = await running
         self._decider.count_arm(policy, call, result.answer)

@@ -57,10 +57,7 @@ class DecideMeter(SessionMeter, Protocol):
     """Counts decisions. Called for every message, so it must be cheap."""
 
     def on_decision(
-        self,
-        request: RouteRequest,
-        answer: Decision | Refusal,
-        seconds: float,
+        self, request: RouteRequest, answer: Decision | Refusal, seconds: float
     ) -> None: ...
 
     def on_violations(

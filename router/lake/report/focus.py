@@ -82,10 +82,7 @@ def make_charges(sums: pa.Table, currency: str) -> pa.Table:
     is_adjustment = pc.equal(sums["event_type"], ADJUSTMENT_TYPE)
     day = pc.coalesce(sums["corrects_window"], sums["window_start"])
     billed, charged = _floor(sums["window_start"], "month"), _floor(day, "month")
-    constants = {
-        "BillingCurrency": currency,
-        "ServiceCategory": SERVICE_CATEGORY,
-    }
+    constants = {"BillingCurrency": currency, "ServiceCategory": SERVICE_CATEGORY}
     columns = {
         **{name: pa.repeat(pa.scalar(value), len(sums)) for name, value in constants.items()},
         **dict.fromkeys(_COSTS, sums["cost"]),

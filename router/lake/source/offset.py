@@ -33,6 +33,7 @@ class StreamState(Struct, frozen=True):
     bytes: int
     max_age_s: float = 0.0  # 0: messages do not grow too old
     read_at: str = ""  # the server's time, RFC 3339
+    first_at: str = ""  # when the first message was stored, RFC 3339
 
     @property
     def head(self) -> int:
@@ -68,6 +69,7 @@ def parse_facts(info: Json) -> StreamState:
         bytes=state["bytes"],
         max_age_s=info["config"].get("max_age", 0) / NANOS_PER_S,
         read_at=info.get("ts", ""),
+        first_at=state["first_ts"],
     )
 
 

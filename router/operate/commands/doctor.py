@@ -13,10 +13,7 @@ WORST_FIRST = ("fail", "warn", "ok")  # the order of the summary
 
 
 @command()
-async def doctor(
-    session: CommandSession,
-    monitor: Monitors = None,
-) -> int:
+async def doctor(session: CommandSession, monitor: Monitors = None) -> int:
     """Look at the server, the streams and the consumers; say what is wrong and what to do, the
     worst first. Changes nothing.
 

@@ -205,12 +205,7 @@ def test_adjustments_are_a_line_of_their_own_and_what_is_marked_costs_nothing(la
         chat.cost,
         chat.figures["uncorrelated_count"],
         chat.figures["uncorrelated_cost"],
-    ) == (
-        1,
-        Decimal(2),
-        1,
-        Decimal(10**9),
-    )
+    ) == (1, Decimal(2), 1, Decimal(10**9))
     assert totals is not None
     assert (totals.count, totals.cost, totals.figures["adjustment_cost"]) == (
         1,

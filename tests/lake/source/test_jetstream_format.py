@@ -125,10 +125,7 @@ def test_available_now_ends_at_the_head_as_it_was_tells_the_lag_and_the_next_run
     assert stream.sizes == [100, 50]
     assert [(one["endOffset"]["next"], one["latestOffset"]["next"]) for one in progress(query)][
         :2
-    ] == [
-        (101, 151),
-        (151, 181),
-    ]  # as it was when planned
+    ] == [(101, 151), (151, 181)]  # as it was when planned
     stream.run()
     assert stream.sequences == list(range(1, 181))
 

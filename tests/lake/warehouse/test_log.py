@@ -61,13 +61,7 @@ def test_a_warehouse_that_was_never_written_to_is_empty(tmp_path: Path) -> None:
         warehouse.files("silver"),
         warehouse.last_progress(),
         warehouse.seals(),
-    ) == (
-        0,
-        None,
-        [],
-        None,
-        [],
-    )
+    ) == (0, None, [], None, [])
     assert not (tmp_path / "none").exists()
 
 

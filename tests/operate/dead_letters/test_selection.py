@@ -72,10 +72,7 @@ async def test_dead_letters_of_one_cause_are_one_group(house: DeadLetterStreams)
     groups = await group_by(read_heads(house.jetstream, house.letters), reason_and_error)
     assert [
         (group.kind[0], group.count, group.first_sequence, group.last_sequence) for group in groups
-    ] == [
-        ("maxdeliver_exhausted", 3, 3, 5),
-        ("validation_failed", 2, 1, 2),
-    ]
+    ] == [("maxdeliver_exhausted", 3, 3, 5), ("validation_failed", 2, 1, 2)]
 
 
 ODD_DEAD_LETTERS = [

@@ -22,7 +22,7 @@ _TOKEN = re.compile(
     r"|[\u4e00-\u9fff]"
     r"| ?[0-9]{1,3}"
     r"|\s+"
-    r"| ?[^\sA-Za-z0-9]",
+    r"| ?[^\sA-Za-z0-9]"
 )
 
 

@@ -11,12 +11,7 @@ from collections.abc import Mapping
 from zlib import crc32
 
 from router.contracts.canary import CANDIDATE, CONTROL
-from router.contracts.decision import (
-    DEADLINE_EXCEEDED,
-    DECISION_FAILED,
-    Decision,
-    Refusal,
-)
+from router.contracts.decision import DEADLINE_EXCEEDED, DECISION_FAILED, Decision, Refusal
 from router.contracts.failure_class import PROVIDER, FailureClass
 from router.policies.model import SHARED
 from router.policies.model.canary_record import (
