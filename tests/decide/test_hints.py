@@ -7,7 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
+from router.contracts.decision import Decision
 from router.core.outcome import Fault
+from router.decide.model.handler import reply_to
 from router.decide.model.hints import MOST_HINTS, hints_of
 from router.decide.model.read import read
 from tests.support.requests import a_body, a_message
@@ -97,3 +99,11 @@ def test_an_ordinary_request_has_no_hints() -> None:
     ).asked
     assert not isinstance(request, Fault)
     assert request.hints == {}
+
+
+def test_a_decision_warns_of_a_name_that_looks_like_a_known_one() -> None:
+    request = read(a_message({**a_body(), "polcy_id": "gold"})).asked
+    assert not isinstance(request, Fault)
+    decided = Decision("openai", "weighted", 50, 1.0, 1.0)
+    (warning,) = orjson.loads(reply_to(request, decided).data)["warnings"]
+    assert warning["details"] == {"field": "polcy_id", "did_you_mean": "policy_id"}
