@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from tests.support.broker import Broker
 from tests.support.lanes import has_short_tests, is_short
 from tests.support.patient_client import connect_patiently
+from tests.support.same_examples import use_same_examples
 from tests.support.waiting import slack
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ LONGEST_S = 20
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("any machine", settings.get_profile("search"), derandomize=True)
 settings.load_profile("any machine")
+use_same_examples()
 
 # A script that starts the suite in its background has Ctrl-C ignored, and every program under test
 # would inherit that.
