@@ -30,13 +30,17 @@ run: $(VENV)/.demo  ## serve on an embedded NATS server until Ctrl-C, with the c
 	$(BIN)/router serve --embedded --console --open
 
 # CHANGED=1: of these, the tests that a difference from main can break.
+# In a new checkout each process of the tests would rewrite the asserts of every file: they are rewritten once, by two.
+WARM   := ls tests/__pycache__/conftest.*-pytest-*.pyc >/dev/null 2>&1 || { for half in '[a-d]' '[e-z]'; do $(BIN)/python -m pytest -n 0 --collect-only -qq tests/$$half*/ >/dev/null & done; wait; }
 LOOK   := $(if $(CHANGED),tests=$$($(BIN)/python -m tests.support.changed) &&)
 PYTEST := $(LOOK) $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(if $(CHANGED),$$tests)
 
 test: $(VENV)/.dev  ## every promise once, on real servers that the tests start (tests/lanes.toml)
+	@$(WARM)
 	$(PYTEST) --short
 
 test-all: $(VENV)/.dev $(VENV)/.axe  ## every test; CHANGED=1 here and above: what a change can break
+	@$(WARM)
 	$(PYTEST)
 
 lint: $(VENV)/.dev proto-check  ## ruff, mypy --strict, import-linter, generated code is fresh
