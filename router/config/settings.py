@@ -178,6 +178,12 @@ class Settings(Group):
     max_depth: int = Field(
         default=64, ge=1, le=512, description="deeper nesting of a payload is refused"
     )
+    max_values: int = Field(
+        default=20_000,
+        ge=100,
+        le=1_000_000,
+        description="a request with more values beside its payload is refused",
+    )
     nats: NatsConfig = NatsConfig()
     decide: DecideConfig = DECIDE.section
     results: ResultsConfig = RESULTS.section

@@ -37,6 +37,7 @@ from router.contracts.malformed import (
 
 MAX_PAYLOAD_BYTES = 1024 * 1024
 MAX_DEPTH = 64
+MAX_VALUES = 20_000  # beside the payload, which is not parsed
 BASE64 = "base64"
 BYTE_ORDER_MARKS = {b"\xef\xbb\xbf": "UTF-8", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 
@@ -48,8 +49,11 @@ UNREADABLE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 # hostile bytes cost one pass.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _ONE_KIND = bytes.maketrans(b"{}", b"[]")
-_STEPS = bytes.maketrans(b"[]", b"\x01\xff")  # down one level, and up again
 _PEELS = 6
+_LEAST_PEEL = 8  # a pass that takes less than this part of the brackets was in vain
+# brackets in a row, and what stands for them; then the levels that each takes, down or up
+_RUNS = ((b"[" * 16, b"P"), (b"]" * 16, b"p"), (b"[" * 4, b"Q"), (b"]" * 4, b"q"))
+_STEPS = bytes.maketrans(b"PQ[]qp", bytes((16, 4, 1, 255, 252, 240)))
 LARGE_BODY_BYTES = 16_384  # bytes
 # every digit as 0, everything else as a space
 _DIGITS = bytes(48 if 48 <= byte <= 57 else 32 for byte in range(256))
@@ -134,6 +138,12 @@ def check_limits(
         )
 
 
+def too_many_values(most: int) -> Malformed:
+    return Malformed(
+        SCHEMA_VALIDATION_FAILED, f"More than {most} values stand beside the payload", STAGE_DECODE
+    )
+
+
 def refuse_json(data: bytes) -> Malformed:
     """Why bytes are no JSON."""
     return Malformed(
@@ -206,17 +216,32 @@ def is_deeper(data: bytes, max_depth: int) -> bool:
         return False
     brackets = drop_strings(data).translate(_ONE_KIND, _NOT_BRACKETS)
     left = max_depth
-    while left > max(0, max_depth - _PEELS) and len(peeled := brackets.replace(b"[]", b"")) < len(
-        brackets
-    ):
-        # one level of leaves, at the speed of C: of most JSON nothing is left
+    # One level of leaves a time, at the speed of C: of most JSON nothing is left. Of towers each
+    # takes little, and the pass below is one for all levels.
+    for _ in range(min(_PEELS, max_depth)):
+        peeled = brackets.replace(b"[]", b"")
+        if (len(brackets) - len(peeled)) * _LEAST_PEEL < len(brackets):
+            break
         brackets, left = peeled, left - 1
-    # One pass over the rest: peeling on would cost a megabyte of nothing but brackets as many
-    # passes as there are levels.
-    return (
-        b"[" * (left + 1) in brackets
-        or max(accumulate(array("b", brackets.translate(_STEPS))), default=0) > left
-    )
+    if b"[" * (left + 1) in brackets:
+        return True
+    # A run of openings is deepest at its end, so some of them may be one step.
+    for run, step in _RUNS:
+        brackets = brackets.replace(run, step)
+    return max(accumulate(array("b", brackets.translate(_STEPS))), default=0) > left
+
+
+def count_values(data: bytes, most: int) -> int:
+    """The values in JSON, its objects' keys not counted; exact only above `most`, and below it never
+    less than there are.
+    """
+    count = _count_marks(data)
+    return count if count <= most else _count_marks(drop_strings(data))
+
+
+def _count_marks(data: bytes) -> int:
+    """A value follows each comma and stands in each bracket; an empty one counts as one more."""
+    return 1 + data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def may_hold_long_number(data: bytes) -> bool:

@@ -19,9 +19,11 @@ from router.contracts.codec import (
     LARGE_BODY_BYTES,
     MAX_DEPTH,
     MAX_PAYLOAD_BYTES,
+    MAX_VALUES,
     UNREADABLE_ERRORS,
     check_limits,
     oversized_payload,
+    too_many_values,
 )
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
@@ -36,6 +38,7 @@ def read_body(
     headers: Mapping[str, str],
     max_bytes: int = MAX_PAYLOAD_BYTES,
     max_depth: int = MAX_DEPTH,
+    max_values: int = MAX_VALUES,
 ) -> dict[str, Any]:
     """The request as an object. Raises Malformed when it is neither a JSON object nor a
     RouteRequest, or beyond the limits.
@@ -46,15 +49,15 @@ def read_body(
             and (body := _read_small(data, max_bytes, max_depth)) is not None
         ):
             return body
-        return read_around_payload(data, max_bytes, max_depth, opened=PARTS)
+        return read_around_payload(data, max_bytes, max_depth, max_values, opened=PARTS)
     if len(data) > max_bytes:
         raise oversized_payload(len(data), max_bytes)
-    decoded = _decode(data, headers)
+    decoded = _decode(data, headers, max_values)
     if decoded is not None and decoded.get("message", {}).keys() & {"tenant_id", "message_id"}:
         return decoded
     try:
         # Not before: 0x0A is white space to JSON and the tag of field 1 to protobuf.
-        return read_around_payload(data, max_bytes, max_depth, opened=PARTS)
+        return read_around_payload(data, max_bytes, max_depth, max_values, opened=PARTS)
     except Malformed:
         if decoded is None:
             raise
@@ -96,11 +99,13 @@ _read_whole = msgspec.json.Decoder(dict[str, Any]).decode
 _find_payloads = msgspec.json.Decoder(_Payloads).decode
 
 
-def _decode(data: bytes, headers: Mapping[str, str]) -> dict[str, Any] | None:
+def _decode(data: bytes, headers: Mapping[str, str], max_values: int) -> dict[str, Any] | None:
     try:
         request = RouteRequest.FromString(data)
     except DecodeError:
         return None
+    if len(request.context) + len(request.message.metadata) > max_values:
+        raise too_many_values(max_values)
     body: dict[str, Any] = {"context": dict(request.context), "policy_id": request.policy_id}
     if request.HasField("message"):
         body["message"] = _message(request.message)

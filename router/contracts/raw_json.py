@@ -23,11 +23,14 @@ from msgspec import Raw, Struct
 from router.contracts.codec import (
     MAX_DEPTH,
     MAX_PAYLOAD_BYTES,
+    MAX_VALUES,
     UNREADABLE_ERRORS,
     check_limits,
+    count_values,
     drop_strings,
     has_digits,
     refuse_json,
+    too_many_values,
     write_value,
 )
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_DECODE, Malformed
@@ -119,12 +122,14 @@ def read_around_payload(
     data: bytes,
     max_bytes: int = MAX_PAYLOAD_BYTES,
     max_depth: int = MAX_DEPTH,
+    max_values: int = MAX_VALUES,
     *,
     kept: Set[str] = PAYLOAD,
     opened: Set[str] = frozenset(),
 ) -> dict[str, Any]:
     """The JSON object in `data`: those of its fields that are `kept`, and of the objects `opened`
-    in it, stay as they were written.
+    in it, stay as they were written. The others hold `max_values`, which are counted before they
+    are parsed.
 
     Raises Malformed, as `codec.read_object` does. A number that no double holds is no reason: its
     field is RawJson too.
@@ -132,7 +137,10 @@ def read_around_payload(
     check_limits(data, max_bytes, max_depth)
     try:
         check_text(data)
-        return _read_fields(_read_parts(data), kept, opened)
+        parts = _read_parts(data)
+        if len(data) >= max_values and _has_more_values(parts, max_values, kept, opened):
+            raise too_many_values(max_values)
+        return _read_fields(parts, kept, opened)
     except msgspec.ValidationError as exc:
         raise Malformed(
             SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE
@@ -165,6 +173,22 @@ def has_endless_number(data: bytes) -> bool:
         and has_digits(data, MAX_DIGITS + 1)
         and has_digits(drop_strings(data), MAX_DIGITS + 1)
     )
+
+
+def _has_more_values(parts: dict[str, Raw], most: int, kept: Set[str], opened: Set[str]) -> bool:
+    """Whether the fields that are parsed hold more values than these."""
+    left = most
+    fields = [(name, bytes(raw)) for name, raw in parts.items() if name not in kept]
+    for name, data in fields:
+        if name in opened and data[:1] == b"{":
+            fields += [
+                (inner, bytes(raw)) for inner, raw in _read_parts(data).items() if inner not in kept
+            ]
+        else:
+            left -= count_values(data, left)
+        if left < 0:
+            return True
+    return False
 
 
 def _read_fields(parts: dict[str, Raw], kept: Set[str], opened: Set[str]) -> dict[str, Any]:

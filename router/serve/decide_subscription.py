@@ -110,6 +110,7 @@ def build_request_limits(settings: Settings) -> RequestLimits:
     return RequestLimits(
         max_payload_bytes=settings.max_payload_bytes,
         max_depth=settings.max_depth,
+        max_values=settings.max_values,
         assignment_subjects=settings.assignment.subjects,
         strict=settings.contract.mode == "strict",
         refuses_control_headers=settings.reply.confirm == "decision",

@@ -17,6 +17,7 @@ from router.contracts import flow, worker
 from router.contracts.codec import (
     LARGE_BODY_BYTES,
     bytes_of,
+    count_values,
     is_deeper,
     read_object,
     text_of,
@@ -145,6 +146,30 @@ def depth_of(value: object) -> int:
         return 0
     inside = value.values() if isinstance(value, dict) else value
     return 1 + max(map(depth_of, inside), default=0)
+
+
+def count_of(value: object) -> int:
+    """As `count_values` promises: an empty list or object counts as one more."""
+    if not isinstance(value, list | dict):
+        return 1
+    inside = list(value.values()) if isinstance(value, dict) else value
+    return 1 + (sum(map(count_of, inside)) if inside else 1)
+
+
+@given(json_values, st.integers(0, 40))
+def test_values_are_counted_whatever_stands_in_texts(value, most) -> None:
+    counted, there = count_values(orjson.dumps(value), most), count_of(value)
+    assert (counted > most) == (there > most)
+    assert counted == there or counted <= most
+
+
+def towers(heights: list[int]) -> bytes:
+    return b"[" + b",".join(b"[" * height + b"]" * height for height in heights) + b"]"
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=40), st.integers(1, 90))
+def test_the_depth_of_towers_is_that_of_the_highest(heights, limit) -> None:
+    assert is_deeper(towers(heights), limit) == (1 + max(heights) > limit)
 
 
 @given(json_values, st.integers(0, 6))

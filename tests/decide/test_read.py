@@ -410,3 +410,47 @@ def test_the_types_of_adjustments_and_invocations_are_no_requests(reserved: str)
             "SCHEMA_VALIDATION_FAILED",
             True,
         )
+
+
+MANY = [1] * 20_000
+NAMES = {f"name-{number}": 1 for number in range(20_001)}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        a_body(metadata=NAMES),
+        {**a_body(), "context": {"list": MANY}},
+        {**a_body(), "constraints": {"a": {"b": [[[{}]]] * 6_000}}},
+        {**a_body(), **NAMES},
+        {**a_body(), "context": MANY},
+        {"task": {"type": "chat", "payload": 1, "more": MANY}, "tenant_id": "acme"},
+        {"tenant_id": "acme", "message_type": "chat", "payload": 1, "metadata": NAMES},
+    ],
+    ids=["metadata", "context", "nested", "top level", "no object", "task", "flat"],
+)
+def test_more_values_than_the_bound_are_refused_wherever_they_stand(data: object) -> None:
+    fault = refused(data)
+    assert fault.message == "More than 20000 values stand beside the payload"
+    assert fault.code == "SCHEMA_VALIDATION_FAILED"
+
+
+def test_more_entries_than_the_bound_are_refused_in_protobuf() -> None:
+    request = flow_pb2.RouteRequest.FromString(a_protobuf())
+    request.context.update(dict.fromkeys(NAMES, "1"))
+    fault = refused(request.SerializeToString())
+    assert fault.message == "More than 20000 values stand beside the payload"
+
+
+def test_the_bound_of_values_may_be_another_one() -> None:
+    data = {**a_body(), "context": {"text": "x" * 20_000, "list": [1] * 500}}
+    assert taken(data, max_values=600).context["list"] == [1] * 500
+    assert "More than 400 values" in refused(data, max_values=400).message
+
+
+def test_as_many_values_as_the_bound_allows_are_read_whatever_stands_in_texts() -> None:
+    commas = "[" + "," * 30_000
+    asked = taken(
+        {**a_body(payload=[[1]] * 50_000), "context": {"text": commas, "list": MANY[:19_000]}}
+    )
+    assert (asked.context["text"], len(asked.context["list"])) == (commas, 19_000)

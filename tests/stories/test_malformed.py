@@ -32,6 +32,7 @@ BAD: dict[str, Bad] = {
     ),
     "deep": (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, NO_HEADERS, SCHEMA),
     "large": (json.dumps(a_body(payload="x" * MIB)).encode(), NO_HEADERS, "PAYLOAD_TOO_LARGE"),
+    "values": (json.dumps(a_body(context={"a": [[]] * 10_000})).encode(), NO_HEADERS, SCHEMA),
     "version": (a_request("v", version="2"), NO_HEADERS, "VERSION_UNSUPPORTED"),
     "header": (a_request("h"), {"version": "2", "Nats-Msg-Id": "h"}, "VERSION_UNSUPPORTED"),
     "nothing": (b"{}", NO_HEADERS, SCHEMA),
@@ -84,3 +85,13 @@ def _is_truncated(letter: Json) -> None:
     assert "payload" not in letter.get("message", {})
     assert len(letter["original_payload_hash"]) == 64
     assert letter["source"]["sequence"] == 1
+
+
+async def test_a_payload_may_have_as_many_values_as_its_bytes_hold(
+    nc: Client, nats_url: str, prefix: str
+) -> None:
+    """Embeddings are legal: nothing reads them here."""
+    settings = settings_for(nats_url, prefix)
+    async with a_router(settings):
+        answer = await ask(nc, settings, json.dumps(a_body(payload=[0.5] * 100_000)).encode())
+        assert answer["ok"] is True

@@ -137,7 +137,9 @@ def _read(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> Req
 def _body(data: bytes, headers: Mapping[str, str], limits: RequestLimits) -> dict[str, Any]:
     """The body as the handler reads it, without the handler's checks."""
     if data[:1] != b"{":
-        return read_body(data, headers, limits.max_payload_bytes, limits.max_depth)
+        return read_body(
+            data, headers, limits.max_payload_bytes, limits.max_depth, limits.max_values
+        )
     try:
         body: dict[str, Any] = orjson.loads(data)
     except orjson.JSONDecodeError as exc:

@@ -28,6 +28,7 @@ from router.contracts.codec import (
     LARGE_BODY_BYTES,
     MAX_DEPTH,
     MAX_PAYLOAD_BYTES,
+    MAX_VALUES,
     UNREADABLE_ERRORS,
     may_hold_long_number,
 )
@@ -78,6 +79,7 @@ class RequestLimits(Struct, frozen=True, kw_only=True):
 
     max_payload_bytes: int = MAX_PAYLOAD_BYTES
     max_depth: int = MAX_DEPTH
+    max_values: int = MAX_VALUES  # beside the payload
     assignment_subjects: tuple[str, ...] = ("caf.exec.assign.v1",)
     strict: bool = False
     # False where requests are published with a PubAck: there they are the publisher's right
@@ -276,7 +278,9 @@ def read_carefully(message: Message, limits: RequestLimits = DEFAULT_LIMITS) -> 
     headers = message.headers
     body: Object = NOTHING
     try:
-        body = read_body(message.data, headers, limits.max_payload_bytes, limits.max_depth)
+        body = read_body(
+            message.data, headers, limits.max_payload_bytes, limits.max_depth, limits.max_values
+        )
         inner, task = fields.split_parts(body)
         broken = violations(headers, body.get("tenant_id") or inner.get("tenant_id"))
         version = headers.get("version")

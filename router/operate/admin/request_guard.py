@@ -60,7 +60,9 @@ class RequestGuard:
         `subject`: that of the request; `inbox`: its reply address.
         """
         try:
-            body = read_around_payload(data, self._max_bytes, self._max_depth) if data else {}
+            # An operator's document may have as many values as its bytes hold: a table of prices.
+            limits = (self._max_bytes, self._max_depth, self._max_bytes)
+            body = read_around_payload(data, *limits) if data else {}
         except Malformed as refused:
             raise ServiceError(INVALID_REQUEST, str(refused)) from None
         given = headers.get(API_KEY) or body.pop(API_KEY, None)
