@@ -138,7 +138,7 @@ def check_limits(
         )
 
 
-def too_many_values(most: int) -> Malformed:
+def refuse_values(most: int) -> Malformed:
     return Malformed(
         SCHEMA_VALIDATION_FAILED, f"More than {most} values stand beside the payload", STAGE_DECODE
     )

@@ -23,7 +23,7 @@ from router.contracts.codec import (
     UNREADABLE_ERRORS,
     check_limits,
     oversized_payload,
-    too_many_values,
+    refuse_values,
 )
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.flow.v1.flow_pb2 import Message, RouteRequest
@@ -105,7 +105,7 @@ def _decode(data: bytes, headers: Mapping[str, str], max_values: int) -> dict[st
     except DecodeError:
         return None
     if len(request.context) + len(request.message.metadata) > max_values:
-        raise too_many_values(max_values)
+        raise refuse_values(max_values)
     body: dict[str, Any] = {"context": dict(request.context), "policy_id": request.policy_id}
     if request.HasField("message"):
         body["message"] = _message(request.message)

@@ -30,7 +30,7 @@ from router.contracts.codec import (
     drop_strings,
     has_digits,
     refuse_json,
-    too_many_values,
+    refuse_values,
     write_value,
 )
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_DECODE, Malformed
@@ -139,7 +139,7 @@ def read_around_payload(
         check_text(data)
         parts = _read_parts(data)
         if len(data) >= max_values and _has_more_values(parts, max_values, kept, opened):
-            raise too_many_values(max_values)
+            raise refuse_values(max_values)
         return _read_fields(parts, kept, opened)
     except msgspec.ValidationError as exc:
         raise Malformed(
