@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
 from router.delivery.kv.versioned_store import Change, T, VersionedStore
-from router.operate.audit import AuditFilter, read_audit
+from router.operate.audit import AuditFilter, AuditReader
 from router.operate.audit.audit_event import AuditEvent, OperatorWrite
 from router.shell.session import CommandSession
 
@@ -31,7 +31,8 @@ async def is_audited(
 ) -> bool:
     """Whether the event of a write is there. `since`: when it was written, by any clock."""
     jetstream, stream = await session.open_jetstream(), session.settings.streams.audit.name
-    async for one in read_audit(jetstream, stream, since - CLOCKS, AuditFilter(tenant=tenant)):
+    events = AuditReader(jetstream, stream)
+    async for one in events.read(since - CLOCKS, AuditFilter(tenant=tenant)):
         if is_its_event(one.event):
             return True
     return False
