@@ -10,7 +10,8 @@ import orjson
 import pytest
 
 from router.config import Settings
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.operate.audit import AuditReader

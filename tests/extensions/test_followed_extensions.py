@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.delivery.kv.entries import BucketEntry as Held
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
