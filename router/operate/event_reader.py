@@ -21,7 +21,7 @@ E = TypeVar("E")
 E_contra = TypeVar("E_contra", contravariant=True)
 
 
-class EventFilter(Protocol[E_contra]):
+class EventChoice(Protocol[E_contra]):
     """Which events are wanted."""
 
     def is_match(self, event: E_contra) -> bool: ...
@@ -49,7 +49,7 @@ class EventReader(ABC, Generic[E]):
     async def read(
         self,
         since: datetime | None = None,
-        wanted: EventFilter[E] | None = None,
+        wanted: EventChoice[E] | None = None,
         *,
         follow: bool = False,
     ) -> AsyncIterator[StoredEvent[E]]:

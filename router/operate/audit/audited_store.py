@@ -8,8 +8,10 @@ stand in the events. What routers write by themselves, they write with the store
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, ClassVar, Generic, TypeVar
 
+from router.core.errors import RouterError
 from router.delivery.kv.versioned_store import Versioned, VersionedStore
 from router.operate.audit.audit_event import OperatorWrite, Values
 from router.operate.audit.trail import AuditTrail
@@ -63,9 +65,16 @@ class AuditedStore(Generic[S, T]):
 
     async def close_event(self, event: OperatorWrite, name: tuple[str, ...], version: int) -> int:
         """Store the event of a write that is done, and return the version that was written."""
-        stored: T | None = await self.store.find(*name)
-        is_ours = stored is not None and stored.record.version == version
-        # else another write came after it
-        event.after = self.describe(stored) if stored and is_ours else {"version": version}
+        event.after = await self._describe_written(name, version)
         await self.trail.record(event)
         return version
+
+    async def _describe_written(self, name: tuple[str, ...], version: int) -> Values:
+        """The version alone, where another write came after it or it cannot be read: the write
+        stands.
+        """
+        with suppress(RouterError):
+            stored: T | None = await self.store.find(*name)
+            if stored is not None and stored.record.version == version:
+                return self.describe(stored)
+        return {"version": version}
