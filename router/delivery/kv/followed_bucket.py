@@ -113,7 +113,9 @@ class FollowedBucket(ABC, Generic[T]):
                 # an unreadable version of any kind: the one before it is tried
                 with contextlib.suppress(Exception):
                     value = await asyncio.to_thread(self.read, entry)
-                    self._states[entry.key] = DocumentState(state.entry, value, state.error)
+                    # else it was written or deleted meanwhile
+                    if self._states.get(entry.key) is state:
+                        self._states[entry.key] = DocumentState(state.entry, value, state.error)
                     break
         if broken:
             self._install()
