@@ -1,6 +1,6 @@
 """`router budget`: what tenants may spend in an hour, a day or a month, and what is spent of it.
 
-the budgets of a server     read, with what is spent of them; the audit event of a write
+the budgets of a server     read, with what is spent of them
 the booking                 what `router budget adjust` shares with `router usage adjust`
 list, show                  the budgets, and what is spent of them
 put, delete                 a budget holds in every router within a second
@@ -32,7 +32,7 @@ from router.budgets.adjustments import (
 from router.budgets.model import BudgetWindow, expire_leases, find_window, parse_budget
 from router.budgets.model.spent_record import SpentRecord
 from router.budgets.spent_documents import SpentDocuments
-from router.budgets.store import BudgetStore, StoredBudget, budget_document
+from router.budgets.store import AuditedBudgets, BudgetStore, StoredBudget, budget_document
 from router.budgets.usage_search import FoundAdjustment
 from router.contracts.money import format_nanos, parse_amount
 from router.contracts.usage import MAX_REASON
@@ -44,7 +44,6 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.server_clock import ServerClock
 from router.lake.commands.ingest import make_bounds
 from router.operate.audit import OperatorWrite
-from router.operate.audit.audit_event import Values
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import is_audited, watch_deletion
 from router.shell.option_values import choose_author
@@ -77,24 +76,9 @@ async def open_store(session: CommandSession) -> BudgetStore:
     )
 
 
-async def record_write(
-    session: CommandSession,
-    command: str,
-    name: tuple[str, str],
-    before: StoredBudget | None,
-    after: Values | None,
-) -> None:
-    """Leave the audit event of a write that is done."""
-    was = (
-        {"version": before.record.version, **budget_document(before.budget)}
-        if before is not None
-        else None
-    )
-    await session.record(
-        OperatorWrite(
-            command=command, target=" ".join(name), tenant_id=name[0], before=was, after=after
-        )
-    )
+async def open_audited_store(session: CommandSession) -> AuditedBudgets:
+    """Open the store for writes. Raises BrokerUnavailable."""
+    return AuditedBudgets(await open_store(session), session)
 
 
 async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudget:
@@ -477,12 +461,8 @@ async def put(
         **{name: value for name, value in given.items() if value is not None},
     }
     budget = parse_budget(document, tenant)
-    store = await open_store(session)
-    before = await store.find(tenant, budget.budget_id)
-    version = await store.put(budget, author=choose_author(author))
-    await record_write(
-        session, "budget put", (tenant, budget.budget_id), before, {"version": version, **document}
-    )
+    budgets = await open_audited_store(session)
+    version = await budgets.put(budget, document, author=choose_author(author))
     fields = {
         "ok": True,
         "tenant": tenant,
@@ -500,12 +480,9 @@ async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router budget delete acme day
     """
-    store = await open_store(session)
-    before = await store.find(tenant, name)
-    again = OperatorWrite(command="budget delete", target=f"{tenant} {name}", tenant_id=tenant)
-    async with watch_deletion(session, store, (tenant, name), again):
-        version = await store.delete(tenant, name)
-    await record_write(session, "budget delete", (tenant, name), before, None)
+    budgets = await open_audited_store(session)
+    async with watch_deletion(session, budgets, tenant, name):
+        version = await budgets.delete(tenant, name)
     session.emit_one(
         {"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True},
         f"{tenant} {name}: deleted",

@@ -6,34 +6,23 @@ from collections.abc import Sequence
 
 from router.budgets.model import Budget, BudgetTable
 from router.budgets.store import read_stored_budget
-from router.core.errors import BrokerUnavailable
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
-from router.process.observability import events, logs
-
-log = logs.logger(__name__)
+from router.process.observability import events
 
 
 class FollowedBudgets(FollowedBucket[Budget]):
     """A budget that cannot be read leaves the last good one in force."""
+
+    optional = "budgets"
 
     def __init__(
         self, jetstream: JetStream, bucket: str, table: BudgetTable, infos: SharedInfo | None = None
     ) -> None:
         super().__init__(jetstream, bucket, events.BUDGET_BROKEN, infos)
         self._table = table
-
-    async def load(self) -> None:
-        """Load before the first request. If the bucket is unavailable the process starts anyway,
-        and readiness waits for it.
-        """
-        try:
-            await super().load()
-            await self.restore_last_good()
-        except BrokerUnavailable as exc:
-            log.error(events.BUCKET_UNAVAILABLE, bucket="budgets", cause=str(exc))
 
     async def reload(self) -> None:
         """What the bucket holds now: a budget that was put a moment ago is not missed. Raises

@@ -9,12 +9,8 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from router.budgets.model import Budget, BudgetWindow, find_window, open_next_window
-from router.budgets.model.spent_record import (
-    SpentRecord,
-    build_spent_key,
-    read_spent_record,
-    spent_record_bytes,
-)
+from router.budgets.model.spent_record import SpentRecord, build_spent_key, read_spent_record
+from router.contracts.stored_record import record_bytes
 from router.core.errors import BrokerUnavailable, Conflict, Poison
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
@@ -68,7 +64,7 @@ class SpentDocuments:
     async def write(self, document: SpentDocument, record: SpentRecord) -> int:
         """The new revision. Raises Conflict."""
         return await self.bucket.put(
-            document.key, spent_record_bytes(record), revision=document.revision or None
+            document.key, record_bytes(record), revision=document.revision or None
         )
 
     async def change(

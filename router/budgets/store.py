@@ -1,5 +1,5 @@
 """The bucket of budgets: each is checked and versioned before it is written. The command line
-writes, a router reads (`followed`).
+writes (`AuditedBudgets`), a router reads (`followed`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from router.core import ids
 from router.core.errors import Poison, RouterError
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.versioned_store import MAX_AUTHOR, VersionedStore
+from router.operate.audit import AuditedStore
+from router.operate.audit.audit_event import Values
 
 MAX_BUDGET_BYTES = 8 * 1024
 
@@ -75,6 +77,24 @@ class BudgetStore(VersionedStore[StoredBudget]):
         """Every budget, or one tenant's, in the order of their names."""
         chosen = [one for one in await super().list() if tenant_id in (None, one.budget.tenant_id)]
         return sorted(chosen, key=lambda one: (one.budget.tenant_id, one.budget.budget_id))
+
+
+class AuditedBudgets(AuditedStore[BudgetStore, StoredBudget]):
+    """The writes of operators."""
+
+    deletion = "budget delete"
+    separator = " "
+
+    def describe(self, document: StoredBudget) -> Values:
+        return {"version": document.record.version, **budget_document(document.budget)}
+
+    async def put(self, budget: Budget, given: Values, *, author: str) -> int:
+        """Write a budget and return its version. `given`: the budget as the operator wrote it."""
+        event = await self.open_event("budget put", (budget.tenant_id, budget.budget_id))
+        version = await self.store.put(budget, author=author)
+        event.after = {"version": version, **given}
+        await self.trail.record(event)
+        return version
 
 
 def budget_document(budget: Budget) -> dict[str, object]:

@@ -36,12 +36,11 @@ from router.contracts.assignment import (
     assignment_headers,
     read_assignment,
 )
-from router.contracts.codec import UNREADABLE_ERRORS
 from router.contracts.content import digest
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
+from router.contracts.stored_record import RecordKind, record_bytes
 from router.core import ids
-from router.core.errors import Poison
 
 RECORD_VERSION = "1"
 _DIGITS = 16  # of a time in milliseconds
@@ -87,17 +86,7 @@ def build_record(
     return AssignmentRecord(RECORD_VERSION, subject, headers, assignment, requested_at_ms, *kept)
 
 
-def record_bytes(record: AssignmentRecord) -> bytes:
-    """Encode a record for the bucket; `read_record` parses it."""
-    return _encode(record)
-
-
-def read_record(data: bytes) -> AssignmentRecord:
-    """Parse a record of the bucket. Raises Poison if the bytes are no record."""
-    try:
-        return _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison("not a record of an assignment") from exc
+read_record = RecordKind(AssignmentRecord, "a record of an assignment").read
 
 
 def content_of(request: RouteRequest, data: bytes) -> str | None:
@@ -163,17 +152,7 @@ def read_unmarked(note: bytes) -> float:
 
 def assignment_ack_bytes(ack: ExecAssignmentAck) -> bytes:
     """Encode what the bucket keeps of an ack."""
-    return _encode(AssignmentAck(ack.status, ack.acknowledged_at, ack.message))
+    return record_bytes(AssignmentAck(ack.status, ack.acknowledged_at, ack.message))
 
 
-def read_assignment_ack(data: bytes) -> AssignmentAck:
-    """Parse what `assignment_ack_bytes` wrote. Raises Poison if the bytes are no ack."""
-    try:
-        return _decode_ack(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison("not the ack of an assignment") from exc
-
-
-_decode = msgspec.json.Decoder(AssignmentRecord).decode
-_decode_ack = msgspec.json.Decoder(AssignmentAck).decode
-_encode = msgspec.json.Encoder().encode
+read_assignment_ack = RecordKind(AssignmentAck, "the ack of an assignment").read

@@ -66,10 +66,6 @@ def document_hash(document: Mapping[str, object]) -> str:
     return ids.sha256_hex(orjson.dumps(document, option=orjson.OPT_SORT_KEYS))
 
 
-def record_bytes(record: VersionRecord) -> bytes:
-    return msgspec.json.encode(record)
-
-
 def read_record(data: bytes) -> VersionRecord:
     """The record in these bytes. Raises Poison: they are no record, another client wrote them."""
     # the record is one level around its document, two around a candidate

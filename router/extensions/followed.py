@@ -29,6 +29,8 @@ class FollowedExtensions(FollowedBucket[ExtensionEntry]):
     parts drop removed ones.
     """
 
+    optional = "extensions"
+
     def __init__(
         self,
         jetstream: JetStream,
@@ -43,16 +45,6 @@ class FollowedExtensions(FollowedBucket[ExtensionEntry]):
         self.registry = registry
         self._on_install = on_install
         self._seed = seed
-
-    async def load(self) -> None:
-        """Load before the first request. If the bucket is unavailable the process starts anyway,
-        and readiness waits for it.
-        """
-        try:
-            await self.seed()
-            await super().load()
-        except BrokerUnavailable as exc:
-            log.error(events.BUCKET_UNAVAILABLE, bucket="extensions", cause=str(exc))
 
     async def seed(self) -> None:
         """From the directory of the start, if there was one."""

@@ -5,8 +5,7 @@ address, or those that are chosen.
 from __future__ import annotations
 
 from router.delivery.kv.documents import DocumentBucket
-from router.extensions.audited_extensions import AuditedExtensions
-from router.extensions.store import ExtensionStore
+from router.extensions.store import AuditedExtensions, ExtensionStore
 from router.shell.access import FormRefused
 from router.shell.mend.frame import Mend
 

@@ -1,7 +1,7 @@
 """The bucket of registry entries: each is checked and versioned before it is written.
 
-The command line and the admin service write with this class; a router reads with
-`extensions.followed`.
+ExtensionStore       the bucket; a router seeds it, and reads it with `extensions.followed`
+AuditedExtensions    the same for commands, console and admin service: each write with its event
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.versioned_store import MAX_AUTHOR, RECORD_BYTES, VersionedStore
 from router.extensions.model import ExtensionEntry, parse_entry
 from router.extensions.model.parse import MAX_ENTRY_BYTES, check_size, read_document
+from router.operate.audit import AuditedStore, OperatorWrite
+from router.operate.audit.audit_event import Values
 
 BY_HAND = "by hand"
 
@@ -86,6 +88,41 @@ class ExtensionStore(VersionedStore[RegisteredExtension]):
             else {**present.record.document, "enabled": enabled}
         )
         return await self.put(document, author=author, replaces=present.record.version)
+
+
+class AuditedExtensions(AuditedStore[ExtensionStore, RegisteredExtension]):
+    """The writes of operators. An extension is every tenant's."""
+
+    deletion = "extension remove"
+    has_tenant = False
+
+    def describe(self, document: RegisteredExtension) -> Values:
+        return {**super().describe(document), "enabled": document.entry.enabled}
+
+    async def put(
+        self, document: Mapping[str, object], *, author: str, replaces: int | None = None
+    ) -> WrittenExtension:
+        event = await self.open_event("extension register", (parse_entry(document).id,))
+        written = await self.store.put(document, author=author, replaces=replaces)
+        return await self._close(event, written)
+
+    async def switch(
+        self, extension_id: str, *, enabled: bool, author: str, note: str | None = None
+    ) -> WrittenExtension:
+        """Enable or disable it. Raises ExtensionNotFound."""
+        event = await self.open_event(name_switch(enabled=enabled), (extension_id,), note)
+        written = await self.store.switch(extension_id, enabled=enabled, author=author)
+        return await self._close(event, written)
+
+    async def _close(self, event: OperatorWrite, written: WrittenExtension) -> WrittenExtension:
+        if written.is_new:
+            await self.close_event(event, (written.extension_id,), written.version)
+        return written
+
+
+def name_switch(*, enabled: bool) -> str:
+    """The command that enables or disables."""
+    return f"extension {'enable' if enabled else 'disable'}"
 
 
 def read_registered(stored: BucketEntry) -> RegisteredExtension:

@@ -20,8 +20,9 @@ from router.contracts.canary import ARM, ARMS
 from router.contracts.decision import Decision, Refusal
 from router.contracts.failure_class import classify_outcome
 from router.contracts.result import ExecResult
+from router.contracts.stored_record import record_bytes
 from router.core.clock import Clock, wall
-from router.core.errors import Conflict, Poison, RouterError
+from router.core.errors import Conflict, RouterError
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.shared_bucket import SharedRecords
 from router.delivery.wire.api import JetStream
@@ -36,12 +37,7 @@ from router.policies.model.canaries import (
     is_one_sided,
     judge,
 )
-from router.policies.model.canary_record import (
-    CanaryRecord,
-    canary_key,
-    canary_record_bytes,
-    read_canary_record,
-)
+from router.policies.model.canary_record import CanaryRecord, read_canary_record
 from router.policies.store import PolicyStore
 from router.process.observability import events, logs
 
@@ -121,9 +117,8 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
 
     def build_entry(self, one: CanaryCounts) -> tuple[str, bytes]:
         one.is_changed = False
-        return canary_key(*one.name, self._life), canary_record_bytes(
-            one.build_record(self._node_id, self._life)
-        )
+        record = one.build_record(self._node_id, self._life)
+        return record.key, record_bytes(record)
 
     def mark_changed(self, one: CanaryCounts) -> None:
         one.is_changed = True
@@ -173,12 +168,8 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
         before = known.get(key)
         if before is not None and before[0] == entry.revision:
             return before
-        try:
-            return entry.revision, read_canary_record(key, entry.value)
-        except Poison as exc:
-            if self._lines.allow(key):
-                log.error(events.CANARY_UNREADABLE, key=key, error=str(exc))
-            return entry.revision, None
+        record = self.try_read(entry, read_canary_record, events.CANARY_UNREADABLE)
+        return entry.revision, record
 
     def _list_running(self) -> Iterator[Policy]:
         return (policy for policy in self._policies.get_all().values() if policy.canary is not None)

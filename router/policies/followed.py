@@ -37,9 +37,7 @@ class FollowedPolicies(FollowedBucket[Policy]):
         BrokerUnavailable.
         """
         self._root = root
-        await self.seed()
         await super().load()
-        await self.restore_last_good()
 
     async def seed(self) -> None:
         """From the directory of the start, if there was one."""

@@ -13,18 +13,14 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 
+from router.contracts.stored_record import record_bytes
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, Poison, RouterError
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.server_clock import ServerClock
 from router.policies.model import RateSlice, SharedRates, TokensTaken, take_tokens
-from router.policies.model.rate_record import (
-    RateRecord,
-    build_rate_key,
-    rate_record_bytes,
-    read_rate_record,
-)
+from router.policies.model.rate_record import RateRecord, build_rate_key, read_rate_record
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)
@@ -121,7 +117,7 @@ class RateLeases:
         )
 
     async def _write(self, one: RateSlice, taken: TokensTaken) -> int:
-        data = rate_record_bytes(RateRecord(taken.full_at_ns))
+        data = record_bytes(RateRecord(taken.full_at_ns))
         return await self._bucket.put(
             build_rate_key(one.tenant_id, one.policy_id), data, revision=one.revision or None
         )

@@ -14,24 +14,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
+from router.contracts.stored_record import record_bytes
 from router.core.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.core.clock import Clock, steady, wall
-from router.core.errors import Conflict, Poison, RouterError
+from router.core.errors import Conflict, RouterError
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.shared_bucket import SharedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import RemoteTransition
-from router.policies.model.breaker_record import (
-    LIMITED,
-    BreakerRecord,
-    breaker_record_bytes,
-    read_breaker_record,
-    record_key,
-)
-from router.process.observability import events, logs
-
-log = logs.logger(__name__)
+from router.policies.model.breaker_record import LIMITED, BreakerRecord, read_breaker_record
+from router.process.observability import events
 
 WRITE_RETRY_S = 0.25
 
@@ -94,7 +87,7 @@ class SharedBreakers(SharedBucket):
         )
 
     def _queue(self, record: BreakerRecord) -> None:
-        self._unwritten[record_key(record)] = record
+        self._unwritten[record.key] = record
         self._wake.set()
 
     async def write(self) -> None:
@@ -138,13 +131,8 @@ class SharedBreakers(SharedBucket):
         if key in self._unwritten or entry.revision <= self._known.get(key, 0):
             return None
         self._known[key] = entry.revision
-        try:
-            record = read_breaker_record(key, entry.value)
-        except Poison as exc:
-            if self._lines.allow(key):
-                log.error(events.BREAKER_UNREADABLE, key=key, error=str(exc))
-            return None
-        return None if record.life == self._life else record
+        record = self.try_read(entry, read_breaker_record, events.BREAKER_UNREADABLE)
+        return None if record is None or record.life == self._life else record
 
     def _build_transition(self, record: BreakerRecord) -> RemoteTransition:
         until = self._now() + self._find_left_s(record) if record.state == OPEN else None
@@ -159,7 +147,7 @@ class SharedBreakers(SharedBucket):
         while True:
             try:
                 revision = await self._documents.put(
-                    key, breaker_record_bytes(record), revision=seen.revision if seen else None
+                    key, record_bytes(record), revision=seen.revision if seen else None
                 )
                 break
             except Conflict:

@@ -13,19 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from router.contracts.stored_record import record_bytes
 from router.core.clock import Clock, wall
-from router.core.errors import Poison, RouterError
+from router.core.errors import RouterError
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.shared_bucket import SHARE_S, SharedRecords
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import SHARED, Policy, list_arms
 from router.policies.model.measurements import Measurements
-from router.policies.model.measurements.figures_record import (
-    figures_key,
-    figures_record_bytes,
-    read_figures_record,
-)
+from router.policies.model.measurements.figures_record import read_figures_record
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)
@@ -67,9 +64,7 @@ class SharedMeasurements(SharedRecords[str]):
 
     def build_entry(self, one: str) -> tuple[str, bytes] | None:
         record = self._measurements.build_record(one, self._node_id, self._life)
-        return (
-            None if record is None else (figures_key(one, self._life), figures_record_bytes(record))
-        )
+        return None if record is None else (record.key, record_bytes(record))
 
     def mark_changed(self, one: str) -> None:
         self._measurements.mark_changed(one)
@@ -84,18 +79,15 @@ class SharedMeasurements(SharedRecords[str]):
         for key, entry in entries.items():
             known = self._known.get(key)
             if (known is None or known[0] != entry.revision) and not key.endswith(self._life):
-                self._known[key] = entry.revision, self._read(key, entry)
+                self._known[key] = entry.revision, self._read(entry)
         self._is_loaded = True
         if gone := self._known.keys() - entries.keys():
             self._forget(gone)
 
-    def _read(self, key: str, entry: BucketEntry) -> str:
+    def _read(self, entry: BucketEntry) -> str:
         """The tenant."""
-        try:
-            record = read_figures_record(key, entry.value)
-        except Poison as exc:
-            if self._lines.allow(key):
-                log.error(events.FIGURES_UNREADABLE, key=key, error=str(exc))
+        record = self.try_read(entry, read_figures_record, events.FIGURES_UNREADABLE)
+        if record is None:
             return ""
         age_s = 0.0 if self._is_loaded else max(0.0, self._wall_clock() - entry.stored_ns / 1e9)
         self._measurements.apply(record, age_s)

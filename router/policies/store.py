@@ -1,7 +1,9 @@
 """The bucket of policies: each is checked and versioned before it is written.
 
-The command line and the admin service write with this class; a router reads with
-`policies.followed`. A tenant's policies are found only under its id.
+    PolicyStore        the bucket; a router ends canaries with it, and reads with `policies.followed`
+    AuditedPolicies    the same for commands, console and admin service: each write with its event
+
+A tenant's policies are found only under its id.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from router.core import ids
 from router.core.errors import Poison, RouterError
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.versioned_store import VersionedStore
+from router.operate.audit import AuditedStore
 from router.policies.check import check_author, check_ids, check_policy_in_thread
 from router.policies.model import ParsedPolicy, PolicyError
 from router.policies.model.canaries import CanaryVerdict
@@ -147,6 +150,58 @@ class PolicyStore(VersionedStore[StoredPolicy]):
         return await self.write(
             (tenant_id, policy_id), document, author=author, replaces=version, note=told
         )
+
+
+class AuditedPolicies(AuditedStore[PolicyStore, StoredPolicy]):
+    """The writes of operators."""
+
+    deletion = "policy delete"
+
+    async def put(
+        self,
+        tenant: str,
+        policy: str,
+        document: bytes,
+        *,
+        replaces: int | None,
+        author: str,
+        note: str | None = None,
+    ) -> int:
+        """Write a policy (JSON) and return its version."""
+        event = await self.open_event("policy put", (tenant, policy), note)
+        version = await self.store.put(tenant, policy, document, replaces=replaces, author=author)
+        return await self.close_event(event, (tenant, policy), version)
+
+    async def rollback(
+        self,
+        tenant: str,
+        policy: str,
+        to: int,
+        *,
+        author: str,
+        replaces: int | None = None,
+        note: str | None = None,
+    ) -> int:
+        """Write the document of version `to` again and return the new version."""
+        told = note or f"to version {to}"
+        event = await self.open_event("policy rollback", (tenant, policy), told)
+        version = await self.store.rollback(tenant, policy, to, author=author, replaces=replaces)
+        return await self.close_event(event, (tenant, policy), version)
+
+    async def start_canary(self, tenant: str, policy: str, plan: CanaryPlan, *, author: str) -> int:
+        """Begin a canary and return the new version."""
+        event = await self.open_event("policy canary start", (tenant, policy))
+        version = await self.store.start_canary(tenant, policy, plan, author=author)
+        return await self.close_event(event, (tenant, policy), version)
+
+    async def abort_canary(self, tenant: str, policy: str, replaces: int, *, author: str) -> int:
+        """End the canary of version `replaces` without its candidate and return the new version."""
+        event = await self.open_event("policy canary abort", (tenant, policy))
+        note = f"aborted by {author}"
+        version = await self.store.end_canary(
+            tenant, policy, replaces, CanaryVerdict.ROLL_BACK, note, author=author
+        )
+        return await self.close_event(event, (tenant, policy), version)
 
 
 def read_stored_policy(entry: BucketEntry) -> StoredPolicy:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from router.policies.files import Key
 from router.policies.model import ParsedPolicy
 from router.policies.model.difference import DocumentDifference, find_differences
-from router.policies.store import PolicyStore, StoredPolicy
+from router.policies.store import AuditedPolicies, StoredPolicy
 
 PUT, REPLACE, DELETE = "put", "replace", "delete"
 
@@ -49,10 +49,14 @@ def plan(
     return steps
 
 
-async def apply_step(store: PolicyStore, step: PolicySyncStep, author: str) -> int:
-    """Apply one step and return the version that it wrote or deleted. Raises Conflict."""
+async def apply_step(policies: AuditedPolicies, step: PolicySyncStep, author: str) -> None:
+    """Apply one step, which leaves its audit event. Raises Conflict."""
+    event = await policies.open_event("policy sync", step.key)
     if step.document is None:
-        return await store.delete(*step.key, replaces=step.replaces)
-    return await store.put(
+        await policies.store.delete(*step.key, replaces=step.replaces)
+        await policies.trail.record(event)
+        return
+    version = await policies.store.put(
         *step.key, orjson.dumps(step.document), replaces=step.replaces or 0, author=author
     )
+    await policies.close_event(event, step.key, version)

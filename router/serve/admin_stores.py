@@ -15,8 +15,7 @@ import orjson
 
 from router.contracts.version_record import VersionRecord
 from router.core.errors import Conflict, Poison
-from router.extensions.audited_extensions import AuditedExtensions
-from router.extensions.store import ExtensionNotFound, ExtensionStore
+from router.extensions.store import AuditedExtensions, ExtensionNotFound, ExtensionStore
 from router.operate.admin import ServiceError
 from router.operate.admin.request_fields import RequestFields
 from router.operate.admin.service import Answer, Service
@@ -27,9 +26,8 @@ from router.operate.admin.service_error import (
     POLICY_NOT_FOUND,
 )
 from router.operate.audit import AuditTrail
-from router.policies.audited_policies import AuditedPolicies
 from router.policies.model.fields import DocumentError
-from router.policies.store import PolicyNotFound, PolicyStore, StoredPolicy
+from router.policies.store import AuditedPolicies, PolicyNotFound, PolicyStore, StoredPolicy
 
 ADMIN_AUTHOR = "admin service"  # of a request that names none
 NOT_IN_ENTRY = ("replaces", "author")  # fields of a request that are not part of the registry entry

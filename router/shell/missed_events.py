@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from router.delivery.kv.versioned_store import Change, T, VersionedStore
-from router.operate.audit import AuditFilter, read_audit
-from router.operate.audit.audit_event import AuditEvent, OperatorWrite
+from router.delivery.kv.versioned_store import Change
+from router.operate.audit import AuditFilter, AuditReader
+from router.operate.audit.audit_event import AuditEvent, OperatorWrite, Values
+from router.operate.audit.audited_store import AuditedStore, S, T
 from router.shell.session import CommandSession
 
 CLOCKS = timedelta(minutes=5)  # by which the clocks of two writers may differ
@@ -31,20 +32,25 @@ async def is_audited(
 ) -> bool:
     """Whether the event of a write is there. `since`: when it was written, by any clock."""
     jetstream, stream = await session.open_jetstream(), session.settings.streams.audit.name
-    async for one in read_audit(jetstream, stream, since - CLOCKS, AuditFilter(tenant=tenant)):
+    events = AuditReader(jetstream, stream)
+    async for one in events.read(since - CLOCKS, AuditFilter(tenant=tenant)):
         if is_its_event(one.event):
             return True
     return False
 
 
 async def record_missed_event(
-    session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite
+    session: CommandSession,
+    audited: AuditedStore[S, T],
+    command: str,
+    name: tuple[str, ...],
+    after: Values,
 ) -> None:
-    """`write` of a document that stands already: its event, unless it is there, or another write
+    """The event of a write whose document stands already, unless it is there, or another write
     came since.
     """
-    changes = await store.history(*name)
-    version = (write.after or {}).get("version")
+    changes, write = await audited.store.history(*name), audited.make_event(command, name)
+    write.after, version = after, after.get("version")
     if _find_version(changes[-1]) == version:
         await _record_change(
             session, changes[-1], write, lambda event: (event.after or {}).get("version") == version
@@ -53,15 +59,17 @@ async def record_missed_event(
 
 @asynccontextmanager
 async def watch_deletion(
-    session: CommandSession, store: VersionedStore[T], name: tuple[str, ...], write: OperatorWrite
+    session: CommandSession, audited: AuditedStore[S, T], *name: str
 ) -> AsyncIterator[None]:
     """Around a deletion: where there is nothing to delete any more, the event of the one before is
     stored, unless it is there.
     """
+    store = audited.store
     try:
         yield
     except store.not_found:
         with suppress(store.not_found):
+            write = audited.make_event(audited.deletion, name)
             await _record_deletion(session, await store.history(*name), write)
         raise
 

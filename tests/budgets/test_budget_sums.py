@@ -9,15 +9,11 @@ import pytest
 from nats.aio.client import Client
 
 from router.budgets.model import Budget, find_window
-from router.budgets.model.spent_record import (
-    SETTLEMENT_KEY,
-    SettlementRecord,
-    SpentRecord,
-    spent_record_bytes,
-)
+from router.budgets.model.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord
 from router.budgets.spent_documents import SpentDocument, SpentDocuments
 from router.budgets.store import BudgetStore
 from router.budgets.sums import BudgetSum, read_budget_sums
+from router.contracts.stored_record import record_bytes
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
@@ -133,4 +129,4 @@ async def test_a_settlement_that_cannot_be_read_leaves_each_document_its_own_wor
 
 def test_a_record_is_its_own_bytes() -> None:
     record = a_record(FIRST, 40, is_mixed=True)
-    assert msgspec.json.decode(spent_record_bytes(record), type=SpentRecord) == record
+    assert msgspec.json.decode(record_bytes(record), type=SpentRecord) == record

@@ -13,7 +13,8 @@ from router.budgets.model.prices import Price, PriceError, PriceTable, parse_pri
 from router.budgets.prices import store as price_store
 from router.budgets.prices.followed import FollowedPrices
 from router.budgets.prices.store import PriceNotFound, PriceStore
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.core.errors import Conflict
 from router.core.ids import key
 from router.delivery.wire.shared_info import SharedInfo

@@ -14,12 +14,12 @@ from router.budgets.model.prices.ratios_record import (
     MAX_SHARED,
     RatiosRecord,
     ratios_key,
-    ratios_record_bytes,
     read_ratios_record,
 )
 from router.budgets.model.prices.text_count import weigh
 from router.budgets.prices import shared_ratios
 from router.budgets.prices.shared_ratios import SharedRatios
+from router.contracts.stored_record import record_bytes
 from router.core.errors import BrokerUnavailable, Poison
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
@@ -202,7 +202,7 @@ async def test_a_document_that_this_version_did_not_write_is_told_and_learned_an
     async with an_instance(nats_url, bucket.name) as one:
         one.learn(DOCUMENTED * 2, times=20)
         await until_stored(bucket, 20)
-    record = msgspec.json.decode(ratios_record_bytes(await read(bucket)))
+    record = msgspec.json.decode(record_bytes(await read(bucket)))
     if change == "no_record":
         record = {"tenant_id": TENANT}
     elif change == "other_kinds":
@@ -218,7 +218,7 @@ async def test_a_document_that_this_version_did_not_write_is_told_and_learned_an
 
 
 def test_a_document_under_the_key_of_another_tenant_is_poison() -> None:
-    data = ratios_record_bytes(RatiosRecord(tenant_id=TENANT, kinds={}, ratios=[]))
+    data = record_bytes(RatiosRecord(tenant_id=TENANT, kinds={}, ratios=[]))
     assert read_ratios_record(ratios_key(TENANT), data).tenant_id == TENANT
     with pytest.raises(Poison):
         read_ratios_record(ratios_key("other"), data)

@@ -99,7 +99,7 @@ async def test_every_answer_of_the_bucket_ends_the_waiting(answer: str) -> None:
     elif answer == "refused":
         one.on_refused(7, NOON_S)
     else:
-        one.release()
+        one.answer()
     await waiting
     assert (one.is_asked, one.need) == (False, 0)
 

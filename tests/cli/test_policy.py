@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from router.cli.app import app
 from router.core.errors import Conflict
-from router.policies.audited_policies import AuditedPolicies
-from router.policies.sync import PolicySyncStep
+from router.policies.store import AuditedPolicies
+from router.policies.sync import PolicySyncStep, apply_step
 from tests.support.buckets import a_bucket
 from tests.support.cli import CommandResult, table_words
 from tests.support.policy_buckets import a_policy_of
@@ -152,14 +152,13 @@ def test_sync_makes_the_server_equal_to_a_directory_or_changes_nothing(
 def test_a_sync_that_ends_early_says_how_far_it_came(
     shell: OperatorShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    apply_step = AuditedPolicies.apply_step
 
-    async def apply_first(self: AuditedPolicies, step: PolicySyncStep, author: str) -> None:
+    async def apply_first(policies: AuditedPolicies, step: PolicySyncStep, author: str) -> None:
         if step.key[1] != "a":
             raise Conflict("another write came first")
-        await apply_step(self, step, author)
+        await apply_step(policies, step, author)
 
-    monkeypatch.setattr(AuditedPolicies, "apply_step", apply_first)
+    monkeypatch.setattr("router.policies.commands.write.apply_step", apply_first)
     for name in "abc":
         shell.write(f"git/acme/{name}.json", a_policy_of("one"))
     ended = shell.policy("sync", str(shell.files / "git"))

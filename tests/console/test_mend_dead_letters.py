@@ -15,7 +15,7 @@ from router.delivery.consume.stream_reader import open_reader
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.extensions.store import ExtensionStore
-from router.operate.audit import read_audit
+from router.operate.audit import AuditReader
 from router.operate.audit.audit_event import AuditEvent
 from router.operate.dead_letters import ReplayReport
 from router.shell.mend.runs import KEPT, MAX_WAITING, MendRun, MendRuns, TooManyRuns
@@ -61,7 +61,7 @@ async def read_payloads(jetstream: JetStream, stream: str) -> list[bytes]:
 
 
 async def list_audit(jetstream: JetStream, settings: Settings) -> list[AuditEvent]:
-    return [one.event async for one in read_audit(jetstream, settings.streams.audit.name)]
+    return [one.event async for one in AuditReader(jetstream, settings.streams.audit.name).read()]
 
 
 async def count_letters(jetstream: JetStream, settings: Settings) -> int:

@@ -13,7 +13,7 @@ import pytest
 from router.config import Settings
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
-from router.operate.audit import read_audit
+from router.operate.audit import AuditReader
 from tests.support.console import a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY, Browser
 from tests.support.console_process import ConsoleProcess, a_console_process
@@ -106,7 +106,10 @@ async def send_all(browser: Browser) -> None:
 
 
 async def list_outcomes(jetstream: JetStream, settings: Settings) -> list[str]:
-    return [one.event.outcome async for one in read_audit(jetstream, settings.streams.audit.name)]
+    return [
+        one.event.outcome
+        async for one in AuditReader(jetstream, settings.streams.audit.name).read()
+    ]
 
 
 async def has_letters(browser: Browser) -> bool:

@@ -10,10 +10,11 @@ import orjson
 import pytest
 
 from router.config import Settings
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
-from router.operate.audit import read_audit
+from router.operate.audit import AuditReader
 from router.policies.model.parse import MAX_POLICY_BYTES
 from router.policies.store import PolicyStore
 from tests.support.console import HOSTILE, Console, a_console, console_settings
@@ -82,7 +83,7 @@ async def test_a_policy_is_put_over_the_version_that_was_seen(
     )
     assert stale.headers["location"] == "/policies/acme/fast"
     assert "Nothing was done" in await browser.read("/policies/acme/fast")
-    events = [one.event async for one in read_audit(jetstream, settings.streams.audit.name)]
+    events = [one.event async for one in AuditReader(jetstream, settings.streams.audit.name).read()]
     versions = [
         (
             one.command,

@@ -21,10 +21,10 @@ from router.contracts.assignment_record import (
     build_record,
     read_assignment_ack,
     read_record,
-    record_bytes,
 )
 from router.contracts.raw_json import RawJson
 from router.contracts.request import RouteRequest
+from router.contracts.stored_record import record_bytes
 from router.core import ids
 from router.core.errors import Poison
 from tests.support.requests import TRACEPARENT

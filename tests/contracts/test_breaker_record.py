@@ -3,13 +3,9 @@
 import orjson
 import pytest
 
+from router.contracts.stored_record import record_bytes
 from router.core.errors import Poison
-from router.policies.model.breaker_record import (
-    BreakerRecord,
-    breaker_key,
-    breaker_record_bytes,
-    read_breaker_record,
-)
+from router.policies.model.breaker_record import BreakerRecord, breaker_key, read_breaker_record
 
 RECORD = BreakerRecord(
     tenant_id="a.b", provider_id="c:d", state="open", opened_at_ms=1, until_ms=2, node="n", life="l"
@@ -18,7 +14,7 @@ KEY = breaker_key("a.b", "c:d")
 
 
 def test_a_record_is_read_back_under_a_key_that_no_other_pair_has() -> None:
-    assert read_breaker_record(KEY, breaker_record_bytes(RECORD)) == RECORD
+    assert read_breaker_record(KEY, record_bytes(RECORD)) == RECORD
     assert KEY == "a=2Eb.c=3Ad"
 
 
@@ -32,7 +28,7 @@ def test_a_record_is_read_back_under_a_key_that_no_other_pair_has() -> None:
         b"[]",
         b"{}",
         *(
-            orjson.dumps({**orjson.loads(breaker_record_bytes(RECORD)), **wrong})
+            orjson.dumps({**orjson.loads(record_bytes(RECORD)), **wrong})
             for wrong in (
                 {"state": "half_open"},
                 {"until_ms": -1},

@@ -2,7 +2,8 @@
 
 import pytest
 
-from router.contracts.version_record import document_hash, make_record, read_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import document_hash, make_record, read_record
 from router.core.errors import Poison
 
 

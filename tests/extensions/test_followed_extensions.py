@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.delivery.kv.entries import BucketEntry as Held
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
@@ -164,3 +165,15 @@ async def test_without_its_bucket_it_begins_and_is_not_ready(nats_url: str, pref
         in_force = InForce(bucket=bucket)
         await in_force.load()
         assert not in_force.check.ok
+
+
+async def test_an_instance_that_starts_has_the_last_good_entry_as_the_others_have(
+    bucket: Bucket,
+) -> None:
+    """It had none: its policies got extension_not_found, those of older instances did not."""
+    await ExtensionStore(bucket.documents).put(an_entry(retry=1), author="ann")
+    await bucket.write("guard", b"rubbish")
+    in_force = InForce(bucket=bucket)
+    await in_force.load()
+    assert (in_force.ids, in_force.retry_of("guard")) == ({"guard"}, 1)
+    assert "cannot be read: guard" in in_force.check.detail

@@ -11,6 +11,7 @@ from router.contracts.assignment import Assignment
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.decision import Decision, Refusal
 from router.contracts.result import ExecResult
+from router.contracts.stored_record import record_bytes
 from router.core.errors import Conflict, Poison
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
@@ -18,12 +19,7 @@ from router.policies.canaries import SharedCanaries
 from router.policies.followed import FollowedPolicies
 from router.policies.model import Policy, PolicyError, PolicyTable
 from router.policies.model.canaries import CanaryVerdict
-from router.policies.model.canary_record import (
-    CanaryRecord,
-    canary_key,
-    canary_record_bytes,
-    read_canary_record,
-)
+from router.policies.model.canary_record import CanaryRecord, canary_key, read_canary_record
 from router.policies.store import PolicyNotFound, PolicyStore
 from tests.support.app import RecordedAlerts
 from tests.support.buckets import Bucket, a_bucket
@@ -326,7 +322,7 @@ async def test_counts_of_an_ended_canary_go(
     documents = buckets.canaries.documents
     for life in ("one", "two", "three"):
         record = CanaryRecord(tenant_id=NAME[0], policy_id=NAME[1], version=2, node="n", life=life)
-        await documents.put(canary_key(*NAME, life), canary_record_bytes(record), revision=None)
+        await documents.put(canary_key(*NAME, life), record_bytes(record), revision=None)
     async with buckets.an_instance() as one:
         policy = one.table.find(*NAME)
         assert policy is not None
@@ -348,6 +344,6 @@ async def test_counts_of_an_ended_canary_go(
 
 def test_a_record_under_the_key_of_another_policy_is_poison() -> None:
     record = CanaryRecord(tenant_id="acme", policy_id="default", version=2, node="n", life="one")
-    assert read_canary_record(canary_key(*NAME, "one"), canary_record_bytes(record)) == record
+    assert read_canary_record(canary_key(*NAME, "one"), record_bytes(record)) == record
     with pytest.raises(Poison):
-        read_canary_record(canary_key("acme", "other", "one"), canary_record_bytes(record))
+        read_canary_record(canary_key("acme", "other", "one"), record_bytes(record))

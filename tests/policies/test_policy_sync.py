@@ -9,7 +9,9 @@ import pytest
 
 from router.core.errors import Conflict
 from router.policies.files import read_policies
+from router.policies.store import AuditedPolicies
 from router.policies.sync import apply_step, plan
+from tests.support.audit import KeptTrail
 from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 
 
@@ -42,8 +44,22 @@ async def test_what_differs_is_put_and_what_is_not_there_is_deleted(
         ("delete", ("acme", "gone"), 1, []),
         ("replace", ("acme", "other"), 1, ["providers[a]", "providers[b]"]),
     ]
+    trail = KeptTrail()
     for step in steps:
-        await apply_step(store, step, "git")
+        await apply_step(AuditedPolicies(store, trail), step, "git")
+    assert [
+        (
+            one.command,
+            one.target,
+            (one.before or {}).get("version"),
+            (one.after or {}).get("version"),
+        )
+        for one in trail.events
+    ] == [
+        ("policy sync", "_shared/new", None, 1),
+        ("policy sync", "acme/gone", 1, None),
+        ("policy sync", "acme/other", 1, 2),
+    ]
     assert plan(read_policies(wanted).policies, await store.list()) == []
     assert {
         (one.policy_id, one.record.version, one.record.author) for one in await store.list()
@@ -68,9 +84,11 @@ async def test_what_another_operator_wrote_after_the_plan_is_not_overwritten(
     for name in ("gone", "other"):
         await store.put("acme", name, a_policy_of("mine"), replaces=1, author="ann")
     await store.put("_shared", "new", a_policy_of("mine"), replaces=0, author="ann")
+    trail = KeptTrail()
     for step in steps:
         with pytest.raises(Conflict):
-            await apply_step(store, step, "git")
+            await apply_step(AuditedPolicies(store, trail), step, "git")
+    assert trail.events == []
 
 
 def test_every_mistake_is_told_with_its_file_and_its_place(wanted: Path) -> None:

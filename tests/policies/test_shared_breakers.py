@@ -10,11 +10,12 @@ import orjson
 import pytest
 from msgspec.structs import asdict, replace
 
+from router.contracts.stored_record import record_bytes
 from router.core.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.policies.model.breaker_record import BreakerRecord, breaker_key, breaker_record_bytes
+from router.policies.model.breaker_record import BreakerRecord, breaker_key
 from router.policies.shared_breakers import SharedBreakers
 from tests.support.breakers import SomeProviders
 from tests.support.buckets import Bucket, a_bucket
@@ -192,7 +193,7 @@ class OneKey:
 
 def entry_of(revision: int, **fields: object) -> BucketEntry:
     record = BreakerRecord(**{**asdict(RECORD), **fields})  # type: ignore[arg-type]
-    return BucketEntry(KEY, breaker_record_bytes(record), revision, 0)
+    return BucketEntry(KEY, record_bytes(record), revision, 0)
 
 
 async def test_what_came_after_our_own_write_but_was_heard_before_its_publish_ack_is_not_lost() -> (
@@ -246,7 +247,7 @@ async def test_what_has_left_the_bucket_is_forgotten(bucket: Bucket, nats_url: s
     async with an_instance(nats_url, bucket.name) as one:
         for provider in ("openai", "anthropic"):
             record = replace(RECORD, provider_id=provider)
-            await bucket.write(breaker_key("acme", provider), breaker_record_bytes(record))
+            await bucket.write(breaker_key("acme", provider), record_bytes(record))
         await until(lambda: len(one.shared._known) == 2)
         await bucket.documents.delete(KEY, revision=one.shared._known[KEY])
         await until(lambda: list(one.shared._known) == [breaker_key("acme", "anthropic")])

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from router.contracts.stored_record import record_bytes
 from router.core.errors import Poison
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.shared_bucket import SHARE_S
@@ -14,7 +15,6 @@ from router.policies.model import Policy
 from router.policies.model.measurements.figures_record import (
     FiguresRecord,
     figures_key,
-    figures_record_bytes,
     read_figures_record,
 )
 from router.policies.shared_measurements import SharedMeasurements
@@ -113,7 +113,7 @@ async def test_without_a_bucket_an_instance_learns_alone(nats_url: str) -> None:
 
 
 def test_a_record_under_the_key_of_another_tenant_is_poison() -> None:
-    data = figures_record_bytes(FiguresRecord(tenant_id=TENANT, node="n", life="one", providers={}))
+    data = record_bytes(FiguresRecord(tenant_id=TENANT, node="n", life="one", providers={}))
     assert read_figures_record(figures_key(TENANT, "one"), data).life == "one"
     with pytest.raises(Poison):
         read_figures_record(figures_key("other", "one"), data)

@@ -5,6 +5,7 @@ import pytest
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryGuard, CanaryPlan
 from router.contracts.decision import Decision, Refusal
 from router.contracts.failure_class import PROVIDER, FailureClass
+from router.contracts.stored_record import record_bytes
 from router.policies.model.canaries import (
     CanaryCounts,
     CanaryTotals,
@@ -23,7 +24,7 @@ from router.policies.model.canaries.verdict import (
     is_evident,
     list_findings,
 )
-from router.policies.model.canary_record import GROUPS, canary_record_bytes
+from router.policies.model.canary_record import GROUPS
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 END_MS = 1000
@@ -283,4 +284,4 @@ def test_the_record_stays_small_however_many_tenants_there_are() -> None:
         counts.on_result(CANDIDATE, None, 10.0 * 1.01 ** (number % 900), f"tenant-{number}")
     record = counts.build_record("node", "life")
     assert len(record.groups) == GROUPS
-    assert len(canary_record_bytes(record)) < 200_000
+    assert len(record_bytes(record)) < 200_000

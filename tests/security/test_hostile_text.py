@@ -10,7 +10,8 @@ import pytest
 from nats.aio.client import Client
 
 from router import ExecAssignment, StepResult
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.core.masking import MASK, MAX_TEXT, hide_logins, shorten, truncate
 from router.extensions.model import EntryError, parse_entry
 from router.policies.model import PolicyError, load_policy

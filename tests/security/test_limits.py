@@ -26,7 +26,8 @@ from router.contracts.provider_call import read_answer, read_piece
 from router.contracts.provider_chunk import read_chunk
 from router.contracts.provider_request import read_request
 from router.contracts.result import read_result
-from router.contracts.version_record import make_record, read_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record, read_record
 from router.contracts.worker import DEFAULT_LIMITS
 from router.core.errors import RouterError
 from router.core.outcome import Fault

@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 
 from router.config.connect import connect_by
 from router.delivery.wire.api import JetStream
-from router.operate.audit import read_audit
+from router.operate.audit import AuditReader
 from tests.support.admin import GET_DECISION, Json, call, code
 from tests.support.breakers import end_opening
 from tests.support.broker import Broker
@@ -132,7 +132,8 @@ async def test_what_was_written_by_a_request_stands_in_the_audit(
         await call(nc, "put_extension", **ENTRY)  # nothing is new
         await call(nc, "delete_extension", id="norm", author="olga")
         found = [
-            one.event async for one in read_audit(JetStream(router), settings.streams.audit.name)
+            one.event
+            async for one in AuditReader(JetStream(router), settings.streams.audit.name).read()
         ]
     await router.close()
     assert [(one.command, one.target, one.by, one.via) for one in found] == [

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.delivery.kv.followed_bucket import SMALL
 from router.policies.model import PolicyError
 from router.policies.model.parse import MAX_POLICY_BYTES

@@ -17,10 +17,10 @@ from router.contracts.assignment_record import (
     assignment_ack_bytes,
     assignment_ack_key,
     build_record,
-    record_bytes,
 )
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
+from router.contracts.stored_record import record_bytes
 from router.core.clock import now_ms
 from router.core.ids import key
 from router.core.outcome import Fault

@@ -10,6 +10,7 @@ import orjson
 
 from router.config import Settings
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, MAX_INTERVAL_MS
+from router.contracts.stored_record import record_bytes
 from router.core.clock import now_ms
 from router.delivery.wire.api import JetStream
 from router.policies.model.measurements.figures_record import (
@@ -17,7 +18,6 @@ from router.policies.model.measurements.figures_record import (
     MinuteRecord,
     ProviderFiguresRecord,
     figures_key,
-    figures_record_bytes,
 )
 from tests.support.console_data import PROVIDERS, TENANTS
 from tests.support.lake_gold import Use, a_warehouse
@@ -59,7 +59,7 @@ async def store_figures(jetstream: JetStream, settings: Settings, providers: int
         record = FiguresRecord(tenant_id=tenant, node="another", life=LIFE, providers=figures)
         await jetstream.publish(
             f"$KV.{settings.buckets.figures.name}.{figures_key(tenant, LIFE)}",
-            figures_record_bytes(record),
+            record_bytes(record),
             {},
         )
 

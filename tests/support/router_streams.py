@@ -8,8 +8,9 @@ from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
 from router.config import Settings
-from router.contracts.assignment_record import build_record, record_bytes
+from router.contracts.assignment_record import build_record
 from router.contracts.decision import Decision
+from router.contracts.stored_record import record_bytes
 from router.contracts.usage import USAGE_SUBJECT
 from router.core import ids
 from tests.support.policy import a_request as a_route_request

@@ -14,6 +14,7 @@ from router.budgets.model.held_cost import ALL_HELD
 from router.budgets.model.prices import PricedUsage
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import invoked_key, reported_key, unmarked_key
+from router.contracts.stored_record import record_bytes
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, assignment_identity
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect
@@ -26,7 +27,7 @@ from router.work.assignment_claims import ENDED, AssignmentClaims
 from router.work.invocations.attempt_store import AttemptStore
 from router.work.invocations.unfinished_invocations import UnfinishedInvocations
 from router.work.model.invocation_events import make_attempt_event, make_unfinished_event
-from router.work.model.invocation_record import InvocationRecord, draw_attempt_id, record_bytes
+from router.work.model.invocation_record import InvocationRecord, draw_attempt_id
 from tests.support.delivery import connected
 from tests.support.router_streams import read_stream
 from tests.support.waiting import until

@@ -3,13 +3,9 @@
 import orjson
 import pytest
 
+from router.contracts.stored_record import record_bytes
 from router.core.errors import Poison
-from router.work.model.invocation_record import (
-    InvocationRecord,
-    draw_attempt_id,
-    read_record,
-    record_bytes,
-)
+from router.work.model.invocation_record import InvocationRecord, draw_attempt_id, read_record
 
 
 def a_record(**fields: object) -> InvocationRecord:

@@ -10,9 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from router.budgets.model.budget import Budget
-from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
-from router.core.lease_short import LeaseShort
+from router.core.lease_short import LeasedSlice, LeaseShort
 
 WAIT_S = 2.0  # of a request, for a larger slice
 REFUSED_S = 0.5  # for so long the bucket's no holds
@@ -39,12 +38,13 @@ class SliceShort(LeaseShort):
             raise BrokerUnavailable("a budget cannot be read: its bucket gives no answer") from None
 
 
-class BudgetSlice:
+class BudgetSlice(LeasedSlice):
     """Of one budget. `ask` wakes what asks the bucket. Money is nanos, times are seconds of the
     server's clock.
     """
 
     def __init__(self, budget: Budget, size: int, ask: Callable[[BudgetSlice], None]) -> None:
+        super().__init__()
         self.budget = budget
         self.size = size
         self.remaining = 0
@@ -54,11 +54,9 @@ class BudgetSlice:
         self.seen_s = 0.0  # when a request looked whether it is refused
         self.left: int | None = None  # for all instances, when the bucket was read last
         self.need = 0  # the largest reservation that waits
-        self.is_asked = False
         self._ask = ask
         self._refused_from = 0  # so large a reservation, and a larger one, had no room
         self._refused_until = 0.0
-        self._waiters: list[Deferred[None]] = []
 
     def has_room(self, nanos: int, now: float) -> bool:
         return nanos <= self.remaining and now < self.ends_s
@@ -83,28 +81,16 @@ class BudgetSlice:
         self.is_asked = True
         self._ask(self)
 
-    async def join(self) -> None:
-        """Until the bucket has answered."""
-        if self.is_asked:
-            waiter: Deferred[None] = Deferred()
-            self._waiters.append(waiter)
-            await waiter
-
     def on_granted(self, granted: int) -> None:
         self.remaining += granted
-        self._answer()
+        self.answer()
 
     def on_refused(self, nanos: int, now: float) -> None:
         """The bucket has no room for so much."""
         self._refused_from, self._refused_until = nanos, now + REFUSED_S
-        self._answer()
+        self.answer()
 
-    def release(self) -> None:
-        """The budget is gone: what waits is decided without it."""
-        self._answer()
-
-    def _answer(self) -> None:
-        self.is_asked, self.need = False, 0
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter.resolve(None)
+    def answer(self) -> None:
+        """Those that wait look again."""
+        self.need = 0
+        super().answer()

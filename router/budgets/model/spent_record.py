@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.stored_record import RecordKind
 from router.core import ids
 from router.core.errors import Poison
 
@@ -87,23 +86,11 @@ def find_created(timeline: str) -> str:
 
 def read_spent_record(data: bytes) -> SpentRecord:
     """Raises Poison."""
-    try:
-        record = _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison("not a record of what was spent") from exc
+    record = _read(data)
     if record.is_counted and not record.timeline:
         raise Poison("a record of what was spent that does not say of which usage stream")
     return record
 
 
-def read_settlement_record(data: bytes) -> SettlementRecord:
-    """Raises Poison."""
-    try:
-        return _decode_settlement(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison("not the record of the settlement") from exc
-
-
-spent_record_bytes = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(SpentRecord).decode
-_decode_settlement = msgspec.json.Decoder(SettlementRecord).decode
+read_settlement_record = RecordKind(SettlementRecord, "the record of the settlement").read
+_read = RecordKind(SpentRecord, "a record of what was spent").read

@@ -59,8 +59,9 @@ class BudgetTable:
             self.tenants[tenant_id] = TenantBudgets(
                 self.life, slices, self._clock, self._on_charge, self._least_share
             )
+        # What waits for a budget that is gone is decided without it.
         for key in before.keys() - self._slices.keys():
-            before[key].release()
+            before[key].answer()
 
     def take_charge(self, request: RouteRequest) -> Charge | None:
         """What the decision of this request has reserved, for its assignment; once."""

@@ -1,7 +1,7 @@
 """`router price`: what providers and models cost, for the router to compute what an invocation
 costs.
 
-the prices of a server     read, as fields; the audit event of a write
+the prices of a server     read, as fields
 list, show, history        the prices, which of them are in force, and who wrote them
 put, delete                a price holds in every router within a second, for the attempts that
                            begin after that
@@ -21,9 +21,11 @@ from router.budgets.model.prices import Price, PriceError, PriceList, parse_pric
 from router.budgets.model.prices.price import format_time, name_price, read_time
 from router.budgets.prices.followed import check_currency
 from router.budgets.prices.store import (
+    AuditedPrices,
     PriceStore,
     StoredPrices,
     WrittenPrice,
+    describe_price,
     list_documents,
     list_name,
 )
@@ -31,8 +33,6 @@ from router.contracts.codec import describe_mark
 from router.core.clock import wall
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.versioned_store import Change
-from router.operate.audit import OperatorWrite
-from router.operate.audit.audit_event import Values
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import record_missed_event, watch_deletion
 from router.shell.option_values import choose_author, read_bytes
@@ -54,22 +54,9 @@ async def open_store(session: CommandSession) -> PriceStore:
     )
 
 
-async def record_write(
-    session: CommandSession, command: str, target: str, before: Values | None, after: Values | None
-) -> None:
-    """Leave the audit event of a write that is done."""
-    await session.record(OperatorWrite(command=command, target=target, before=before, after=after))
-
-
-def list_audit_values(stored: StoredPrices | None, valid_from: int | None = None) -> Values | None:
-    """The version, and the price of this time."""
-    if stored is None:
-        return None
-    found = next((one for one in stored.list.prices if one.valid_from == valid_from), None)
-    return {
-        "version": stored.record.version,
-        **(price_document(found) if found is not None else {}),
-    }
+async def open_audited_store(session: CommandSession) -> AuditedPrices:
+    """Open the store for writes. Raises BrokerUnavailable."""
+    return AuditedPrices(await open_store(session), session)
 
 
 def list_fields(stored: StoredPrices) -> dict[str, object]:
@@ -235,8 +222,8 @@ async def put(session: CommandSession, file: File, *, author: Author = None) -> 
     Example:  router price put prices.json
     """
     prices = _read_prices(session, file)
-    store = await open_store(session)
-    written = [await _put_price(session, store, price, choose_author(author)) for price in prices]
+    audited = await open_audited_store(session)
+    written = [await _put_price(session, audited, price, choose_author(author)) for price in prices]
     session.emit(
         written,
         ("price", "valid from", "written"),
@@ -263,15 +250,12 @@ async def delete(
     Example:  router price delete openai gpt-4o
     """
     name = (provider,) if model is None else (provider, model)
-    store, at = await open_store(session), read_time(valid_from) if valid_from is not None else None
-    before = await store.find(*name)
-    target = name_price(provider, model)
-    async with watch_deletion(
-        session, store, name, OperatorWrite(command="price delete", target=target)
-    ):
-        version = await (store.delete(*name) if at is None else store.remove(provider, model, at))
-    after = None if at is None else {"version": version}
-    await record_write(session, "price delete", target, list_audit_values(before, at), after)
+    audited = await open_audited_store(session)
+    at = read_time(valid_from) if valid_from is not None else None
+    async with watch_deletion(session, audited, *name):
+        version = await (
+            audited.delete(*name) if at is None else audited.remove(provider, model, at)
+        )
     fields = {
         "ok": True,
         "provider": provider,
@@ -281,7 +265,8 @@ async def delete(
         "deleted": True,
     }
     session.emit_one(
-        fields, f"{target}{f' from {valid_from}' if valid_from is not None else ''}: deleted"
+        fields,
+        f"{name_price(provider, model)}{f' from {valid_from}' if valid_from is not None else ''}: deleted",
     )
 
 
@@ -297,23 +282,12 @@ def _read_prices(session: CommandSession, file: Path) -> Sequence[Price]:
 
 
 async def _put_price(
-    session: CommandSession, store: PriceStore, price: Price, author: str
+    session: CommandSession, audited: AuditedPrices, price: Price, author: str
 ) -> WrittenPrice:
-    before = await store.find(*list_name(price))
-    written = await store.put(price, author=author)
-    target = name_price(price.provider_id, price.model)
-    after = {"version": written.price.version, **price_document(price)}
-    if written.is_new:
-        await record_write(
-            session, "price put", target, list_audit_values(before, price.valid_from), after
-        )
-    else:
-        await record_missed_event(
-            session,
-            store,
-            list_name(price),
-            OperatorWrite(command="price put", target=target, after=after),
-        )
+    written = await audited.put(price, author=author)
+    if not written.is_new:
+        after = describe_price(price, written.price.version)
+        await record_missed_event(session, audited, "price put", list_name(price), after)
     return written
 
 

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 
 from router.budgets.model.prices import PriceError, PriceList, PriceTable
 from router.budgets.prices.store import read_stored_prices
-from router.core.errors import BrokerUnavailable
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
-from router.process.observability import events, logs
-
-log = logs.logger(__name__)
+from router.process.observability import events
 
 
 class FollowedPrices(FollowedBucket[PriceList]):
@@ -22,23 +19,14 @@ class FollowedPrices(FollowedBucket[PriceList]):
     `currency`: of every cost, so that sums are of one.
     """
 
+    optional = "prices"
+
     def __init__(
         self, jetstream: JetStream, bucket: str, table: PriceTable, currency: str, infos: SharedInfo
     ) -> None:
         super().__init__(jetstream, bucket, events.PRICE_BROKEN, infos)
         self._table = table
         self._currency = currency
-
-    async def load(self) -> None:
-        """Load before the first request.
-
-        If the bucket is unavailable the process starts anyway, and readiness waits for it.
-        """
-        try:
-            await super().load()
-            await self.restore_last_good()
-        except BrokerUnavailable as exc:
-            log.error(events.BUCKET_UNAVAILABLE, bucket="prices", cause=str(exc))
 
     def read(self, entry: BucketEntry) -> PriceList:
         found = read_stored_prices(entry).list

@@ -26,10 +26,10 @@ from router.budgets.model.prices.ratios_record import (
     RatiosRecord,
     SharedRatioRecord,
     ratios_key,
-    ratios_record_bytes,
     read_ratios_record,
 )
 from router.budgets.model.prices.text_count import KINDS
+from router.contracts.stored_record import record_bytes
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, Poison, RouterError
@@ -151,7 +151,7 @@ class SharedRatios:
             revision, record = await self._read(tenant_id)
             record = _add_up(tenant_id, record, unshared)
             await self._documents.put(
-                ratios_key(tenant_id), ratios_record_bytes(record), revision=revision
+                ratios_key(tenant_id), record_bytes(record), revision=revision
             )
         except BaseException as exc:  # a cancellation as well
             _give_back(known, unshared, may_be_stored=not isinstance(exc, Conflict))

@@ -2,10 +2,10 @@
 
     key: provider, model     {prices: [{input, output, ..., valid_from, version}, ...]}
 
-The command line writes, a router reads (`followed`). A document has the prices of one provider
-and model for all times, the earliest first: a price of next month stands beside the one of today.
-Each keeps the version of the document with which it was written; the newest has none of its own in
-the document, it is the record's.
+The command line writes (`AuditedPrices`), a router reads (`followed`). A document has the prices of
+one provider and model for all times, the earliest first: a price of next month stands beside the
+one of today. Each keeps the version of the document with which it was written; the newest has none
+of its own in the document, it is the record's.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from router.core import ids
 from router.core.errors import Poison, RouterError
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.versioned_store import MAX_AUTHOR, VersionedStore
+from router.operate.audit import AuditedStore, OperatorWrite
+from router.operate.audit.audit_event import Values
 
 MAX_PRICE_BYTES = 64 * 1024
 MAX_TIMES = 64  # prices of one provider and model
@@ -114,6 +116,46 @@ class PriceStore(VersionedStore[StoredPrices]):
             author=present.record.author,
             replaces=present.record.version,
         )
+
+
+class AuditedPrices(AuditedStore[PriceStore, StoredPrices]):
+    """The writes of operators. A price is every tenant's."""
+
+    deletion = "price delete"
+    has_tenant = False
+
+    def describe(self, document: StoredPrices) -> Values:
+        return {"version": document.record.version}
+
+    async def put(self, price: Price, *, author: str) -> WrittenPrice:
+        event = await self._open("price put", list_name(price), price.valid_from)
+        written = await self.store.put(price, author=author)
+        if written.is_new:
+            event.after = describe_price(price, written.price.version)
+            await self.trail.record(event)
+        return written
+
+    async def remove(self, provider_id: str, model: str | None, valid_from: int) -> int:
+        """Take out the price of one time, and return the new version."""
+        name = (provider_id,) if model is None else (provider_id, model)
+        event = await self._open(self.deletion, name, valid_from)
+        version = await self.store.remove(provider_id, model, valid_from)
+        event.after = {"version": version}
+        await self.trail.record(event)
+        return version
+
+    async def _open(self, command: str, name: tuple[str, ...], valid_from: int) -> OperatorWrite:
+        """With the price of this time, if there is one."""
+        event, before = self.make_event(command, name), await self.store.find(*name)
+        if before is not None:
+            prices = (one for one in before.list.prices if one.valid_from == valid_from)
+            event.before = describe_price(next(prices, None), before.record.version)
+        return event
+
+
+def describe_price(price: Price | None, version: int) -> Values:
+    """A version, and a price of it, in an audit event."""
+    return {"version": version, **(price_document(price) if price is not None else {})}
 
 
 def list_name(price: Price) -> tuple[str, ...]:

@@ -10,15 +10,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from router.contracts.assignment import Assignment, assignment_id_of, build_assignment
-from router.contracts.assignment_record import (
-    AssignmentRecord,
-    build_record,
-    content_of,
-    record_bytes,
-)
+from router.contracts.assignment_record import AssignmentRecord, build_record, content_of
 from router.contracts.decision import Decision
 from router.contracts.headers import traceparent_in
 from router.contracts.request import RouteRequest
+from router.contracts.stored_record import record_bytes
 from router.core.message import Effect, Message
 
 

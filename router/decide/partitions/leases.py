@@ -21,11 +21,11 @@ from collections.abc import Awaitable, Callable
 
 from router.config import Settings
 from router.contracts.alert import INFO, WARNING, Alert
+from router.contracts.stored_record import record_bytes
 from router.core.clock import Clock, steady
 from router.core.errors import Conflict, RouterError
 from router.decide.partitions.partition_lease import (
     PartitionLease,
-    lease_bytes,
     lease_key,
     read_lease,
     standby_key,
@@ -61,7 +61,7 @@ class OwnerLease:
         self._bucket = bucket
         self._partition = settings.decide.partition or ""
         self._span_s, self._every_s = settings.decide.lease_s, settings.decide.lease_renewed_s
-        self._record = lease_bytes(
+        self._record = record_bytes(
             PartitionLease(settings.node_id, uuid.uuid4().hex, is_owner=True)
         )
         self._is_taking = is_taking
@@ -124,7 +124,7 @@ class StandbyLease:
         self._partition = settings.decide.partition or ""
         self._span_s, self._every_s = settings.decide.lease_s, settings.decide.lease_renewed_s
         self._instance = uuid.uuid4().hex
-        self._record = lease_bytes(PartitionLease(settings.node_id, self._instance))
+        self._record = record_bytes(PartitionLease(settings.node_id, self._instance))
         self._consume = consume
         self._on_taken_over = on_taken_over
         self._on_handed_back = on_handed_back

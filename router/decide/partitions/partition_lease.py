@@ -10,7 +10,10 @@ changes: no time is written.
 
 from __future__ import annotations
 
-from msgspec import DecodeError, Struct, json
+from msgspec import Struct
+
+from router.contracts.stored_record import RecordKind
+from router.core.errors import Poison
 
 
 class PartitionLease(Struct, frozen=True):
@@ -31,13 +34,12 @@ def standby_key(partition: str) -> str:
     return f"{partition}.standby"
 
 
-def lease_bytes(lease: PartitionLease) -> bytes:
-    return json.encode(lease)
-
-
 def read_lease(value: bytes) -> PartitionLease | None:
     """None: another program wrote it."""
     try:
-        return json.decode(value, type=PartitionLease)
-    except DecodeError:
+        return _read(value)
+    except Poison:
         return None
+
+
+_read = RecordKind(PartitionLease, "the lease of a partition").read

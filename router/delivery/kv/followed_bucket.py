@@ -1,6 +1,6 @@
 """The documents of a bucket, read and kept equal to it in this process.
 
-    load ── list ──> every entry is read before the first request
+    load ── seed, list ──> every entry is read before the first request
     run  ── every change ──> small: read at once; large: in a thread, one after the other ──> install(all values)
               └ it cannot be read: the last good value of its key stays in force; a log line and readiness show it
 
@@ -15,17 +15,18 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from msgspec import Struct
 
+from router.core.errors import BrokerUnavailable
 from router.core.masking import shorten
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.entries import BucketEntry, DeletedKey
 from router.delivery.kv.mirror import BucketMirror
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
-from router.process.observability import ReadinessCheck, logs
+from router.process.observability import ReadinessCheck, events, logs
 
 log = logs.logger(__name__)
 
@@ -49,7 +50,11 @@ class DocumentState(Struct, Generic[T], frozen=True):
 class FollowedBucket(ABC, Generic[T]):
     """A subclass reads an entry and installs the values. `unreadable`: the event of the log line
     for an entry that cannot be read.
+
+    `optional`: what the log calls a bucket without which a process starts all the same.
     """
+
+    optional: ClassVar[str] = ""
 
     def __init__(
         self, jetstream: JetStream, bucket: str, unreadable: str, infos: SharedInfo | None = None
@@ -97,11 +102,22 @@ class FollowedBucket(ABC, Generic[T]):
         )
 
     async def load(self) -> None:
-        """Read every entry, before the first request. Raises BrokerUnavailable."""
-        await self._mirror.load()
-        await self._read_large()
+        """Seed, and read every entry, before the first request. Raises BrokerUnavailable, unless
+        the process starts without the bucket: then readiness waits for it.
+        """
+        try:
+            await self.seed()
+            await self._mirror.load()
+            await self._read_large()
+            await self._restore_last_good()
+        except BrokerUnavailable as exc:
+            if not self.optional:
+                raise
+            logs.logger(type(self).__module__).error(
+                events.BUCKET_UNAVAILABLE, bucket=self.optional, cause=str(exc)
+            )
 
-    async def restore_last_good(self) -> None:
+    async def _restore_last_good(self) -> None:
         """For keys that never had a value here, take the last good one of the history, which
         instances that started earlier still use.
         """
@@ -113,7 +129,9 @@ class FollowedBucket(ABC, Generic[T]):
                 # an unreadable version of any kind: the one before it is tried
                 with contextlib.suppress(Exception):
                     value = await asyncio.to_thread(self.read, entry)
-                    self._states[entry.key] = DocumentState(state.entry, value, state.error)
+                    # else it was written or deleted meanwhile
+                    if self._states.get(entry.key) is state:
+                        self._states[entry.key] = DocumentState(state.entry, value, state.error)
                     break
         if broken:
             self._install()

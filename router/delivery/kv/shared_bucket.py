@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -27,9 +27,10 @@ from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.mirror import BucketMirror, skip_seeding
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
-from router.process.observability import LogRateLimit
+from router.process.observability import LogRateLimit, logs
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 SHARE_S = 0.25  # between two rounds
 LAST_WRITE_S = 2.0  # when the router stops
@@ -49,6 +50,7 @@ class SharedBucket(ABC):
         )
         self._node_id = node_id
         self._life = uuid.uuid4().hex
+        self._log = logs.logger(type(self).__module__)
         self._lines = LogRateLimit(every_s=60.0)
 
     @abstractmethod
@@ -67,6 +69,19 @@ class SharedBucket(ABC):
     async def follow(self) -> None:
         """A child of the tree: follow the bucket until cancelled."""
         await self._mirror.run()
+
+    def try_read(
+        self, entry: BucketEntry, read: Callable[[str, bytes], R], unreadable: str
+    ) -> R | None:
+        """The record of an entry; None for one that no router wrote, which `unreadable` tells in
+        the log.
+        """
+        try:
+            return read(entry.key, entry.value)
+        except Poison as exc:
+            if self._lines.allow(entry.key):
+                self._log.error(unreadable, key=entry.key, error=str(exc))
+            return None
 
 
 class SharedRecords(SharedBucket, Generic[T]):

@@ -19,7 +19,8 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from router.contracts.canary import CanaryPlan
-from router.contracts.version_record import VersionRecord, make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import VersionRecord, make_record
 from router.core import ids
 from router.core.errors import Conflict, RouterError
 from router.delivery.kv.documents import DocumentBucket

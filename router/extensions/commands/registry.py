@@ -12,11 +12,15 @@ from typing import Annotated
 import typer
 
 from router.delivery.kv.documents import DocumentBucket
-from router.extensions.audited_extensions import AuditedExtensions
 from router.extensions.model import KINDS, EntryError, parse_entry, subject_of
 from router.extensions.model.parse import read_document
-from router.extensions.store import ExtensionStore, RegisteredExtension, WrittenExtension
-from router.operate.audit import OperatorWrite
+from router.extensions.store import (
+    AuditedExtensions,
+    ExtensionStore,
+    RegisteredExtension,
+    WrittenExtension,
+    name_switch,
+)
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
@@ -45,16 +49,14 @@ async def open_audited_store(session: CommandSession) -> AuditedExtensions:
 
 
 async def record_missed_entry(
-    session: CommandSession, store: ExtensionStore, command: str, written: WrittenExtension
+    session: CommandSession, extensions: AuditedExtensions, command: str, written: WrittenExtension
 ) -> None:
     """The audit event of an entry that stood already, where a command that was killed has left
     none.
     """
     if not written.is_new:
-        write = OperatorWrite(
-            command=command, target=written.extension_id, after={"version": written.version}
-        )
-        await record_missed_event(session, store, (written.extension_id,), write)
+        name, after = (written.extension_id,), {"version": written.version}
+        await record_missed_event(session, extensions, command, name, after)
 
 
 # -- `router extension register`.
@@ -126,7 +128,7 @@ async def register(
         return exit_codes.NO
     extensions = await open_audited_store(session)
     written = await extensions.put(document, author=choose_author(author), replaces=replaces)
-    await record_missed_entry(session, extensions.store, "extension register", written)
+    await record_missed_entry(session, extensions, "extension register", written)
     fields = {"id": written.extension_id, "version": written.version, "is_new": written.is_new}
     outcome = "is registered" if written.is_new else "says the same already"
     session.emit_one(fields, f"{written.extension_id}: version {written.version} {outcome}")
@@ -203,8 +205,7 @@ async def remove(
     Example:  router extension remove pii_guard
     """
     extensions = await open_audited_store(session)
-    again = OperatorWrite(command="extension remove", target=extension_id)
-    async with watch_deletion(session, extensions.store, (extension_id,), again):
+    async with watch_deletion(session, extensions, extension_id):
         if not yes:
             # raises before the question if it is not there
             await extensions.store.get(extension_id)
@@ -222,9 +223,7 @@ async def _switch(
 ) -> None:
     extensions = await open_audited_store(session)
     written = await extensions.switch(extension_id, enabled=enabled, author=choose_author(author))
-    await record_missed_entry(
-        session, extensions.store, f"extension {'enable' if enabled else 'disable'}", written
-    )
+    await record_missed_entry(session, extensions, name_switch(enabled=enabled), written)
     fields = {"id": extension_id, "enabled": enabled, "version": written.version}
     session.emit_one(
         fields,

@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.lake.tables.body import LAST_TIMESTAMP_MS
 
 _NAMED = re.compile(rb'"tenant_id"\s*:\s*("(?:[^"\\]|\\.)*")', re.DOTALL)
@@ -88,7 +89,7 @@ def _is_before(data: bytes, stored: int, before_ms: int | None) -> bool:
 def _read_body(data: bytes) -> NamedBody:
     try:
         return _decode(data)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE_ERRORS:
         return NamedBody()
 
 
@@ -96,5 +97,5 @@ def _list_names(data: bytes) -> Iterable[str]:
     for found in _NAMED.findall(data):
         try:
             yield msgspec.json.decode(found, type=str)
-        except msgspec.DecodeError:
+        except UNREADABLE_ERRORS:
             continue

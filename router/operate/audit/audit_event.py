@@ -22,6 +22,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.core import ids
 from router.core.legible import shorten
@@ -95,7 +96,7 @@ def read_audit_event(data: bytes) -> AuditEvent:
     """Raises Malformed."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+    except UNREADABLE_ERRORS as exc:
         raise Malformed(SCHEMA_VALIDATION_FAILED, "This is no audit event", STAGE_SCHEMA) from exc
 
 

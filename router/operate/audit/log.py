@@ -1,4 +1,5 @@
-"""Stores audit events in their stream, each with a publish ack.
+"""The stream of audit events: `AuditLog` stores them, each with a publish ack, `AuditReader` reads
+them.
 
 A stream that is missing is made: an operator who writes may be the first on a server. A stored
 event is never changed: the roles of deploy/nats may neither delete nor purge there.
@@ -15,7 +16,14 @@ from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import StreamSpec, Topology, create
-from router.operate.audit.audit_event import AuditEvent, OperatorWrite, audit_bytes, audit_subject
+from router.operate.audit.audit_event import (
+    AuditEvent,
+    OperatorWrite,
+    audit_bytes,
+    audit_subject,
+    read_audit_event,
+)
+from router.operate.event_reader import EventReader
 
 
 class AuditWriter(Struct, frozen=True):
@@ -63,3 +71,25 @@ class AuditLog:
             router_node_id=writer.node_id,
             **asdict(write),
         )
+
+
+class AuditFilter(Struct, frozen=True, kw_only=True):
+    """Which events; None: any. `who` and `what` are parts of texts: of `by` and `nats_user`, of
+    `command` and `target`.
+    """
+
+    who: str | None = None
+    what: str | None = None
+    tenant: str | None = None
+
+    def is_match(self, event: AuditEvent) -> bool:
+        return (
+            (self.who is None or self.who in event.by or self.who in (event.nats_user or ""))
+            and (self.what is None or self.what in f"{event.command} {event.target}")
+            and self.tenant in (None, event.tenant_id)
+        )
+
+
+class AuditReader(EventReader[AuditEvent]):
+    def parse(self, data: bytes) -> AuditEvent:
+        return read_audit_event(data)

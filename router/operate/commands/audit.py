@@ -8,9 +8,10 @@ from typing import Annotated
 import orjson
 import typer
 
-from router.operate.audit import AuditFilter, StoredAuditEvent, read_audit
-from router.operate.audit.audit_event import Values, list_audit_fields
+from router.operate.audit import AuditFilter, AuditReader
+from router.operate.audit.audit_event import AuditEvent, Values, list_audit_fields
 from router.operate.commands.dead_letters.selection import parse_instant
+from router.operate.event_reader import StoredEvent
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
@@ -65,7 +66,7 @@ async def audit(
             f"there is no stream {stream} here: the first write of an operator makes it, "
             "or `router topology apply`"
         )
-    found = read_audit(jetstream, stream, start, wanted, follow=follow)
+    found = AuditReader(jetstream, stream).read(start, wanted, follow=follow)
     if follow:
         async for one in found:
             if session.as_json:
@@ -85,7 +86,7 @@ async def audit(
     return exit_codes.OK
 
 
-def _build_row(one: StoredAuditEvent) -> Sequence[object]:
+def _build_row(one: StoredEvent[AuditEvent]) -> Sequence[object]:
     event = one.event
     outcome = f"{event.outcome}: {event.error}" if event.error else event.outcome
     values = (_format(event.before), _format(event.after))
@@ -100,7 +101,7 @@ def _build_row(one: StoredAuditEvent) -> Sequence[object]:
     )
 
 
-def _list_fields(one: StoredAuditEvent) -> Mapping[str, object]:
+def _list_fields(one: StoredEvent[AuditEvent]) -> Mapping[str, object]:
     return {"seq": one.sequence, "stored": one.stored_at, **list_audit_fields(one.event)}
 
 

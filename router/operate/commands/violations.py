@@ -23,9 +23,8 @@ from router.operate.violations import (
     DIMENSIONS,
     StoredViolation,
     ViolationFilter,
+    ViolationReader,
     add_up,
-    read_one,
-    read_violations,
 )
 from router.operate.violations.violation import list_violation_fields
 from router.shell import exit_codes
@@ -92,7 +91,7 @@ async def violations(
     if follow:
         await _follow(session, jetstream, start, wanted)
         return exit_codes.OK
-    groups = await add_up(read_violations(jetstream, stream, start, wanted), names)
+    groups = await add_up(ViolationReader(jetstream, stream).read(start, wanted), names)
     session.emit_view(groups[:top], make_violations_view(names), empty=f"{NONE} since {since}")
     if left := groups[top:]:
         exit_codes.complain(
@@ -118,7 +117,7 @@ async def violation(
     Example:  router contract violation 17
     """
     stream = session.settings.streams.violations.name
-    found = await read_one(await session.open_jetstream(), stream, sequence)
+    found = await ViolationReader(await session.open_jetstream(), stream).find(sequence)
     if found is None:
         return exit_codes.refuse(f"there is no event {sequence} in {stream}")
     fields = {
@@ -185,9 +184,8 @@ async def _follow(
     session: CommandSession, jetstream: JetStream, since: datetime | None, wanted: ViolationFilter
 ) -> None:
     """Print those since then, and each one that is stored from now on."""
-    async for found in read_violations(
-        jetstream, session.settings.streams.violations.name, since, wanted, follow=True
-    ):
+    reader = ViolationReader(jetstream, session.settings.streams.violations.name)
+    async for found in reader.read(since, wanted, follow=True):
         if session.as_json:
             print_json_lines([_list_event(found)])
         else:

@@ -12,7 +12,7 @@ from router.delivery.wire.api import JetStream
 from router.mailbox.inbox_finding import examine_inbox
 from router.operate.doctor import Finding, ViolationFacts, collect, examine
 from router.operate.topology.declared_topology import declare_topology
-from router.operate.violations import add_up, read_violations
+from router.operate.violations import ViolationReader, add_up
 
 WORST_FIRST = ("fail", "warn", "ok")
 
@@ -44,7 +44,7 @@ async def examine_broker(
 async def _read_violations(jetstream: JetStream, stream: str) -> ViolationFacts:
     """Those of the last hour."""
     groups = await add_up(
-        read_violations(jetstream, stream, datetime.now(UTC) - timedelta(hours=1)),
+        ViolationReader(jetstream, stream).read(datetime.now(UTC) - timedelta(hours=1)),
         ("tenant", "subject", "rule"),
     )
     if not groups:

@@ -1,17 +1,17 @@
 """Violations of the header contract for operators: read from the stream of events, and added up.
 
-    reading    events since a time, filtered
-    groups     events added up by tenant, subject, rule …, the worst first
+    groups     events since a time, filtered; added up by tenant, subject, rule …, the worst first
 
 `operate.violations.events` writes them.
 """
 
-from router.operate.violations.groups import DIMENSIONS, ViolationGroup, add_up
-from router.operate.violations.reading import (
+from router.operate.violations.groups import (
+    DIMENSIONS,
     StoredViolation,
     ViolationFilter,
-    read_one,
-    read_violations,
+    ViolationGroup,
+    ViolationReader,
+    add_up,
 )
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "StoredViolation",
     "ViolationFilter",
     "ViolationGroup",
+    "ViolationReader",
     "add_up",
-    "read_one",
-    "read_violations",
 ]

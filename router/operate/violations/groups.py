@@ -1,5 +1,5 @@
-"""Adds events of violations up: whose they are, of which rule; the worst first, with an example
-each.
+"""Reads events of violations, and adds them up: whose they are, of which rule; the worst first,
+with an example each.
 """
 
 from __future__ import annotations
@@ -8,10 +8,35 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from router.operate.violations.reading import StoredViolation
-from router.operate.violations.violation import ViolationEvent
+from router.core.ids import subject_matcher
+from router.operate.event_reader import EventReader, StoredEvent
+from router.operate.violations.violation import ViolationEvent, read_violation
 
 UNREADABLE, SEVERAL = "(not readable)", "(several)"
+
+StoredViolation = StoredEvent[ViolationEvent]
+
+
+class ViolationFilter(Struct, frozen=True, kw_only=True):
+    """Which events; None: any. `subject` may have wildcards, `rule` is `malformed` or
+    `trace_id.malformed`.
+    """
+
+    tenant: str | None = None
+    subject: str | None = None
+    rule: str | None = None
+
+    def is_match(self, event: ViolationEvent) -> bool:
+        return (
+            self.tenant in (None, event.tenant_id)
+            and (self.subject is None or subject_matcher((self.subject,))(event.subject))
+            and self.rule in (None, event.rule, f"{event.header}.{event.rule}")
+        )
+
+
+class ViolationReader(EventReader[ViolationEvent]):
+    def parse(self, data: bytes) -> ViolationEvent:
+        return read_violation(data)
 
 
 def _name_tenant(event: ViolationEvent) -> str:

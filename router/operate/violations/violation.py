@@ -15,6 +15,7 @@ import msgspec
 import orjson
 from msgspec import Struct
 
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 
 VIOLATION_SUBJECT = "beamline.router.v1.contract.violation.{subscription}"
@@ -68,7 +69,7 @@ def read_violation(data: bytes) -> ViolationEvent:
     """Raises Malformed."""
     try:
         return _DECODER.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as exc:
+    except UNREADABLE_ERRORS as exc:
         raise Malformed(
             SCHEMA_VALIDATION_FAILED, "This is no violation event", STAGE_SCHEMA
         ) from exc

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from router.delivery.kv.documents import DocumentBucket
-from router.policies.audited_policies import AuditedPolicies
 from router.policies.model import PolicyError
-from router.policies.store import PolicyStore
+from router.policies.store import AuditedPolicies, PolicyStore
 from router.shell import exit_codes
 from router.shell.output import print_json
 from router.shell.session import CommandSession

@@ -13,12 +13,11 @@ from typing import Annotated
 
 import typer
 
-from router.operate.audit import OperatorWrite
 from router.policies.check import check_policy
 from router.policies.commands.store import Author, Name, Tenant, open_audited_store, refuse
 from router.policies.files import Mistake, read_policies
 from router.policies.model import PolicyError, lint
-from router.policies.sync import PolicySyncStep, plan
+from router.policies.sync import PolicySyncStep, apply_step, plan
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import watch_deletion
@@ -118,8 +117,7 @@ async def delete(
     Example:  router policy delete acme trial
     """
     policies = await open_audited_store(session)
-    again = OperatorWrite(command="policy delete", target=f"{tenant}/{name}", tenant_id=tenant)
-    async with watch_deletion(session, policies.store, (tenant, name), again):
+    async with watch_deletion(session, policies, tenant, name):
         version = await policies.delete(tenant, name, replaces=replaces)
     _emit_version(session, tenant, name, version, "deleted", deleted=True)
 
@@ -176,7 +174,7 @@ async def sync(
     done = 0
     try:
         for step in steps:
-            await policies.apply_step(step, choose_author(author))
+            await apply_step(policies, step, choose_author(author))
             done += 1
     finally:
         if done < len(steps):  # another write came first, the broker went away, or Ctrl-C

@@ -12,14 +12,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
-import orjson
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
 
-from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.stored_record import KeyedRecord
 from router.core import ids
-from router.core.errors import Poison
 
 LIMITED = "limited"
 
@@ -39,6 +35,11 @@ class BreakerRecord(Struct, frozen=True, kw_only=True):
     node: str
     life: str
 
+    @property
+    def key(self) -> str:
+        make_key = limit_key if self.state == LIMITED else breaker_key
+        return make_key(self.tenant_id, self.provider_id)
+
 
 def breaker_key(tenant_id: str, provider_id: str) -> str:
     return ids.key(tenant_id, provider_id)
@@ -48,24 +49,4 @@ def limit_key(tenant_id: str, provider_id: str) -> str:
     return ids.key(tenant_id, provider_id, LIMITED)
 
 
-def record_key(record: BreakerRecord) -> str:
-    make_key = limit_key if record.state == LIMITED else breaker_key
-    return make_key(record.tenant_id, record.provider_id)
-
-
-def breaker_record_bytes(record: BreakerRecord) -> bytes:
-    return orjson.dumps(asdict(record))
-
-
-def read_breaker_record(key: str, data: bytes) -> BreakerRecord:
-    """What stands under this key. Raises Poison for anything that no router wrote there."""
-    try:
-        record = _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison(f"not a breaker's record: {exc}") from exc
-    if record_key(record) != key:
-        raise Poison("a breaker's record under another one's key")
-    return record
-
-
-_decode = msgspec.json.Decoder(BreakerRecord).decode
+read_breaker_record = KeyedRecord(BreakerRecord, "a breaker's record").read

@@ -20,9 +20,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.stored_record import KeyedRecord
 from router.core import ids
-from router.core.errors import Poison
 
 MAX_BUCKETS = 256  # of a distribution of latencies
 # of tenants, by a hash of their ids: a record stays small, however many tenants there are
@@ -80,20 +79,13 @@ class CanaryRecord(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = {}
     shadow: ShadowRecord = ShadowRecord()
 
+    @property
+    def key(self) -> str:
+        return canary_key(self.tenant_id, self.policy_id, self.life)
+
 
 def canary_key(tenant_id: str, policy_id: str, life: str) -> str:
     return ids.key(tenant_id, policy_id, life)
-
-
-def read_canary_record(key: str, data: bytes) -> CanaryRecord:
-    """What stands under this key. Raises Poison for anything that no router wrote there."""
-    try:
-        record = _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison(f"not a record of a canary: {exc}") from exc
-    if canary_key(record.tenant_id, record.policy_id, record.life) != key:
-        raise Poison("a record of a canary under another one's key")
-    return record
 
 
 def add_arms(parts: Iterable[ArmRecord]) -> ArmRecord:
@@ -125,5 +117,4 @@ def add_shadows(parts: Iterable[ShadowRecord]) -> ShadowRecord:
     return ShadowRecord(*sums)
 
 
-canary_record_bytes = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(CanaryRecord).decode
+read_canary_record = KeyedRecord(CanaryRecord, "a record of a canary").read

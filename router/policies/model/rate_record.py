@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.stored_record import RecordKind
 from router.core import ids
-from router.core.errors import Poison
 
 
 class RateRecord(Struct, frozen=True):
@@ -31,13 +29,4 @@ def build_rate_key(tenant_id: str, policy_id: str) -> str:
     return ids.key(tenant_id, policy_id)
 
 
-def read_rate_record(data: bytes) -> RateRecord:
-    """Raises Poison."""
-    try:
-        return _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison("not the tokens of a rate limit") from exc
-
-
-rate_record_bytes = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(RateRecord).decode
+read_rate_record = RecordKind(RateRecord, "the tokens of a rate limit").read

@@ -19,8 +19,7 @@ from collections.abc import Callable
 
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
-from router.core.deferred import Deferred
-from router.core.lease_short import LeaseShort
+from router.core.lease_short import LeasedSlice, LeaseShort
 from router.policies.model.policy import Policy, RateLimit
 from router.policies.model.rate_limits import RateLimits, name_bucket
 
@@ -53,15 +52,13 @@ class RateShort(LeaseShort):
             self._on_silence(f"no answer of the bucket within {WAIT_S:g} s")
 
 
-class RateSlice:
+class RateSlice(LeasedSlice):
     """The tokens that this instance holds of one limit. Times are seconds of a steady clock."""
 
     __slots__ = (
         "_given_at",
-        "_waiters",
         "full_at_ns",
         "held_until",
-        "is_asked",
         "limit",
         "policy_id",
         "refused_until",
@@ -72,16 +69,15 @@ class RateSlice:
     )
 
     def __init__(self, tenant_id: str, policy_id: str, limit: RateLimit) -> None:
+        super().__init__()
         self.tenant_id = tenant_id
         self.policy_id = policy_id
         self.limit = limit
         self.tokens = 0
         self.size = 1
         self.held_until = self.refused_until = self._given_at = -math.inf
-        self.is_asked = False
         # of the document, when this instance wrote it last; revision 0: it has not
         self.revision = self.full_at_ns = 0
-        self._waiters: list[Deferred[None]] = []
 
     def find_wanted(self, now: float) -> int:
         """How many tokens to ask for: those that fill the slice, or one for each request that
@@ -89,13 +85,6 @@ class RateSlice:
         """
         held = self.tokens if now < self.held_until else 0
         return max(1, self.size - held, len(self._waiters))
-
-    async def join(self) -> None:
-        """Until the bucket has answered."""
-        if self.is_asked:
-            waiter: Deferred[None] = Deferred()
-            self._waiters.append(waiter)
-            await waiter
 
     def adapt_size(self, now: float) -> None:
         """Larger where the last tokens were used up soon, smaller where some were dropped."""
@@ -119,13 +108,6 @@ class RateSlice:
             pause_s = min(LONGEST_PAUSE_S, self.limit.burst / self.limit.requests_per_second / 4)
             self.refused_until = now + max(wait_s, pause_s)
         self.answer()
-
-    def answer(self) -> None:
-        """Those that wait look again."""
-        self.is_asked = False
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            waiter.resolve(None)
 
 
 class SharedRates:

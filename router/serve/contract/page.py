@@ -15,9 +15,8 @@ from router.operate.violations import (
     DIMENSIONS,
     StoredViolation,
     ViolationFilter,
+    ViolationReader,
     add_up,
-    read_one,
-    read_violations,
 )
 from router.operate.violations.violation import list_violation_fields
 from router.serve.contract.published_page import TABS
@@ -54,7 +53,8 @@ async def read_contract(sources: Sources, params: PageParams) -> Page:
     )
     start = params.instant("since", DEFAULT_SINCE)
     stream = sources.settings.streams.violations.name
-    groups = await add_up(read_violations(sources.link.jetstream(), stream, start, wanted), names)
+    reader = ViolationReader(sources.link.jetstream(), stream)
+    groups = await add_up(reader.read(start, wanted), names)
     options = {name: params.text(name) for name in ("tenant", "subject", "rule", "by")}
     view = make_violations_view(names)
     table = Table(
@@ -79,7 +79,7 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     """One event, its rule, and its message with masked values, where its stream still has it."""
     sequence, stream = params.number("sequence"), sources.settings.streams.violations.name
     jetstream = sources.link.jetstream()
-    found = await read_one(jetstream, stream, sequence)
+    found = await ViolationReader(jetstream, stream).find(sequence)
     if found is None:
         raise PageNotFound(
             f"There is no event {sequence} in {stream}: it is too old, or never was."

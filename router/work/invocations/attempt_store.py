@@ -20,6 +20,7 @@ import orjson
 
 from router.budgets.model.held_cost import make_held_notice
 from router.contracts.decision import CANNOT_BE_STORED, OVERLOADED
+from router.contracts.stored_record import record_bytes
 from router.contracts.usage import UsageEvent, read_usage_event
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady
@@ -43,7 +44,7 @@ from router.work.model.invocation_events import (
     make_bill_event,
     make_further_effect,
 )
-from router.work.model.invocation_record import InvocationRecord, record_bytes
+from router.work.model.invocation_record import InvocationRecord
 
 log = logs.logger(__name__)
 

@@ -14,12 +14,10 @@ from __future__ import annotations
 import secrets
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.stored_record import RecordKind
 from router.core import ids
-from router.core.errors import Poison
 
 RECORD_VERSION = "1"
 _Count = Annotated[int, Meta(ge=0)]
@@ -62,17 +60,4 @@ def draw_attempt_id() -> str:
     return secrets.token_hex(16)
 
 
-def record_bytes(record: InvocationRecord) -> bytes:
-    return _encode(record)
-
-
-def read_record(data: bytes) -> InvocationRecord:
-    """Raises Poison if these bytes are no record."""
-    try:
-        return _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison("not the record of an invocation") from exc
-
-
-_decode = msgspec.json.Decoder(InvocationRecord).decode
-_encode = msgspec.json.Encoder().encode
+read_record = RecordKind(InvocationRecord, "the record of an invocation").read

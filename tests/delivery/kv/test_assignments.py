@@ -10,12 +10,12 @@ from router.contracts.assignment_record import (
     assignment_ack_bytes,
     assignment_ack_key,
     build_record,
-    record_bytes,
     reported_key,
     unmarked_key,
 )
 from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
+from router.contracts.stored_record import record_bytes
 from router.core.ids import key
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import Topology, bucket, create

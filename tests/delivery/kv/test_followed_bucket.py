@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from router.core.errors import BrokerUnavailable
-from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.entries import BucketEntry, DeletedKey
 from router.delivery.kv.followed_bucket import MAX_SHOWN, SMALL, FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
@@ -139,10 +139,33 @@ async def test_the_last_good_value_of_the_history_serves_until_its_key_is_delete
     await bucket.write("c", b"!")
     followed = FollowedTexts(bucket.jetstream, bucket.name)
     await followed.load()
-    assert followed.values == []
-    await followed.restore_last_good()
     assert followed.values == ["1"]
     assert "a: a is no text; b: b is no text; c: c is no text" in followed.check.detail
+
+
+async def test_what_was_written_while_the_history_is_read_holds(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last good value was put over it, and held until the bucket changed again."""
+    for key in ("mended", "deleted"):
+        for value in (b"old", b"!"):
+            await bucket.write(key, value)
+    followed = FollowedTexts(bucket.jetstream, bucket.name)
+    read_history = followed.documents.history
+
+    async def read_slowly(key: str) -> list[BucketEntry | DeletedKey]:
+        found = await read_history(key)
+        if key == "mended":
+            await bucket.write(key, b"new")
+            await until(lambda: followed.values == ["new"])
+        else:
+            await bucket.documents.delete(key, revision=found[-1].revision)
+            await until(lambda: "deleted" not in followed.check.detail)
+        return found
+
+    monkeypatch.setattr(followed.documents, "history", read_slowly)
+    await followed.load()
+    assert followed.values == ["new"]
 
 
 async def test_a_missing_bucket_is_an_error_at_the_load_and_later_leaves_the_values(

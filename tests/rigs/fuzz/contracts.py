@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from router.config import Settings
 from router.contracts import ack, result
 from router.contracts.assignment import assignment_id_of
-from router.contracts.assignment_record import build_record, record_bytes
+from router.contracts.assignment_record import build_record
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.decision import Decision
 from router.contracts.extract import extract_ids
@@ -29,6 +29,7 @@ from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.provider_request import read_request as read_invocation
+from router.contracts.stored_record import record_bytes
 from router.contracts.worker import MessageType
 from router.core.deferred import Deferred
 from router.core.message import NO_HEADERS, Message

@@ -41,7 +41,8 @@ from router.contracts.provider_call import read_piece
 from router.contracts.provider_chunk import read_chunk
 from router.contracts.provider_request import read_request as read_invocation
 from router.contracts.result import read_result
-from router.contracts.version_record import make_record, record_bytes
+from router.contracts.stored_record import record_bytes
+from router.contracts.version_record import make_record
 from router.contracts.version_record import read_record as read_version
 from router.contracts.worker import DEFAULT_LIMITS
 from router.core.errors import RouterError
@@ -64,12 +65,7 @@ from router.operate.dead_letters.export import as_full_fields
 from router.operate.dead_letters.parse import parse
 from router.policies.check import check_policy
 from router.policies.model import PolicyError, load_policy, parse_policy
-from router.policies.model.breaker_record import (
-    BreakerRecord,
-    breaker_key,
-    breaker_record_bytes,
-    read_breaker_record,
-)
+from router.policies.model.breaker_record import BreakerRecord, breaker_key, read_breaker_record
 from router.sdk.answer import read_answer
 from router.shell.formatting import format_bytes
 from router.work.model import make_marked_event, make_usage_effect
@@ -471,7 +467,7 @@ DECODERS: dict[str, Decoder] = {
         _seeds({"status": "accepted", "at_ms": 1}), _plain(read_assignment_ack), (RouterError,)
     ),
     "breaker in its bucket": Decoder(
-        _seeds(breaker_record_bytes(BREAKER)),
+        _seeds(record_bytes(BREAKER)),
         _plain(lambda data: read_breaker_record(breaker_key("acme", "openai"), data)),
         (RouterError,),
     ),

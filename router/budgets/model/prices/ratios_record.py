@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.stored_record import KeyedRecord
 from router.core import ids
 from router.core.errors import Poison
 
@@ -57,6 +56,10 @@ class RatiosRecord(Struct, frozen=True, kw_only=True):
     kinds: Annotated[dict[str, int], Meta(max_length=_MAX_KINDS)]
     ratios: Annotated[list[SharedRatioRecord], Meta(max_length=MAX_SHARED)]
 
+    @property
+    def key(self) -> str:
+        return ratios_key(self.tenant_id)
+
 
 def ratios_key(tenant_id: str) -> str:
     return ids.key(tenant_id)
@@ -64,12 +67,7 @@ def ratios_key(tenant_id: str) -> str:
 
 def read_ratios_record(key: str, data: bytes) -> RatiosRecord:
     """What stands under this key. Raises Poison for anything that no router wrote there."""
-    try:
-        record = _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison(f"not a record of ratios: {exc}") from exc
-    if ratios_key(record.tenant_id) != key:
-        raise Poison("a record of ratios under another one's key")
+    record = _read(key, data)
     kinds = len(record.kinds)
     directions = [one for ratio in record.ratios for one in (ratio.input, ratio.output)]
     if any(
@@ -80,5 +78,4 @@ def read_ratios_record(key: str, data: bytes) -> RatiosRecord:
     return record
 
 
-ratios_record_bytes = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(RatiosRecord).decode
+_read = KeyedRecord(RatiosRecord, "a record of ratios").read

@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
-from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.stored_record import KeyedRecord
 from router.core import ids
-from router.core.errors import Poison
 
 MAX_PROVIDERS = 500  # of one tenant, as a policy has at most
 MAX_FINISHED = 4096  # keys of assignments of one provider
@@ -78,21 +76,13 @@ class FiguresRecord(Struct, frozen=True, kw_only=True):
     life: str
     providers: Annotated[dict[_Name, ProviderFiguresRecord], Meta(max_length=MAX_PROVIDERS)]
 
+    @property
+    def key(self) -> str:
+        return figures_key(self.tenant_id, self.life)
+
 
 def figures_key(tenant_id: str, life: str) -> str:
     return ids.key(tenant_id, life)
 
 
-def read_figures_record(key: str, data: bytes) -> FiguresRecord:
-    """What stands under this key. Raises Poison for anything that no router wrote there."""
-    try:
-        record = _decode(data)
-    except UNREADABLE_ERRORS as exc:
-        raise Poison(f"not a record of figures: {exc}") from exc
-    if figures_key(record.tenant_id, record.life) != key:
-        raise Poison("a record of figures under another one's key")
-    return record
-
-
-figures_record_bytes = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(FiguresRecord).decode
+read_figures_record = KeyedRecord(FiguresRecord, "a record of figures").read
