@@ -14,7 +14,7 @@ This reads only what the IngressAck needs. The message becomes a decide request 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from msgspec import Struct
@@ -28,7 +28,15 @@ from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.raw_json import PAYLOAD, RawJson
 from router.contracts.shapes.enveloped import build_worker_message
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import MOMENT, Schema, add_description, build_object, refer
+from router.contracts.shapes.parts import (
+    MOMENT,
+    TEXT,
+    Schema,
+    add_description,
+    build_object,
+    build_written,
+    refer,
+)
 from router.contracts.shapes.precedence import NEVER, NULL, Path, constrain, find_first, is_present
 from router.contracts.worker import MessageType, WorkerMessageLimits, read_body
 from router.core import ids
@@ -38,6 +46,9 @@ INGRESS_SUBJECT = "beamline.ingress.v1.message"
 ACCEPTED = "accepted"  # it stands in the decide stream
 REJECTED = "rejected"  # these bytes will never be taken
 ERROR = "error"  # unknown outcome: the same message may be sent again, and is decided once
+_STATUS: Schema = {"enum": [ACCEPTED, REJECTED, ERROR]}
+_TIME: Schema = {"type": "integer"}
+_NO_CORRELATION = "empty: the message has none, or it could not be read"
 
 
 class IngressRequest(Struct, frozen=True, kw_only=True):
@@ -54,17 +65,17 @@ class IngressRequest(Struct, frozen=True, kw_only=True):
 
 
 class IngressAck(Struct, frozen=True, kw_only=True):
-    """The answer to the sender; `timestamp_ms` is the time of writing, milliseconds since the
-    epoch. An id that is not known is empty.
+    """The answer to the sender; `timestamp_ms` is the time of writing. An id that is not known is
+    empty.
     """
 
-    status: str
-    timestamp_ms: int
-    message_id: str = ""
-    correlation_id: str = ""
-    message: str | None = None
-    error_code: str | None = None
-    metadata: Mapping[str, str] = NO_HEADERS
+    status: Annotated[str, _STATUS]
+    timestamp_ms: Annotated[int, _TIME, "milliseconds since the epoch"]
+    message_id: Annotated[str, TEXT, "empty: it could not be read"] = ""
+    correlation_id: Annotated[str, TEXT, _NO_CORRELATION] = ""
+    message: Annotated[str | None, TEXT] = None
+    error_code: Annotated[str | None, TEXT] = None
+    metadata: Annotated[Mapping[str, str], refer("strings")] = NO_HEADERS
 
 
 def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
@@ -186,7 +197,6 @@ INGRESS = MessageType("ingress_message", ("message_id", "tenant_id"), _from_prot
 
 _PAGE = "docs/reference/contracts.md#ingress"
 _FALSY: tuple[object, ...] = (None, "", 0, False, [], {})
-_TEXT: Schema = {"type": "string"}
 
 
 def build_ingress(_: ShapeLimits) -> MessageShape:
@@ -233,18 +243,6 @@ def build_ingress(_: ShapeLimits) -> MessageShape:
 
 
 def build_ingress_ack(_: ShapeLimits) -> MessageShape:
-    fields: dict[str, Schema] = {
-        "status": {"enum": [ACCEPTED, REJECTED, ERROR]},
-        "timestamp_ms": {"type": "integer", "description": "milliseconds since the epoch"},
-        "message_id": {**_TEXT, "description": "empty: it could not be read"},
-        "correlation_id": {
-            **_TEXT,
-            "description": "empty: the message has none, or it could not be read",
-        },
-        "message": _TEXT,
-        "error_code": _TEXT,
-        "metadata": refer("strings"),
-    }
     accepted = IngressAck(
         status=ACCEPTED,
         timestamp_ms=1_700_000_000_000,
@@ -267,9 +265,7 @@ def build_ingress_ack(_: ShapeLimits) -> MessageShape:
             "taken; error: send it again."
         ),
         direction=SENT,
-        body=build_object(
-            fields, [name for name in fields if name not in {"message", "error_code"}]
-        ),
+        body=build_written(IngressAck),
         page=_PAGE,
         examples=tuple(orjson.loads(ack_bytes(ack)) for ack in (accepted, rejected)),
         proto="beamline.ingress.v1.IngressAck",
