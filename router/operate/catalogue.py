@@ -2,7 +2,7 @@
 uses.
 
 A message's shape stands beside its reader or writer, in the message's file of `contracts`.
-`contracts/shapes` has what shapes share, and those of decide requests, of usage and of the bus.
+`contracts/shapes` has what shapes share, and those of decide requests and of the bus.
 Results, acknowledgements and heartbeats are a `MessageSpec`, of which reader and shape are made.
 
 Tests read generated messages with the schema and with the reader and compare what both say
@@ -33,8 +33,8 @@ from router.contracts.result import RESULT_SPEC
 from router.contracts.shapes.decide import build_decide
 from router.contracts.shapes.envelope import build_envelope_shape
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.usage import build_usage
 from router.contracts.unread_report import build_unread_report
+from router.contracts.usage import build_usage
 from router.operate.audit.shape import build_audit_shape
 from router.operate.operators_shape import (
     build_alert,

@@ -24,7 +24,7 @@ from msgspec.structs import fields
 from router.contracts.envelope import UTC_PATTERN
 from router.contracts.field_readers import MAX_INT64, OPAQUE, SCOPED
 from router.contracts.headers import SUPPORTED_VERSIONS
-from router.contracts.usage import RESERVED, RESERVED_TYPES
+from router.contracts.request import RESERVED, RESERVED_TYPES
 from router.core import ids
 
 Schema = Mapping[str, Any]
