@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from router.contracts import field_readers
 from router.contracts.field_readers import Object
+from router.contracts.malformed import missing_field
 from router.contracts.shapes.parts import Schema, refer
 from router.contracts.worker import Received
 
@@ -49,6 +50,14 @@ def build_whole(most: int) -> FieldKind:
     return build_kind(schema, lambda body, name: field_readers.read_whole(body, name, most))
 
 
+def read_required_tenant(sent: Received, name: str) -> str:
+    """Of a message that no known assignment fills."""
+    tenant_id = field_readers.read_tenant(sent.headers, sent.body)
+    if tenant_id is None:
+        raise missing_field(name, name)
+    return tenant_id
+
+
 ANY = FieldKind({})
 ID = build_kind(refer("id"), field_readers.read_id)
 OPTIONAL_ID = build_kind(refer("optional_id"), field_readers.read_id)
@@ -58,5 +67,6 @@ ROUNDED = build_kind(refer("rounded"), field_readers.read_whole)
 
 # A header goes before the field of its name. `shapes.enveloped` has their schemas.
 TENANT = FieldKind({}, lambda sent, _: field_readers.read_tenant(sent.headers, sent.body))
+REQUIRED_TENANT = FieldKind({}, read_required_tenant)
 TRACE = FieldKind({}, lambda sent, _: field_readers.read_trace(sent.headers, sent.body))
 MESSAGE_ID = FieldKind({}, lambda sent, _: field_readers.read_message_id(sent.headers, sent.body))

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from router.contracts.field_kinds import MESSAGE_ID, TENANT, TRACE, FieldKind
 from router.contracts.malformed import miss_ids, missing_field
-from router.contracts.shapes.enveloped import build_worker_message
+from router.contracts.shapes.enveloped import USUAL, EnvelopeRules, build_worker_message
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, add_description, build_object
 from router.contracts.shapes.precedence import is_anywhere_present
@@ -38,7 +38,8 @@ class Field(Struct, frozen=True):
     kind: FieldKind
     text: str = ""
     is_required: bool = False
-    path: str = ""  # in protobuf, where its name is not its place
+    path: str = ""  # in protobuf, where its name is not its place, or the Struct has no such field
+    unpack: Callable[[Any], Any] | None = None  # of what protobuf has there
     example: object = None  # in the examples; None: they have no such field
 
 
@@ -47,7 +48,10 @@ SHARED = (Field("tenant_id", TENANT), Field("trace_id", TRACE), Field("msg_id", 
 
 
 class MessageSpec(Struct, Generic[T], frozen=True, kw_only=True):
-    """One message. `made` is the Struct that it is read as: each of its fields is declared here."""
+    """One message. `made` is the Struct that it is read as: each of its fields is declared here.
+
+    `derived`: those of them that no program writes, and those that `beside` speaks of.
+    """
 
     name: str
     title: str
@@ -55,9 +59,12 @@ class MessageSpec(Struct, Generic[T], frozen=True, kw_only=True):
     page: str  # the rules of the message
     made: type[T]
     fields: tuple[Field, ...]
+    derived: tuple[Field, ...] = ()
     envelope: str | None = None  # its `kind`; None: JSON alone, in an envelope of any kind
+    beside: EnvelopeRules = USUAL
     proto: type[Protobuf] | None = None
     ids: tuple[str, ...] = ()  # one of these is required
+    known_by: tuple[str, ...] = ()  # one of these makes protobuf believable; else one of `ids`
     first: tuple[str, ...] = ()  # read all, before one of them is missed
     kept: Set[str] = frozenset()  # fields that stay as they were written (`raw_json`)
     rules: tuple[Schema, ...] = ()  # about several fields
@@ -66,7 +73,7 @@ class MessageSpec(Struct, Generic[T], frozen=True, kw_only=True):
 
 def build_reader(spec: MessageSpec[T]) -> Callable[[Received], T]:
     """The careful reader: it takes what the schema takes, and raises Malformed."""
-    kinds = {field.name: field.kind for field in (*spec.fields, *SHARED)}
+    kinds = {name: field.kind for name, field in _list_fields(spec).items()}
     others = [name for name in _list_names(spec) if name not in (*spec.ids, *spec.first)]
     ids, first, rest = (
         [(name, kinds[name].read, kinds[name].is_of_body) for name in part]
@@ -96,7 +103,8 @@ def build_wire(spec: MessageSpec[T]) -> MessageType:
     """How the message comes, for what reads bytes."""
     if spec.envelope is None or spec.proto is None:
         raise ValueError(f"{spec.name} has no envelope or no protobuf")
-    return MessageType(spec.envelope, spec.ids, _build_decoder(spec, spec.proto), spec.kept)
+    known_by = spec.known_by or spec.ids
+    return MessageType(spec.envelope, known_by, _build_decoder(spec, spec.proto), spec.kept)
 
 
 def build_shape(spec: MessageSpec[T], limits: ShapeLimits) -> MessageShape:
@@ -110,7 +118,9 @@ def build_shape(spec: MessageSpec[T], limits: ShapeLimits) -> MessageShape:
         title=spec.title,
         text=spec.text,
         direction=RECEIVED,
-        body=build_worker_message(spec.envelope, build_object(properties, required, **rules)),
+        body=build_worker_message(
+            spec.envelope, build_object(properties, required, **rules), spec.beside
+        ),
         page=spec.page,
         examples=spec.examples,
         proto=spec.proto.DESCRIPTOR.full_name if spec.proto is not None else None,
@@ -128,11 +138,26 @@ def _build_decoder(
     spec: MessageSpec[T], proto: type[Protobuf]
 ) -> Callable[[bytes], dict[str, Any]]:
     """Read the fields that protobuf has. Absent ones are 0 or empty there."""
-    known = proto.DESCRIPTOR.fields_by_name
-    paths = {field.name: field.path or field.name for field in (*spec.fields, *SHARED)}
-    names = [name for name in _list_names(spec) if paths[name].partition(".")[0] in known]
-    find_values = attrgetter(*(paths[name] for name in names))
-    return lambda data: dict(zip(names, find_values(proto.FromString(data)), strict=True))
+    known, made = proto.DESCRIPTOR.fields_by_name, _list_names(spec)
+    paths = {
+        name: path
+        for name, field in _list_fields(spec).items()
+        if (path := field.path or (name if name in made else "")).partition(".")[0] in known
+    }
+    unpacked = [(field.name, field.unpack) for field in spec.fields if field.unpack is not None]
+    find_values = attrgetter(*paths.values())
+
+    def decode(data: bytes) -> dict[str, Any]:
+        body = dict(zip(paths, find_values(proto.FromString(data)), strict=True))
+        for name, unpack in unpacked:
+            body[name] = unpack(body[name])
+        return body
+
+    return decode
+
+
+def _list_fields(spec: MessageSpec[T]) -> dict[str, Field]:
+    return {field.name: field for field in (*SHARED, *spec.fields, *spec.derived)}
 
 
 def _list_names(spec: MessageSpec[T]) -> tuple[str, ...]:

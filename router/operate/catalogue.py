@@ -23,12 +23,12 @@ from router.contracts.extension import (
     build_extension_verdict,
 )
 from router.contracts.heartbeat import HEARTBEAT_SPEC
-from router.contracts.ingress import build_ingress, build_ingress_ack
+from router.contracts.ingress import INGRESS_SPEC, build_ingress_ack
 from router.contracts.message_spec import build_shape
 from router.contracts.provider import build_provider_response
 from router.contracts.provider_call import build_provider_answer, build_provider_call
 from router.contracts.provider_chunk import build_chunk
-from router.contracts.provider_request import build_provider_request
+from router.contracts.provider_request import PROVIDER_REQUEST_SPEC
 from router.contracts.result import RESULT_SPEC
 from router.contracts.shapes.decide import build_decide
 from router.contracts.shapes.envelope import build_envelope_shape
@@ -52,13 +52,13 @@ BUILDERS: tuple[Callable[[ShapeLimits], MessageShape], ...] = (
     *(build_usage, build_alert, build_dead_letter_shape, build_violation_shape, build_audit_shape),
     *(build_extension_request, build_extension_message, build_extension_verdict),
     *(
-        build_provider_request,
+        partial(build_shape, PROVIDER_REQUEST_SPEC),
         build_provider_response,
         build_chunk,
         build_provider_call,
         build_provider_answer,
     ),
-    *(build_ingress, build_ingress_ack),
+    *(partial(build_shape, INGRESS_SPEC), build_ingress_ack),
     build_envelope_shape,
 )
 
