@@ -131,11 +131,11 @@ def ack_protobuf(ack: IngressAck) -> bytes:
 
 
 def _request(sent: IngressMessage) -> bytes:
-    message = {name: getattr(sent, name) for name in _IN_MESSAGE}
+    message = {name: value for name in _IN_MESSAGE if (value := getattr(sent, name)) is not None}
     if isinstance(sent.payload, RawJson):
         message["payload"] = orjson.Fragment(sent.payload.data)
     context = {"correlation_id": sent.correlation_id} if sent.correlation_id is not None else None
-    request = {"message": _present(message), "policy_id": sent.policy_id, "context": context}
+    request = {"message": message, "policy_id": sent.policy_id, "context": context}
     return orjson.dumps(_present(request))
 
 
@@ -171,7 +171,7 @@ _IN_MESSAGE = [name for name in IngressMessage.__struct_fields__ if name not in 
 def _read_message_id(sent: Received, name: str) -> str:
     """Else the message's id as other messages have it."""
     message_id = (
-        field_readers.read_message_id(sent.headers, sent.body)
+        kind.read_message_id(sent, "msg_id")
         if sent.body.get(name) is None
         else field_readers.read_id(sent.body, name)
     )

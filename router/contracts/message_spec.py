@@ -13,8 +13,7 @@ holds it to the reader of the spec, `tests/contracts/agreement` holds that one t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from operator import attrgetter
+from collections.abc import Callable, Sequence, Set
 from typing import Any, Generic, TypeVar
 
 from google.protobuf.message import Message as Protobuf
@@ -72,31 +71,36 @@ class MessageSpec(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 def build_reader(spec: MessageSpec[T]) -> Callable[[Received], T]:
-    """The careful reader: it takes what the schema takes, and raises Malformed."""
+    """The careful reader: it takes what the schema takes, and raises Malformed.
+
+    Its source is what a person would write, and is compiled once: a loop over the fields takes half
+    as long again. That of a heartbeat:
+
+        def read(sent):
+            body = sent.body
+            worker_id = read_worker_id(body, 'worker_id')
+            if worker_id is None: raise missing_field('worker_id', 'worker_id')
+            return made(worker_id=worker_id, status=read_status(body, 'status'), …)
+    """
     kinds = {name: field.kind for name, field in _list_fields(spec).items()}
-    others = [name for name in _list_names(spec) if name not in (*spec.ids, *spec.first)]
-    ids, first, rest = (
-        [(name, kinds[name].read, kinds[name].is_of_body) for name in part]
-        for part in (spec.ids, spec.first, others)
-    )
-
-    def read(sent: Received) -> T:
-        body = sent.body
-        values: dict[str, Any] = {}
-        for name, read_value, is_of_body in ids:
-            values[name] = read_value(body if is_of_body else sent, name)
-        if ids and not any(values.values()):  # an id is never empty
-            raise miss_ids(spec.ids)
-        for name, read_value, is_of_body in first:
-            values[name] = read_value(body if is_of_body else sent, name)
-        for name in spec.first:
-            if values[name] is None:
-                raise missing_field(name, name)
-        for name, read_value, is_of_body in rest:
-            values[name] = read_value(body if is_of_body else sent, name)
-        return spec.made(**values)
-
-    return read
+    early = (*spec.ids, *spec.first)
+    calls = {
+        name: f"read_{name}({'body' if kinds[name].is_of_body else 'sent'}, {name!r})"
+        for name in _list_names(spec)
+    }
+    # an id is never empty
+    has_id = [f"if not ({' or '.join(spec.ids)}): raise miss_ids({spec.ids})"] if spec.ids else []
+    source = [
+        "body = sent.body",
+        *(f"{name} = {calls[name]}" for name in spec.ids),
+        *has_id,
+        *(f"{name} = {calls[name]}" for name in spec.first),
+        *(f"if {name} is None: raise missing_field({name!r}, {name!r})" for name in spec.first),
+        f"return made({', '.join(f'{n}={n if n in early else calls[n]}' for n in calls)})",
+    ]
+    readers = {f"read_{name}": kinds[name].read for name in calls}
+    scope = {"made": spec.made, "miss_ids": miss_ids, "missing_field": missing_field, **readers}
+    return _compile("read(sent)", source, scope)
 
 
 def build_wire(spec: MessageSpec[T]) -> MessageType:
@@ -139,21 +143,26 @@ def _build_decoder(
 ) -> Callable[[bytes], dict[str, Any]]:
     """Read the fields that protobuf has. Absent ones are 0 or empty there."""
     known, made = proto.DESCRIPTOR.fields_by_name, _list_names(spec)
-    paths = {
-        name: path
-        for name, field in _list_fields(spec).items()
-        if (path := field.path or (name if name in made else "")).partition(".")[0] in known
-    }
-    unpacked = [(field.name, field.unpack) for field in spec.fields if field.unpack is not None]
-    find_values = attrgetter(*paths.values())
+    values: list[str] = []
+    scope: dict[str, Any] = {"parse": proto.FromString}
+    for name, field in _list_fields(spec).items():
+        path = field.path or (name if name in made else "")
+        if path.partition(".")[0] not in known:
+            continue
+        value = f"sent.{path}"
+        if field.unpack is not None:
+            scope[f"unpack_{name}"] = field.unpack
+            value = f"unpack_{name}({value})"
+        values.append(f"{name!r}: {value}")
+    return _compile(
+        "decode(data)", ["sent = parse(data)", f"return {{{', '.join(values)}}}"], scope
+    )
 
-    def decode(data: bytes) -> dict[str, Any]:
-        body = dict(zip(paths, find_values(proto.FromString(data)), strict=True))
-        for name, unpack in unpacked:
-            body[name] = unpack(body[name])
-        return body
 
-    return decode
+def _compile(head: str, lines: Sequence[str], scope: dict[str, Any]) -> Callable[[Any], Any]:
+    """A function of these lines, which hold nothing but names of fields."""
+    exec("\n    ".join([f"def {head}:", *lines]), scope)  # noqa: S102
+    return scope[head.partition("(")[0]]  # type: ignore[no-any-return]
 
 
 def _list_fields(spec: MessageSpec[T]) -> dict[str, Field]:

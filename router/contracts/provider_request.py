@@ -24,7 +24,7 @@ from router.contracts.codec import BASE64, MAX_DEPTH, MAX_PAYLOAD_BYTES, value_o
 from router.contracts.content import TRACE_FIELDS
 from router.contracts.extension import MAX_METADATA_BYTES
 from router.contracts.field_readers import Object
-from router.contracts.headers import is_supported_version
+from router.contracts.headers import MESSAGE_ID, is_supported_version
 from router.contracts.malformed import (
     PAYLOAD_TOO_LARGE,
     STAGE_SIZE,
@@ -116,22 +116,22 @@ def request_bytes(request: ProviderRequest, timestamp_ms: int) -> bytes:
     )
 
 
-def _find_own_id(sent: Received) -> str | None:
-    return field_readers.read_id(sent.body, "message_id") or field_readers.read_message_id(
-        sent.headers, {}
-    )
-
-
 def _read_request_id(sent: Received, _: str) -> str:
-    return _find_own_id(sent) or str(uuid.uuid4())
+    own_id = field_readers.read_id(sent.body, "message_id")
+    return own_id or _find_header_id(sent) or str(uuid.uuid4())
 
 
 def _has_own_id(sent: Received, _: str) -> bool:
-    return _find_own_id(sent) is not None
+    return bool(sent.body.get("message_id") or _find_header_id(sent))
 
 
-def _read_trace(sent: Received, _: str) -> str:
-    return field_readers.read_trace(sent.headers, sent.body) or uuid.uuid4().hex
+def _find_header_id(sent: Received) -> str | None:
+    value = sent.headers.get(MESSAGE_ID)
+    return value if value and ids.is_opaque(value) else None
+
+
+def _read_trace(sent: Received, name: str) -> str:
+    return kind.read_trace(sent, name) or uuid.uuid4().hex
 
 
 def _is_protobuf_wanted(sent: Received, _: str) -> bool:
