@@ -7,6 +7,10 @@
 A page lists the fields in the order of the spec. A reader goes by another order: the ids, what is
 `first`, then the fields of the Struct. So of two wrong fields it always names the same one.
 
+A message that the router writes needs no spec: the fields of its Struct say their schemas
+(`shapes.parts.build_written`). One whose reader is a type that msgspec decodes has its schema from
+that type (`shapes.parts.build_from_type`).
+
 A fast reader stands by hand beside the spec of its message. `tests/contracts/test_plain_worker`
 holds it to the reader of the spec, `tests/contracts/agreement` holds that one to the schema.
 """

@@ -2,8 +2,15 @@
 uses.
 
 A message's shape stands beside its reader or writer, in the message's file of `contracts`.
-`contracts/shapes` has what shapes share, and those of decide requests and of the bus.
-Results, acknowledgements and heartbeats are a `MessageSpec`, of which reader and shape are made.
+`contracts/shapes` has what shapes share, and those of decide requests and of the bus. What workers,
+askers of providers and ingress send is a `MessageSpec`, of which reader and shape are made. By hand
+stand the shapes of these:
+
+    decide                               a field of it may stand in several places
+    assignment, extension-request        what is always written may be absent where it is read, and
+                                         its parts are encoded once for many requests
+    answer, provider-call, alert, …      no Struct is written, or the page has an order of its own
+    unread-report                        its reader reads one field
 
 Tests read generated messages with the schema and with the reader and compare what both say
 (tests/contracts/agreement).
