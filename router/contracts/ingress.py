@@ -1,9 +1,9 @@
 """A message into the system and its IngressAck: `beamline.ingress.v1.message`
 (docs/reference/contracts.md#ingress).
 
-    IngressMessage   in JSON or protobuf, as INGRESS_SPEC says; `type` is `message_type`, `timestamp` (ISO 8601) is
-                     `timestamp_ms`
-    IngressAck       {message_id, correlation_id, status accepted | rejected | error, message?, error_code?, metadata, timestamp_ms}
+    IngressMessage   in JSON or protobuf: INGRESS_SPEC. `type` is `message_type`, `timestamp`
+                     (ISO 8601) is `timestamp_ms`
+    IngressAck       the answer: its Struct
 
 This reads only what the IngressAck needs. The message becomes a decide request in form a
 (docs/reference/contracts.md#decide-requests), whose reader checks the rest.
@@ -28,13 +28,7 @@ from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.raw_json import PAYLOAD, RawJson
 from router.contracts.shapes.enveloped import EnvelopeRules
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import (
-    MOMENT,
-    TEXT,
-    Schema,
-    build_written,
-    refer,
-)
+from router.contracts.shapes.parts import MOMENT, TEXT, Schema, build_written, refer
 from router.contracts.shapes.precedence import NEVER, NULL, Path, constrain, find_first, is_present
 from router.contracts.worker import Received, WorkerMessageLimits, read_body
 from router.core import ids
@@ -49,7 +43,7 @@ _TIME: Schema = {"type": "integer"}
 _NO_CORRELATION = "empty: the message has none, or it could not be read"
 
 
-class IngressMessage(Struct, frozen=True, kw_only=True):
+class IngressFields(Struct, frozen=True, kw_only=True):
     """A message as it was sent. What is any JSON value here, the decide request's reader checks."""
 
     message_id: str
@@ -130,7 +124,7 @@ def ack_protobuf(ack: IngressAck) -> bytes:
     return ingress_pb2.IngressAck(**_fields(ack)).SerializeToString()
 
 
-def _request(sent: IngressMessage) -> bytes:
+def _request(sent: IngressFields) -> bytes:
     message = {name: value for name in _IN_MESSAGE if (value := getattr(sent, name)) is not None}
     if isinstance(sent.payload, RawJson):
         message["payload"] = orjson.Fragment(sent.payload.data)
@@ -139,7 +133,7 @@ def _request(sent: IngressMessage) -> bytes:
     return orjson.dumps(_present(request))
 
 
-def _headers(sent: IngressMessage, traceparent: str | None) -> dict[str, str]:
+def _headers(sent: IngressFields, traceparent: str | None) -> dict[str, str]:
     digest = ids.sha256_hex(f"{sent.tenant_id}\x00{sent.message_id}".encode())
     named = {"trace_id": sent.trace_id, "traceparent": traceparent}
     return {
@@ -165,7 +159,7 @@ _PAGE = "docs/reference/contracts.md#ingress"
 _FALSY: tuple[object, ...] = (None, "", 0, False, [], {})
 # Where the others stand in a decide request is its form's to say.
 _BESIDE = frozenset({"correlation_id", "policy_id", "trace_id"})
-_IN_MESSAGE = [name for name in IngressMessage.__struct_fields__ if name not in _BESIDE]
+_IN_MESSAGE = [name for name in IngressFields.__struct_fields__ if name not in _BESIDE]
 
 
 def _read_message_id(sent: Received, name: str) -> str:
@@ -180,6 +174,11 @@ def _read_message_id(sent: Received, name: str) -> str:
     return message_id
 
 
+def _find_payload(body: Object, name: str) -> object:
+    """It is the sender's: it goes on as it was written."""
+    return body.get(name)
+
+
 def _read_message_type(body: Object, name: str) -> object:
     return read_numbers(body, name) or read_numbers(body, "type")
 
@@ -191,10 +190,6 @@ def _read_timestamp(body: Object, name: str) -> int | None:
 def _unpack_text(payload: bytes) -> str | None:
     """proto3 does not tell empty from absent."""
     return text_of(payload)[0] or None
-
-
-def _unpack_encoding(payload: bytes) -> str | None:
-    return text_of(payload)[1]
 
 
 def _build_message_id(part: Path, others: tuple[Path, ...]) -> Schema:
@@ -226,7 +221,7 @@ def _build_time() -> Schema:
 
 _ID = kind.FieldKind({}, _read_message_id)
 _TYPE = kind.build_kind({}, _read_message_type)
-_PAYLOAD = kind.build_kind({}, Mapping.get)
+_PAYLOAD = kind.build_kind({}, _find_payload)
 _ENCODING = kind.build_kind({}, read_numbers)
 _METADATA = kind.build_kind(refer("object"), read_numbers)
 _MOMENT = kind.build_kind(MOMENT, _read_timestamp)
@@ -242,13 +237,19 @@ INGRESS_SPEC = MessageSpec(
         "decision goes to the reply subject."
     ),
     page=_PAGE,
-    made=IngressMessage,
+    made=IngressFields,
     fields=(
         Field("message_id", _ID, "the message's id; the same message is decided once"),
         Field("message_type", _TYPE, "the type of the message, 1..256 characters"),
         Field("type", kind.ANY, "as message_type, which goes before it"),
         Field("payload", _PAYLOAD, "any JSON value but null", unpack=_unpack_text),
-        Field("payload_encoding", _ENCODING, _IS_BASE64, path="payload", unpack=_unpack_encoding),
+        Field(
+            "payload_encoding",
+            _ENCODING,
+            _IS_BASE64,
+            path="payload",
+            unpack=lambda payload: text_of(payload)[1],
+        ),
         Field("correlation_id", kind.OPTIONAL_ID),
         Field("metadata", _METADATA, unpack=dict),
         Field("timestamp_ms", _MOMENT, _MADE, unpack=lambda told: told or None),

@@ -37,12 +37,7 @@ from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import EXAMPLE, ProviderRequest
 from router.contracts.raw_json import check_text, write_payload
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import (
-    Schema,
-    build_from_type,
-    build_object,
-    refer,
-)
+from router.contracts.shapes.parts import Schema, build_from_type, build_object, refer
 from router.contracts.told_usage import find_told
 from router.core.errors import RouterError
 
