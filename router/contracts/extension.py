@@ -47,12 +47,11 @@ from router.contracts.raw_json import (
     has_long_integer,
     payload_of,
 )
-from router.contracts.request import NOTHING, RouteRequest
+from router.contracts.request import NOTHING, RESERVED, RESERVED_TYPES, RouteRequest
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, build_from_type, build_object, refer
 from router.contracts.shapes.precedence import NULL as JSON_NULL
 from router.contracts.shapes.precedence import constrain, is_present
-from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.core.errors import Poison
 from router.core.ids import MAX_TYPE
 

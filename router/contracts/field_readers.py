@@ -1,5 +1,5 @@
 """The fields of a worker's message, one reader each: a value of the right kind, None where it is
-absent, or Malformed.
+absent, or Malformed. `field_kinds` has those that a header may say, too.
 
 null is absent, and so is an empty string: it is missing for ids and types
 (docs/reference/contracts.md#required-fields), and protobuf cannot tell it from absent.
@@ -38,31 +38,6 @@ def read_id(body: Object, name: str) -> str | None:
     if value == "":
         return None
     raise invalid_correlation(name, name, OPAQUE)
-
-
-def read_tenant(headers: Mapping[str, str], body: Object) -> str | None:
-    """The header's tenant if it is a tenant id, else the payload's."""
-    value = headers.get("tenant_id")
-    if value and is_scoped(value):
-        return value
-    value = body.get("tenant_id")
-    if value is None or value == "":
-        return None
-    if type(value) is not str or not is_scoped(value):
-        raise invalid_field("tenant_id", "tenant_id", SCOPED)
-    return value
-
-
-def read_trace(headers: Mapping[str, str], body: Object) -> str | None:
-    """The header's trace id if it is one, else the payload's."""
-    value = headers.get("trace_id")
-    return value if value and is_opaque(value) else read_id(body, "trace_id")
-
-
-def read_message_id(headers: Mapping[str, str], body: Object) -> str | None:
-    """The header's message id if it is one, else the payload's `msg_id`."""
-    value = headers.get("Nats-Msg-Id")
-    return value if value and is_opaque(value) else read_id(body, "msg_id")
 
 
 def read_text(

@@ -1,11 +1,9 @@
 """A message into the system and its IngressAck: `beamline.ingress.v1.message`
 (docs/reference/contracts.md#ingress).
 
-    IngressMessage   {message_id, tenant_id, message_type, payload, correlation_id?, trace_id?,
-                     metadata?, timestamp_ms?, policy_id?}
-                     in JSON or protobuf; `type` is `message_type`, `timestamp` (ISO 8601) is
-                     `timestamp_ms`
-    IngressAck       {message_id, correlation_id, status accepted | rejected | error, message?, error_code?, metadata, timestamp_ms}
+    IngressMessage   in JSON or protobuf: INGRESS_SPEC. `type` is `message_type`, `timestamp`
+                     (ISO 8601) is `timestamp_ms`
+    IngressAck       the answer: its Struct
 
 This reads only what the IngressAck needs. The message becomes a decide request in form a
 (docs/reference/contracts.md#decide-requests), whose reader checks the rest.
@@ -14,23 +12,25 @@ This reads only what the IngressAck needs. The message becomes a decide request 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 from msgspec import Struct
 
+from router.contracts import field_kinds as kind
 from router.contracts import field_readers
 from router.contracts.codec import BASE64, text_of
 from router.contracts.field_readers import Object, read_numbers
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import missing_field
+from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.raw_json import PAYLOAD, RawJson
-from router.contracts.shapes.enveloped import build_worker_message
-from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import MOMENT, Schema, add_description, build_object, refer
+from router.contracts.shapes.enveloped import EnvelopeRules
+from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import MOMENT, TEXT, Schema, build_written, refer
 from router.contracts.shapes.precedence import NEVER, NULL, Path, constrain, find_first, is_present
-from router.contracts.worker import MessageType, WorkerMessageLimits, read_body
+from router.contracts.worker import Received, WorkerMessageLimits, read_body
 from router.core import ids
 from router.core.message import NO_HEADERS
 
@@ -38,6 +38,24 @@ INGRESS_SUBJECT = "beamline.ingress.v1.message"
 ACCEPTED = "accepted"  # it stands in the decide stream
 REJECTED = "rejected"  # these bytes will never be taken
 ERROR = "error"  # unknown outcome: the same message may be sent again, and is decided once
+_STATUS: Schema = {"enum": [ACCEPTED, REJECTED, ERROR]}
+_TIME: Schema = {"type": "integer"}
+_NO_CORRELATION = "empty: the message has none, or it could not be read"
+
+
+class IngressFields(Struct, frozen=True, kw_only=True):
+    """A message as it was sent. What is any JSON value here, the decide request's reader checks."""
+
+    message_id: str
+    tenant_id: str
+    correlation_id: str | None
+    message_type: object
+    payload: object
+    payload_encoding: object
+    metadata: object
+    timestamp_ms: int | None
+    policy_id: object
+    trace_id: str | None
 
 
 class IngressRequest(Struct, frozen=True, kw_only=True):
@@ -54,17 +72,17 @@ class IngressRequest(Struct, frozen=True, kw_only=True):
 
 
 class IngressAck(Struct, frozen=True, kw_only=True):
-    """The answer to the sender; `timestamp_ms` is the time of writing, milliseconds since the
-    epoch. An id that is not known is empty.
+    """The answer to the sender; `timestamp_ms` is the time of writing. An id that is not known is
+    empty.
     """
 
-    status: str
-    timestamp_ms: int
-    message_id: str = ""
-    correlation_id: str = ""
-    message: str | None = None
-    error_code: str | None = None
-    metadata: Mapping[str, str] = NO_HEADERS
+    status: Annotated[str, _STATUS]
+    timestamp_ms: Annotated[int, _TIME, "milliseconds since the epoch"]
+    message_id: Annotated[str, TEXT, "empty: it could not be read"] = ""
+    correlation_id: Annotated[str, TEXT, _NO_CORRELATION] = ""
+    message: Annotated[str | None, TEXT] = None
+    error_code: Annotated[str | None, TEXT] = None
+    metadata: Annotated[Mapping[str, str], refer("strings")] = NO_HEADERS
 
 
 def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
@@ -76,23 +94,13 @@ def read_body_of(data: bytes, limits: WorkerMessageLimits) -> Object:
 
 def read_ingress(body: Object, headers: Mapping[str, str]) -> IngressRequest:
     """Raises Malformed; `ids_of` then returns the ids that its IngressAck can name."""
-    message_id = (
-        field_readers.read_message_id(headers, body)
-        if body.get("message_id") is None
-        else field_readers.read_id(body, "message_id")
-    )
-    if message_id is None:
-        raise missing_field("message_id", "message_id")
-    tenant_id = field_readers.read_tenant(headers, body)
-    if tenant_id is None:
-        raise missing_field("tenant_id", "tenant_id")
-    correlation_id = field_readers.read_id(body, "correlation_id")
+    sent = _read(Received(body, headers))
     return IngressRequest(
-        message_id=message_id,
-        tenant_id=tenant_id,
-        correlation_id=correlation_id,
-        body=_request(body, message_id, tenant_id, correlation_id),
-        headers=_headers(headers, body, message_id, tenant_id),
+        message_id=sent.message_id,
+        tenant_id=sent.tenant_id,
+        correlation_id=sent.correlation_id,
+        body=_request(sent),
+        headers=_headers(sent, traceparent_in(headers)),
     )
 
 
@@ -116,42 +124,21 @@ def ack_protobuf(ack: IngressAck) -> bytes:
     return ingress_pb2.IngressAck(**_fields(ack)).SerializeToString()
 
 
-def _request(body: Object, message_id: str, tenant_id: str, correlation_id: str | None) -> bytes:
-    payload = body.get("payload")
-    message: dict[str, object] = {
-        "message_id": message_id,
-        "tenant_id": tenant_id,
-        "message_type": read_numbers(body, "message_type") or read_numbers(body, "type"),
-        "payload": orjson.Fragment(payload.data) if isinstance(payload, RawJson) else payload,
-        "payload_encoding": read_numbers(body, "payload_encoding"),
-        "metadata": read_numbers(body, "metadata"),
-        "timestamp_ms": field_readers.read_moment(
-            body, "timestamp_ms" if body.get("timestamp_ms") is not None else "timestamp"
-        ),
-    }
-    context = {"correlation_id": correlation_id} if correlation_id is not None else None
-    return orjson.dumps(
-        _present(
-            {
-                "message": _present(message),
-                "policy_id": read_numbers(body, "policy_id"),
-                "context": context,
-            }
-        )
-    )
+def _request(sent: IngressFields) -> bytes:
+    message = {name: value for name in _IN_MESSAGE if (value := getattr(sent, name)) is not None}
+    if isinstance(sent.payload, RawJson):
+        message["payload"] = orjson.Fragment(sent.payload.data)
+    context = {"correlation_id": sent.correlation_id} if sent.correlation_id is not None else None
+    request = {"message": message, "policy_id": sent.policy_id, "context": context}
+    return orjson.dumps(_present(request))
 
 
-def _headers(
-    headers: Mapping[str, str], body: Object, message_id: str, tenant_id: str
-) -> dict[str, str]:
-    digest = ids.sha256_hex(f"{tenant_id}\x00{message_id}".encode())
-    named = {
-        "trace_id": field_readers.read_trace(headers, body),
-        "traceparent": traceparent_in(headers),
-    }
+def _headers(sent: IngressFields, traceparent: str | None) -> dict[str, str]:
+    digest = ids.sha256_hex(f"{sent.tenant_id}\x00{sent.message_id}".encode())
+    named = {"trace_id": sent.trace_id, "traceparent": traceparent}
     return {
         "Nats-Msg-Id": f"ingress:{digest}",
-        "tenant_id": tenant_id,
+        "tenant_id": sent.tenant_id,
         "version": "1",
         **{k: v for k, v in named.items() if v is not None},
     }
@@ -168,112 +155,41 @@ def _fields(ack: IngressAck) -> dict[str, Any]:
     return {**fields, "metadata": dict(ack.metadata)}
 
 
-def _from_protobuf(data: bytes) -> dict[str, Any]:
-    sent = ingress_pb2.IngressMessage.FromString(data)
-    payload, encoding = text_of(sent.payload)
-    names = ("message_id", "correlation_id", "tenant_id", "trace_id", "message_type", "policy_id")
-    return {
-        **{name: getattr(sent, name) for name in names},
-        "payload": payload or None,  # proto3 does not tell empty from absent
-        "payload_encoding": encoding,
-        "metadata": dict(sent.metadata),
-        "timestamp_ms": sent.timestamp_ms or None,
-    }
-
-
-INGRESS = MessageType("ingress_message", ("message_id", "tenant_id"), _from_protobuf, PAYLOAD)
-
-
 _PAGE = "docs/reference/contracts.md#ingress"
 _FALSY: tuple[object, ...] = (None, "", 0, False, [], {})
-_TEXT: Schema = {"type": "string"}
+# Where the others stand in a decide request is its form's to say.
+_BESIDE = frozenset({"correlation_id", "policy_id", "trace_id"})
+_IN_MESSAGE = [name for name in IngressFields.__struct_fields__ if name not in _BESIDE]
 
 
-def build_ingress(_: ShapeLimits) -> MessageShape:
-    fields: dict[str, Schema] = {
-        "message_id": add_description({}, "the message's id; the same message is decided once"),
-        "message_type": {"description": "the type of the message, 1..256 characters"},
-        "type": {"description": "as message_type, which goes before it"},
-        "payload": {"description": "any JSON value but null"},
-        "payload_encoding": {"description": f'"{BASE64}" where the payload is bytes in base64'},
-        "correlation_id": refer("optional_id"),
-        "metadata": refer("object"),
-        "timestamp_ms": add_description(MOMENT, "milliseconds since the epoch, or ISO 8601 in UTC"),
-        "timestamp": {"description": "as timestamp_ms, which goes before it"},
-        "policy_id": refer("optional_scoped_id"),
-    }
-    return MessageShape(
-        name="ingress",
-        title="IngressMessage",
-        text=(
-            "A message that becomes a decide request. Its sender gets an IngressAck; the "
-            "decision goes to the reply subject."
-        ),
-        direction=RECEIVED,
-        body=build_worker_message(
-            INGRESS.envelope,
-            build_object(
-                fields,
-                allOf=[
-                    _require(("message_type",), ("type",)),
-                    *_list_payload_rules(),
-                    _build_time(),
-                ],
-            ),
-            shared={"tenant_id": "scoped_id", "trace_id": "id"},
-            required=("tenant_id",),
-            versions=(),
-            bare_rules=[_build_message_id((), (("msg_id",),))],
-            enveloped_rules=[_build_message_id(("data",), (("msg_id",), ("data", "msg_id")))],
-        ),
-        page=_PAGE,
-        examples=INGRESS_EXAMPLES,
-        proto="beamline.ingress.v1.IngressMessage",
+def _read_message_id(sent: Received, name: str) -> str:
+    """Else the message's id as other messages have it."""
+    message_id = (
+        kind.read_message_id(sent, "msg_id")
+        if sent.body.get(name) is None
+        else field_readers.read_id(sent.body, name)
     )
+    if message_id is None:
+        raise missing_field(name, name)
+    return message_id
 
 
-def build_ingress_ack(_: ShapeLimits) -> MessageShape:
-    fields: dict[str, Schema] = {
-        "status": {"enum": [ACCEPTED, REJECTED, ERROR]},
-        "timestamp_ms": {"type": "integer", "description": "milliseconds since the epoch"},
-        "message_id": {**_TEXT, "description": "empty: it could not be read"},
-        "correlation_id": {
-            **_TEXT,
-            "description": "empty: the message has none, or it could not be read",
-        },
-        "message": _TEXT,
-        "error_code": _TEXT,
-        "metadata": refer("strings"),
-    }
-    accepted = IngressAck(
-        status=ACCEPTED,
-        timestamp_ms=1_700_000_000_000,
-        message_id="m-1",
-        metadata={"sequence": "17"},
-    )
-    problem = "Missing required field: tenant_id"
-    rejected = IngressAck(
-        status=REJECTED,
-        timestamp_ms=1_700_000_000_000,
-        message_id="m-1",
-        message=problem,
-        error_code="invalid_request",
-    )
-    return MessageShape(
-        name="ingress-ack",
-        title="IngressAck",
-        text=(
-            "accepted: the message is stored in the decide stream; rejected: it will never be "
-            "taken; error: send it again."
-        ),
-        direction=SENT,
-        body=build_object(
-            fields, [name for name in fields if name not in {"message", "error_code"}]
-        ),
-        page=_PAGE,
-        examples=tuple(orjson.loads(ack_bytes(ack)) for ack in (accepted, rejected)),
-        proto="beamline.ingress.v1.IngressAck",
-    )
+def _find_payload(body: Object, name: str) -> object:
+    """It is the sender's: it goes on as it was written."""
+    return body.get(name)
+
+
+def _read_message_type(body: Object, name: str) -> object:
+    return read_numbers(body, name) or read_numbers(body, "type")
+
+
+def _read_timestamp(body: Object, name: str) -> int | None:
+    return field_readers.read_moment(body, name if body.get(name) is not None else "timestamp")
+
+
+def _unpack_text(payload: bytes) -> str | None:
+    """proto3 does not tell empty from absent."""
+    return text_of(payload)[0] or None
 
 
 def _build_message_id(part: Path, others: tuple[Path, ...]) -> Schema:
@@ -303,21 +219,104 @@ def _build_time() -> Schema:
     return find_first((("timestamp_ms",), ("timestamp",)), MOMENT, absent=NULL)
 
 
-INGRESS_EXAMPLES: tuple[Any, ...] = (
-    {
-        "message_id": "m-1",
-        "tenant_id": "acme",
-        "message_type": "chat",
-        "payload": {"text": "Hello"},
-        "correlation_id": "c-1",
-        "policy_id": "fast",
-        "timestamp_ms": 1_700_000_000_000,
-    },
-    {
-        "message_id": "m-2",
-        "tenant_id": "acme",
-        "type": "chat",
-        "payload": "aGVsbG8=",
-        "payload_encoding": BASE64,
-    },
+_ID = kind.FieldKind({}, _read_message_id)
+_TYPE = kind.build_kind({}, _read_message_type)
+_PAYLOAD = kind.build_kind({}, _find_payload)
+_ENCODING = kind.build_kind({}, read_numbers)
+_METADATA = kind.build_kind(refer("object"), read_numbers)
+_MOMENT = kind.build_kind(MOMENT, _read_timestamp)
+_POLICY = kind.build_kind(refer("optional_scoped_id"), read_numbers)
+_IS_BASE64 = f'"{BASE64}" where the payload is bytes in base64'
+_MADE = "milliseconds since the epoch, or ISO 8601 in UTC"
+
+INGRESS_SPEC = MessageSpec(
+    name="ingress",
+    title="IngressMessage",
+    text=(
+        "A message that becomes a decide request. Its sender gets an IngressAck; the "
+        "decision goes to the reply subject."
+    ),
+    page=_PAGE,
+    made=IngressFields,
+    fields=(
+        Field("message_id", _ID, "the message's id; the same message is decided once"),
+        Field("message_type", _TYPE, "the type of the message, 1..256 characters"),
+        Field("type", kind.ANY, "as message_type, which goes before it"),
+        Field("payload", _PAYLOAD, "any JSON value but null", unpack=_unpack_text),
+        Field(
+            "payload_encoding",
+            _ENCODING,
+            _IS_BASE64,
+            path="payload",
+            unpack=lambda payload: text_of(payload)[1],
+        ),
+        Field("correlation_id", kind.OPTIONAL_ID),
+        Field("metadata", _METADATA, unpack=dict),
+        Field("timestamp_ms", _MOMENT, _MADE, unpack=lambda told: told or None),
+        Field("timestamp", kind.ANY, "as timestamp_ms, which goes before it"),
+        Field("policy_id", _POLICY),
+    ),
+    derived=(Field("tenant_id", kind.REQUIRED_TENANT),),
+    envelope="ingress_message",
+    beside=EnvelopeRules(
+        shared={"tenant_id": "scoped_id", "trace_id": "id"},
+        required=("tenant_id",),
+        versions=(),
+        bare=[_build_message_id((), (("msg_id",),))],
+        enveloped=[_build_message_id(("data",), (("msg_id",), ("data", "msg_id")))],
+    ),
+    proto=ingress_pb2.IngressMessage,
+    known_by=("message_id", "tenant_id"),
+    kept=PAYLOAD,
+    rules=(_require(("message_type",), ("type",)), *_list_payload_rules(), _build_time()),
+    examples=(
+        {
+            "message_id": "m-1",
+            "tenant_id": "acme",
+            "message_type": "chat",
+            "payload": {"text": "Hello"},
+            "correlation_id": "c-1",
+            "policy_id": "fast",
+            "timestamp_ms": 1_700_000_000_000,
+        },
+        {
+            "message_id": "m-2",
+            "tenant_id": "acme",
+            "type": "chat",
+            "payload": "aGVsbG8=",
+            "payload_encoding": BASE64,
+        },
+    ),
 )
+INGRESS = build_wire(INGRESS_SPEC)
+_read = build_reader(INGRESS_SPEC)
+
+
+def build_ingress_ack(_: ShapeLimits) -> MessageShape:
+    accepted = IngressAck(
+        status=ACCEPTED,
+        timestamp_ms=1_700_000_000_000,
+        message_id="m-1",
+        metadata={"sequence": "17"},
+    )
+    problem = "Missing required field: tenant_id"
+    rejected = IngressAck(
+        status=REJECTED,
+        timestamp_ms=1_700_000_000_000,
+        message_id="m-1",
+        message=problem,
+        error_code="invalid_request",
+    )
+    return MessageShape(
+        name="ingress-ack",
+        title="IngressAck",
+        text=(
+            "accepted: the message is stored in the decide stream; rejected: it will never be "
+            "taken; error: send it again."
+        ),
+        direction=SENT,
+        body=build_written(IngressAck),
+        page=_PAGE,
+        examples=tuple(orjson.loads(ack_bytes(ack)) for ack in (accepted, rejected)),
+        proto="beamline.ingress.v1.IngressAck",
+    )

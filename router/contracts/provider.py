@@ -11,6 +11,7 @@ never in its place. The request is `provider_request`'s, a stream's pieces are `
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -27,7 +28,7 @@ from router.contracts.codec import (
 from router.contracts.decision import NO_METADATA
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import Schema, build_object, refer
+from router.contracts.shapes.parts import TEXT, WHOLE, Schema, build_written, refer
 from router.core.clock import now_ms
 from router.core.errors import RouterError
 
@@ -38,6 +39,9 @@ PROTOBUF = "application/x-protobuf"
 SUCCESS = "success"
 ERROR = "error"
 TIMEOUT = "timeout"
+_STATUS: Schema = {"enum": [SUCCESS, ERROR, TIMEOUT]}
+_COST: Schema = {"type": "number", "minimum": 0}
+_BILLED = "as it was billed, of the last attempt; metadata.cost is that of all"
 
 
 class ProviderResponse(Struct, frozen=True, kw_only=True):
@@ -45,17 +49,17 @@ class ProviderResponse(Struct, frozen=True, kw_only=True):
     (`told_usage`): model, tokens, cost.
     """
 
-    request_id: str
-    status: str  # success | error | timeout
-    body: str | bytes = ""
-    metadata: Mapping[str, str] = NO_METADATA
-    latency_ms: int = 0  # as the router measured it
-    cost: float = 0.0  # as it was billed, of the last attempt; metadata.cost is that of all
+    request_id: Annotated[str, TEXT]
+    status: Annotated[str, _STATUS]
+    body: Annotated[str | bytes, TEXT] = ""
+    metadata: Annotated[Mapping[str, str], refer("strings")] = NO_METADATA
+    latency_ms: Annotated[int, WHOLE, "as the router measured it"] = 0
+    cost: Annotated[float, _COST, _BILLED] = 0.0
     # invalid_request, unauthorized, overloaded, budget_exceeded, internal, or one of the
     # extensions' four
-    error_code: str | None = None
-    error_message: str | None = None
-    timestamp_ms: int = 0
+    error_code: Annotated[str | None, TEXT] = None
+    error_message: Annotated[str | None, TEXT] = None
+    timestamp_ms: Annotated[int, WHOLE, "milliseconds since the epoch"] = 0
 
     @property
     def ok(self) -> bool:
@@ -146,32 +150,10 @@ class ProviderResponseWire(ProviderResponse, frozen=True, kw_only=True):
 _decode = msgspec.json.Decoder(ProviderResponseWire).decode
 
 
-_TEXT: Schema = {"type": "string"}
 ENCODING: Schema = {"const": BASE64, "description": "the text beside it is bytes in base64"}
 
 
 def build_provider_response(_: ShapeLimits) -> MessageShape:
-    fields: dict[str, Schema] = {
-        "request_id": _TEXT,
-        "status": {"enum": [SUCCESS, ERROR, TIMEOUT]},
-        "body": _TEXT,
-        "payload_encoding": ENCODING,
-        "metadata": refer("strings"),
-        "latency_ms": {"type": "integer", "minimum": 0, "description": "as the router measured it"},
-        "cost": {
-            "type": "number",
-            "minimum": 0,
-            "description": "as it was billed, of the last attempt; metadata.cost is that of all",
-        },
-        "error_code": _TEXT,
-        "error_message": _TEXT,
-        "timestamp_ms": {
-            "type": "integer",
-            "minimum": 0,
-            "description": "milliseconds since the epoch",
-        },
-    }
-    optional = {"payload_encoding", "error_code", "error_message"}
     response = ProviderResponse(
         request_id="m-1",
         status=SUCCESS,
@@ -194,10 +176,21 @@ def build_provider_response(_: ShapeLimits) -> MessageShape:
         title="ProviderResponse",
         text="What an invocation came to. An error stands inside it, never in its place.",
         direction=SENT,
-        body=build_object(fields, [name for name in fields if name not in optional]),
+        body=_build_body(),
         page="docs/reference/extensions.md#invoke-request",
         examples=tuple(
             {**orjson.loads(one), "timestamp_ms": 1_700_000_000_000} for one in examples
         ),
         proto="beamline.provider.v1.ProviderResponse",
     )
+
+
+def _build_body() -> dict[str, Any]:
+    """As its Struct says; beside the body stands how it is encoded."""
+    written = build_written(ProviderResponse)
+    fields: dict[str, Schema] = {}
+    for name, schema in written["properties"].items():
+        fields[name] = schema
+        if name == "body":
+            fields["payload_encoding"] = ENCODING
+    return {**written, "properties": fields}

@@ -17,11 +17,11 @@ listens any more the server answers 503 there, and the provider may stop.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from router.contracts.codec import (
     MAX_DEPTH,
@@ -37,13 +37,7 @@ from router.contracts.provider_chunk import StreamChunk, read_chunk, strings
 from router.contracts.provider_request import EXAMPLE, ProviderRequest
 from router.contracts.raw_json import check_text, write_payload
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import (
-    Schema,
-    add_description,
-    build_from_type,
-    build_object,
-    refer,
-)
+from router.contracts.shapes.parts import Schema, build_from_type, build_object, refer
 from router.contracts.told_usage import find_told
 from router.core.errors import RouterError
 
@@ -136,13 +130,24 @@ def _check(data: bytes) -> None:
         raise InvalidExtensionMessage(f"the answer is nested deeper than {MAX_DEPTH}")
 
 
+_USAGE = Meta(
+    description="prompt_tokens, completion_tokens, cached_tokens: whole numbers; one that is not "
+    "legal is as if it were absent"
+)
+_MODEL = Meta(description="which model answered; as metadata.model")
+_COST = Meta(
+    description="in the currency of the policies, 0 or more; one that is not legal is as if it "
+    "were absent"
+)
+
+
 class ProviderAnswerWire(Struct):
     output: Raw  # any JSON value
     provider_id: str | None = None
-    # these three: what is not legal is as if it were absent, for the work is done
-    usage: Any = None
-    model: Any = None
-    cost: Any = None
+    # of a figure any value is taken, for the work is done
+    usage: Annotated[Any, _USAGE] = None
+    model: Annotated[Any, _MODEL] = None
+    cost: Annotated[Any, _COST] = None
     metadata: dict[str, Any] | None = None
 
 
@@ -191,21 +196,6 @@ def build_provider_call(_: ShapeLimits) -> MessageShape:
 
 
 def build_provider_answer(_: ShapeLimits) -> MessageShape:
-    figures = {
-        "usage": (
-            "prompt_tokens, completion_tokens, cached_tokens: whole numbers; one that is not "
-            "legal is as if it were absent"
-        ),
-        "model": "which model answered; as metadata.model",
-        "cost": (
-            "in the currency of the policies, 0 or more; one that is not legal is as if it "
-            "were absent"
-        ),
-    }
-    body = build_from_type(ProviderAnswerWire)
-    described = {
-        name: add_description(body["properties"][name], text) for name, text in figures.items()
-    }
     return MessageShape(
         name="provider-answer",
         title="ProviderAnswer",
@@ -214,7 +204,7 @@ def build_provider_answer(_: ShapeLimits) -> MessageShape:
             "where it is there, is the provider's own."
         ),
         direction=RECEIVED,
-        body={**body, "properties": {**body["properties"], **described}},
+        body=build_from_type(ProviderAnswerWire),
         page=_PAGE,
         examples=(
             {

@@ -19,11 +19,12 @@ import orjson
 from msgspec import Struct
 
 from router.contracts import content, field_readers
+from router.contracts import field_kinds as kind
 from router.contracts.codec import BASE64, MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
 from router.contracts.content import TRACE_FIELDS
 from router.contracts.extension import MAX_METADATA_BYTES
 from router.contracts.field_readers import Object
-from router.contracts.headers import is_supported_version
+from router.contracts.headers import MESSAGE_ID, is_supported_version
 from router.contracts.malformed import (
     PAYLOAD_TOO_LARGE,
     STAGE_SIZE,
@@ -33,24 +34,24 @@ from router.contracts.malformed import (
     invalid_field,
     missing_field,
 )
+from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import is_protobuf_wanted, text_fields, text_or_bytes
 from router.contracts.raw_json import DIGITS, RawJson, has_endless_number, write_payload
 from router.contracts.request import NOTHING
-from router.contracts.shapes.enveloped import build_worker_message
-from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import Schema, add_description, build_object, refer
+from router.contracts.shapes.enveloped import EnvelopeRules
+from router.contracts.shapes.parts import Schema, refer
 from router.contracts.shapes.precedence import NEVER, NULL, constrain, find_first, is_present
-from router.contracts.worker import MessageType, read_body
+from router.contracts.worker import Received, read_body
 from router.core import ids
 
 
 class ProviderRequest(Struct, frozen=True, kw_only=True):
     """One invocation. `body`: what the provider is asked, text where it is UTF-8."""
 
-    provider_id: str
     tenant_id: str
     request_id: str  # its `message_id`, else its Nats-Msg-Id, else one of ours
+    provider_id: str
     trace_id: str
     body: str | bytes = ""
     parameters: Mapping[str, object] = NOTHING
@@ -96,22 +97,7 @@ def read_request(
             STAGE_VERSION,
             "version",
         )
-    tenant_id = field_readers.read_tenant(headers, body)
-    if tenant_id is None:
-        raise missing_field("tenant_id", "tenant_id")
-    own_id = field_readers.read_id(body, "message_id") or field_readers.read_message_id(headers, {})
-    return ProviderRequest(
-        provider_id=_provider_id(body),
-        tenant_id=tenant_id,
-        request_id=own_id or str(uuid.uuid4()),
-        trace_id=field_readers.read_trace(headers, body) or uuid.uuid4().hex,
-        body=_prompt(body),
-        parameters=_mapping(body, "parameters"),
-        raw_parameters=_find_raw(body),
-        metadata={**_mapping(body, "metadata"), **_mapping(body, "context")},
-        wants_protobuf=is_protobuf_wanted(headers),
-        has_own_id=own_id is not None,
-    )
+    return _read(Received(body, headers))
 
 
 def request_bytes(request: ProviderRequest, timestamp_ms: int) -> bytes:
@@ -130,37 +116,56 @@ def request_bytes(request: ProviderRequest, timestamp_ms: int) -> bytes:
     )
 
 
-def _provider_id(body: Object) -> str:
-    value = field_readers.read_text(body, "provider_id")
+def _read_request_id(sent: Received, _: str) -> str:
+    own_id = field_readers.read_id(sent.body, "message_id")
+    return own_id or _find_header_id(sent) or str(uuid.uuid4())
+
+
+def _has_own_id(sent: Received, _: str) -> bool:
+    return bool(sent.body.get("message_id") or _find_header_id(sent))
+
+
+def _find_header_id(sent: Received) -> str | None:
+    value = sent.headers.get(MESSAGE_ID)
+    return value if value and ids.is_opaque(value) else None
+
+
+def _read_trace(sent: Received, name: str) -> str:
+    return kind.read_trace(sent, name) or uuid.uuid4().hex
+
+
+def _is_protobuf_wanted(sent: Received, _: str) -> bool:
+    return is_protobuf_wanted(sent.headers)
+
+
+def _read_provider_id(body: Object, name: str) -> str:
+    value = field_readers.read_text(body, name)
     if value is None:
-        raise missing_field("provider_id", "provider_id")
+        raise missing_field(name, name)
     if not ids.is_token(value):
-        raise invalid_field("provider_id", "provider_id", "1..64 of A-Z a-z 0-9 _ -")
+        raise invalid_field(name, name, "1..64 of A-Z a-z 0-9 _ -")
     return value
 
 
-def _prompt(body: Object) -> str | bytes:
-    name = "body" if body.get("body") is not None else "prompt"
-    value = body.get(name)
+def _read_prompt(body: Object, name: str) -> str | bytes:
+    place = name if body.get(name) is not None else "prompt"
+    value = body.get(place)
     if isinstance(value, bytes):
         return value_of(value)
     if value is None:
-        raise missing_field("body", "body")
+        raise missing_field(name, name)
     try:
         return text_or_bytes(
             value if isinstance(value, str) else None, body.get("payload_encoding")
         )
     except ValueError:
-        raise invalid_field(name, name, "text, or base64 where payload_encoding says so") from None
+        legal = "text, or base64 where payload_encoding says so"
+        raise invalid_field(place, place, legal) from None
 
 
-def _mapping(body: Object, name: str) -> Mapping[str, Any]:
+def _read_object(body: Object, name: str) -> Mapping[str, Any]:
     written = body.get(name)
-    value = (
-        _read_parameters(written)
-        if name == "parameters"
-        else field_readers.read_numbers(body, name)
-    )
+    value = _read_raw(written) if name == "parameters" else field_readers.read_numbers(body, name)
     if value is None:
         return NOTHING
     if type(value) is not dict:
@@ -178,7 +183,7 @@ def _mapping(body: Object, name: str) -> Mapping[str, Any]:
     return value
 
 
-def _read_parameters(written: object) -> object:
+def _read_raw(written: object) -> object:
     """They are the provider's, as a payload is: numbers of any length stay."""
     if not isinstance(written, RawJson):
         return written
@@ -187,23 +192,13 @@ def _read_parameters(written: object) -> object:
     return written.read()
 
 
-def _find_raw(body: Object) -> RawJson | None:
+def _find_raw(body: Object, _: str) -> RawJson | None:
     written = body.get("parameters")
     return written if isinstance(written, RawJson) else None
 
 
-def _from_protobuf(data: bytes) -> dict[str, Any]:
-    asked = provider_pb2.ProviderRequest.FromString(data)
-    texts = {
-        name: getattr(asked, name)
-        for name in ("provider_id", "tenant_id", "message_id", "trace_id", "body")
-    }
-    return {**texts, "parameters": dict(asked.parameters), "metadata": dict(asked.metadata)}
-
-
-PROVIDER_REQUEST = MessageType(
-    "provider_request", ("provider_id", "tenant_id"), _from_protobuf, frozenset({"parameters"})
-)
+def _read_metadata(body: Object, name: str) -> Mapping[str, Any]:
+    return {**_read_object(body, name), **_read_object(body, "context")}
 
 
 EXAMPLE = ProviderRequest(
@@ -217,55 +212,69 @@ EXAMPLE = ProviderRequest(
 )
 
 
-def build_provider_request(_: ShapeLimits) -> MessageShape:
-    prompt = {
-        "if": is_present(("payload_encoding",), NULL),
-        "then": {
-            "allOf": [
-                constrain(("payload_encoding",), {"const": BASE64}),
-                _find_prompt(refer("base64")),
-            ]
-        },
-        "else": _find_prompt({"type": "string"}),
-    }
-    fields: dict[str, Schema] = {
-        "provider_id": add_description(refer("token"), "a provider of the registry"),
-        "message_id": add_description(refer("optional_id"), "it is the response's request_id"),
-        "body": {"description": "what the provider is asked, text"},
-        "prompt": {"description": "as body, which goes before it"},
-        "payload_encoding": {"description": f'"{BASE64}" where the body is bytes in base64'},
-        "parameters": add_description(refer("object"), "for the provider"),
-        "metadata": refer("object"),
-        "context": add_description(refer("object"), "goes before metadata"),
-        "timestamp_ms": {
-            "description": "when it was asked, milliseconds since the epoch; for other readers"
-        },
-    }
-    return MessageShape(
-        name="provider-request",
-        title="ProviderRequest",
-        text="A provider invoked through the router: once, or as a stream.",
-        direction=RECEIVED,
-        body=build_worker_message(
-            PROVIDER_REQUEST.envelope,
-            build_object(fields, ("provider_id",), allOf=[prompt]),
-            shared={"tenant_id": "scoped_id", "trace_id": "id"},
-            required=("tenant_id",),
-            versions=("version",),
-        ),
-        page="docs/reference/extensions.md#invoke-request",
-        examples=(
-            orjson.loads(request_bytes(EXAMPLE, 1_700_000_000_000)),
-            {
-                "provider_id": "echo",
-                "tenant_id": "acme",
-                "prompt": "aGVsbG8=",
-                "payload_encoding": BASE64,
-            },
-        ),
-        proto="beamline.provider.v1.ProviderRequest",
-    )
-
-
 def _find_prompt(schema: Schema) -> Schema:
     return find_first((("body",), ("prompt",)), schema, absent=NULL, otherwise=NEVER)
+
+
+_PROMPT_RULE: Schema = {
+    "if": is_present(("payload_encoding",), NULL),
+    "then": {
+        "allOf": [
+            constrain(("payload_encoding",), {"const": BASE64}),
+            _find_prompt(refer("base64")),
+        ]
+    },
+    "else": _find_prompt({"type": "string"}),
+}
+_PROVIDER = kind.build_kind(refer("token"), _read_provider_id)
+_PROMPT = kind.build_kind({}, _read_prompt)
+_PARAMETERS = kind.build_kind(refer("object"), _read_object)
+_METADATA = kind.build_kind(refer("object"), _read_metadata)
+_OWN_ID = kind.FieldKind(refer("optional_id"))
+_CONTEXT = kind.FieldKind(refer("object"))
+_ASKED_AT = "when it was asked, milliseconds since the epoch; for other readers"
+_ENCODING = f'"{BASE64}" where the body is bytes in base64'
+_ENCODED = {"prompt": "aGVsbG8=", "payload_encoding": BASE64}
+
+PROVIDER_REQUEST_SPEC = MessageSpec(
+    name="provider-request",
+    title="ProviderRequest",
+    text="A provider invoked through the router: once, or as a stream.",
+    page="docs/reference/extensions.md#invoke-request",
+    made=ProviderRequest,
+    fields=(
+        Field("provider_id", _PROVIDER, "a provider of the registry", is_required=True),
+        Field("message_id", _OWN_ID, "it is the response's request_id", path="message_id"),
+        Field("body", _PROMPT, "what the provider is asked, text"),
+        Field("prompt", kind.ANY, "as body, which goes before it"),
+        Field("payload_encoding", kind.ANY, _ENCODING),
+        Field("parameters", _PARAMETERS, "for the provider", unpack=dict),
+        Field("metadata", _METADATA, unpack=dict),
+        Field("context", _CONTEXT, "goes before metadata"),
+        Field("timestamp_ms", kind.ANY, _ASKED_AT),
+    ),
+    derived=(
+        Field("tenant_id", kind.REQUIRED_TENANT),
+        Field("request_id", kind.FieldKind({}, _read_request_id)),
+        Field("trace_id", kind.FieldKind({}, _read_trace)),
+        Field("raw_parameters", kind.build_kind({}, _find_raw)),
+        Field("wants_protobuf", kind.FieldKind({}, _is_protobuf_wanted)),
+        Field("has_own_id", kind.FieldKind({}, _has_own_id)),
+    ),
+    envelope="provider_request",
+    beside=EnvelopeRules(
+        shared={"tenant_id": "scoped_id", "trace_id": "id"},
+        required=("tenant_id",),
+        versions=("version",),
+    ),
+    proto=provider_pb2.ProviderRequest,
+    known_by=("provider_id", "tenant_id"),
+    kept=frozenset({"parameters"}),
+    rules=(_PROMPT_RULE,),
+    examples=(
+        orjson.loads(request_bytes(EXAMPLE, 1_700_000_000_000)),
+        {"provider_id": "echo", "tenant_id": "acme", **_ENCODED},
+    ),
+)
+PROVIDER_REQUEST = build_wire(PROVIDER_REQUEST_SPEC)
+_read = build_reader(PROVIDER_REQUEST_SPEC)

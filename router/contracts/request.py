@@ -17,6 +17,12 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 NO_HINTS: Mapping[str, str] = MappingProxyType({})
 MAX_REFERENCE = 4096  # characters of a payload_ref
 MAX_IDEMPOTENCY_KEY = 256  # characters
+ADJUSTMENT_TYPE = "usage.adjustment"  # the event_type of every adjustment, and of nothing else
+# of every attempt of an invocation, and of nothing else
+INVOKED_TYPE, STREAMED_TYPE = "provider.invoke", "provider.invoke.stream"
+# no request, result or job may say one
+RESERVED_TYPES = frozenset({ADJUSTMENT_TYPE, INVOKED_TYPE, STREAMED_TYPE})
+RESERVED = f"but {ADJUSTMENT_TYPE}, {INVOKED_TYPE} and {STREAMED_TYPE}"
 # 1 and 0 are True and False
 PUSH_VALUES: dict[object, bool] = {True: True, "true": True, False: False, "false": False}
 

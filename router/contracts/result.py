@@ -30,9 +30,9 @@ from router.contracts.first_stored import first_stored_ms
 from router.contracts.malformed import invalid_field
 from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
 from router.contracts.pb.beamline.worker.v1 import result_pb2
+from router.contracts.request import RESERVED, RESERVED_TYPES
 from router.contracts.shapes.parts import Schema, add_description, refer
 from router.contracts.shapes.precedence import constrain, is_present
-from router.contracts.usage import RESERVED, RESERVED_TYPES
 from router.contracts.worker import (
     DAY_MS,
     DEFAULT_LIMITS,

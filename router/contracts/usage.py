@@ -1,9 +1,9 @@
 """The usage event: what one outcome cost, once, and adjustments of it
 (docs/reference/contracts.md#usage).
 
-Its bytes are a contract: fields in one order, `latency_ms` and `timestamp` integers, `cost` always
-with a decimal point, what is absent left out. The lake reads them back and finds the same identity
-in the body.
+`UsageEvent` declares each field with its schema and its words. Its bytes are a contract: fields in
+one order, `latency_ms` and `timestamp` integers, `cost` always with a decimal point, what is absent
+left out. The lake reads them back and finds the same identity in the body.
 
     metered     an outcome, or an attempt that reached a provider; cost 0 or more
     adjusted    the difference to what was booked, and why; its cost may be below 0
@@ -15,27 +15,50 @@ may choose it.
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Annotated, Any
 
 import msgspec
 import orjson
 from msgspec import Struct, field
 
 from router.contracts.codec import UNREADABLE_ERRORS
+from router.contracts.request import ADJUSTMENT_TYPE, INVOKED_TYPE, STREAMED_TYPE
+from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
+from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
+from router.contracts.shapes.parts import WHOLE, Schema, build_written, refer
+from router.contracts.shapes.precedence import is_anywhere_present
+from router.contracts.worker import MAX_COST
+from router.core.ids import MAX_NAME, MAX_TYPE
 
 USAGE_SUBJECT = "beamline.usage.v1.metered"
 ADJUSTED_SUBJECT = "beamline.usage.v1.adjusted"
-ADJUSTMENT_TYPE = "usage.adjustment"  # the event_type of every adjustment, and of nothing else
-# of every attempt of an invocation, and of nothing else
-INVOKED_TYPE, STREAMED_TYPE = "provider.invoke", "provider.invoke.stream"
-# no request, result or job may say one
-RESERVED_TYPES = frozenset({ADJUSTMENT_TYPE, INVOKED_TYPE, STREAMED_TYPE})
-RESERVED = f"but {ADJUSTMENT_TYPE}, {INVOKED_TYPE} and {STREAMED_TYPE}"
 # why: a later outcome, a held cost, an operator's word
 ADJUSTMENTS = frozenset({"outcome", "held", "bill", "budget"})
 MAX_TOKENS = 10**10  # of one event: 900 million of them still add up within 64 bits, as gold does
 MAX_MODEL = 256  # characters, of a price's version too
 MAX_REASON = 512
 IDENTITY_FORM = "^usage:[0-9a-f]{32}$"
+
+
+_NAME: Schema = {"type": "string", "minLength": 1}
+_PROVIDER: Schema = {**_NAME, "maxLength": MAX_NAME}
+_TYPE: Schema = {**_NAME, "maxLength": MAX_TYPE}
+_MODEL: Schema = {**_NAME, "maxLength": MAX_MODEL}
+_REASON: Schema = {**_NAME, "maxLength": MAX_REASON}
+_LATENCY: Schema = {**WHOLE, "maximum": MAX_LATENCY_MS}
+_TOKENS: Schema = {**WHOLE, "maximum": MAX_TOKENS}
+_COST: Schema = {"type": "number", "maximum": MAX_COST}  # or the setting's bound
+_TOLD: Schema = {"type": "number", "minimum": 0}
+_STATUS: Schema = {"enum": sorted(RESULT_STATUSES)}
+_IDENTITY: Schema = {"type": "string", "pattern": IDENTITY_FORM}
+_ADJUSTMENT: Schema = {"enum": sorted(ADJUSTMENTS)}
+_TRUE: Schema = {"const": True}
+_FALSE: Schema = {"const": False}
+_EVENT_TYPE = (
+    f"the type of the job; of an invocation {INVOKED_TYPE} or {STREAMED_TYPE}; {ADJUSTMENT_TYPE}"
+)
+_TOLD_COST = "what the worker told; the cost is the bound, and the rest is held"
+_TOLD_PROVIDER = "whom the worker named, where the assignment has another provider"
 
 
 class UsageEvent(
@@ -45,32 +68,42 @@ class UsageEvent(
     are in the order of the contract.
     """
 
-    tenant_id: str
-    provider_id: str
-    event_type: str  # the job's type
-    latency_ms: int
-    cost: float
-    status: str
-    timestamp: int  # milliseconds since the epoch
-    trace_id: str | None = None
-    assignment_id: str | None = None
-    request_id: str | None = None
-    event_id: str | None = None  # the identity, where the router made it
-    model: str | None = None
-    input_tokens: int | None = None
-    cached_tokens: int | None = None  # of the input
-    output_tokens: int | None = None
-    price: str | None = None  # the version of the price by which the cost was computed
-    is_estimated: bool = field(default=False, name="estimated")  # from what passed by
-    # what the worker told, where the cost is its bound: the rest is held
-    told_cost: float | None = None
-    told_provider_id: str | None = None  # whom the worker named, where the assignment has another
-    adjustment: str | None = None  # one of ADJUSTMENTS
-    adjusts: str | None = None  # the identity of the event that it corrects
-    budget: str | None = None  # the one budget in which it counts
-    reason: str | None = None
-    # False: written as the last field; its assignment is not known
-    is_correlated: bool = field(default=True, name="correlated")
+    tenant_id: Annotated[str, refer("scoped_id")]
+    provider_id: Annotated[str, _NAME]
+    event_type: Annotated[str, _TYPE, _EVENT_TYPE]
+    latency_ms: Annotated[int, _LATENCY]
+    cost: Annotated[float, _COST, "with a decimal point; only an adjustment's is below 0"]
+    status: Annotated[str, _STATUS]
+    timestamp: Annotated[int, WHOLE, "milliseconds since the epoch"]
+    trace_id: Annotated[str | None, refer("id")] = None
+    assignment_id: Annotated[str | None, refer("id")] = None
+    request_id: Annotated[str | None, refer("id")] = None
+    event_id: Annotated[
+        str | None,
+        _IDENTITY,
+        "its identity, where the router made it; else it is derived from the ids",
+    ] = None
+    model: Annotated[str | None, _MODEL, "what the provider says that it used"] = None
+    input_tokens: Annotated[int | None, _TOKENS, "tokens of the input"] = None
+    cached_tokens: Annotated[int | None, _TOKENS, "of these, what the provider had cached"] = None
+    output_tokens: Annotated[int | None, _TOKENS, "tokens of the output"] = None
+    price: Annotated[
+        str | None, _MODEL, "the version of the price by which the cost was computed"
+    ] = None
+    is_estimated: Annotated[bool, _TRUE, "computed from what passed by"] = field(
+        default=False, name="estimated"
+    )
+    told_cost: Annotated[float | None, _TOLD, _TOLD_COST] = None
+    told_provider_id: Annotated[str | None, _PROVIDER, _TOLD_PROVIDER] = None
+    adjustment: Annotated[
+        str | None, _ADJUSTMENT, "why an adjustment was made; no outcome has it"
+    ] = None
+    adjusts: Annotated[str | None, _IDENTITY, "the identity of the event that it corrects"] = None
+    budget: Annotated[str | None, _TYPE, "the one budget in which the adjustment counts"] = None
+    reason: Annotated[str | None, _REASON, "an operator's word"] = None
+    is_correlated: Annotated[bool, _FALSE, "its assignment is not known: it spends no budget"] = (
+        field(default=True, name="correlated")
+    )
 
 
 def usage_bytes(event: UsageEvent) -> bytes:
@@ -130,3 +163,40 @@ def decimal(number: float) -> str:
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(UsageEvent).decode
+
+
+def build_usage(limits: ShapeLimits) -> MessageShape:
+    has_id = is_anywhere_present((("assignment_id",), ("request_id",), ("adjustment",)))
+    is_outcome = {"not": {"required": ["adjustment"]}}
+    not_negative: Schema = {"if": is_outcome, "then": {"properties": {"cost": {"minimum": 0}}}}
+    body = build_written(UsageEvent, allOf=[has_id, not_negative])
+    body["properties"]["cost"] = {**body["properties"]["cost"], "maximum": limits.max_cost}
+    return MessageShape(
+        name="usage",
+        title="UsageEvent",
+        text=(
+            "What one outcome cost, once, or an adjustment of it. Its Nats-Msg-Id is "
+            "`event_id`, else derived from its ids and status."
+        ),
+        direction=SENT,
+        body=body,
+        page="docs/reference/contracts.md#usage",
+        examples=_list_examples(),
+    )
+
+
+def _list_examples() -> tuple[Any, ...]:
+    """Written by the code that writes usage events."""
+    event = UsageEvent(
+        tenant_id="acme",
+        provider_id="openai",
+        event_type="chat",
+        latency_ms=812,
+        cost=0.0123,
+        status="success",
+        timestamp=1_700_000_000_500,
+        trace_id="4bf92f3577b34da6a3ce929d0e0e4736",
+        assignment_id="0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10",
+        request_id="r-1",
+    )
+    return (orjson.loads(usage_bytes(event)),)

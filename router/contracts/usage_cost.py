@@ -14,7 +14,8 @@ from msgspec import Meta, Struct
 
 from router.contracts.codec import UNREADABLE_ERRORS
 from router.contracts.money import round_to_nanos
-from router.contracts.usage import ADJUSTMENT_TYPE, ADJUSTMENTS, IDENTITY_FORM, identity_of
+from router.contracts.request import ADJUSTMENT_TYPE
+from router.contracts.usage import ADJUSTMENTS, IDENTITY_FORM, identity_of
 
 
 class UsageCost(Struct, frozen=True, gc=False):

@@ -90,16 +90,6 @@ class MessageType(Struct, frozen=True):
     kept: Set[str] = frozenset()  # fields that stay as they were written (`raw_json`)
 
 
-class Received(Struct, frozen=True, gc=False):
-    """A message that is an object by now, and what fills or bounds its fields."""
-
-    body: Object
-    headers: Mapping[str, str]
-    stored_ms: int  # milliseconds since the epoch
-    first_ms: int  # the same of its first storing
-    limits: WorkerMessageLimits
-
-
 class ReadResult(Struct, Generic[T], frozen=True, gc=False):
     """The message, or why it is invalid; and the rules of the header contract that it broke."""
 
@@ -108,6 +98,16 @@ class ReadResult(Struct, Generic[T], frozen=True, gc=False):
 
 
 DEFAULT_LIMITS = WorkerMessageLimits()
+
+
+class Received(Struct, frozen=True, gc=False):
+    """A message that is an object by now, and what fills or bounds its fields."""
+
+    body: Object
+    headers: Mapping[str, str]
+    stored_ms: int = 0  # milliseconds since the epoch; 0: it came past all streams
+    first_ms: int = 0  # the same of its first storing
+    limits: WorkerMessageLimits = DEFAULT_LIMITS
 
 
 def read(

@@ -2,8 +2,15 @@
 uses.
 
 A message's shape stands beside its reader or writer, in the message's file of `contracts`.
-`contracts/shapes` has what shapes share, and those of decide requests, of usage and of the bus.
-Results, acknowledgements and heartbeats are a `MessageSpec`, of which reader and shape are made.
+`contracts/shapes` has what shapes share, and those of decide requests and of the bus. What workers,
+askers of providers and ingress send is a `MessageSpec`, of which reader and shape are made. By hand
+stand the shapes of these:
+
+    decide                               a field of it may stand in several places
+    assignment, extension-request        what is always written may be absent where it is read, and
+                                         its parts are encoded once for many requests
+    answer, provider-call, alert, …      no Struct is written, or the page has an order of its own
+    unread-report                        its reader reads one field
 
 Tests read generated messages with the schema and with the reader and compare what both say
 (tests/contracts/agreement).
@@ -23,18 +30,18 @@ from router.contracts.extension import (
     build_extension_verdict,
 )
 from router.contracts.heartbeat import HEARTBEAT_SPEC
-from router.contracts.ingress import build_ingress, build_ingress_ack
+from router.contracts.ingress import INGRESS_SPEC, build_ingress_ack
 from router.contracts.message_spec import build_shape
 from router.contracts.provider import build_provider_response
 from router.contracts.provider_call import build_provider_answer, build_provider_call
 from router.contracts.provider_chunk import build_chunk
-from router.contracts.provider_request import build_provider_request
+from router.contracts.provider_request import PROVIDER_REQUEST_SPEC
 from router.contracts.result import RESULT_SPEC
 from router.contracts.shapes.decide import build_decide
 from router.contracts.shapes.envelope import build_envelope_shape
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.usage import build_usage
 from router.contracts.unread_report import build_unread_report
+from router.contracts.usage import build_usage
 from router.operate.audit.shape import build_audit_shape
 from router.operate.operators_shape import (
     build_alert,
@@ -52,13 +59,13 @@ BUILDERS: tuple[Callable[[ShapeLimits], MessageShape], ...] = (
     *(build_usage, build_alert, build_dead_letter_shape, build_violation_shape, build_audit_shape),
     *(build_extension_request, build_extension_message, build_extension_verdict),
     *(
-        build_provider_request,
+        partial(build_shape, PROVIDER_REQUEST_SPEC),
         build_provider_response,
         build_chunk,
         build_provider_call,
         build_provider_answer,
     ),
-    *(build_ingress, build_ingress_ack),
+    *(partial(build_shape, INGRESS_SPEC), build_ingress_ack),
     build_envelope_shape,
 )
 

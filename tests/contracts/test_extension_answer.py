@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from router.contracts.extension import InvalidExtensionMessage, read_processor_answer
-from router.contracts.usage import RESERVED_TYPES
+from router.contracts.request import RESERVED_TYPES
 from router.core.ids import MAX_TYPE
 
 

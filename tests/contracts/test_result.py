@@ -9,8 +9,8 @@ from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
+from router.contracts.request import RESERVED_TYPES
 from router.contracts.result import MAX_LATENCY_MS, RESULT, ExecResult, read_result
-from router.contracts.usage import RESERVED_TYPES
 from router.contracts.worker import DAY_MS, WorkerMessageLimits
 from router.core.message import Message
 from router.core.outcome import Fault

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from router.contracts.request import ADJUSTMENT_TYPE
 from router.contracts.usage import (
-    ADJUSTMENT_TYPE,
     UsageEvent,
     assignment_identity,
     decimal,

@@ -9,8 +9,7 @@ import pytest
 
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
-from router.contracts.usage import RESERVED_TYPES
+from router.contracts.request import RESERVED_TYPES, RouteRequest
 from router.core.outcome import Fault
 from router.decide.model.read import RequestLimits, RequestReading, read
 from tests.support.requests import GOOD_HEADERS, TRACE, a_body, a_message, a_protobuf, every_form

@@ -9,7 +9,8 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from router.contracts.usage import ADJUSTMENT_TYPE, derive_identity
+from router.contracts.request import ADJUSTMENT_TYPE
+from router.contracts.usage import derive_identity
 from router.lake.files import read_columns
 from router.lake.jobs.micro_batch_sink import MicroBatchSink
 from router.lake.jobs.staging import stage_range

@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from router.budgets.model.reservation import RESERVATION_HEADER, policy_only
 from router.contracts.money import format_nanos, round_to_nanos
+from router.contracts.request import ADJUSTMENT_TYPE
 from router.contracts.usage import (
     ADJUSTED_SUBJECT,
-    ADJUSTMENT_TYPE,
     UsageEvent,
     derive_identity,
     identity,

@@ -8,43 +8,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from router.contracts.shapes.parts import Schema, build_object, refer
 from router.contracts.shapes.precedence import NEVER, NULL, Path, find_first
 
 VERSIONS = ("version", "schema_version")
 # the kind of each, where it is given
-SHARED: Mapping[str, str] = {"tenant_id": "scoped_id", "trace_id": "id", "msg_id": "id"}
+SHARED: Mapping[str, str] = MappingProxyType(
+    {"tenant_id": "scoped_id", "trace_id": "id", "msg_id": "id"}
+)
 _VERSION: Schema = {"description": 'the version of the contract: "1"'}
 
 
-def build_worker_message(
-    kind: str | None,
-    fields: Schema,
-    *,
-    shared: Mapping[str, str] = SHARED,
-    required: Sequence[str] = (),
-    versions: Sequence[str] = VERSIONS,
-    bare_rules: Sequence[Schema] = (),
-    enveloped_rules: Sequence[Schema] = (),
-) -> dict[str, Any]:
-    """A message with these fields, bare or in the envelope of this kind; None: of any kind, as a
-    heartbeat's.
+class EnvelopeRules(Struct, frozen=True, kw_only=True):
+    """What both forms of a message may say beside its own fields.
 
     `shared`: the fields that are read beside an envelope's data too; `required`: those of them that
     must be given; `versions`: the fields of a bare message that name its version (none: no version
     is read).
     """
+
+    shared: Mapping[str, str] = SHARED
+    required: Sequence[str] = ()
+    versions: Sequence[str] = VERSIONS
+    bare: Sequence[Schema] = ()  # of the bare form alone
+    enveloped: Sequence[Schema] = ()
+
+
+USUAL = EnvelopeRules()
+
+
+def build_worker_message(
+    kind: str | None, fields: Schema, rules: EnvelopeRules = USUAL
+) -> dict[str, Any]:
+    """A message with these fields, bare or in the envelope of this kind; None: of any kind, as a
+    heartbeat's.
+    """
     if kind is None:
         return _build_message_of_any_kind(fields)
+    shared, required, versions = rules.shared, rules.required, rules.versions
     bare = _build_bare_form(fields, shared, required, versions, {"kind": {"not": {"const": kind}}})
     enveloped = _build_envelope_form(
         {"const": kind}, fields, shared, required, VERSIONS if versions else ()
     )
     return {
         "type": "object",
-        "oneOf": [_add_rules(bare, bare_rules), _add_rules(enveloped, enveloped_rules)],
+        "oneOf": [_add_rules(bare, rules.bare), _add_rules(enveloped, rules.enveloped)],
     }
 
 

@@ -6,6 +6,9 @@ the readers use.
     optional_*   null and an empty string are absent there, as for the reader
                  (docs/reference/contracts.md#absent)
 
+The Struct that the router writes is its message's declaration: its fields say their schemas.
+`build_written` reads them.
+
 Patterns use only what ECMA-262, RE2, Rust and Python share: no look-around, anchors at both ends.
 """
 
@@ -16,14 +19,18 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import fields
 
 from router.contracts.envelope import UTC_PATTERN
 from router.contracts.field_readers import MAX_INT64, OPAQUE, SCOPED
 from router.contracts.headers import SUPPORTED_VERSIONS
-from router.contracts.usage import RESERVED, RESERVED_TYPES
+from router.contracts.request import RESERVED, RESERVED_TYPES
 from router.core import ids
 
 Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+WHOLE: Schema = {"type": "integer", "minimum": 0}
 
 _REFERENCE = "#/$defs/"
 _SUBJECT_NAME = "1..64 of A-Z a-z 0-9 _ -"
@@ -148,6 +155,26 @@ def name_all_types(schema: Schema) -> dict[str, Any]:
 
 def _name_types_of(field: Schema) -> Schema:
     return {**field, "type": _ANY} if field.keys() <= _WORDS else name_all_types(field)
+
+
+def build_written(made: type[Struct], **more: Any) -> dict[str, Any]:
+    """The schema of a Struct that the router writes. Each field says its schema, and in what words:
+
+        latency_ms: Annotated[int, WHOLE, "as the router measured it"] = 0
+
+    Left out are only None, and with `omit_defaults` each default: all other fields are required.
+    """
+    config = made.__struct_config__
+    properties: dict[str, Schema] = {}
+    if config.tag_field is not None:
+        properties[config.tag_field] = {"const": config.tag}
+    required = [*properties]
+    for field in fields(made):
+        schema, *texts = field.type.__metadata__
+        properties[field.encode_name] = add_description(schema, *texts) if texts else schema
+        if field.required or (field.default is not None and not config.omit_defaults):
+            required.append(field.encode_name)
+    return build_object(properties, required, **more)
 
 
 def build_from_type(wire: type[Struct]) -> dict[str, Any]:

@@ -30,8 +30,14 @@ from router.contracts.raw_json import (
     has_long_integer,
     payload_of,
 )
-from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, NOTHING, PUSH_VALUES
-from router.contracts.usage import RESERVED, RESERVED_TYPES
+from router.contracts.request import (
+    MAX_IDEMPOTENCY_KEY,
+    MAX_REFERENCE,
+    NOTHING,
+    PUSH_VALUES,
+    RESERVED,
+    RESERVED_TYPES,
+)
 from router.core import ids
 
 Object = Mapping[str, Any]

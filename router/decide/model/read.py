@@ -48,8 +48,7 @@ from router.contracts.malformed import (
     invalid_field,
 )
 from router.contracts.raw_json import RawJson, has_endless_number, has_long_integer
-from router.contracts.request import NO_HINTS, NOTHING, RouteRequest
-from router.contracts.usage import RESERVED_TYPES
+from router.contracts.request import NO_HINTS, NOTHING, RESERVED_TYPES, RouteRequest
 from router.core import ids
 from router.core.ids import MAX_TYPE, is_opaque
 from router.core.message import Message

@@ -12,7 +12,7 @@ from random import Random
 
 from msgspec import Struct
 
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.request import ADJUSTMENT_TYPE
 
 # share, slowness
 PROVIDER_SHARES = {

@@ -27,8 +27,9 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from router.contracts.field_readers import MAX_INT64
+from router.contracts.request import INVOKED_TYPE, STREAMED_TYPE
 from router.contracts.result import ExecResult, read_result
-from router.contracts.usage import INVOKED_TYPE, STREAMED_TYPE, assignment_identity, identity_of
+from router.contracts.usage import assignment_identity, identity_of
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.delivery.wire.api import nanos

@@ -21,7 +21,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from router.contracts.usage import ADJUSTMENT_TYPE
+from router.contracts.request import ADJUSTMENT_TYPE
 from router.lake.tables.gold import INSTANT
 from router.lake.tables.gold_tables import NO_MODEL
 from router.lake.tables.wide import MONEY_TYPE

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 from router.budgets.prices.shared_ratios import SharedRatios
 from router.contracts.provider_request import ProviderRequest
-from router.contracts.usage import INVOKED_TYPE, STREAMED_TYPE
+from router.contracts.request import INVOKED_TYPE, STREAMED_TYPE
 from router.extensions.model.failure import InvocationRefused
 from router.work.invocations.invocation_bill import BillingParts, InvocationBill
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, cast
 import orjson
 from pyspark.sql import SparkSession
 
-from router.contracts.usage import ADJUSTMENT_TYPE, derive_identity
+from router.contracts.request import ADJUSTMENT_TYPE
+from router.contracts.usage import derive_identity
 from router.lake.jobs.backfill import Backfill
 from router.lake.jobs.maintenance import compact
 from router.lake.reconcile import reconcile
