@@ -40,14 +40,8 @@ from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.import_target import AgentTarget, StoreFile, import_agent
 from router.shell.option_values import read_foreign
-from router.shell.output import (
-    announce_event,
-    build_grid,
-    format_json,
-    open_console,
-    print_table,
-    show_progress,
-)
+from router.shell.output import announce_event, format_json, print_table, show_progress
+from router.shell.view import View, ViewColumn
 
 # -- `run`.
 
@@ -185,7 +179,18 @@ async def send(
 # -- `hash`, `events`, `state`, `verify` and `replay`.
 
 VALUE_WIDTH = 200  # characters of a value in a table
-EVENT_COLUMNS = ("place", "stream", "seq", "type", "key", "status", "attempts", "sent", "unsent")
+EVENTS = View(
+    *map(ViewColumn, ("place", "stream")),
+    ViewColumn("seq", of="stream_seq"),
+    *map(ViewColumn, ("type", "key", "status", "attempts", "sent", "unsent")),
+    fields=lambda event: event.to_json(),
+)
+STATE = View(
+    *map(ViewColumn, ("agent", "name")),
+    ViewColumn("value", of=lambda one: shorten(format_json(one.value), VALUE_WIDTH)),
+    fields=asdict,
+)
+FINDINGS = View(ViewColumn("check", of="name"), ViewColumn("verdict"), ViewColumn("detail"))
 HASHES = ("events", "state", "log", "effects")
 
 
@@ -198,7 +203,7 @@ def hash_(session: CommandSession, store: StoreFile) -> None:
     """
     with open_read_only(store) as db:
         found = asdict(hashes_of(db))
-    session.emit_one(found, lambda: open_console().print(build_grid(found.items())))
+    session.emit_one(found)
 
 
 @command(skip_settings)
@@ -215,23 +220,8 @@ def events(
 
     Example:  router agent events --store ledger.db --status received
     """
-    session.emit(
-        list_newest_events(store, EventFilter(status, key), limit),
-        EVENT_COLUMNS,
-        lambda e: (
-            e.place,
-            e.stream,
-            e.stream_seq,
-            e.type,
-            e.key,
-            e.status,
-            e.attempts,
-            e.sent,
-            e.unsent,
-        ),
-        lambda e: e.to_json(),
-        empty="no events",
-    )
+    found = list_newest_events(store, EventFilter(status, key), limit)
+    session.emit(found, EVENTS, empty="no events")
 
 
 @command(skip_settings)
@@ -251,15 +241,9 @@ def state(
     Example:  router agent state --store ledger.db --prefix balance:
     """
     found = list_state_entries(store, name=name, prefix=prefix, limit=limit)
-    session.emit(
-        found,
-        ("agent", "name", "value"),
-        lambda one: (one.agent, one.name, shorten(format_json(one.value), VALUE_WIDTH)),
-        asdict,
-        empty="nothing is remembered"
-        if name is None and prefix is None
-        else "nothing of that name is remembered",
-    )
+    everything = name is None and prefix is None
+    empty = "nothing is remembered" if everything else "nothing of that name is remembered"
+    session.emit(found, STATE, empty=empty)
     return exit_codes.OK if found or name is None else exit_codes.NO
 
 
@@ -271,12 +255,7 @@ def verify(session: CommandSession, store: StoreFile) -> int:
     Example:  router agent verify --store ledger.db
     """
     findings = look_over(store)
-    session.emit(
-        findings,
-        ("check", "verdict", "detail"),
-        lambda one: (one.name, one.verdict, one.detail),
-        empty="",
-    )
+    session.emit(findings, FINDINGS, empty="")
     return exit_codes.NO if any(one.verdict == FAIL for one in findings) else exit_codes.OK
 
 

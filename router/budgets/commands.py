@@ -47,7 +47,7 @@ from router.operate.audit import OperatorWrite
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import is_audited, watch_deletion
 from router.shell.option_values import choose_author
-from router.shell.output import build_grid, open_console
+from router.shell.view import View, ViewColumn
 
 # -- The budgets of a server, and what is spent of them.
 
@@ -354,7 +354,10 @@ def _print_adjustment(
 
 # -- `list` and `show`.
 
-COLUMNS = ("tenant", "budget", "amount", "settled", "reserved", "left", "then", "renews")
+BUDGETS = View(
+    *map(ViewColumn, ("tenant", "budget", "amount", "settled", "reserved", "left", "then")),
+    ViewColumn("renews", of="renews_at"),
+)
 
 
 @command()
@@ -372,9 +375,10 @@ async def list_(
     Example:  router budget list --tenant acme
     """
     found = [
-        await read_spent(session, one) for one in await (await open_store(session)).list(tenant)
+        list_fields(await read_spent(session, one))
+        for one in await (await open_store(session)).list(tenant)
     ]
-    session.emit(found, COLUMNS, _build_row, list_fields, empty="no budgets")
+    session.emit(found, BUDGETS, empty="no budgets")
 
 
 @command()
@@ -386,29 +390,7 @@ async def show(session: CommandSession, tenant: Tenant, name: Name) -> None:
     fields = list_fields(
         await read_spent(session, await (await open_store(session)).get(tenant, name))
     )
-    session.emit_one(
-        fields,
-        lambda: open_console().print(
-            build_grid((one.replace("_", " "), fields[one]) for one in fields)
-        ),
-    )
-
-
-def _build_row(one: SpentBudget) -> tuple[object, ...]:
-    fields = list_fields(one)
-    return tuple(
-        fields[name]
-        for name in (
-            "tenant",
-            "budget",
-            "amount",
-            "settled",
-            "reserved",
-            "left",
-            "then",
-            "renews_at",
-        )
-    )
+    session.emit_one(fields)
 
 
 # -- `put` and `delete`.

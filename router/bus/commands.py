@@ -35,11 +35,10 @@ from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.formatting import format_bytes
 from router.shell.option_values import read_bytes, read_foreign_object
-from router.shell.output import print_json_lines, print_table, printable, show_progress
+from router.shell.output import print_json_lines, print_table, print_view, printable, show_progress
+from router.shell.view import View, ViewColumn
 
 # -- `topology` and `schema`.
-
-STREAM_COLUMNS = ("stream", "subjects", "kept", "window", "state")
 
 CheckFile = Annotated[
     Path | None,
@@ -101,21 +100,16 @@ def _print_streams(
     streams: tuple[StreamSpec, ...], found: list[Difference], *, is_mended: bool
 ) -> None:
     states = {} if is_mended else {one.name: one.state for one in found}
-    print_table(
-        STREAM_COLUMNS, (_build_stream_row(one, states.get(one.name, "ok")) for one in streams)
+    view = View(
+        ViewColumn("stream", of="name"),
+        ViewColumn("subjects", tell=", ".join),
+        ViewColumn("kept", of="max_age", tell=span),
+        ViewColumn("window", of="duplicate_window", tell=span),
+        ViewColumn("state", of=lambda one: states.get(one.name, "ok")),
     )
+    print_view(streams, view)
     for difference in found:
         print(("mended: " if is_mended else "") + str(difference))
-
-
-def _build_stream_row(stream: StreamSpec, state: str) -> tuple[object, ...]:
-    return (
-        stream.name,
-        ", ".join(stream.subjects),
-        span(stream.max_age),
-        span(stream.duplicate_window),
-        state,
-    )
 
 
 # -- `publish`.

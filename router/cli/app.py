@@ -47,18 +47,18 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
         "inbox": GroupPlace(
             "Events of another context, handled once (SDS-047).",
             {
-                "consume": "router.mailbox.commands.inbox:consume",
-                "backlog": "router.mailbox.commands.inbox:backlog",
+                "consume": "router.mailbox.commands:consume",
+                "backlog": "router.mailbox.commands:backlog_of_inbox",
             },
         ),
         "outbox": GroupPlace(
             "The outbox: publish it, inspect it, repair it.",
             {
-                "relay": "router.mailbox.commands.outbox:relay",
-                "backlog": "router.mailbox.commands.outbox:backlog",
-                "publish": "router.mailbox.commands.outbox:publish",
-                "parked": "router.mailbox.commands.outbox:list_parked",
-                "requeue": "router.mailbox.commands.outbox:requeue",
+                "relay": "router.mailbox.commands:relay",
+                "backlog": "router.mailbox.commands:backlog_of_outbox",
+                "publish": "router.mailbox.commands:publish",
+                "parked": "router.mailbox.commands:list_parked",
+                "requeue": "router.mailbox.commands:requeue",
             },
         ),
         "bus": GroupPlace(
@@ -234,8 +234,8 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
         "mailbox": GroupPlace(
             "The tables of outbox and inbox: created, checked.",
             {
-                "migrate": "router.mailbox.commands.mailbox:migrate",
-                "check": "router.mailbox.commands.mailbox:check",
+                "migrate": "router.mailbox.commands:migrate",
+                "check": "router.mailbox.commands:check",
             },
         ),
         "config": "router.cli.config:config",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from router.config import describe
+from router.config.views import SETTINGS
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl
@@ -17,12 +18,5 @@ def config(session: CommandSession, config: ConfigFile = None, nats_url: NatsUrl
 
     Example:  ROUTER_DECIDE__PREFETCH=64 router config
     """
-    rows = describe(*load_settings_of_command(config, {"nats.url": nats_url}))
-    columns = ("setting", "value", "source", "meaning")
-    session.emit(
-        rows,
-        columns,
-        lambda row: (row.name, row.value, row.source, row.description),
-        lambda row: row._asdict(),
-        empty="",
-    )
+    settings = describe(*load_settings_of_command(config, {"nats.url": nats_url}))
+    session.emit(settings, SETTINGS, empty="")

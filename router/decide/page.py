@@ -13,7 +13,8 @@ import orjson
 
 from router.core import ids
 from router.core.masking import mask_secrets, shorten
-from router.decide.request_steps import RequestStep, find_request_steps
+from router.decide.request_steps import find_request_steps
+from router.decide.views import REQUEST_STEPS
 from router.operate.admin.broadcast import InstanceAnswers, request_from_all
 from router.operate.admin.service import ADMIN
 from router.shell.page_data import (
@@ -26,7 +27,8 @@ from router.shell.page_data import (
     TextBlock,
     build_command,
 )
-from router.shell.table import Column, Row, Table, TableFilter
+from router.shell.table import Row, TableFilter
+from router.shell.view import View, ViewColumn
 from router.work.assignments import StoredAssignment, list_assignments
 
 EXPLAIN_SERVICE = "explain_decision"
@@ -39,24 +41,8 @@ FILTERS = (
     TableFilter("message_id", "or message id"),
 )
 SEARCH_FILTERS = (*FILTERS, TableFilter("provider", "Provider", "of decisions with an assignment"))
-SEARCH_COLUMNS = (
-    Column("request_id", "Request", "id", "address"),
-    Column("at", "At", "time"),
-    Column("tenant", "Tenant"),
-    Column("provider", "Provider"),
-    Column("reason", "Reason"),
-    Column("policy", "Policy"),
-    Column("expected_ms", "Expected ms", "number"),
-    Column("cost", "Cost", "number"),
-)
 MAX_LISTED = 500
 MAX_SEARCHED = 5_000  # newest assignments
-COLUMNS = (
-    Column("at", "At", "time"),
-    Column("what", "Step"),
-    Column("where", "Where"),
-    Column("facts", "Facts"),
-)
 HOW = (
     "No decision with an assignment is stored. One without is found by its tenant and its "
     "request: the `request_id` in the context of the"
@@ -95,12 +81,8 @@ async def read_decisions(sources: Sources, params: PageParams) -> Page:
         repair=build_command("router", "request", named, tenant=tenant),
         repair_note="shows the steps alone",
         lists=lists,
-        table=Table(
-            columns=COLUMNS,
-            rows=[_build_row(step) for step in found.steps],
-            empty=NOTHING,
-            filters=FILTERS,
-            note="  ".join(found.gaps),
+        table=REQUEST_STEPS.make_table(
+            found.steps, empty=NOTHING, filters=FILTERS, note="  ".join(found.gaps)
         ),
     )
 
@@ -112,19 +94,19 @@ async def _search(
     lists its records.
     """
     provider, bucket = params.text("provider"), sources.settings.buckets.assignments_known.name
-    rows: list[Row] = []
+    found: list[StoredAssignment] = []
     looked = 0
     async for one in list_assignments(
         sources.link.jetstream(), bucket, tenant=tenant, limit=MAX_SEARCHED
     ):
         looked += 1
         if provider in (None, one.known.provider_id) and named in (None, one.known.request_id):
-            rows.append(_build_found_row(one))
-        if len(rows) == MAX_LISTED:
+            found.append(one)
+        if len(found) == MAX_LISTED:
             break
     note = (
         f"The newest {MAX_LISTED:,}."
-        if len(rows) == MAX_LISTED
+        if len(found) == MAX_LISTED
         else f"Of the newest {looked:,}."
         if looked == MAX_SEARCHED
         else ""
@@ -135,30 +117,34 @@ async def _search(
         command=build_command(
             "router", "decisions", "explain", named or "REQUEST_ID", tenant=tenant or "TENANT"
         ),
-        table=Table(
-            columns=SEARCH_COLUMNS, rows=rows, empty=HOW, filters=SEARCH_FILTERS, note=note
-        ),
+        table=DECISIONS.make_table(found, empty=HOW, filters=SEARCH_FILTERS, note=note),
     )
 
 
-def _build_found_row(one: StoredAssignment) -> Row:
-    known, decision = one.known, one.known.decision
-    policy = (
-        f"{decision.metadata.get('policy_id', '')}, version "
-        f"{decision.metadata.get('policy_version', '')}"
-    )
-    return {
-        "request_id": known.request_id,
-        "at": one.stored_at,
-        "tenant": known.tenant_id,
-        "provider": decision.provider_id,
-        "reason": decision.reason,
-        "policy": shorten(policy, MAX_SHOWN_TEXT),
-        "expected_ms": decision.expected_latency_ms,
-        "cost": decision.expected_cost,
-        "address": "/decisions?"
-        + urlencode({"tenant": known.tenant_id or "", "request_id": known.request_id or ""}),
-    }
+def _describe_policy(one: StoredAssignment) -> str:
+    named = one.known.decision.metadata
+    text = f"{named.get('policy_id', '')}, version {named.get('policy_version', '')}"
+    return shorten(text, MAX_SHOWN_TEXT)
+
+
+def _link_explanation(one: StoredAssignment) -> Row:
+    names = {"tenant": one.known.tenant_id or "", "request_id": one.known.request_id or ""}
+    return {"address": "/decisions?" + urlencode(names)}
+
+
+DECISIONS = View(
+    ViewColumn("request_id", None, "Request", "known.request_id", kind="id", href="address"),
+    ViewColumn("at", None, "At", "stored_at", kind="time"),
+    ViewColumn("tenant", None, "Tenant", "known.tenant_id"),
+    ViewColumn("provider", None, "Provider", "known.decision.provider_id"),
+    ViewColumn("reason", None, "Reason", "known.decision.reason"),
+    ViewColumn("policy", None, "Policy", _describe_policy),
+    ViewColumn(
+        "expected_ms", None, "Expected ms", "known.decision.expected_latency_ms", kind="number"
+    ),
+    ViewColumn("cost", None, "Cost", "known.decision.expected_cost", kind="number"),
+    links=_link_explanation,
+)
 
 
 def _check_ids(tenant: str, named: str) -> None:
@@ -168,11 +154,6 @@ def _check_ids(tenant: str, named: str) -> None:
         raise InvalidAddress(
             "request_id: an id is 1 to 128 printable ASCII characters without spaces"
         )
-
-
-def _build_row(step: RequestStep) -> Row:
-    facts = "  ".join(f"{name}={value}" for name, value in step.facts.items())
-    return {"at": step.at, "what": step.what, "where": step.where, "facts": facts}
 
 
 def _explain_absence(answers: InstanceAnswers) -> FactList:

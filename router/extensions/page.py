@@ -12,7 +12,8 @@ import orjson
 from router.core import ids
 from router.core.errors import RouterError
 from router.delivery.kv.documents import DocumentBucket
-from router.extensions.store import ExtensionStore, RegisteredExtension
+from router.extensions.store import ExtensionStore
+from router.extensions.views import make_extensions_view
 from router.operate.admin.broadcast import (
     InstanceAnswers,
     list_key_headers,
@@ -32,24 +33,9 @@ from router.shell.page_data import (
     WriteForm,
     build_command,
 )
-from router.shell.table import MAX_ROWS, Column, Row, Table, TableFilter
+from router.shell.table import MAX_ROWS, TableFilter
 
 HEALTH_SERVICE = "get_extension_health"
-COLUMNS = (
-    Column("id", "Extension", "id"),
-    Column("type", "Type"),
-    Column("status", "Health", "verdict"),
-    Column("breaker", "Breaker", "verdict"),
-    Column("success", "Success", "percent"),
-    Column("calls", "Calls", "number"),
-    Column("p50", "p50 ms", "number"),
-    Column("p99", "p99 ms", "number"),
-    Column("state", "State", "verdict"),
-    Column("timeout", "Timeout ms", "number"),
-    Column("version", "Version", "number"),
-    Column("author", "By"),
-    Column("subjects", "Subjects"),
-)
 STATS_SERVICE = "get_provider_stats"
 WITHIN_S = 1.0
 STATS_EMPTY = (
@@ -94,9 +80,8 @@ async def read_extensions(sources: Sources, _: PageParams) -> Page:
         lead=f"{len(registered):,} registered; figures of the last five minutes",
         command=build_command("router", "extension", "health"),
         tabs=TABS,
-        table=Table(
-            columns=COLUMNS,
-            rows=[_build_row(one, health.get(one.entry.id, {})) for one in registered[:MAX_ROWS]],
+        table=make_extensions_view(health).make_table(
+            registered[:MAX_ROWS],
             empty=EMPTY,
             note=f"No figures: {cause}" if cause else "",
             choose="id",
@@ -120,9 +105,8 @@ async def read_providers(sources: Sources, params: PageParams) -> Page:
         lead="what strategies choose by; share, latency and success of the last one to two minutes",
         command=build_command("router", "provider", "stats", tenant=tenant),
         tabs=TABS,
-        table=Table(
-            columns=PROVIDERS.page_columns,
-            rows=[PROVIDERS.build_row(row) for row in rows[:MAX_ROWS]],
+        table=PROVIDERS.make_table(
+            rows[:MAX_ROWS],
             empty=STATS_EMPTY if answers.successful else _explain_silence(answers),
             filters=(TableFilter("tenant", "Tenant"),),
             note=f"{left_out:,} more are left out: one tenant's are fewer." if left_out else "",
@@ -148,28 +132,3 @@ def _read_health(data: bytes) -> tuple[Mapping[str, Mapping[str, Any]], str]:
             error, dict
         ) else "the answer cannot be read"
     return {name: one for name, one in answer["health"].items() if isinstance(one, dict)}, ""
-
-
-def _build_row(one: RegisteredExtension, health: Mapping[str, Any]) -> Row:
-    entry, record = one.entry, one.record
-    subjects = ", ".join(
-        version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions()
-    )
-    has_calls = bool(health.get("latency_samples"))
-    return {
-        "id": entry.id,
-        "type": entry.kind,
-        "status": (health.get("status") if has_calls else "no calls") if health else None,
-        "breaker": health.get("circuit_breaker_state"),
-        "success": health.get("success_rate") if has_calls else None,
-        "calls": health.get("success_count", 0) + health.get("failure_count", 0)
-        if health
-        else None,
-        "p50": health.get("p50_latency_ms") if has_calls else None,
-        "p99": health.get("p99_latency_ms") if has_calls else None,
-        "state": "on" if entry.enabled else "off",
-        "subjects": subjects,
-        "timeout": entry.timeout_ms,
-        "version": record.version,
-        "author": record.author,
-    }

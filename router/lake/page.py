@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
 from router.core.errors import Misconfigured
+from router.lake.views import make_usage_view
 from router.shell.page_data import (
     BarChart,
     Fact,
@@ -19,7 +20,7 @@ from router.shell.page_data import (
     Sources,
     build_command,
 )
-from router.shell.table import MAX_ROWS, Column, Row, Table, TableFilter
+from router.shell.table import MAX_ROWS, TableFilter
 
 if TYPE_CHECKING:
     from router.lake.report import ReportLine, UsageReport
@@ -34,22 +35,6 @@ FILTERS = (
     TableFilter("tenant", "Tenant"),
     TableFilter("provider", "Provider"),
 )
-FIGURES = (
-    Column("count", "Events", "number"),
-    Column("cost", "Cost", "number"),
-    Column("failed", "Failed", "percent"),
-    Column("p50", "p50 ms", "number"),
-    Column("p95", "p95 ms", "number"),
-    Column("p99", "p99 ms", "number"),
-)
-LABELS = {
-    "day": "Day",
-    "tenant_id": "Tenant",
-    "provider_id": "Provider",
-    "event_type": "Type",
-    "status": "Status",
-    "model": "Model",
-}
 # not the loop's own threads, which every other page needs
 _READERS = ThreadPoolExecutor(2, thread_name_prefix="usage")
 NO_TABLES = (
@@ -79,8 +64,6 @@ async def read_usage(sources: Sources, params: PageParams) -> Page:
         raise InvalidAddress(str(exc)) from exc
     if made is None:
         return _build_empty_page(command, f"There are no usage tables in {warehouse}. {NO_TABLES}")
-    columns = (*(Column(name, LABELS[name]) for name in made.by), *FIGURES)
-    rows = [{**line.group, **_list_figures(line)} for line in made.iterate_lines(MAX_ROWS)]
     note = (
         f"The first {MAX_ROWS:,} of {len(made.rows):,} lines: choose fewer names in By."
         if len(made.rows) > MAX_ROWS
@@ -92,8 +75,8 @@ async def read_usage(sources: Sources, params: PageParams) -> Page:
         command=command,
         charts=_draw(made),
         lists=[_list_totals(made.totals)] if made.totals is not None else (),
-        table=Table(
-            columns=columns, rows=rows, empty="No usage matches.", filters=FILTERS, note=note
+        table=make_usage_view(made.by).make_table(
+            made.iterate_lines(MAX_ROWS), empty="No usage matches.", filters=FILTERS, note=note
         ),
     )
 
@@ -158,26 +141,14 @@ def _build_empty_page(command: str, text: str) -> Page:
     return Page(
         title="Usage",
         command=command,
-        table=Table(columns=FIGURES, rows=(), empty=text, filters=FILTERS),
+        table=make_usage_view(()).make_table((), empty=text, filters=FILTERS),
     )
 
 
-def _list_figures(line: ReportLine) -> Row:
-    p50, p95, p99 = line.percentiles.values()
-    return {
-        "count": line.count,
-        "cost": float(line.cost),
-        "failed": line.error_rate,
-        "p50": p50,
-        "p95": p95,
-        "p99": p99,
-    }
-
-
 def _list_totals(totals: ReportLine) -> FactList:
-    figures = _list_figures(totals)
-    kinds = {column.name: column for column in FIGURES}
+    view = make_usage_view(())
+    figures = view.build_row(totals)
     return FactList(
         "In all",
-        [Fact(kinds[name].label, value, kind=kinds[name].kind) for name, value in figures.items()],
+        [Fact(one.label, figures[one.name], kind=one.kind) for one in view.page_columns],
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 
 import orjson
 
@@ -12,9 +11,9 @@ from router.core.masking import shorten
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.versioned_store import Change
 from router.policies.model import SHARED
-from router.policies.model.difference import ABSENT, find_differences
+from router.policies.model.difference import find_differences
 from router.policies.store import PolicyNotFound, PolicyStore, StoredPolicy
-from router.policies.views import POLICIES
+from router.policies.views import HISTORY, POLICIES, format_value
 from router.shell.page_data import (
     Fact,
     FactList,
@@ -29,17 +28,10 @@ from router.shell.page_data import (
     WriteForm,
     build_command,
 )
-from router.shell.table import MAX_ROWS, Column, Row, Table, TableFilter
+from router.shell.table import MAX_ROWS, TableFilter
 
 MAX_DOCUMENT_TEXT = 65_536  # characters
 MAX_DIFFERENCES = 200
-HISTORY_COLUMNS = (
-    Column("version", "Version", "id", "address"),
-    Column("author", "Author"),
-    Column("written", "Written", "time"),
-    Column("hash", "Hash", "id"),
-    Column("changes", "Changes", href="changes_address"),
-)
 EMPTY = (
     "No policies. `router policy put` writes the first one; `router serve --policies DIR` "
     "seeds a directory of them."
@@ -54,9 +46,8 @@ async def read_policies(sources: Sources, params: PageParams) -> Page:
         title="Policies",
         lead=f"{len(stored):,} in force",
         command=build_command("router", "policy", "list", tenant=tenant),
-        table=Table(
-            columns=POLICIES.page_columns,
-            rows=[POLICIES.build_row(one) for one in stored[:MAX_ROWS]],
+        table=POLICIES.make_table(
+            stored[:MAX_ROWS],
             empty=EMPTY,
             filters=(TableFilter("tenant", "Tenant", f"{SHARED} for every tenant's"),),
         ),
@@ -108,11 +99,7 @@ async def read_policy(sources: Sources, params: PageParams) -> Page:
         back=("/policies", "Policies"),
         lists=lists,
         forms=_build_forms(address, record.version, history),
-        table=Table(
-            columns=HISTORY_COLUMNS,
-            rows=[_build_change_row(change, address) for change in reversed(history)],
-            empty="Nothing is remembered of it.",
-        ),
+        table=HISTORY.make_table(reversed(history), empty="Nothing is remembered of it."),
         form=False,
     )
 
@@ -161,36 +148,15 @@ def _read_version(params: PageParams, name: str) -> int | None:
     return int(text) if text is not None else None
 
 
-def _build_change_row(change: Change[StoredPolicy], address: str) -> Row:
-    if change.document is None:
-        return {
-            "version": None,
-            "author": None,
-            "written": datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(),
-            "changes": "deleted",
-        }
-    record = change.document.record
-    earlier = record.version - 1
-    return {
-        "version": record.version,
-        "author": record.author,
-        "written": record.time,
-        "hash": record.hash[:12],
-        "changes": f"since version {earlier}" if earlier else None,
-        "address": f"{address}?version={record.version}",
-        "changes_address": f"{address}?version={record.version}&against={earlier}",
-    }
-
-
 def _list_differences(before: StoredPolicy, after: StoredPolicy) -> FactList:
     found = find_differences(before.record.document, after.record.document)
     facts = [
-        Fact(one.path, f"{_format(one.before)}  →  {_format(one.after)}")
+        Fact(one.path, f"{_shorten(one.before)}  →  {_shorten(one.after)}")
         for one in found[:MAX_DIFFERENCES]
     ]
     title = f"Changed from version {before.record.version} to {after.record.version}"
     return FactList(title, facts or [Fact("", "They say the same.")])
 
 
-def _format(value: object) -> str:
-    return "–" if value is ABSENT else shorten(orjson.dumps(value).decode(), 400)
+def _shorten(value: object) -> str:
+    return shorten(format_value(value), 400)

@@ -1,15 +1,21 @@
-"""How policies, and the figures of providers, are shown: in a terminal, as JSON, in the console."""
+"""How policies, their history, and the figures of providers are shown: in a terminal, as JSON, in
+the console.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from router.contracts.version_record import VersionRecord
+from router.delivery.kv.versioned_store import Change
+from router.policies.model.difference import ABSENT, DocumentDifference
 from router.policies.provider_figures import describe_errors
 from router.policies.store import StoredPolicy
 from router.shell.formatting import format_time
-from router.shell.table import Cell
+from router.shell.table import Cell, Row
 from router.shell.view import View, ViewColumn
 
 
@@ -22,17 +28,90 @@ def list_policy_fields(one: StoredPolicy) -> dict[str, object]:
     return {"tenant": one.tenant_id, "policy": one.policy_id, **list_record_fields(one.record)}
 
 
+def _shorten_hash(text: str) -> str:
+    return text[:12]
+
+
 POLICIES = View(
     ViewColumn("tenant", label="Tenant", of="tenant_id"),
     ViewColumn("policy", label="Policy", of="policy_id", href="address"),
     ViewColumn("version", label="Version", of="record.version", kind="number"),
     ViewColumn("author", label="Author", of="record.author"),
     ViewColumn("written", label="Written", of="record.time", tell=format_time, kind="time"),
-    ViewColumn("hash", label="Hash", of=lambda one: one.record.hash[:12], kind="id"),
+    ViewColumn("hash", "hash", "Hash", "record.hash", _shorten_hash, _shorten_hash, "id"),
     fields=list_policy_fields,
     links=lambda one: {"address": f"/policies/{one.tenant_id}/{one.policy_id}"},
     page_first=("policy",),
 )
+
+
+DELETED = "deleted"
+PolicyChange = Change[StoredPolicy]
+
+
+def list_change_fields(change: PolicyChange) -> dict[str, object]:
+    if change.document is not None:
+        record = change.document.record
+        note = {"note": record.note} if record.note is not None else {}
+        return {**list_record_fields(record), **note}
+    time = change.stored_at.isoformat(timespec="milliseconds")
+    return {"version": DELETED, "author": None, "time": time, "hash": None}
+
+
+def _find_time(change: PolicyChange) -> str:
+    written = change.document
+    return change.stored_at.isoformat() if written is None else written.record.time
+
+
+def _describe_since(change: PolicyChange) -> str | None:
+    if change.document is None:
+        return DELETED
+    earlier = change.document.record.version - 1
+    return f"since version {earlier}" if earlier else None
+
+
+def _link_change(change: PolicyChange) -> Row:
+    if change.document is None:
+        return {}
+    one, version = change.document, change.document.record.version
+    address = f"/policies/{one.tenant_id}/{one.policy_id}?version={version}"
+    return {"address": address, "changes_address": f"{address}&against={version - 1}"}
+
+
+# In a terminal a deletion stands where the version does, in the console among the changes.
+HISTORY = View(
+    ViewColumn("version", of=lambda change: list_change_fields(change)["version"]),
+    ViewColumn("version", None, "Version", of="document.record.version", kind="id", href="address"),
+    ViewColumn("author", label="Author", of="document.record.author"),
+    ViewColumn("written", of=lambda change: list_change_fields(change)["time"]),
+    ViewColumn("written", None, "Written", of=_find_time, kind="time"),
+    ViewColumn("hash", "hash", "Hash", "document.record.hash", page=_shorten_hash, kind="id"),
+    ViewColumn("note", of="document.record.note"),
+    ViewColumn("changes", None, "Changes", of=_describe_since, href="changes_address"),
+    fields=list_change_fields,
+    links=_link_change,
+)
+
+
+def make_differences_view(former: int, later: int) -> View:
+    """Return the view of what differs between two versions of a document."""
+    return View(
+        ViewColumn("path", "where"),
+        ViewColumn("before", f"version {former}", of=lambda one: format_value(one.before)),
+        ViewColumn("after", f"version {later}", of=lambda one: format_value(one.after)),
+        fields=_list_difference_fields,
+    )
+
+
+def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
+    """Leave out `before` or `after` if it has no value."""
+    sides = {"before": one.before, "after": one.after}
+    told = {name: value for name, value in sides.items() if value is not ABSENT}
+    return {"path": one.path, **told}
+
+
+def format_value(value: object) -> str:
+    return "–" if value is ABSENT else orjson.dumps(value).decode()
 
 
 def _find_success(row: Mapping[str, Any]) -> float | None:
@@ -53,7 +132,7 @@ def _figure(
     kind: str = "number",
 ) -> ViewColumn:
     """A column of an entry of the answer of `get_provider_stats`, where it has that entry."""
-    return ViewColumn(name, title, label, lambda row: row.get(name), tell, _round, kind)
+    return ViewColumn(name, title, label, "", tell, _round, kind)
 
 
 PROVIDERS = View(

@@ -5,7 +5,7 @@ status.
     async def history(session: CommandSession, tenant: Tenant, name: Name) -> int | None:
         jetstream = await session.open_jetstream()  closed by the frame
         ...
-        session.emit(changes, COLUMNS, _build_row)  a table, or with --json lines of JSON
+        session.emit(changes, HISTORY, empty="…")  a table, or with --json lines of JSON
         return None if changes else exit_codes.NO   None is 0
 
 A command is a function, or a coroutine function, of a `CommandSession` and its own options. `load`

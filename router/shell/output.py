@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
+
+    from router.shell.view import View
 
 MAX_WIDTH = 200  # columns, if there is no terminal
 STYLES = {
@@ -110,6 +112,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     open_console().print(build_table(columns, rows))
 
 
+def print_view(records: Iterable[object], view: View) -> None:
+    """Print records as their view shows them in a terminal."""
+    print_table(view.titles, map(view.list_cells, records))
+
+
 def build_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     """Build a plain table; a cell that holds a verdict has its colour."""
     from rich import box
@@ -134,6 +141,11 @@ def build_grid(pairs: Iterable[tuple[str, object]]) -> Table:
         if value is not None:
             made.add_row(build_cell(name), build_cell(value))
     return made
+
+
+def print_fields(fields: Mapping[str, object]) -> None:
+    """Print the fields of one object, a line each."""
+    open_console().print(build_grid((name.replace("_", " "), fields[name]) for name in fields))
 
 
 def build_panel(title: str, parts: Iterable[RenderableType]) -> Panel:

@@ -5,10 +5,10 @@ and for programs.
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from router.core.errors import NoJetStream, RouterError
 from router.shell import output
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from router.delivery.wire.api import JetStream
     from router.operate.audit import OperatorWrite
     from router.shell.view import View
-
-Record = TypeVar("Record")
 
 
 class CommandSession:
@@ -93,35 +91,25 @@ class CommandSession:
     async def close(self) -> None:
         await self._opened.aclose()
 
-    def emit(
-        self,
-        records: Iterable[Record],
-        columns: Sequence[str],
-        row: Callable[[Record], Sequence[object]],
-        fields: Callable[[Record], object] | None = None,
-        *,
-        empty: str,
-    ) -> None:
-        """Print records: for programs a line of JSON each (`fields`; without it the record itself),
-        for people a table, or `empty`.
+    def emit(self, records: Iterable[object], view: View, *, empty: str) -> None:
+        """Print records as their view shows them: for programs a line of JSON each, for people a
+        table, or `empty`.
         """
-        from msgspec import to_builtins
-
         if self.as_json:
-            output.print_json_lines(map(fields or to_builtins, records))
-        elif rows := [row(one) for one in records]:
-            output.print_table(columns, rows)
+            output.print_json_lines(map(view.fields, records))
+        elif shown := list(records):
+            output.print_view(shown, view)
         else:
             print(empty)
 
-    def emit_view(self, records: Iterable[object], view: View, *, empty: str) -> None:
-        """Print records as their view shows them."""
-        self.emit(records, view.titles, view.list_cells, view.fields, empty=empty)
-
-    def emit_one(self, fields: object, text: str | Callable[[], object]) -> None:
-        """Print one JSON object for programs; for people a text, or what `text` prints."""
+    def emit_one(self, fields: Any, text: str | Callable[[], object] | None = None) -> None:
+        """Print one JSON object for programs; for people a text, or what `text` prints, or else a
+        line for each field.
+        """
         if self.as_json:
             output.print_json(fields)
+        elif text is None:
+            output.print_fields(fields)
         elif callable(text):
             text()
         else:

@@ -9,28 +9,28 @@ DEAD_LETTERS = View(
 
 router dlq list            view.titles, view.list_cells(record)
 router dlq list --json     view.fields(record)
-a page, its CSV and JSON   view.page_columns, view.build_row(record)
+a page, its CSV and JSON   view.make_table(records): view.page_columns, view.build_row(record)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, reduce
 from typing import Any
 
 from msgspec import UNSET, Struct, UnsetType, to_builtins
 
-from router.shell.table import Cell, Column, Row
+from router.shell.table import Cell, Column, Row, Table, TableFilter
 
 
 class ViewColumn(Struct, frozen=True):
     """One column. `title` heads it in a terminal, where it is not the key's words; `label` in the
     console. None: it is not there.
 
-    `of` is the attribute that holds the value, or a function of the record; without it, `key`.
-    `tell` formats a value for a terminal, and `page` for the console. `kind` and `href` are those
-    of the console's `Column`.
+    `of` is the path of the value, such as `record.author`, or a function of the record; without it,
+    `key`. A path goes through attributes and entries, and ends where one of them is None or lacks
+    an entry: the value is absent. `tell` formats a value for a terminal, and `page` for the
+    console. `kind` and `href` are those of the console's `Column`.
     """
 
     key: str
@@ -43,19 +43,23 @@ class ViewColumn(Struct, frozen=True):
     href: str | None = None
 
     def make_reader(self) -> Callable[[Any], Any]:
-        return self.of if callable(self.of) else attrgetter(self.of or self.key)
+        if callable(self.of):
+            return self.of
+        names = (self.of or self.key).split(".")
+        return lambda record: reduce(_read, names, record)
 
 
 class View:
     """The columns of one kind of record. What `links` returns goes into the console's row, too.
 
-    `page_first` names the columns that stand first in the console, where a terminal has them later.
+    `fields` returns what `--json` prints of a record. `page_first` names the columns that stand
+    first in the console, where a terminal has them later.
     """
 
     def __init__(
         self,
         *columns: ViewColumn,
-        fields: Callable[[Any], object] = to_builtins,
+        fields: Callable[[Any], Any] = to_builtins,
         links: Callable[[Any], Row] = lambda _: {},
         page_first: Sequence[str] = (),
     ) -> None:
@@ -85,11 +89,31 @@ class View:
         cells = {key: _show(read(record), page) for key, read, page in self._page_readers}
         return {**cells, **self._links(record)}
 
+    def make_table(
+        self,
+        records: Iterable[object],
+        *,
+        empty: str,
+        filters: tuple[TableFilter, ...] = (),
+        note: str = "",
+        choose: str = "",
+    ) -> Table:
+        """Return the records as a table of the console."""
+        return Table(
+            columns=self.page_columns,
+            rows=[self.build_row(record) for record in records],
+            empty=empty,
+            filters=filters,
+            note=note,
+            choose=choose,
+        )
+
     @cached_property
     def _terminal_readers(
         self,
     ) -> Sequence[tuple[Callable[[Any], Any], Callable[[Any], object] | None]]:
-        return [(one.make_reader(), one.tell) for one in self.columns if one.title is not None]
+        shown = [one for one in self.columns if one.title is not None]
+        return [(one.make_reader(), one.tell) for one in shown]
 
     @cached_property
     def _page_readers(
@@ -97,6 +121,12 @@ class View:
     ) -> Sequence[tuple[str, Callable[[Any], Any], Callable[[Any], Cell] | None]]:
         shown = [one for one in self.columns if one.label is not None]
         return [(one.key, one.make_reader(), one.page) for one in shown]
+
+
+def _read(found: Any, name: str) -> Any:
+    if found is None:
+        return None
+    return found.get(name) if isinstance(found, Mapping) else getattr(found, name)
 
 
 def _show(value: Any, form: Callable[[Any], Any] | None) -> Any:

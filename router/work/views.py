@@ -35,7 +35,7 @@ def make_assignments_view(*, reads_acks: bool) -> View:
         ViewColumn("job", label="Job", of="known.job_type"),
         ViewColumn("provider_id", "provider", "Provider", of="known.provider_id"),
         ViewColumn("status", label="Status", of=find_status, kind="verdict"),
-        ViewColumn("message", "said", "Said", of=lambda one: one.ack and one.ack.message),
+        ViewColumn("message", "said", "Said", of="ack.message"),
         fields=lambda one: one.list_fields(reads_acks=reads_acks),
         links=lambda one: {"address": f"/assignments/{one.known.assignment_id}"},
     )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from router.decide.commands.decision_record import print_decision_record
+from router.decide.views import print_decision_record
 from router.policies.provider_figures import merge_stats
 from router.policies.views import PROVIDERS
 from tests.support.cli import table_words

@@ -9,10 +9,9 @@ put, delete                a price holds in every router within a second, for th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import orjson
 import typer
@@ -36,7 +35,8 @@ from router.delivery.kv.versioned_store import Change
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import record_missed_event, watch_deletion
 from router.shell.option_values import choose_author, read_bytes
-from router.shell.output import print_json_lines, print_table
+from router.shell.output import print_json_lines, print_view
+from router.shell.view import View, ViewColumn
 
 # -- The prices of a server.
 
@@ -82,15 +82,23 @@ def name_prices(prices: PriceList) -> str:
 
 DELETED = "deleted"
 AMOUNTS = ("input", "cached_input", "output", "per_request", "per_second")
-COLUMNS = (
-    "price",
-    "valid from",
-    "in force",
-    *(name.replace("_", " ") for name in AMOUNTS),
-    "currency",
-    "trust",
-)
 
+
+class ShownPrice(NamedTuple):
+    price: Price
+    is_in_force: bool
+
+
+def _read_field(name: str) -> Callable[[ShownPrice], object]:
+    return lambda one: price_document(one.price).get(name, "–")
+
+
+PRICES = View(
+    ViewColumn("price", of="price.label"),
+    ViewColumn("valid_from", of=_read_field("valid_from")),
+    ViewColumn("in_force", of=lambda one: "yes" if one.is_in_force else "no"),
+    *(ViewColumn(name, of=_read_field(name)) for name in (*AMOUNTS, "currency", "trust")),
+)
 Version = Annotated[
     int | None,
     typer.Option(
@@ -120,7 +128,7 @@ async def list_(
     if session.as_json:
         print_json_lines(map(list_fields, found))
         return
-    session.emit(_list_rows(found), COLUMNS, lambda row: row, empty="no prices")
+    session.emit(_list_shown(found), PRICES, empty="no prices")
 
 
 @command()
@@ -136,7 +144,8 @@ async def show(
     Example:  router price show openai gpt-4o
     """
     stored = await (await open_store(session)).get(*_list_name(provider, model), version=version)
-    session.emit_one(list_fields(stored), lambda: print_table(COLUMNS, _list_rows([stored])))
+    shown = _list_shown([stored])
+    session.emit_one(list_fields(stored), lambda: print_view(shown, PRICES))
 
 
 @command()
@@ -146,38 +155,17 @@ async def history(session: CommandSession, provider: Provider, model: Model = No
 
     Example:  router price history openai gpt-4o
     """
-    changes = [
-        _list_change_fields(change)
-        for change in await (await open_store(session)).history(*_list_name(provider, model))
-    ]
-    if session.as_json:
-        print_json_lines(changes)
-        return
-    print_table(
-        ("version", "author", "written", "prices"), [tuple(fields.values()) for fields in changes]
-    )
+    changes = await (await open_store(session)).history(*_list_name(provider, model))
+    session.emit(map(_list_change_fields, changes), HISTORY, empty="")
 
 
 def _list_name(provider: str, model: str | None) -> tuple[str, ...]:
     return (provider,) if model is None else (provider, model)
 
 
-def _list_rows(found: list[StoredPrices]) -> list[tuple[object, ...]]:
-    return [_build_price_row(stored, one) for stored in found for one in stored.list.prices]
-
-
-def _build_price_row(stored: StoredPrices, one: Price) -> tuple[object, ...]:
-    fields = price_document(one)
-    is_in_force = stored.list.find(wall()) is one
-    amounts = [fields.get(name, "–") for name in AMOUNTS]
-    return (
-        one.label,
-        fields["valid_from"],
-        "yes" if is_in_force else "no",
-        *amounts,
-        fields["currency"],
-        fields["trust"],
-    )
+def _list_shown(found: Sequence[StoredPrices]) -> Sequence[ShownPrice]:
+    pairs = [(stored, one) for stored in found for one in stored.list.prices]
+    return [ShownPrice(one, stored.list.find(wall()) is one) for stored, one in pairs]
 
 
 def _list_change_fields(change: Change[StoredPrices]) -> dict[str, object]:
@@ -189,8 +177,15 @@ def _list_change_fields(change: Change[StoredPrices]) -> dict[str, object]:
             "time": record.time,
             "prices": len(change.document.list.prices),
         }
-    time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    time = change.stored_at.isoformat(timespec="milliseconds")
     return {"version": DELETED, "author": None, "time": time, "prices": 0}
+
+
+HISTORY = View(
+    *map(ViewColumn, ("version", "author")),
+    ViewColumn("written", of="time"),
+    ViewColumn("prices"),
+)
 
 
 # -- `put` and `delete`.
@@ -224,13 +219,7 @@ async def put(session: CommandSession, file: File, *, author: Author = None) -> 
     prices = _read_prices(session, file)
     audited = await open_audited_store(session)
     written = [await _put_price(session, audited, price, choose_author(author)) for price in prices]
-    session.emit(
-        written,
-        ("price", "valid from", "written"),
-        _build_written_row,
-        _list_written_fields,
-        empty="no prices",
-    )
+    session.emit(written, WRITTEN, empty="no prices")
 
 
 @command()
@@ -291,14 +280,6 @@ async def _put_price(
     return written
 
 
-def _build_written_row(one: WrittenPrice) -> tuple[object, ...]:
-    return (
-        one.price.label,
-        format_time(one.price.valid_from),
-        "yes" if one.is_new else "no: it was there already",
-    )
-
-
 def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
     return {
         "ok": True,
@@ -307,3 +288,11 @@ def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
         **price_document(one.price),
         "version": one.price.version,
     }
+
+
+WRITTEN = View(
+    ViewColumn("price", of="price.label"),
+    ViewColumn("valid_from", of=lambda one: format_time(one.price.valid_from)),
+    ViewColumn("written", of=lambda one: "yes" if one.is_new else "no: it was there already"),
+    fields=_list_written_fields,
+)

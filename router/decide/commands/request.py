@@ -10,18 +10,17 @@ import typer
 from msgspec import to_builtins
 
 from router.core.errors import PermissionDenied
-from router.decide.commands.decision_record import print_decision_record
 from router.decide.request_steps import RequestSteps, find_request_steps
+from router.decide.views import REQUEST_STEPS, print_decision_record
 from router.operate.admin.broadcast import request_from_all
 from router.operate.admin.service import ADMIN
 from router.shell import exit_codes
 from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import check_request_id
-from router.shell.output import print_json_lines, print_table
+from router.shell.output import print_json_lines, print_view
 
 MAX_READ = 1_000_000
-COLUMNS = ("at", "what", "where", "facts")
 
 
 @command()
@@ -69,16 +68,7 @@ async def request(
 
 def _print_steps(found: RequestSteps, name: str) -> None:
     if found.steps:
-        facts = (
-            "  ".join(f"{name}={value}" for name, value in one.facts.items()) for one in found.steps
-        )
-        print_table(
-            COLUMNS,
-            (
-                (one.at, one.what, one.where, shown)
-                for one, shown in zip(found.steps, facts, strict=True)
-            ),
-        )
+        print_view(found.steps, REQUEST_STEPS)
     else:
         print(f"nothing was found of {name}")
     for gap in found.gaps:

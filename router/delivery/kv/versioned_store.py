@@ -14,6 +14,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from typing import ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -48,6 +49,10 @@ class Change(Struct, Generic[T], frozen=True):
 
     document: T | None
     stored_ns: int
+
+    @property
+    def stored_at(self) -> datetime:
+        return datetime.fromtimestamp(self.stored_ns / 1e9, UTC)
 
 
 class VersionedStore(ABC, Generic[T]):

@@ -21,12 +21,13 @@ from router.extensions.commands.registry import ExtensionId, open_store
 from router.extensions.count_services import count_services
 from router.extensions.model import ExtensionRegistry, Route
 from router.extensions.store import ExtensionNotFound
+from router.extensions.views import HEALTH, list_figures
 from router.operate.admin.broadcast import list_key_headers, request_one
 from router.shell import exit_codes
 from router.shell.broadcast import describe_error
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import read_object, read_text_payload
-from router.shell.output import print_json, print_table, printable
+from router.shell.output import print_json, print_view, printable
 
 # -- `router extension call`.
 
@@ -154,19 +155,6 @@ def _parse_answer(text: str) -> Any:
 
 HEALTH_SUBJECT = "beamline.router.v1.admin.get_extension_health"
 ROUTER = "router-admin"  # the service that every instance offers
-HEALTH_COLUMNS = (
-    "id",
-    "status",
-    "success",
-    "calls",
-    "failures",
-    "p50 ms",
-    "p95 ms",
-    "p99 ms",
-    "breaker",
-    "services",
-    "nodes",
-)
 
 
 @command()
@@ -212,10 +200,11 @@ async def health(
 
 def _print_health(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int]) -> None:
     if found:
-        print_table(
-            HEALTH_COLUMNS,
-            (_build_health_row(name, one, services[name]) for name, one in sorted(found.items())),
-        )
+        rows = [
+            {"id": name, **list_figures(one), "services": services[name]}
+            for name, one in sorted(found.items())
+        ]
+        print_view(rows, HEALTH)
     else:
         print("no extension is registered")
 
@@ -227,23 +216,3 @@ def _complain_of_missing(instances: int, nodes: Sequence[str]) -> None:
             f"{missing} of {instances} instances did not answer in time: the setting "
             "admin.peers_wait_ms gives them longer"
         )
-
-
-def _build_health_row(name: str, one: Mapping[str, Any], services: int) -> tuple[object, ...]:
-    breaker, found = one.get("circuit_breaker_state"), services or "none found"
-    nodes = " ".join(sorted(one.get("nodes", {})))
-    if not one["latency_samples"]:
-        return (name, "no calls", None, 0, None, None, None, None, breaker, found, nodes)
-    latencies = [f"{one[f'p{share}_latency_ms']:.1f}" for share in (50, 95, 99)]
-    calls = one["success_count"] + one["failure_count"]
-    return (
-        name,
-        one["status"],
-        f"{one['success_rate']:.1%}",
-        calls,
-        one["failure_count"],
-        *latencies,
-        breaker,
-        found,
-        nodes,
-    )

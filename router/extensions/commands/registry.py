@@ -21,6 +21,7 @@ from router.extensions.store import (
     WrittenExtension,
     name_switch,
 )
+from router.extensions.views import list_extension_fields, make_extensions_view
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
@@ -147,8 +148,6 @@ def _make_document(extension_id: str, kind: str, subject: str | None, given: Doc
 
 # -- `router extension list`, `show`, `enable`, `disable` and `remove`.
 
-COLUMNS = ("id", "type", "subjects", "timeout", "retry", "state", "version", "written", "by")
-
 
 @command()
 async def list_(session: CommandSession) -> None:
@@ -158,7 +157,7 @@ async def list_(session: CommandSession) -> None:
     Example:  router extension list
     """
     found = await (await open_store(session)).list()
-    session.emit(found, COLUMNS, _build_row, _list_fields, empty="no extension is registered")
+    session.emit(found, make_extensions_view(), empty="no extension is registered")
 
 
 @command()
@@ -168,7 +167,7 @@ async def show(session: CommandSession, extension_id: ExtensionId) -> None:
     Example:  router extension show pii_guard
     """
     found = await (await open_store(session)).get(extension_id)
-    session.emit_one(_list_fields(found), lambda: _print_entry(found))
+    session.emit_one(list_extension_fields(found), lambda: _print_entry(found))
 
 
 @command()
@@ -229,41 +228,6 @@ async def _switch(
         fields,
         f"{extension_id} is {'enabled' if enabled else 'disabled'}, version {written.version}",
     )
-
-
-def _build_row(one: RegisteredExtension) -> tuple[object, ...]:
-    entry, record = one.entry, one.record
-    subjects = "\n".join(
-        version.subject + ("" if version.enabled else " (off)") for version in entry.list_versions()
-    )
-    state, timeout, written = (
-        "on" if entry.enabled else "off",
-        f"{entry.timeout_ms} ms",
-        format_time(record.time),
-    )
-    return (
-        entry.id,
-        entry.kind,
-        subjects,
-        timeout,
-        entry.retry,
-        state,
-        record.version,
-        written,
-        record.author,
-    )
-
-
-def _list_fields(one: RegisteredExtension) -> dict[str, object]:
-    """Return the entry as it was written, with its author and time."""
-    record = one.record
-    return {
-        "id": one.entry.id,
-        "version": record.version,
-        "author": record.author,
-        "time": record.time,
-        "entry": record.document,
-    }
 
 
 def _print_entry(one: RegisteredExtension) -> None:

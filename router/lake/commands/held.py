@@ -4,7 +4,7 @@ accepts or sets them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Annotated
 
@@ -23,18 +23,8 @@ from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
 from router.shell.missed_events import is_audited
 from router.shell.output import show_progress
+from router.shell.view import View, ViewColumn
 
-COLUMNS = (
-    "event",
-    "stored",
-    "tenant",
-    "provider",
-    "assignment",
-    "status",
-    "booked",
-    "told",
-    "adjusts",
-)
 MAX_PLACES, MAX_AMOUNT = 9, Decimal("1e9")
 
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only those of this tenant.")]
@@ -69,8 +59,8 @@ async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
     Example:  router usage held list --tenant acme
     """
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
-    found = [one async for one in list_held(jetstream, stream, tenant)]
-    session.emit(found, COLUMNS, _build_row, _list_fields, empty="no cost is held")
+    found = [_list_fields(one) async for one in list_held(jetstream, stream, tenant)]
+    session.emit(found, HELD_COSTS, empty="no cost is held")
 
 
 @command()
@@ -234,18 +224,6 @@ def read_reason(text: str | None) -> str | None:
     return text
 
 
-def _build_row(one: HeldCost) -> Sequence[object]:
-    event = one.event
-    ids = (
-        one.event_id,
-        format_time(one.stored_at),
-        event.tenant_id,
-        event.provider_id,
-        event.assignment_id or event.request_id,
-    )
-    return (*ids, event.status, event.cost, event.told_cost, event.adjusts or "–")
-
-
 def _list_fields(one: HeldCost) -> Mapping[str, object]:
     event = one.event
     names = (
@@ -261,3 +239,16 @@ def _list_fields(one: HeldCost) -> Mapping[str, object]:
     )
     told = {name: value for name in names if (value := getattr(event, name)) is not None}
     return {"event_id": one.event_id, "seq": one.sequence, "stored": one.stored_at, **told}
+
+
+HELD_COSTS = View(
+    ViewColumn("event", of="event_id"),
+    ViewColumn("stored", tell=format_time),
+    ViewColumn("tenant", of="tenant_id"),
+    ViewColumn("provider", of="provider_id"),
+    ViewColumn("assignment", of=lambda told: told.get("assignment_id") or told.get("request_id")),
+    ViewColumn("status"),
+    ViewColumn("booked", of="cost"),
+    ViewColumn("told", of="told_cost"),
+    ViewColumn("adjusts", of=lambda told: told.get("adjusts") or "–"),
+)

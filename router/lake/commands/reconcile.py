@@ -27,7 +27,7 @@ from router.lake.commands.command import (
 from router.lake.commands.ingest import read_source_options
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, skip_settings
-from router.shell.output import build_cell, build_grid, build_table, open_console
+from router.shell.output import build_cell, build_table, open_console, print_fields
 
 if TYPE_CHECKING:
     from router.lake.reconcile import ReconcileCheck, Reconciliation
@@ -173,10 +173,7 @@ def audit(
 
 
 def _print_found(found: AuditFound) -> None:
-    figures = {name: value for name, value in found.to_json().items() if name != "first"}
-    open_console().print(
-        build_grid((name.replace("_", " "), value) for name, value in figures.items())
-    )
+    print_fields({name: value for name, value in found.to_json().items() if name != "first"})
     if found.first:
         rows = (
             (one.event_id, ", ".join(map(str, one.sequences)), ", ".join(one.days))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +28,7 @@ from router.lake.commands.command import (
     open_warehouse,
     warehouse_command,
 )
+from router.lake.views import RARE_FIGURES, format_heading, make_usage_view
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession
 from router.shell.output import (
@@ -192,14 +193,6 @@ def _render_page(parts: list[ReportPart], query: UsageQuery, cut: int, currency:
 # -- A report on a screen: a table, CSV or JSON.
 
 MAX_SCREEN_ROWS = 200  # on a screen
-RARE_FIGURES = {  # figure: its heading
-    "adjustment_cost": "of it adjusted",
-    "estimated_cost": "of it estimated",
-    "correction_cost": "of sealed days",
-    "uncorrelated_cost": "not billed",
-    "input_tokens": "tokens in",
-    "output_tokens": "tokens out",
-}
 EXPLAINED_FIGURES = {
     "adjustment_cost": "what adjustments added to the cost, or took from it",
     "correction_cost": "events of a day that was sealed already, counted on the day on which they came",
@@ -253,22 +246,9 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
     shared = _find_shared(made)
     names = [name for name in made.by if name not in shared]
     extra = _choose_rare_figures(totals)
-    rows = [
-        [*(line.group[name] for name in names), *_format_figures(line, extra)]
-        for line in made.iterate_lines(MAX_SCREEN_ROWS)
-    ]
-    cost = "cost" if made.currency is None else f"cost {made.currency}"
-    headings = [
-        *map(_format_heading, names),
-        "events",
-        cost,
-        *map(RARE_FIGURES.__getitem__, extra),
-        "failed",
-        "p50 ms",
-        "p95 ms",
-        "p99 ms",
-    ]
-    shown = build_table(headings, rows)
+    view = make_usage_view(names, made.currency, extra)
+    lines = made.iterate_lines(MAX_SCREEN_ROWS)
+    shown = build_table(view.titles, map(view.list_cells, lines))
     shown.padding = (0, 1, 0, 0)
     for column in shown.columns[len(names) :]:
         column.justify = "right"
@@ -276,13 +256,13 @@ def _print_table(made: UsageReport, totals: ReportLine) -> None:
     shown.add_section()
     shown.add_row(
         *["all", *[""] * (len(names) - 1)][: len(names)],
-        *_format_figures(totals, extra),
+        *map(build_cell, make_usage_view((), made.currency, extra).list_cells(totals)),
         style="bold",
     )
     if shared:
         print(
             ", ".join(
-                f"{_format_heading(name)} {build_cell(value)}" for name, value in shared.items()
+                f"{format_heading(name)} {build_cell(value)}" for name, value in shared.items()
             )
         )
     open_console().print(shown)
@@ -303,28 +283,14 @@ def _find_shared(made: UsageReport) -> dict[str, str]:
     }
 
 
-def _format_heading(name: str) -> str:
-    return name.removesuffix("_id").replace("event_type", "type")
-
-
 def _choose_rare_figures(totals: ReportLine) -> list[str]:
     """Return the figures that few reports have: those that are not 0 in all."""
-    figures = {**totals.figures, **totals.corrections}
+    figures = totals.all_figures
     is_there = {name: bool(figures[name]) for name in RARE_FIGURES} | {
         f"{kind}_cost": bool(figures[f"{kind}_count"])
         for kind in ("adjustment", "uncorrelated", "correction")
     }
     return [name for name in RARE_FIGURES if is_there[name]]
-
-
-def _format_figures(line: ReportLine, extra: Sequence[str]) -> list[str]:
-    figures = {**line.figures, **line.corrections}
-    shown = (
-        f"{figures[name]:,.9f}" if name.endswith("_cost") else f"{figures[name]:,}"
-        for name in extra
-    )
-    percentiles = ("" if value is None else f"{value:,.0f}" for value in line.percentiles.values())
-    return [f"{line.count:,}", f"{line.cost:,.9f}", *shown, f"{line.error_rate:.2%}", *percentiles]
 
 
 # -- `router usage export`.

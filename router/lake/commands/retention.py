@@ -23,11 +23,11 @@ from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, skip_settings
 from router.shell.option_values import confirm
 from router.shell.output import build_table, open_console
+from router.shell.view import View, ViewColumn
 
 if TYPE_CHECKING:
     from router.lake.jobs.erase import EraseResult
     from router.lake.jobs.retention import RetentionResult
-    from router.lake.warehouse import Seal
 
 # -- `router usage retention`.
 
@@ -122,7 +122,13 @@ def _print_dropped(done: RetentionResult, *, dry_run: bool) -> None:
 
 # -- `router usage seal`.
 
-SEAL_COLUMNS = ("from", "to", "sequence", "cut", "rows", "hash", "reads the same")
+SEALS = View(
+    ViewColumn("from", of="first_day"),
+    ViewColumn("to", of="last_day"),
+    *map(ViewColumn, ("sequence", "cut", "rows")),
+    ViewColumn("hash", tell=lambda text: text[:16]),
+    ViewColumn("reads_the_same", of="holds", tell={True: "ok", False: "fail"}.get),
+)
 
 FirstDay = Annotated[
     datetime | None,
@@ -161,19 +167,11 @@ def seal(
 
     seals = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
     held = [(one, job.is_unchanged(at, one) if verify else None) for one in seals]
-    session.emit(
-        held,
-        SEAL_COLUMNS,
-        lambda one: _build_seal_row(*one),
-        lambda one: {**to_builtins(one[0]), **({} if one[1] is None else {"holds": one[1]})},
-        empty="no period is sealed",
-    )
+    fields = [
+        {**to_builtins(one), **({} if holds is None else {"holds": holds})} for one, holds in held
+    ]
+    session.emit(fields, SEALS, empty="no period is sealed")
     return exit_codes.NO if any(holds is False for _, holds in held) else exit_codes.OK
-
-
-def _build_seal_row(one: Seal, holds: bool | None) -> tuple[object, ...]:
-    verdict = {None: None, True: "ok", False: "fail"}[holds]
-    return (one.first_day, one.last_day, one.sequence, one.cut, one.rows, one.hash[:16], verdict)
 
 
 # -- `router usage erase`.

@@ -32,7 +32,7 @@ from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.option_values import confirm
-from router.shell.output import build_grid, build_heading, build_table, open_console
+from router.shell.output import build_heading, build_table, open_console, print_fields
 
 if TYPE_CHECKING:
     from router.lake.jobs.backfill import Backfill, BackfillDifference
@@ -197,6 +197,4 @@ def _print_difference(found: BackfillDifference, fields: Mapping[str, object]) -
     if found.is_none:
         print("no difference: the tables are what bronze gives")
     else:
-        open_console().print(
-            build_grid((name.replace("_", " "), value) for name, value in fields.items())
-        )
+        print_fields(fields)

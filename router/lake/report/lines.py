@@ -63,15 +63,18 @@ class ReportLine(Struct, frozen=True):
         return Decimal(self.figures["cost"] or 0)
 
     @property
+    def all_figures(self) -> Mapping[str, Figure]:
+        return {**self.figures, **self.corrections}
+
+    @property
     def error_rate(self) -> float:
         return self.failed / self.count if self.count else 0.0
 
     def to_json(self) -> dict[str, object]:
         """Return the row of `--json`; an amount is text with nine decimals."""
-        amounts = {**self.figures, **self.corrections}
         figures = {
             name: f"{value:.9f}" if isinstance(value, Decimal) else value
-            for name, value in amounts.items()
+            for name, value in self.all_figures.items()
         }
         values = {**figures, **self.percentiles}
         return {**self.group, **{name: values[name] for name in REPORT_FIGURES}}

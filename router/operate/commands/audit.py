@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 import orjson
@@ -16,8 +16,7 @@ from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.formatting import format_time
 from router.shell.output import print_json_lines, printable
-
-COLUMNS = ("seq", "stored", "who", "what", "outcome", "before", "after", "note")
+from router.shell.view import View, ViewColumn
 
 Since = Annotated[str, typer.Option("--since", help="10m, 1d, 30d ago, or an ISO time.")]
 Who = Annotated[
@@ -70,42 +69,25 @@ async def audit(
     if follow:
         async for one in found:
             if session.as_json:
-                print_json_lines([_list_fields(one)])
+                print_json_lines([AUDIT_EVENTS.fields(one)])
             else:
-                print(
-                    printable("  ".join(str(cell) for cell in _build_row(one) if cell is not None)),
-                    flush=True,
-                )
-    session.emit(
-        [one async for one in found],
-        COLUMNS,
-        _build_row,
-        _list_fields,
-        empty=f"nothing was written since {since}",
-    )
+                cells = [str(cell) for cell in AUDIT_EVENTS.list_cells(one) if cell is not None]
+                print(printable("  ".join(cells)), flush=True)
+    events = [one async for one in found]
+    session.emit(events, AUDIT_EVENTS, empty=f"nothing was written since {since}")
     return exit_codes.OK
 
 
-def _build_row(one: StoredEvent[AuditEvent]) -> Sequence[object]:
+def _describe_outcome(one: StoredEvent[AuditEvent]) -> str:
     event = one.event
-    outcome = f"{event.outcome}: {event.error}" if event.error else event.outcome
-    values = (_format(event.before), _format(event.after))
-    return (
-        one.sequence,
-        format_time(one.stored_at),
-        event.by,
-        f"{event.command} {event.target}",
-        outcome,
-        *values,
-        event.note,
-    )
+    return f"{event.outcome}: {event.error}" if event.error else event.outcome
 
 
 def _list_fields(one: StoredEvent[AuditEvent]) -> Mapping[str, object]:
     return {"seq": one.sequence, "stored": one.stored_at, **list_audit_fields(one.event)}
 
 
-def _format(values: Values | None) -> str | None:
+def _format(values: Values) -> str | None:
     if not values:
         return None
     return " ".join(
@@ -116,3 +98,16 @@ def _format(values: Values | None) -> str | None:
 
 def _dump(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
+
+
+AUDIT_EVENTS = View(
+    ViewColumn("seq", of="sequence"),
+    ViewColumn("stored", of="stored_at", tell=format_time),
+    ViewColumn("who", of="event.by"),
+    ViewColumn("what", of=lambda one: f"{one.event.command} {one.event.target}"),
+    ViewColumn("outcome", of=_describe_outcome),
+    ViewColumn("before", of="event.before", tell=_format),
+    ViewColumn("after", of="event.after", tell=_format),
+    ViewColumn("note", of="event.note"),
+    fields=_list_fields,
+)

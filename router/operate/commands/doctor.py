@@ -25,7 +25,7 @@ async def doctor(session: CommandSession, monitor: Monitors = None) -> int:
     findings = await examine_broker(
         await session.open_jetstream(), settings, monitor or settings.nats.monitor
     )
-    session.emit_view(findings, FINDINGS, empty="")
+    session.emit(findings, FINDINGS, empty="")
     if not session.as_json:
         print(_summarize(findings))
     return (

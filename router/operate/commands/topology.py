@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from router.config import Settings
@@ -37,12 +36,14 @@ from router.operate.recovery.recovery_order import (
     list_effect_streams,
 )
 from router.operate.topology.declared_topology import declare_topology
+from router.operate.views import APPLIED, TOPOLOGY
 from router.sdk.start_point import StartPoint
 from router.sdk.worker import worker_durable
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.options import Monitors
 from router.shell.output import print_json
+from router.shell.view import View, ViewColumn
 
 # -- A second place: the streams of another account or another JetStream domain.
 
@@ -82,6 +83,15 @@ RESTART = (
     "now start the NATS servers again, before the first router: only then do the streams "
     "know the ids of what they hold. "
     "Once the backlog is handled, `router topology apply` brings their duplicate windows back"
+)
+
+
+PROMOTED = View(
+    ViewColumn("stream", of="name"),
+    ViewColumn("state"),
+    ViewColumn("messages"),
+    ViewColumn("last", of="last_sequence"),
+    ViewColumn("stored", of="last_time"),
 )
 
 
@@ -131,12 +141,10 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
     )
     added += [difference.name for difference in await bring_about(jetstream, Topology((mirror,)))]
     await record_topology(session, f"topology source {domain}", added)
-    session.emit(
-        added,
-        ("stream", "takes in"),
-        lambda name: (name, f"domain {domain}"),
-        empty="nothing to do: it was taken in",
+    view = View(
+        ViewColumn("stream", of=str), ViewColumn("takes_in", of=lambda _: f"domain {domain}")
     )
+    session.emit(added, view, empty="nothing to do: it was taken in")
 
 
 @command()
@@ -162,12 +170,7 @@ async def promote(
     durables = [await _declare_worker(settings, jetstream, durable) for durable in worker or ()]
     await start_durables(jetstream, (*wanted.consumers, *durables), begin)
     await record_topology(session, "topology promote", [one.name for one in promoted])
-    session.emit(
-        promoted,
-        ("stream", "state", "messages", "last", "stored"),
-        lambda one: (one.name, one.state, one.messages, one.last_sequence, one.last_time),
-        empty="no stream is declared",
-    )
+    session.emit(promoted, PROMOTED, empty="no stream is declared")
     exit_codes.complain(
         f"what was stored since {begin.isoformat(timespec='seconds')} is handled again; {RESTART}"
     )
@@ -211,10 +214,6 @@ Overcommit = Annotated[
 
 AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is JSON always.")]
 
-
-# by the state before
-DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}
-
 LESS = (
     "Lower streams.*.max_bytes, set fewer replicas, or make room; --overcommit reserves more "
     "than there is"
@@ -233,13 +232,7 @@ async def plan(session: CommandSession, worker: Workers = None) -> int:
     differences = await compare(
         await session.open_jetstream(), _declare_with_workers(session.settings, worker or ())
     )
-    columns = ("", "name", "state", "declared / on the server")
-    session.emit(
-        differences,
-        columns,
-        lambda one: (one.kind, one.name, one.state, _format_changes(one)),
-        empty="all is as declared",
-    )
+    session.emit(differences, TOPOLOGY, empty="all is as declared")
     return exit_codes.NO if differences else exit_codes.OK
 
 
@@ -367,13 +360,7 @@ async def _bring_about(
 async def _tell(
     session: CommandSession, done: Sequence[Difference], otherwise: str, audited_as: str | None
 ) -> None:
-    session.emit(
-        done,
-        ("", "name", "done", "declared / before"),
-        lambda one: (one.kind, one.name, DONE[one.state], _format_changes(one)),
-        lambda one: {**to_builtins(one), "done": DONE[one.state]},
-        empty=f"nothing to do: {otherwise}",
-    )
+    session.emit(done, APPLIED, empty=f"nothing to do: {otherwise}")
     if audited_as is not None:
         await record_topology(session, audited_as, [f"{one.kind} {one.name}" for one in done])
 
@@ -386,13 +373,6 @@ def _declare_with_workers(settings: Settings, workers: Sequence[str]) -> Topolog
         for durable in workers
     )
     return Topology(router.streams, (*router.consumers, *durables))
-
-
-def _format_changes(difference: Difference) -> str:
-    fields = [f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items()]
-    return difference.cause or "\n".join(
-        [*fields, *([difference.remedy] if difference.remedy else [])]
-    )
 
 
 def _write(file: Path, body: object) -> None:

@@ -92,7 +92,7 @@ async def violations(
         await _follow(session, jetstream, start, wanted)
         return exit_codes.OK
     groups = await add_up(ViolationReader(jetstream, stream).read(start, wanted), names)
-    session.emit_view(groups[:top], make_violations_view(names), empty=f"{NONE} since {since}")
+    session.emit(groups[:top], make_violations_view(names), empty=f"{NONE} since {since}")
     if left := groups[top:]:
         exit_codes.complain(
             f"{len(left)} more lines with {sum(group.count for group in left)} violations; "
@@ -126,12 +126,7 @@ async def violation(
         **list_violation_fields(found.event),
         **_list_commands(found),
     }
-    session.emit_one(
-        fields,
-        lambda: open_console().print(
-            build_grid((name.replace("_", " "), value) for name, value in fields.items())
-        ),
-    )
+    session.emit_one(fields)
     return exit_codes.OK
 
 

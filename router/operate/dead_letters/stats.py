@@ -13,7 +13,7 @@ from router.core.ack_subject import parse_ack_subject
 from router.delivery.consume.stream_reader import format_stored_time
 from router.operate.dead_letters.heads import DeadLetterHead
 
-Kind = tuple[str, ...]
+Kind = tuple[str | None, ...]  # None: it has no such part
 
 
 class DeadLetterGroup(Struct):

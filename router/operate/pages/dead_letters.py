@@ -1,31 +1,47 @@
-"""Dead letters by cause, and those of one cause. One whole: `dead_letter`."""
+"""Dead letters by cause, and those of one cause; one whole: what happened, its way, its headers, its
+payload masked; and the forms that replay or discard them.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from urllib.parse import urlencode
 
+import orjson
+
+from router.contracts import codes
+from router.contracts.exact_json import dump_json
+from router.contracts.masked_payload import describe_payload
+from router.core.legible import shorten
+from router.core.masking import MASK, is_masked_key
+from router.core.repeated_headers import list_lines
 from router.operate.dead_letters import (
+    DeadLetter,
     DeadLetterFilter,
     DeadLetterGroup,
     DeadLetterHead,
     group_by,
     read_heads,
+    show,
 )
-from router.operate.pages.dead_letter import DISCARD_FIELDS, REPLAYED
-from router.operate.views import DEAD_LETTERS
+from router.operate.views import DEAD_LETTERS, make_groups_view
 from router.shell.page_data import (
+    Fact,
+    FactList,
     FormButton,
     FormField,
     Page,
+    PageNotFound,
     PageParams,
     Sources,
+    TextBlock,
     WriteForm,
     build_command,
 )
-from router.shell.table import Column, Row, Table, TableFilter
+from router.shell.table import Row, TableFilter
 
 MAX_COUNTED = 100_000  # of the newest sequences
 MAX_LISTED = 1_000
@@ -38,15 +54,6 @@ FILTERS = (
     TableFilter("tenant", "Tenant"),
     TableFilter("since", "Since", "10m, 2h, 7d"),
 )
-GROUP_COLUMNS = (
-    Column("subject", "Subject", href="address"),
-    Column("reason", "Reason"),
-    Column("code", "Code"),
-    Column("count", "Dead letters", "number"),
-    Column("oldest", "Oldest", "time"),
-    Column("newest", "Newest", "time"),
-    Column("last_sequence", "Last", "id", "last_address"),
-)
 EMPTY = (
     "No dead letters. What fails for good is stored here with its cause; nothing has, or what "
     "did was replayed or discarded."
@@ -56,6 +63,15 @@ Options = dict[str, str | None]  # of the command that shows the same
 Heads = AsyncIterator[Sequence[DeadLetterHead]]
 ReadNewest = Callable[[int], Heads]  # those that match among so many of the newest sequences
 NO_MATCH = "No dead letter matches. Take a filter away to see more."
+MAX_PAYLOAD_TEXT = 65_536  # characters
+REPLAYED = (
+    "A replay publishes each message again where it failed, once, and removes its dead letter. "
+    "It may be stopped."
+)
+DISCARD_FIELDS = (
+    FormField("note", "Note, for the audit; a discard needs one", kind="note"),
+    FormField("confirm", "Discard for good", kind="check"),
+)
 
 
 async def read_dead_letters(sources: Sources, params: PageParams) -> Page:
@@ -94,9 +110,8 @@ async def _read_each(read: ReadNewest, options: Options, note: str) -> Page:
         repair=_build_replay(options),
         repair_note=REPAIR_NOTE,
         back=("/dead-letters", "Dead letters"),
-        table=Table(
-            columns=DEAD_LETTERS.page_columns,
-            rows=[DEAD_LETTERS.build_row(head) for head in reversed(newest)],
+        table=DEAD_LETTERS.make_table(
+            reversed(newest),
             empty=NO_MATCH,
             filters=(*FILTERS, TableFilter("show", "Show", is_hidden=True)),
             choose="sequence",
@@ -111,6 +126,9 @@ async def _read_groups(
     heads: Heads, params: PageParams, options: Options, *, lead: str, empty: str, note: str
 ) -> Page:
     groups = await group_by(heads, _cause_of)
+    view = make_groups_view(
+        ("subject", "reason", "code"), links=lambda group: _link_group(group, params)
+    )
     return Page(
         title="Dead letters",
         lead=lead,
@@ -118,13 +136,7 @@ async def _read_groups(
         forms=(_build_form(options, has_boxes=False),) if groups else (),
         repair=_build_replay(options) if groups else "",
         repair_note=REPAIR_NOTE,
-        table=Table(
-            columns=GROUP_COLUMNS,
-            rows=[_build_group_row(group, params) for group in groups],
-            empty=empty,
-            filters=FILTERS,
-            note=note,
-        ),
+        table=view.make_table(groups, empty=empty, filters=FILTERS, note=note),
     )
 
 
@@ -174,22 +186,144 @@ def _build_replay(options: Options) -> str:
     )
 
 
-def _cause_of(head: DeadLetterHead) -> tuple[str, ...]:
-    return head.original_subject, head.reason, head.code or ""
+def _cause_of(head: DeadLetterHead) -> tuple[str | None, ...]:
+    return head.original_subject, head.reason, head.code or None
 
 
-def _build_group_row(group: DeadLetterGroup, params: PageParams) -> Row:
+def _link_group(group: DeadLetterGroup, params: PageParams) -> Row:
     subject, reason, code = group.kind
     more = {name: value for name in ("tenant", "since") if (value := params.text(name))}
     named = {"subject": subject, "reason": reason, "code": code, **more, "show": EACH}
     return {
-        "subject": subject,
-        "reason": reason,
-        "code": code or None,
-        "count": group.count,
-        "oldest": group.oldest,
-        "newest": group.newest,
-        "last_sequence": group.last_sequence,
         "address": "?" + urlencode({name: value[:512] for name, value in named.items() if value}),
         "last_address": f"/dead-letters/{group.last_sequence}",
     }
+
+
+# -- One dead letter.
+
+
+async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
+    """One dead letter: what happened, its way, its headers, its payload masked."""
+    sequence, stream = params.number("sequence"), sources.settings.streams.dlq.name
+    letter = await show(sources.link.jetstream(), stream, sequence)
+    if letter is None:
+        raise PageNotFound(
+            f"There is no dead letter {sequence} in {stream}: it was replayed or "
+            "discarded, is too old, or never was."
+        )
+    lists: list[FactList | TextBlock] = [_list_error(letter), _list_way(letter)]
+    headers = [
+        Fact(shorten(name), MASK if is_masked_key(name) else value)
+        for name, value in list_lines(letter.headers)
+    ]
+    if headers:
+        lists.append(FactList("Headers", headers))
+    lists.append(_describe_payload(letter))
+    return Page(
+        title=f"Dead letter {sequence}",
+        lead=letter.original_subject,
+        tenant=letter.tenant_id,
+        command=build_command("router", "dlq", "show", str(sequence)),
+        repair=build_command("router", "dlq", "replay", str(sequence)),
+        repair_note=(
+            "publishes the message again where it failed, once, and removes the dead letter; "
+            "--edit opens its payload first"
+        ),
+        back=("/dead-letters", "Dead letters"),
+        lists=lists,
+        forms=_build_forms(sequence),
+    )
+
+
+def _build_forms(sequence: int) -> Sequence[WriteForm]:
+    here = f"/dead-letters/{sequence}"
+    return (
+        WriteForm(
+            title="Replay",
+            text=REPLAYED,
+            fields=(FormField("note", "Note, for the audit", kind="note"),),
+            buttons=(FormButton("Replay", f"{here}/replay", "main"),),
+            link=(f"{here}/edit", "Edit a copy, and replay that"),
+        ),
+        WriteForm(
+            title="Discard",
+            fields=DISCARD_FIELDS,
+            buttons=(FormButton("Discard", f"{here}/discard", "danger"),),
+        ),
+    )
+
+
+def _list_error(letter: DeadLetter) -> FactList:
+    """What is wrong, and what helps, as `router explain` tells it."""
+    found = codes.find(letter.code or letter.reason)
+    facts = [
+        Fact("Reason", letter.reason),
+        Fact("Code", letter.code),
+        Fact("Error", letter.message),
+        Fact("Field", letter.field),
+        Fact("Stage", letter.stage),
+        Fact("It means", found.means if found is not None else None, kind="prose"),
+        *(
+            Fact("What to do" if place == 0 else "", text, kind="prose")
+            for place, text in enumerate(found.do if found is not None else ())
+        ),
+    ]
+    return FactList("What happened", facts)
+
+
+def _list_way(letter: DeadLetter) -> FactList:
+    source, asked = letter.source, None
+    if letter.tenant_id and letter.request_id:
+        asked = "/decisions?" + urlencode(
+            {"tenant": letter.tenant_id[:512], "request_id": letter.request_id[:512]}
+        )
+    received = (
+        datetime.fromtimestamp(letter.received_ms / 1000, UTC).isoformat()
+        if letter.received_ms is not None
+        else None
+    )
+    unconfirmed = (
+        ", the first not confirmed: its process died" if source.attempts_unconfirmed else ""
+    )
+    attempts = (
+        f"attempts {source.attempts}, deliveries {source.deliveries}{unconfirmed}"
+        if source.stream
+        else None
+    )
+    facts = [
+        Fact("Tenant", letter.tenant_id),
+        Fact("Request", letter.request_id, asked),
+        Fact("Assignment", letter.assignment_id),
+        Fact("Message id", letter.msg_id),
+        Fact("Trace", letter.trace_id),
+        Fact("Received", received, kind="time"),
+        Fact("Stood in", f"{source.stream}, sequence {source.sequence}" if source.stream else None),
+        Fact("Handled by", source.consumer or None),
+        Fact("Tried", attempts),
+        Fact("Given up", letter.stored_at, kind="time"),
+    ]
+    return FactList("Its way", facts)
+
+
+def _describe_payload(letter: DeadLetter) -> TextBlock | FactList:
+    if letter.payload is None:
+        return TextBlock("Payload", "", letter.payload_note or "")
+    shown = describe_payload(letter.payload)
+    if "payload" in shown:
+        text = dump_json(shown["payload"], orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
+        cut = f"; the first {MAX_PAYLOAD_TEXT:,} characters" if len(text) > MAX_PAYLOAD_TEXT else ""
+        note = f"{len(letter.payload):,} bytes, values of secret names hidden{cut}"
+        return TextBlock(
+            "Payload",
+            text[:MAX_PAYLOAD_TEXT],
+            f"{note}. {letter.payload_note}" if letter.payload_note else note,
+        )
+    note = (
+        "No JSON object: nothing in it can be masked, so it is not shown. `router dlq show` "
+        "shows it."
+    )
+    size = Fact("Bytes", len(letter.payload), kind="number")
+    return FactList(
+        "Payload", [size, Fact("SHA-256", shown["payload_sha256"]), Fact("", note, kind="prose")]
+    )

@@ -5,35 +5,16 @@ that both are judged by.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
 
 from router.config import describe
-from router.delivery.wire.topology import Difference, StreamSpec, compare
+from router.config.views import SETTINGS
+from router.delivery.wire.topology import compare
 from router.operate.doctor.examine_broker import examine_broker
 from router.operate.topology.declared_topology import declare_topology
-from router.operate.views import FINDINGS
+from router.operate.views import FINDINGS, TOPOLOGY, DeclaredPart
 from router.shell.page_data import Page, PageParams, Sources, build_command
-from router.shell.table import Column, Row, Table
 
-TOPOLOGY_COLUMNS = (
-    Column("state", "State", "verdict"),
-    Column("kind", "Kind"),
-    Column("name", "Name"),
-    Column("messages", "Messages", "number"),
-    Column("bytes", "Bytes", "number"),
-    Column("max_bytes", "At most", "number"),
-    Column("replicas", "Copies", "number"),
-    Column("differs", "Declared / on the server", "prose"),
-)
-SETTINGS_COLUMNS = (
-    Column("setting", "Setting", "id"),
-    Column("value", "Value", "prose"),
-    Column("source", "From"),
-    Column("meaning", "Meaning", "prose"),
-)
 TABS = (("/doctor", "Findings"), ("/doctor/topology", "Topology"), ("/doctor/settings", "Settings"))
-AS_DECLARED = "as declared"
 
 
 async def read_doctor(sources: Sources, _: PageParams) -> Page:
@@ -42,7 +23,6 @@ async def read_doctor(sources: Sources, _: PageParams) -> Page:
         sources.link.jetstream(), sources.settings, sources.settings.nats.monitor
     )
     count = Counter(finding.verdict.value for finding in findings)
-    rows = [FINDINGS.build_row(one) for one in findings]
     return Page(
         title="Doctor",
         lead=(
@@ -51,7 +31,7 @@ async def read_doctor(sources: Sources, _: PageParams) -> Page:
         ),
         command=build_command("router", "doctor"),
         tabs=TABS,
-        table=Table(columns=FINDINGS.page_columns, rows=rows, empty="Nothing was examined."),
+        table=FINDINGS.make_table(findings, empty="Nothing was examined."),
     )
 
 
@@ -61,16 +41,15 @@ async def read_topology(sources: Sources, _: PageParams) -> Page:
     """
     jetstream, topology = sources.link.jetstream(), declare_topology(sources.settings)
     differences = {one.name: one for one in await compare(jetstream, topology)}
-    rows: list[Row] = []
+    parts = []
     for stream in topology.streams:
-        info = await jetstream.stream(stream.name)
-        rows.append(
-            {**_describe_stream(stream, info), **_describe_state(differences.get(stream.name))}
-        )
+        kind, name = "bucket" if stream.name.startswith("KV_") else "stream", stream.name
+        info = await jetstream.stream(name)
+        parts.append(DeclaredPart(kind, name, differences.get(name), info))
     for consumer in topology.consumers:
         name = f"{consumer.stream}/{consumer.durable}"
-        rows.append({"kind": "consumer", "name": name, **_describe_state(differences.get(name))})
-    rows.sort(key=lambda row: row["state"] == AS_DECLARED)
+        parts.append(DeclaredPart("consumer", name, differences.get(name)))
+    parts.sort(key=lambda part: part.difference is None)
     return Page(
         title="Topology",
         lead=(
@@ -81,7 +60,7 @@ async def read_topology(sources: Sources, _: PageParams) -> Page:
         repair=build_command("router", "topology", "apply") if differences else "",
         repair_note="creates what is missing, and restores what has drifted; nothing is deleted",
         tabs=TABS,
-        table=Table(columns=TOPOLOGY_COLUMNS, rows=rows, empty="A router declares nothing here."),
+        table=TOPOLOGY.make_table(parts, empty="A router declares nothing here."),
     )
 
 
@@ -90,42 +69,12 @@ async def read_settings(sources: Sources, _: PageParams) -> Page:
     given the same.
     """
     found = describe(sources.settings, sources.origins)
-    rows = [
-        {"setting": one.name, "value": one.value, "source": one.source, "meaning": one.description}
-        for one in found
-    ]
-    rows.sort(key=lambda row: row["source"] == "default")
-    given = sum(row["source"] != "default" for row in rows)
+    found.sort(key=lambda setting: setting.source == "default")
+    given = sum(setting.source != "default" for setting in found)
     return Page(
         title="Settings",
         lead=f"of this console, {given} given, the others defaults; a router's may be others",
         command=build_command("router", "config"),
         tabs=TABS,
-        table=Table(columns=SETTINGS_COLUMNS, rows=rows, empty="There are none."),
+        table=SETTINGS.make_table(found, empty="There are none."),
     )
-
-
-def _describe_stream(stream: StreamSpec, info: Mapping[str, Any] | None) -> Row:
-    row: Row = {
-        "kind": "bucket" if stream.name.startswith("KV_") else "stream",
-        "name": stream.name,
-    }
-    if info is None:
-        return row
-    state, config = info["state"], info["config"]
-    limit = config["max_bytes"]
-    figures: Row = {
-        "messages": state["messages"],
-        "bytes": state["bytes"],
-        "replicas": config["num_replicas"],
-    }
-    return {**row, **figures, "max_bytes": limit if limit > 0 else None}
-
-
-def _describe_state(difference: Difference | None) -> Row:
-    if difference is None:
-        return {"state": AS_DECLARED}
-    fields = "; ".join(
-        f"{name}: {want!r} / {has!r}" for name, (want, has) in difference.fields.items()
-    )
-    return {"state": difference.state, "differs": fields or None}

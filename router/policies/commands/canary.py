@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from msgspec import to_builtins
@@ -16,7 +16,7 @@ from router.core.errors import Poison
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.server_clock import ServerClock
 from router.policies.check import check_policy
-from router.policies.commands.store import (
+from router.policies.commands.list_show import (
     Author,
     Name,
     Tenant,
@@ -39,10 +39,9 @@ from router.policies.store import StoredPolicy
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.option_values import choose_author, read_bytes
+from router.shell.view import View, ViewColumn
 
-COLUMNS = ("tenant", "policy", "version", "share", "ends", "outcomes", "state")
-
-Fields = dict[str, object]
+Fields = dict[str, Any]
 
 
 @command()
@@ -176,7 +175,7 @@ async def list_(
         for one in found
         if one.record.canary is not None
     ]
-    session.emit(rows, COLUMNS, _build_row, dict, empty="no canary runs")
+    session.emit(rows, CANARIES, empty="no canary runs")
 
 
 @command()
@@ -328,20 +327,20 @@ def _print_status(plan: CanaryPlan | None, fields: Fields, totals: CanaryTotals)
     print(f"  {fields['why']}")
 
 
-def _build_row(fields: Fields) -> tuple[object, ...]:
-    share = f"{fields['share']:g} %" if "share" in fields else "shadow"
-    arm = fields.get("candidate")
-    outcomes = arm["outcomes"] if isinstance(arm, dict) else None
-    return (
-        fields["tenant"],
-        fields["policy"],
-        fields["version"],
-        share,
-        fields["until"],
-        outcomes,
-        fields["state"],
-    )
-
-
 def _format_ms(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+def _describe_share(fields: Fields) -> str:
+    return f"{fields['share']:g} %" if "share" in fields else "shadow"
+
+
+CANARIES = View(
+    ViewColumn("tenant"),
+    ViewColumn("policy"),
+    ViewColumn("version"),
+    ViewColumn("share", of=_describe_share),
+    ViewColumn("ends", of="until"),
+    ViewColumn("outcomes", of="candidate.outcomes"),
+    ViewColumn("state"),
+)

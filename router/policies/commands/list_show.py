@@ -1,28 +1,67 @@
 """`router policy list`, `show`, `history`, `diff`: which policies there are, their content, and who
 changed what.
+
+The policies of a server stand first, and the options that several commands of `router policy` share.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import orjson
 import typer
 
 from router.core import ids
-from router.delivery.kv.versioned_store import KEPT, Change
-from router.policies.commands.store import Name, Tenant, open_store
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.versioned_store import KEPT
 from router.policies.model import SHARED, PolicyError, load_policy
-from router.policies.model.difference import ABSENT, DocumentDifference, find_differences
-from router.policies.store import PolicyNotFound, PolicyStore, StoredPolicy
-from router.policies.views import POLICIES, list_policy_fields, list_record_fields
+from router.policies.model.difference import find_differences
+from router.policies.store import AuditedPolicies, PolicyNotFound, PolicyStore, StoredPolicy
+from router.policies.views import HISTORY, POLICIES, list_policy_fields, make_differences_view
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.output import print_json, print_json_lines, print_table
+from router.shell.output import print_json
 
-DELETED = "deleted"
+# -- The policies of a server.
+
+Tenant = Annotated[
+    str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")
+]
+Name = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")]
+Author = Annotated[
+    str | None,
+    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
+]
+
+
+async def open_store(session: CommandSession) -> PolicyStore:
+    """Open the store. Raises BrokerUnavailable."""
+    return PolicyStore(
+        DocumentBucket(await session.open_jetstream(), session.settings.buckets.policies.name)
+    )
+
+
+async def open_audited_store(session: CommandSession) -> AuditedPolicies:
+    """Open the store for writes. Raises BrokerUnavailable."""
+    return AuditedPolicies(await open_store(session), session)
+
+
+def refuse(exc: PolicyError, file: str, as_json: bool) -> int:
+    """Print every mistake of a document with its path; return the exit status."""
+    if as_json:
+        print_json(
+            {
+                "ok": False,
+                "code": exc.code,
+                "errors": [{"path": path, "message": message} for path, message in exc.errors],
+            }
+        )
+    for path, message in exc.errors:
+        exit_codes.complain(f"{file}: {path}: {message}")
+    return exit_codes.NO
+
+
+# -- `list`, `show`, `history` and `diff`.
 
 Version = Annotated[
     int | None,
@@ -56,7 +95,7 @@ async def list_(
 
     Example:  router policy list --tenant acme
     """
-    session.emit_view(await (await open_store(session)).list(tenant), POLICIES, empty="no policies")
+    session.emit(await (await open_store(session)).list(tenant), POLICIES, empty="no policies")
 
 
 @command()
@@ -98,18 +137,10 @@ async def history(session: CommandSession, tenant: Tenant, name: Name) -> None:
 
     Example:  router policy history acme default
     """
-    changes = [
-        _list_change_fields(change)
-        for change in await (await open_store(session)).history(tenant, name)
-    ]
-    if session.as_json:
-        print_json_lines(changes)
-        return
-    print_table(
-        ("version", "author", "written", "hash", "note"),
-        [_build_change_row(fields) for fields in changes],
-    )
-    print(f"{len(changes)} writes; the last {KEPT} are kept")
+    changes = await (await open_store(session)).history(tenant, name)
+    session.emit(changes, HISTORY, empty="")
+    if not session.as_json:
+        print(f"{len(changes)} writes; the last {KEPT} are kept")
 
 
 @command()
@@ -126,10 +157,7 @@ async def diff(
         (await store.get(tenant, name, version=version)).record for version in (former, later)
     ]
     found = find_differences(before.document, after.document)
-    columns = ("where", f"version {former}", f"version {later}")
-    session.emit(
-        found, columns, _build_difference_row, _list_difference_fields, empty="they say the same"
-    )
+    session.emit(found, make_differences_view(former, later), empty="they say the same")
     return exit_codes.NO if found else exit_codes.OK
 
 
@@ -167,34 +195,3 @@ async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPoli
         f"there is neither {tenant}/{name} nor {SHARED}/{name}; `router policy list` shows "
         "what there is"
     )
-
-
-def _list_change_fields(change: Change[StoredPolicy]) -> dict[str, object]:
-    if change.document is not None:
-        record = change.document.record
-        return list_record_fields(record) | (
-            {"note": record.note} if record.note is not None else {}
-        )
-    time = datetime.fromtimestamp(change.stored_ns / 1e9, UTC).isoformat(timespec="milliseconds")
-    return {"version": DELETED, "author": None, "time": time, "hash": None}
-
-
-def _build_change_row(fields: dict[str, object]) -> tuple[object, ...]:
-    return (fields["version"], fields["author"], fields["time"], fields["hash"], fields.get("note"))
-
-
-def _build_difference_row(one: DocumentDifference) -> tuple[str, str, str]:
-    return (one.path, _format_value(one.before), _format_value(one.after))
-
-
-def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
-    """Leave out `before` or `after` if it has no value."""
-    sides = {"before": one.before, "after": one.after}
-    return {
-        "path": one.path,
-        **{name: value for name, value in sides.items() if value is not ABSENT},
-    }
-
-
-def _format_value(value: object) -> str:
-    return "–" if value is ABSENT else orjson.dumps(value).decode()

@@ -54,7 +54,7 @@ async def stats(
     if not answers.successful:
         return report_failure(answers)
     rows = merge_stats(answers.successful)
-    session.emit_view(
+    session.emit(
         rows, PROVIDERS, empty="nothing is known of a provider yet: results of assignments tell"
     )
     if left_out := max(answer["left_out"] for answer in answers.successful):

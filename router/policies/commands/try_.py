@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from msgspec import structs, to_builtins
@@ -20,13 +20,13 @@ from router.contracts.decision import Decision
 from router.contracts.request import RouteRequest
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Fault
-from router.decide.commands.decision_record import STEP_COLUMNS, describe_answer
 from router.decide.model import read
 from router.decide.model.explain import encode_answer
+from router.decide.views import TRACE_STEPS, describe_answer
 from router.operate.admin.broadcast import request_from_all
 from router.operate.admin.service import ADMIN
 from router.policies.check import check_policy
-from router.policies.commands.store import refuse
+from router.policies.commands.list_show import refuse
 from router.policies.model import (
     SHARED,
     ParsedPolicy,
@@ -39,7 +39,6 @@ from router.policies.model import (
 from router.policies.model import lint as findings_of
 from router.policies.trial import (
     SIDES,
-    Compared,
     PolicyTrial,
     combine_answers,
     describe_choice,
@@ -48,7 +47,8 @@ from router.policies.trial import (
 from router.shell import exit_codes
 from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command, skip_settings
-from router.shell.output import print_table, printable
+from router.shell.output import print_table, print_view, printable
+from router.shell.view import View, ViewColumn
 
 # -- `router policy try`.
 
@@ -198,9 +198,10 @@ def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> i
     trace: list[TraceStep] = []
     answer = evaluate(policy, request, now=0.0, trace=trace)
     fields = encode_answer(answer)
-    rows = [(step.stage, step.subject, step.verdict) for step in trace]
+    steps = to_builtins(trace)
     session.emit_one(
-        {**fields, "trace": to_builtins(trace)}, lambda: print_table(STEP_COLUMNS, rows)
+        {**fields, "trace": steps},
+        lambda: print_view(steps, TRACE_STEPS),
     )
     if not session.as_json:
         print(printable(describe_answer(fields)))
@@ -209,9 +210,23 @@ def _decide(session: CommandSession, policy: Policy, request: RouteRequest) -> i
 
 # -- `router policy lint`.
 
-Remark = tuple[str, str, str, str]  # file, severity, path inside the document, message
-LINT_COLUMNS = ("file", "", "where", "what")
-LINT_FIELDS = ("file", "severity", "path", "message")
+
+class Remark(NamedTuple):
+    """`path`: the place inside the document."""
+
+    file: str
+    severity: str
+    path: str
+    message: str
+
+
+REMARKS = View(
+    ViewColumn("file"),
+    ViewColumn("severity", ""),
+    ViewColumn("path", "where"),
+    ViewColumn("message", "what"),
+    fields=Remark._asdict,
+)
 
 
 @command(skip_settings)
@@ -235,18 +250,9 @@ def lint(
     if not documents:  # a wrong path far more often than a wish to check nothing
         raise typer.BadParameter(f"{path}: there is no policy in it", param_hint="FILE|DIR")
     remarks = [remark for file, name in documents for remark in _check_document(file, name)]
-    session.emit(
-        remarks,
-        LINT_COLUMNS,
-        tuple,
-        lambda remark: dict(zip(LINT_FIELDS, remark, strict=True)),
-        empty="nothing to say against it",
-    )
-    return (
-        exit_codes.NO
-        if any(severity == "error" for _, severity, _, _ in remarks)
-        else exit_codes.OK
-    )
+    session.emit(remarks, REMARKS, empty="nothing to say against it")
+    has_error = any(remark.severity == "error" for remark in remarks)
+    return exit_codes.NO if has_error else exit_codes.OK
 
 
 def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
@@ -261,23 +267,22 @@ def _list_documents(path: Path) -> Iterator[tuple[Path, str]]:
 
 def _check_document(file: Path, name: str) -> Iterator[Remark]:
     if file.suffix != ".json":
-        yield name, "error", "", "is not a document's name: <tenant>/<policy>.json"
+        yield Remark(name, "error", "", "is not a document's name: <tenant>/<policy>.json")
         return
     try:
         parsed = load_policy(file.read_bytes(), file.resolve().parent.name, file.stem)
     except PolicyError as exc:
-        yield from ((name, "error", where, what) for where, what in exc.errors)
+        yield from (Remark(name, "error", where, what) for where, what in exc.errors)
         return
     except OSError as exc:
-        yield name, "error", "", f"cannot be read: {exc.strerror}"
+        yield Remark(name, "error", "", f"cannot be read: {exc.strerror}")
         return
     for finding in (*parsed.warnings, *findings_of(parsed.policy)):
-        yield name, finding.severity, finding.path, finding.message
+        yield Remark(name, finding.severity, finding.path, finding.message)
 
 
 # -- What a candidate would change, for people and for programs.
 
-CHANGES = ("decided", "tenant", "request", "before", "after")
 PAIRS = ("before", "after", "requests")
 SHARES = ("provider", "share", "with the candidate")
 UNCERTAINTIES = ("request", "why it cannot be compared")
@@ -285,7 +290,7 @@ UNCERTAINTIES = ("request", "why it cannot be compared")
 
 def print_trial(found: PolicyTrial) -> None:
     if found.changed:
-        print_table(CHANGES, map(_build_change_row, found.changed))
+        print_view(found.changed, CHANGES)
         print_table(
             PAIRS, ((before, after, count) for (before, after), count in found.pairs.items())
         )
@@ -321,12 +326,14 @@ def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
     }
 
 
-def _build_change_row(one: Compared) -> tuple[object, ...]:
-    at = datetime.fromtimestamp(one["at_ms"] / 1000, UTC).isoformat(timespec="seconds")
-    return (
-        at,
-        one["tenant_id"],
-        one["request_id"],
-        describe_choice(one["before"]),
-        describe_choice(one["after"]),
-    )
+def _format_ms(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
+CHANGES = View(
+    ViewColumn("decided", of="at_ms", tell=_format_ms),
+    ViewColumn("tenant", of="tenant_id"),
+    ViewColumn("request", of="request_id"),
+    ViewColumn("before", tell=describe_choice),
+    ViewColumn("after", tell=describe_choice),
+)

@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from router.policies.check import check_policy
-from router.policies.commands.store import Author, Name, Tenant, open_audited_store, refuse
+from router.policies.commands.list_show import Author, Name, Tenant, open_audited_store, refuse
 from router.policies.files import Mistake, read_policies
 from router.policies.model import PolicyError, lint
 from router.policies.sync import PolicySyncStep, apply_step, plan
@@ -23,6 +23,7 @@ from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import watch_deletion
 from router.shell.option_values import choose_author, read_bytes
 from router.shell.output import print_json
+from router.shell.view import View, ViewColumn
 
 # -- `router policy put`, `rollback` and `delete`.
 
@@ -131,8 +132,6 @@ def _emit_version(
 
 # -- `router policy sync`.
 
-SYNC_COLUMNS = ("", "tenant", "policy", "now", "what changes")
-
 
 @command()
 async def sync(
@@ -166,9 +165,7 @@ async def sync(
         )
     policies = await open_audited_store(session)
     steps = plan(files.policies, await policies.store.list())
-    session.emit(
-        steps, SYNC_COLUMNS, _build_step_row, _list_step_fields, empty="nothing to do: all is equal"
-    )
+    session.emit(map(_list_step_fields, steps), SYNC_STEPS, empty="nothing to do: all is equal")
     if dry_run:
         return exit_codes.NO if steps else exit_codes.OK
     done = 0
@@ -208,5 +205,10 @@ def _list_step_fields(step: PolicySyncStep) -> dict[str, object]:
     }
 
 
-def _build_step_row(step: PolicySyncStep) -> tuple[object, ...]:
-    return (step.action, *step.key, step.replaces, ", ".join(one.path for one in step.changes))
+SYNC_STEPS = View(
+    ViewColumn("action", ""),
+    ViewColumn("tenant"),
+    ViewColumn("policy"),
+    ViewColumn("now", of="replaces"),
+    ViewColumn("what_changes", of=lambda fields: ", ".join(fields["changes"])),
+)

@@ -5,16 +5,19 @@ commands, and returns a `Page`.
 from router.decide.page import read_decisions
 from router.extensions.page import read_extensions, read_providers
 from router.lake.page import read_usage
-from router.operate.pages.dead_letter import read_dead_letter
-from router.operate.pages.dead_letters import read_dead_letters
+from router.operate.pages.dead_letters import read_dead_letter, read_dead_letters
 from router.operate.pages.doctor import read_doctor, read_settings, read_topology
 from router.policies.page import read_policies, read_policy
-from router.serve.contract.page import read_contract, read_violation_page
-from router.serve.contract.published_page import read_channels, read_message, read_rules
+from router.serve.contract.page import (
+    read_channels,
+    read_contract,
+    read_message,
+    read_rules,
+    read_violation_page,
+)
 from router.shell.page_data import PageSpec, Scope
 from router.shell.pages.now import read_alerts, read_answers, read_backlog, read_work
-from router.work.pages.assignments import read_assignment, read_assignments
-from router.work.pages.workers import read_workers
+from router.work.page import read_assignment, read_assignments, read_workers
 
 PAGES = (
     PageSpec(

@@ -5,39 +5,42 @@ of the last reading.
 from __future__ import annotations
 
 from router.core.errors import BrokerUnavailable
-from router.shell.figures import AnswerLine, ConsumerBacklog, Sample
+from router.shell.figures import ConsumerBacklog, Sample
 from router.shell.page_data import Page, PageParams, Sources
 from router.shell.rendering import format_moment
 from router.shell.sampler import NowState
-from router.shell.table import Column, Row, Table
+from router.shell.table import Table
+from router.shell.view import View, ViewColumn
 
-RATE, REFUSED, FAILED = (
-    Column("rate", "A second", "number"),
-    Column("errors", "Refused", "percent"),
-    Column("errors", "Failed", "percent"),
-)
-ANSWER_COLUMNS = (
-    Column("tenant", "Tenant"),
-    Column("provider", "Provider"),
+
+def _leave_out_empty(text: str) -> str | None:
+    return text or None
+
+
+def _round(rate: float) -> float:
+    return round(rate, 3)
+
+
+RATE = ViewColumn("rate", None, "A second", page=_round, kind="number")
+PROVIDER = ViewColumn("provider", None, "Provider", page=_leave_out_empty)
+ANSWERS = View(
+    ViewColumn("tenant", None, "Tenant", page=_leave_out_empty),
+    PROVIDER,
     RATE,
-    REFUSED,
-    Column("worst", "Because"),
+    ViewColumn("errors", None, "Refused", kind="percent"),
+    ViewColumn("worst", None, "Because", page=_leave_out_empty),
 )
-WORK_COLUMNS = (Column("provider", "Provider"), RATE, FAILED, Column("worst", "Mostly"))
-BACKLOG_COLUMNS = (
-    Column("consumer", "Consumer"),
-    Column("stream", "Stream"),
-    Column("pending", "Waiting", "number"),
-    Column("unacked", "In flight", "number"),
-    Column("redelivered", "Redelivered", "number"),
-    Column("paused", "Paused in", "number"),
-    Column("storage", "Wait for storage", "number"),
+WORK = View(
+    PROVIDER,
+    RATE,
+    ViewColumn("errors", None, "Failed", kind="percent"),
+    ViewColumn("worst", None, "Mostly", page=_leave_out_empty),
 )
-ALERT_COLUMNS = (
-    Column("at", "Heard", "time"),
-    Column("severity", "Severity", "verdict"),
-    Column("component", "From"),
-    Column("message", "It says"),
+ALERTS = View(
+    ViewColumn("at", None, "Heard", page=format_moment, kind="time"),
+    ViewColumn("severity", None, "Severity", kind="verdict"),
+    ViewColumn("component", None, "From"),
+    ViewColumn("message", None, "It says"),
 )
 TABS = (
     ("/now/answers", "Answers"),
@@ -51,22 +54,14 @@ async def read_answers(sources: Sources, _: PageParams) -> Page:
     """By tenant and provider, those with errors first; without a provider those that were refused."""
     now = await sources.sampler.read_now()
     lines = now.figures.tenants if now.figures is not None else ()
-    return _build_page(
-        "Answers",
-        now,
-        Table(columns=ANSWER_COLUMNS, rows=[_build_row(one) for one in lines], empty=_explain(now)),
-    )
+    return _build_page("Answers", now, ANSWERS.make_table(lines, empty=_explain(now)))
 
 
 async def read_work(sources: Sources, _: PageParams) -> Page:
     """What workers reported, by provider."""
     now = await sources.sampler.read_now()
     lines = now.figures.providers if now.figures is not None else ()
-    return _build_page(
-        "Work",
-        now,
-        Table(columns=WORK_COLUMNS, rows=[_build_row(one) for one in lines], empty=_explain(now)),
-    )
+    return _build_page("Work", now, WORK.make_table(lines, empty=_explain(now)))
 
 
 async def read_backlog(sources: Sources, _: PageParams) -> Page:
@@ -74,38 +69,22 @@ async def read_backlog(sources: Sources, _: PageParams) -> Page:
     now = await sources.sampler.read_now()
     if now.sample is None or now.sample.backlog is None:
         raise BrokerUnavailable(now.broker_cause or "the broker was not read yet")
-    rows = [_build_backlog_row(one, now.sample) for one in now.sample.backlog]
-    empty = "No consumer of a router exists here. `router serve` makes them."
-    return _build_page("Backlog", now, Table(columns=BACKLOG_COLUMNS, rows=rows, empty=empty))
+    table = _make_backlog_view(now.sample).make_table(
+        now.sample.backlog, empty="No consumer of a router exists here. `router serve` makes them."
+    )
+    return _build_page("Backlog", now, table)
 
 
 async def read_alerts(sources: Sources, _: PageParams) -> Page:
     """Those that this console heard, the newest first: nothing stores them."""
     now = await sources.sampler.read_now()
-    rows: list[Row] = [
-        {
-            "at": format_moment(one.at),
-            "severity": one.severity,
-            "component": one.component,
-            "message": one.message,
-        }
-        for one in now.alerts
-    ]
     since = (
         f"None since {format_moment(now.hears_since)}."
         if now.hears_since is not None
         else "Alerts are not heard."
     )
-    return _build_page(
-        "Alerts",
-        now,
-        Table(
-            columns=ALERT_COLUMNS,
-            rows=rows,
-            empty=since,
-            note="Those that this console heard, at most 50.",
-        ),
-    )
+    note = "Those that this console heard, at most 50."
+    return _build_page("Alerts", now, ALERTS.make_table(now.alerts, empty=since, note=note))
 
 
 def _build_page(title: str, now: NowState, table: Table) -> Page:
@@ -122,26 +101,25 @@ def _explain(now: NowState) -> str:
     )
 
 
-def _build_row(line: AnswerLine) -> Row:
-    return {
-        "tenant": line.tenant or None,
-        "provider": line.provider or None,
-        "rate": round(line.rate, 3),
-        "errors": line.errors,
-        "worst": line.worst or None,
-    }
-
-
-def _build_backlog_row(one: ConsumerBacklog, sample: Sample) -> Row:
+def _make_backlog_view(sample: Sample) -> View:
     gauges = sample.totals.gauges
-    waiting = (
-        gauges["router_storage_waiting", one.durable] + gauges["router_bucket_waiting", one.durable]
+
+    def count_waiting(one: ConsumerBacklog) -> float:
+        names = ("router_storage_waiting", "router_bucket_waiting")
+        return sum(gauges[name, one.durable] for name in names)
+
+    return View(
+        ViewColumn("consumer", None, "Consumer", of="durable"),
+        ViewColumn("stream", None, "Stream"),
+        ViewColumn("pending", None, "Waiting", kind="number"),
+        ViewColumn("unacked", None, "In flight", kind="number"),
+        ViewColumn("redelivered", None, "Redelivered", kind="number"),
+        ViewColumn(
+            "paused",
+            None,
+            "Paused in",
+            of=lambda one: gauges["router_consumer_paused", one.durable],
+            kind="number",
+        ),
+        ViewColumn("storage", None, "Wait for storage", of=count_waiting, kind="number"),
     )
-    counts = {"pending": one.pending, "unacked": one.unacked, "redelivered": one.redelivered}
-    return {
-        "consumer": one.durable,
-        "stream": one.stream,
-        **counts,
-        "paused": gauges["router_consumer_paused", one.durable],
-        "storage": waiting,
-    }

@@ -54,7 +54,7 @@ async def list_(
             jetstream, bucket, tenant=tenant, status=status, limit=limit
         )
     ]
-    session.emit_view(
+    session.emit(
         found, make_assignments_view(reads_acks=settings.acks.enabled), empty="no assignments"
     )
 

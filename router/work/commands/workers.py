@@ -279,7 +279,7 @@ async def workers(
         key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id),
     )
     empty = f"no worker was heard within {listen:g} s"
-    session.emit_view(found, make_workers_view(now), empty=empty)
+    session.emit(found, make_workers_view(now), empty=empty)
     for claimed, reason in refused:
         exit_codes.complain(
             f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}"

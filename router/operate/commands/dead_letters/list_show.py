@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -28,11 +27,11 @@ from router.operate.dead_letters import (
     subject_and_reason,
 )
 from router.operate.dead_letters import show as read_letter
-from router.operate.views import DEAD_LETTERS
+from router.operate.views import DEAD_LETTERS, make_groups_view
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_bytes, format_time
-from router.shell.output import build_grid, build_heading, build_panel, open_console, print_table
+from router.shell.formatting import format_bytes
+from router.shell.output import build_grid, build_heading, build_panel, open_console, print_view
 
 GROUPINGS = ("reason", "error", "field", "subject")
 NO_LETTERS = "no dead letters"
@@ -62,23 +61,12 @@ async def list_(
     """
     wanted = make_filter(subject, reason, code, tenant, since)
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
-    if not group:
-        letters = [letter async for letter in list_newest_first(jetstream, stream, wanted, limit)]
-        session.emit_view(letters, DEAD_LETTERS, empty=NO_LETTERS)
+    if group:
+        groups = await group_by(read_heads(jetstream, stream, wanted), reason_and_error)
+        session.emit(groups, make_groups_view(GROUPINGS), empty=NO_LETTERS)
         return
-    session.emit(
-        await group_by(read_heads(jetstream, stream, wanted), reason_and_error),
-        ("dead letters", *GROUPINGS, "oldest", "newest", "last seq"),
-        lambda group: (
-            group.count,
-            *group.kind,
-            group.oldest[:19],
-            group.newest[:19],
-            group.last_sequence,
-        ),
-        lambda group: {**dict(zip(GROUPINGS, group.kind, strict=True)), **group.facts()},
-        empty=NO_LETTERS,
-    )
+    letters = [letter async for letter in list_newest_first(jetstream, stream, wanted, limit)]
+    session.emit(letters, DEAD_LETTERS, empty=NO_LETTERS)
 
 
 @command(load_system_settings)
@@ -113,9 +101,7 @@ async def stats(session: CommandSession) -> None:
     state, limit = (
         (info["state"], info["config"]["max_bytes"]) if info else ({"messages": 0, "bytes": 0}, -1)
     )
-    kinds = [
-        {"subject": group.kind[0], "reason": group.kind[1], **group.facts()} for group in groups
-    ]
+    view = make_groups_view(("subject", "reason"), has_size=True)
     full = f", {state['bytes'] / limit:.0%} of what it may hold" if limit > 0 else ""
     count = "1 dead letter" if state["messages"] == 1 else f"{state['messages']} dead letters"
     fields = {
@@ -123,28 +109,11 @@ async def stats(session: CommandSession) -> None:
         "letters": state["messages"],
         "bytes": state["bytes"],
         "max_bytes": limit,
-        "kinds": kinds,
+        "kinds": [view.fields(group) for group in groups],
     }
     session.emit_one(fields, f"{stream}: {count}, {state['bytes'] / 1e6:.1f} MB{full}")
     if groups and not session.as_json:
-        rows = [
-            (
-                group.count,
-                *group.kind,
-                f"{group.bytes / 1e6:.1f}",
-                group.oldest[:19],
-                group.newest[:19],
-            )
-            for group in groups
-        ]
-        print_table(("dead letters", "subject", "reason", "MB", "oldest", "newest"), rows)
-
-
-def build_row(letter: DeadLetter) -> Sequence[object]:
-    """Return one line of a list."""
-    stored, subject = format_time(letter.stored_at), letter.original_subject
-    error = " at ".join(text for text in (letter.code, letter.field) if text)
-    return (letter.sequence, stored, subject, letter.reason, error, letter.tenant_id, letter.msg_id)
+        print_view(groups, view)
 
 
 def print_dead_letter(letter: DeadLetter) -> None:

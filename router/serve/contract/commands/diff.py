@@ -26,6 +26,7 @@ from router.contracts.shapes.message_shape import DIRECTION, SENT
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.option_values import read_bytes
+from router.shell.view import View, ViewColumn
 
 MAX_BYTES = 64 * 1024 * 1024  # of one file
 
@@ -48,6 +49,9 @@ class WrittenContract(Struct, frozen=True):
     channels: Mapping[str, Mapping[str, Any]]
 
 
+CHANGES = View(ViewColumn("kind", ""), ViewColumn("place", "where"), ViewColumn("text", "what"))
+
+
 @command(skip_settings)
 def diff(session: CommandSession, old: Place, new: Place) -> int:
     """Compare two contracts: what is new, what changed, what breaks clients, workers, extensions or
@@ -58,12 +62,7 @@ def diff(session: CommandSession, old: Place, new: Place) -> int:
     Example:  router contract diff ./contract-1.4 ./contract
     """
     changes = list(_compare(_read_contract(old, "OLD"), _read_contract(new, "NEW")))
-    session.emit(
-        changes,
-        ("", "where", "what"),
-        lambda one: (one.kind, one.place, one.text),
-        empty="nothing changed",
-    )
+    session.emit(changes, CHANGES, empty="nothing changed")
     return exit_codes.NO if any(change.kind == BROKEN for change in changes) else exit_codes.OK
 
 

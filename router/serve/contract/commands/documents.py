@@ -19,6 +19,7 @@ from router.contracts.protos import list_protos
 from router.serve.contract.asyncapi import write_yaml
 from router.serve.contract.contract_document import build_contract_document, build_contract_shapes
 from router.shell.command_frame import CommandSession, command, skip_settings
+from router.shell.view import View, ViewColumn
 
 
 @command()
@@ -48,6 +49,14 @@ class HeaderLine(Struct, frozen=True):
     subjects: tuple[str, ...]
 
 
+HEADERS = View(
+    ViewColumn("header"),
+    ViewColumn("violation", of="rule"),
+    ViewColumn("the_header_is", of="says"),
+    ViewColumn("subjects", tell="\n".join),
+)
+
+
 @command(skip_settings)
 def headers(session: CommandSession) -> None:
     """Print the rules of the header contract: a message that carries a contract header must keep
@@ -55,12 +64,7 @@ def headers(session: CommandSession) -> None:
 
     Example:  router contract headers
     """
-    session.emit(
-        [HeaderLine(*rule) for rule in describe()],
-        ("header", "violation", "the header is", "subjects"),
-        lambda line: (line.header, line.rule, line.says, "\n".join(line.subjects)),
-        empty="there is no rule",
-    )
+    session.emit([HeaderLine(*rule) for rule in describe()], HEADERS, empty="there is no rule")
 
 
 @command(has_json=False)

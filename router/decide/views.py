@@ -1,5 +1,7 @@
-"""One recorded decision for people: what was known, what was considered, and whether the same
-result is computed again.
+"""How the steps of a request, and decisions, are shown.
+
+A recorded decision for people: what was known, what was considered, and whether the same result is
+computed again.
 """
 
 from __future__ import annotations
@@ -22,13 +24,49 @@ from router.shell.output import (
     open_console,
     printable,
 )
+from router.shell.view import View, ViewColumn
 
 Record = Mapping[str, Any]
 
 CONTEXT = ("context", "constraints", "metadata")
-STEP_COLUMNS = ("stage", "what", "verdict")
-FIGURES = ("provider", "score", "in flight", "latency", "p95", "success", "cost", "results")
-PROVIDERS = ("provider", "breaker", "average latency", "average cost")
+
+REQUEST_STEPS = View(
+    ViewColumn("at", label="At", kind="time"),
+    ViewColumn("what", label="Step"),
+    ViewColumn("where", label="Where"),
+    ViewColumn("facts", label="Facts", of=lambda step: _join_facts(step.facts)),
+)
+
+
+def _join_facts(facts: Mapping[str, object]) -> str:
+    return "  ".join(f"{name}={value}" for name, value in facts.items())
+
+
+# -- A recorded decision. Its parts are JSON of the router that decided.
+
+
+def _describe_breaker(state: Record) -> str:
+    open_for_ms = state.get("open_for_ms")
+    return "closed" if open_for_ms is None else f"open for another {open_for_ms} ms"
+
+
+TRACE_STEPS = View(ViewColumn("stage"), ViewColumn("what", of="subject"), ViewColumn("verdict"))
+PROVIDERS = View(
+    ViewColumn("provider"),
+    ViewColumn("breaker", of=_describe_breaker),
+    ViewColumn("average_latency", of="latency_ms", tell="{:.4g} ms".format),
+    ViewColumn("average_cost", of="cost", tell="{:.4g}".format),
+)
+FIGURES = View(
+    ViewColumn("provider"),
+    ViewColumn("score", tell="{:.6g}".format),
+    ViewColumn("in_flight"),
+    ViewColumn("latency", of="latency_ms", tell="{:.4g} ms".format),
+    ViewColumn("p95", of="p95_latency_ms", tell="{:.4g} ms".format),
+    ViewColumn("success", of="success_rate", tell="{:.1%}".format),
+    ViewColumn("cost", tell="{:.4g}".format),
+    ViewColumn("results", of="samples"),
+)
 
 
 def print_decision_record(record: Record) -> None:
@@ -37,16 +75,16 @@ def print_decision_record(record: Record) -> None:
     if record["states"]:
         parts += [
             build_heading("known of the providers then"),
-            build_table(PROVIDERS, _list_providers(record["states"])),
+            _build_provider_table(PROVIDERS, record["states"]),
         ]
     if figures := record.get("figures"):
         parts += [
             build_heading("learned of the providers then"),
-            build_table(FIGURES, _list_figures(figures)),
+            _build_provider_table(FIGURES, figures),
         ]
     if trace := record["reevaluation"].get("trace"):
-        rows = ((step["stage"], step["subject"], step["verdict"]) for step in trace)
-        parts += [build_heading("considered, in this order"), build_table(STEP_COLUMNS, rows)]
+        steps = build_table(TRACE_STEPS.titles, map(TRACE_STEPS.list_cells, trace))
+        parts += [build_heading("considered, in this order"), steps]
     parts.append(build_grid(_list_outcome(record)))
     open_console().print(build_panel(f"decision {record['request']['answer_id']}", parts))
 
@@ -78,37 +116,9 @@ def _list_request(record: Record) -> Iterator[tuple[str, object]]:
         yield "follows up", f"{previous['provider_id']}, {previous['attempts']} attempts"
 
 
-def _list_providers(states: Mapping[str, Record]) -> Iterator[tuple[object, ...]]:
-    for name, state in states.items():
-        open_for_ms, latency_ms, cost = (
-            state.get("open_for_ms"),
-            state.get("latency_ms"),
-            state.get("cost"),
-        )
-        breaker = f"open for another {open_for_ms} ms" if open_for_ms is not None else "closed"
-        yield (
-            name,
-            breaker,
-            f"{latency_ms:.4g} ms" if latency_ms is not None else None,
-            f"{cost:.4g}" if cost is not None else None,
-        )
-
-
-def _list_figures(figures: Mapping[str, Record]) -> Iterator[tuple[object, ...]]:
-    for name, known in figures.items():
-        score, latency_ms, p95, cost = (
-            known[key] for key in ("score", "latency_ms", "p95_latency_ms", "cost")
-        )
-        yield (
-            name,
-            f"{score:.6g}" if score is not None else None,
-            known["in_flight"],
-            f"{latency_ms:.4g} ms" if latency_ms is not None else None,
-            f"{p95:.4g} ms" if p95 is not None else None,
-            f"{known['success_rate']:.1%}",
-            f"{cost:.4g}" if cost is not None else None,
-            known["samples"],
-        )
+def _build_provider_table(view: View, known: Mapping[str, Record]) -> RenderableType:
+    rows = [{"provider": name, **one} for name, one in known.items()]
+    return build_table(view.titles, map(view.list_cells, rows))
 
 
 def _list_outcome(record: Record) -> Iterator[tuple[str, object]]:

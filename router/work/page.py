@@ -1,12 +1,17 @@
-"""Assignments that were pushed to workers, and one whole."""
+"""Assignments that were pushed to workers, and one whole; the workers whose heartbeats this console
+heard: idle, busy, draining, stopped, silent.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
 
 import orjson
 
 from router.contracts.exact_json import dump_json
 from router.contracts.masked_payload import describe_payload
 from router.core import ids
+from router.core.clock import steady
 from router.shell.page_data import (
     Fact,
     FactList,
@@ -17,11 +22,13 @@ from router.shell.page_data import (
     TextBlock,
     build_command,
 )
-from router.shell.table import Table, TableFilter
+from router.shell.rendering import format_moment
+from router.shell.table import MAX_ROWS, TableFilter
 from router.work.assignments import find_assignment, list_assignments
-from router.work.pages.workers import TABS
-from router.work.views import make_assignments_view
+from router.work.model import WorkerCondition
+from router.work.views import make_assignments_view, make_workers_view
 
+TABS = (("/assignments", "Assignments"), ("/workers", "Workers"))
 MAX_LISTED = 500
 MAX_WORK_TEXT = 65_536  # characters
 FILTERS = (
@@ -55,9 +62,8 @@ async def read_assignments(sources: Sources, params: PageParams) -> Page:
         lead="pushed to workers, the newest first",
         command=build_command("router", "assignments", tenant=tenant, status=status),
         tabs=TABS,
-        table=Table(
-            columns=view.page_columns,
-            rows=[view.build_row(one) for one in found],
+        table=view.make_table(
+            found,
             empty=EMPTY,
             filters=FILTERS,
             note=off + (f"The newest {MAX_LISTED}." if len(found) == MAX_LISTED else ""),
@@ -111,4 +117,51 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
                 "The work, masked", text[:MAX_WORK_TEXT], f"published on {found.record.subject}"
             ),
         ],
+    )
+
+
+# -- Workers.
+
+ORDER = (
+    WorkerCondition.SILENT,
+    WorkerCondition.DRAINING,
+    WorkerCondition.BUSY,
+    WorkerCondition.IDLE,
+    WorkerCondition.STOPPED,
+)
+
+
+async def read_workers(sources: Sources, params: PageParams) -> Page:
+    """The silent ones first."""
+    link, now, tenant = sources.link, steady(), params.text("tenant")
+    view = make_workers_view(now)
+    link.connection()  # raises BrokerUnavailable: what was heard before says nothing of now
+    found = [
+        one for one in link.workers.list_workers(now) if tenant in (None, one[0].beat.tenant_id)
+    ]
+    found.sort(
+        key=lambda one: (ORDER.index(one[1]), one[0].beat.tenant_id or "", one[0].beat.worker_id)
+    )
+    count = Counter(condition for _, condition in found)
+    alive = sum(number for condition, number in count.items() if condition.is_alive)
+    since = (
+        f"since {format_moment(link.hears_since)}" if link.hears_since is not None else "not yet"
+    )
+    return Page(
+        title="Workers",
+        lead=(
+            f"{alive:,} alive, {count[WorkerCondition.SILENT]:,} silent; heartbeats are heard "
+            f"{since}"
+        ),
+        command=build_command("router", "workers"),
+        tabs=TABS,
+        table=view.make_table(
+            found[:MAX_ROWS],
+            empty=(
+                "No worker was heard. A worker usually sends a heartbeat every 5 s; `router "
+                "worker --echo` starts one."
+            ),
+            filters=(TableFilter("tenant", "Tenant"),),
+            note=link.workers_cause,
+        ),
     )

@@ -1,1 +1,0 @@
-"""`router mailbox`, `outbox` and `inbox`."""
