@@ -213,7 +213,12 @@ AlwaysJson = Annotated[bool, typer.Option("--json", help="Changes nothing: it is
 
 
 # by the state before
-DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}
+DONE = {
+    "missing": "made",
+    "drifted": "brought back",
+    "widened": "brought back",
+    "unbatched": "brought back",
+}
 
 LESS = (
     "Lower streams.*.max_bytes, set fewer replicas, or make room; --overcommit reserves more "
