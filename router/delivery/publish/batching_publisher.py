@@ -45,7 +45,7 @@ MOST_SUBJECTS = 10_000  # whose stream is remembered: agents choose theirs
 StreamOf = Callable[[str], str | None]  # which stream takes a subject; None: it goes by itself
 
 
-class Sample(Struct):
+class SinglesSample(Struct):
     """So many messages went one by one; the last one's publish ack tells how long they took."""
 
     last: PendingPublish
@@ -71,7 +71,7 @@ class EffectStream(Struct):
     on_the_way: int = 0  # one by one
     waiting: list[PendingPublish] = []
     batch: OpenBatch | None = None
-    sample: Sample | None = None
+    sample: SinglesSample | None = None
     release: asyncio.TimerHandle | None = None
 
     @property
@@ -122,7 +122,7 @@ class BatchingPublisher(AckedPublisher):
             super().publish(effects, callback)
             return
         for stream in self._streams.values():
-            self._post_waiting(stream)
+            self._send_waiting_singly(stream)
         self._may_hold = False
         try:
             super().publish(effects, callback)
@@ -171,23 +171,23 @@ class BatchingPublisher(AckedPublisher):
     def _release(self, stream: EffectStream) -> None:
         stream.release = None
         if len(stream.waiting) == 1:
-            self._post_waiting(stream)
+            self._send_waiting_singly(stream)
         else:
             self._go_on(stream)
 
     def _count_single(self, stream: EffectStream, pending: PendingPublish) -> None:
         stream.on_the_way += 1
         if stream.sample is None:
-            stream.sample = Sample(pending, stream.on_the_way, self._now())
+            stream.sample = SinglesSample(pending, stream.on_the_way, self._now())
 
-    def _post_waiting(self, stream: EffectStream) -> None:
+    def _send_waiting_singly(self, stream: EffectStream) -> None:
         waiting, stream.waiting = stream.waiting, []
         self._post_singly(stream, waiting)
 
     def _post_singly(self, stream: EffectStream, pendings: Sequence[PendingPublish]) -> None:
         now = self._now()
         if pendings:
-            stream.sample = Sample(pendings[-1], stream.on_the_way + len(pendings), now)
+            stream.sample = SinglesSample(pendings[-1], stream.on_the_way + len(pendings), now)
         for pending in pendings:
             pending.sent_at = now
             stream.on_the_way += 1
@@ -210,12 +210,12 @@ class BatchingPublisher(AckedPublisher):
                 stream.is_dear = stream.costs.is_batch_due(stream.on_the_way, now)
         self._go_on(stream)
 
-    def _begin_sample(self, stream: EffectStream, now: float) -> Sample | None:
+    def _begin_sample(self, stream: EffectStream, now: float) -> SinglesSample | None:
         """Measure what is on its way now, until its last publish ack."""
         last = next(reversed(self._pending.values()), None)
         if last is None or self._find(last.effect.subject) is not stream:
             return None
-        return Sample(last, stream.on_the_way, now)
+        return SinglesSample(last, stream.on_the_way, now)
 
     def _go_on(self, stream: EffectStream) -> None:
         """Send what waits when nothing is on its way any more."""
@@ -232,7 +232,7 @@ class BatchingPublisher(AckedPublisher):
             stream.waiting = rest
             self._post_batch(stream, batch)
         else:
-            self._post_waiting(stream)
+            self._send_waiting_singly(stream)
 
     def _post_batch(self, stream: EffectStream, pendings: list[PendingPublish]) -> None:
         self._count += 1
@@ -278,7 +278,7 @@ class BatchingPublisher(AckedPublisher):
                 stream.takes_batches = True  # another server may take them
             if stream.batch is not None and (is_lost or stream.batch.until < now):
                 self._give_up_batch(stream)
-            self._expire_waiting(stream, now - self._timeout_s)
+            self._reject_overdue_effects(stream, now - self._timeout_s)
         super().expire()
         self._count_again()
 
@@ -288,7 +288,7 @@ class BatchingPublisher(AckedPublisher):
             del self._open[batch.inbox]
             self._post_singly(stream, batch.pendings)
 
-    def _expire_waiting(self, stream: EffectStream, before: float) -> None:
+    def _reject_overdue_effects(self, stream: EffectStream, before: float) -> None:
         while stream.waiting and stream.waiting[0].sent_at <= before:
             self._reject(stream.waiting.pop(0), 0, "it waited for its turn")
 
