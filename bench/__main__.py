@@ -25,6 +25,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import report
+from bench.broker import sync_always
 from bench.document import Document, document, encoded, missed
 from bench.machine import facts
 from bench.plan import Plan
@@ -80,6 +81,8 @@ INTERRUPTED = 130
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
+    if options.sync == "always":
+        sync_always()
     progress = Console(width=None if sys.stderr.isatty() else 200, stderr=True)
     told = partial(document, machine=facts(_command(options)), is_judged=not options.smoke)
     run = Run(
@@ -171,6 +174,7 @@ def _command(options: argparse.Namespace) -> str:
             f"--rounds {options.rounds}",
             *only,
             f"--scale {options.scale:g}",
+            *([] if options.sync == "default" else [f"--sync {options.sync}"]),
             *flags,
         ]
     )
@@ -190,6 +194,13 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--scale", type=float, default=1.0, help="of the number of messages; 1 = as published"
+    )
+    parser.add_argument(
+        "--sync",
+        choices=("default", "always"),
+        default="default",
+        help="when a message is on the server's disk: some minutes after its publish ack (the "
+        "server's default), or before it",
     )
     parser.add_argument(
         "--smoke",

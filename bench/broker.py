@@ -43,6 +43,15 @@ def decide_subscription(url: str) -> dict[str, str]:
     }
 
 
+_syncs_always = False
+
+
+def sync_always() -> None:
+    """Every server from here on acknowledges what is on its disk (`sync_interval: always`)."""
+    global _syncs_always  # noqa: PLW0603 - `--sync` is of the whole run
+    _syncs_always = True
+
+
 @contextlib.asynccontextmanager
 async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
     """A fresh nats-server on a free port, its store gone afterwards: no side inherits what another
@@ -56,7 +65,7 @@ async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
 @contextlib.asynccontextmanager
 async def a_broker_in(store: Path, given: Given = NOTHING) -> AsyncIterator[str]:
     """The same with its store in a directory, which stays."""
-    server = EmbeddedServer(store)
+    server = EmbeddedServer(store, syncs_always=_syncs_always)
     url = await server.start()
     try:
         async with jetstream_on(url) as jetstream:

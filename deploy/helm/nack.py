@@ -50,7 +50,8 @@ API_VERSION = "jetstream.nats.io/v1beta2"
 
 
 def main() -> None:
-    topology = declare_topology(load(None, {}, {}).settings)
+    # NACK's streams take no atomic batches: the chart switches them off with it.
+    topology = declare_topology(load(None, {"effects.batches": False}, {}).settings)
     streams = [
         _build("Stream", one.name, _translate(one.to_json(), STREAM_FIELDS))
         for one in topology.streams

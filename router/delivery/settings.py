@@ -274,6 +274,11 @@ class EffectsConfig(Group):
         "mends it (missing, sealed) is answered"
         " `cannot_be_stored` after this, milliseconds",
     )
+    batches: bool = Field(
+        default=True,
+        description="assignments, usage events and dead letters are stored in atomic batches where "
+        "the publish acks of their stream are slow, and the server knows batches (2.12)",
+    )
 
 
 class DrainConfig(Group):

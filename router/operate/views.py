@@ -160,7 +160,12 @@ TOPOLOGY = View(
 )
 
 # by the state before
-DONE = {"missing": "made", "drifted": "brought back", "widened": "brought back"}
+DONE = {
+    "missing": "made",
+    "drifted": "brought back",
+    "widened": "brought back",
+    "unbatched": "brought back",
+}
 APPLIED = View(
     _KIND,
     _NAME,

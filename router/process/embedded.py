@@ -55,8 +55,10 @@ def server_binary() -> str:
 class EmbeddedServer:
     """One nats-server with JetStream. `port` 0 = any free one; `url` is known after `start`."""
 
-    def __init__(self, store: Path, *, port: int = 0) -> None:
+    def __init__(self, store: Path, *, port: int = 0, syncs_always: bool = False) -> None:
+        """`syncs_always`: a publish ack means that the message is on the disk (`sync_interval`)."""
         self._store = store
+        self._syncs_always = syncs_always
         self._port = port
         self._max_payload = MAX_PAYLOAD
         self._process: asyncio.subprocess.Process | None = None
@@ -128,7 +130,7 @@ class EmbeddedServer:
             f"max_pending: {max(MAX_PENDING_BYTES, 128 * self._max_payload)}",
             (
                 f"jetstream {{ store_dir: {json.dumps(str(self._store.resolve()))}, "
-                f"max_buffered_msgs: {MAX_BUFFERED} }}"
+                f"max_buffered_msgs: {MAX_BUFFERED}{', sync_interval: always' * self._syncs_always} }}"
             ),
             f"ports_file_dir: {json.dumps(str(scratch))}",
         ]

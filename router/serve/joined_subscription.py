@@ -22,6 +22,7 @@ from router.core.outcome import Fault, Handler
 from router.delivery.consume.subscription import ConsumerOptions, StoredCopies, Subscription
 from router.delivery.settings import ConsumerConfig
 from router.operate.dead_letters.dead_letter_writer import build_dead_letter_writer
+from router.operate.topology.declared_topology import build_stream_of
 from router.process.observability.tracing_messages import trace_dead_letter, trace_handler
 from router.serve.app_context import AppContext
 from router.serve.consumer_metrics import ConsumerMetrics
@@ -73,6 +74,7 @@ def build_subscription(
         tenant_of=lambda message: extract_ids(message, kind).get("tenant_id", ""),
         overloaded=handler.overloaded,
         publish_acks_kept=handler.publish_acks_kept,
+        stream_of=build_stream_of(settings),
     )
 
 

@@ -159,6 +159,7 @@ UNSURE = frozenset(
         "stopped",
         "drifted",
         "widened",
+        "unbatched",
     }
 )
 

@@ -11,13 +11,16 @@ from typing import cast
 import pytest
 
 from router.core.message import Effect
-from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from router.delivery.publish.batching_publisher import MIN_BATCH, BatchingPublisher, StreamOf
+from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
+from router.delivery.publish.batching_publisher import BatchingPublisher, StreamOf
+from router.delivery.publish.known_effects import KnownEffects
+from router.delivery.publish.publish_costs import PublishCosts
 from router.delivery.wire.api import JetStream
-from tests.support.delivery import FakeConnection, FakePublisher, WorkStreams, some_work_streams
+from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
+from tests.support.publish_costs import cheap, dear
 from tests.support.waiting import until
 
-MANY = 3 * MIN_BATCH
+MANY = 60
 
 
 class Asked:
@@ -68,16 +71,24 @@ async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
 
 
 @asynccontextmanager
-async def together_on(
-    jetstream: JetStream, publisher: AckedPublisher, stream_of: StreamOf, timeout_s: float = 60.0
+async def a_publisher(
+    jetstream: JetStream,
+    stream_of: StreamOf,
+    make_costs: Callable[[], PublishCosts] = dear,
+    known: KnownEffects | None = None,
 ) -> AsyncIterator[BatchingPublisher]:
-    async with asyncio.TaskGroup() as tasks:
-        together = BatchingPublisher(
-            jetstream, publisher, stream_of=stream_of, tasks=tasks, timeout_s=timeout_s
-        )
-        await together.open()
-        yield together
-        await together.close()
+    together = BatchingPublisher(jetstream, 60.0, known, stream_of=stream_of, make_costs=make_costs)
+    await together.open()
+    ticking = asyncio.create_task(_tick(together))
+    yield together
+    ticking.cancel()
+    await together.close()
+
+
+async def _tick(together: BatchingPublisher) -> None:
+    while True:
+        await asyncio.sleep(0.05)
+        together.expire()
 
 
 @pytest.fixture
@@ -85,11 +96,8 @@ async def on(place: WorkStreams, prefix: str) -> AsyncIterator[Callable[[str], A
     """A publisher's question to the streams by number: 0 and 1 take batches, 2 does not, 3 does not
     exist.
     """
-    publisher = AckedPublisher(place.jetstream)
-    await publisher.open()
-    async with together_on(place.jetstream, publisher, lambda subject: subject) as together:
+    async with a_publisher(place.jetstream, lambda subject: subject) as together:
         yield lambda stream: Asked(together, f"{prefix}.{stream}")
-    await publisher.close()
 
 
 async def in_batches(place: WorkStreams, stream: str) -> list[bool]:
@@ -120,14 +128,54 @@ async def test_what_many_ask_for_in_one_iteration_of_the_loop_is_one_batch(
     assert await in_batches(place, f"{prefix}0") == [True] * (MANY + 3)
 
 
-async def test_a_few_are_stored_one_by_one(
+async def test_who_waits_alone_is_stored_by_itself(
     on: Callable[[str], Asked], place: WorkStreams, prefix: str
 ) -> None:
     asked = on("0")
-    asked.ask_many(*range(MIN_BATCH - 1))
-    await asked.all_heard()
-    assert asked.sequences == list(range(1, MIN_BATCH))
-    assert await in_batches(place, f"{prefix}0") == [False] * (MIN_BATCH - 1)
+    for number in range(3):
+        asked.ask(str(number))
+        await asked.all_heard()
+    assert asked.sequences == [1, 2, 3]
+    assert await in_batches(place, f"{prefix}0") == [False] * 3
+
+
+async def test_a_stream_that_is_cheap_gets_no_batches(place: WorkStreams, prefix: str) -> None:
+    async with a_publisher(place.jetstream, lambda subject: subject, cheap) as together:
+        asked = Asked(together, f"{prefix}.0")
+        asked.ask_many(*range(MANY))
+        await asked.all_heard()
+    assert asked.sequences == list(range(1, MANY + 1))
+    assert await in_batches(place, f"{prefix}0") == [False] * MANY
+
+
+async def test_what_was_not_measured_begins_one_by_one_and_is_measured(
+    place: WorkStreams, prefix: str
+) -> None:
+    async with a_publisher(place.jetstream, lambda subject: subject, PublishCosts) as together:
+        asked = Asked(together, f"{prefix}.0")
+        for first in range(0, 10 * MANY, MANY):
+            asked.ask_many(*range(first, first + MANY))
+            await asked.all_heard()
+        (stream,) = together._streams.values()
+    assert stream.costs.each_s > 0
+    assert asked.sequences == list(range(1, 10 * MANY + 1))
+
+
+async def test_an_effect_with_an_owner_is_published_once_in_whatever_batch(
+    place: WorkStreams, prefix: str
+) -> None:
+    known = KnownEffects(60.0)
+    published = await published_on(place, f"{prefix}.0")
+    async with a_publisher(place.jetstream, lambda subject: subject, dear, known) as together:
+        heard: list[PublishAcks | NotPublished] = []
+        for number in range(3 * MANY):
+            effect = Effect(f"{prefix}.0", b"", f"e-{number % MANY}", owner="acme")
+            together.publish([effect], heard.append)
+        await until(lambda: len(heard) == 3 * MANY)
+        effect = Effect(f"{prefix}.0", b"", "e-0", owner="acme")
+        (again,) = cast(PublishAcks, await together.publish_and_wait([effect]))
+    await place.connection.flush()
+    assert (len(published), again.sequence, again.is_duplicate) == (MANY, 1, True)
 
 
 async def test_more_than_a_batch_may_hold_are_several(
@@ -172,12 +220,12 @@ async def test_each_stream_has_batches_of_its_own(
 ) -> None:
     one, other = on("0"), on("1")
     for number in range(MANY):
-        (one if number < MIN_BATCH else other).ask(str(number))
+        (one if number < 20 else other).ask(str(number))
     await one.all_heard()
     await other.all_heard()
     assert (one.sequences, other.sequences) == (
-        list(range(1, MIN_BATCH + 1)),
-        list(range(1, MANY - MIN_BATCH + 1)),
+        list(range(1, 20 + 1)),
+        list(range(1, MANY - 20 + 1)),
     )
     assert all(await in_batches(place, f"{prefix}0") + await in_batches(place, f"{prefix}1"))
 
@@ -222,27 +270,46 @@ async def test_a_batch_without_a_stream_fails_each_caller_once(on: Callable[[str
     assert all(isinstance(heard, NotPublished) for (heard,) in asked.heard.values())
 
 
-async def test_a_batch_without_a_publish_ack_in_time_is_told_as_not_stored() -> None:
-    publisher = FakePublisher()
-    silent = cast(JetStream, SimpleNamespace(connection=FakeConnection()))
-    async with together_on(
-        silent, cast(AckedPublisher, publisher), lambda _: "S", timeout_s=0.02
+async def test_a_batch_that_is_silent_is_sent_again_one_by_one() -> None:
+    connection = FakeConnection()
+    async with a_publisher(
+        cast(JetStream, SimpleNamespace(connection=connection)), lambda _: "S"
     ) as together:
         asked = Asked(together, "s")
         asked.ask_many(*range(MANY))
-        await asked.all_heard()
-    assert {cast(NotPublished, heard).cause for (heard,) in asked.heard.values()} == {
-        "no publish ack in time"
-    }
-    assert publisher.asked == []
+        await until(lambda: len(connection.posts) == MANY)
+        assert sum(b"Nats-Batch-Commit" in post.head for post in connection.posts) == 1
+        now = together._now()
+        together._now = lambda: now + 1_000
+        together.expire()
+        assert len(connection.posts) == 2 * MANY
+        again = connection.posts[MANY:]
+        assert [post.data for post in again] == [b"%d" % number for number in range(MANY)]
+        assert all(post.reply and b"Nats-Batch" not in post.head for post in again)
+
+
+async def test_what_waits_behind_a_batch_is_told_as_not_stored_when_its_time_is_over() -> None:
+    connection = FakeConnection()
+    async with a_publisher(
+        cast(JetStream, SimpleNamespace(connection=connection)), lambda _: "S"
+    ) as together:
+        asked = Asked(together, "s")
+        asked.ask_many(*range(MANY))
+        await until(lambda: len(connection.posts) == MANY)
+        asked.ask("late", "later")
+        now = together._now()
+        together._now = lambda: now + 61
+        together.expire()
+        (heard,) = asked.heard["late"]
+        assert cast(NotPublished, heard).err_code == 0
 
 
 async def test_once_closed_nothing_is_heard_any_more() -> None:
-    silent = cast(JetStream, SimpleNamespace(connection=FakeConnection()))
-    async with together_on(
-        silent, cast(AckedPublisher, FakePublisher()), lambda _: "S"
+    async with a_publisher(
+        cast(JetStream, SimpleNamespace(connection=FakeConnection())), lambda _: "S"
     ) as together:
         asked = Asked(together, "s")
         asked.ask_many(*range(MANY))
         await asyncio.sleep(0)
+    await asyncio.sleep(0.02)
     assert not any(asked.heard.values())

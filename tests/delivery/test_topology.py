@@ -135,6 +135,16 @@ async def test_apply_brings_back_what_has_drifted_and_says_what_it_did(place: Wo
     assert await apply(place.jetstream, wanted) == []
 
 
+async def test_a_stream_that_takes_no_batches_is_no_drift_and_apply_lets_it_take_them(
+    place: WorkStreams,
+) -> None:
+    await create(place.jetstream, only_stream(place))
+    wanted = only_stream(place, allow_atomic=True)
+    assert await create(place.jetstream, wanted) == []
+    assert [one.state for one in await apply(place.jetstream, wanted)] == ["unbatched"]
+    assert await compare(place.jetstream, wanted) == []
+
+
 async def test_apply_makes_what_is_missing(place: WorkStreams) -> None:
     assert [one.state for one in await apply(place.jetstream, with_consumer(place))] == [
         "missing",

@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router.agents.envelope import derive_ids
-from router.delivery.publish.batching_publisher import MIN_BATCH
 from router.delivery.wire.api import JetStream
 from tests.support.agents import (
     an_agent,
@@ -25,11 +25,18 @@ from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED
 from tests.support.delivery import connected
 from tests.support.patient_client import connect_patiently
+from tests.support.publish_costs import write_in_batches
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("_in_batches")
 EVENTS = "MESHFORGE_EVENTS"
 MANY = 150
-KNOWN = [f"k-{number}" for number in range(0, MANY, MIN_BATCH // 2)]  # so that any batch has one
+KNOWN = [f"k-{number}" for number in range(0, MANY, 10)]  # so that any batch has one
+
+
+@pytest.fixture
+def _in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_in_batches(monkeypatch)
 
 
 async def _batched(jetstream: JetStream) -> int:
@@ -90,7 +97,7 @@ async def test_an_id_that_stands_there_refuses_its_batch_and_is_not_stored_again
         async with an_agent(broker.url, store):
             await _all_once(jetstream, store)
         await nc.flush()
-        assert len(published) >= MANY + MIN_BATCH  # a batch, and then one by one what was in it
+        assert len(published) >= MANY + 2  # a batch, and then one by one what was in it
 
 
 async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_stored(
@@ -109,7 +116,7 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
             assert MANY - commands["state"]["messages"] <= 40
             await _with_limit(jetstream, -1)
             await _all_once(jetstream, store)
-            assert await _batched(jetstream) >= MIN_BATCH
+            assert await _batched(jetstream) >= 2
             assert (agent.stats.applied, agent.stats.retried, agent.stats.dead) == (MANY, 0, 0)
 
 

@@ -27,8 +27,7 @@ this server hears the others.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -188,31 +187,33 @@ class Consumer:
         """Run until cancelled, then drain. It may be run again."""
         self.processor = self.puller = self.effect_publisher = None
         self.pause_switch.reset()  # an earlier run may have ended while it was paused
-        known = (
-            KnownEffects(self.subscription.publish_acks_kept)
-            if self.subscription.publish_acks_kept
-            else None
-        )
-        publisher = AckedPublisher(
-            self._jetstream, self.subscription.options.publish_timeout, known
-        )
+        publisher = self._make_publisher()
         await publisher.open()
         try:
             await self._work(publisher)
         finally:
             await publisher.close()
 
+    def _make_publisher(self) -> AckedPublisher:
+        """The publisher of the subscription's effects: with batches, if its streams accept them."""
+        kept_s, timeout_s = (
+            self.subscription.publish_acks_kept,
+            self.subscription.options.publish_timeout,
+        )
+        known = KnownEffects(kept_s) if kept_s else None
+        stream_of = self.subscription.stream_of
+        if stream_of is None:
+            return AckedPublisher(self._jetstream, timeout_s, known)
+        return BatchingPublisher(self._jetstream, timeout_s, known, stream_of=stream_of)
+
     async def _work(self, publisher: AckedPublisher) -> None:
         attempt_counter = AttemptCounter(self._jetstream, publisher, self._attempts_bucket)
-        async with (
-            asyncio.TaskGroup() as tasks,
-            self._open_effect_publisher(publisher, tasks) as effect_publisher,
-        ):
-            self.effect_publisher = effect_publisher
+        async with asyncio.TaskGroup() as tasks:
+            self.effect_publisher = publisher
             processor = self.processor = MessageProcessor(
                 self.subscription,
                 connection=self._connection,
-                publisher=effect_publisher,
+                publisher=publisher,
                 attempt_counter=attempt_counter,
                 pause_switch=self.pause_switch,
                 tasks=tasks,
@@ -228,28 +229,6 @@ class Consumer:
                 self.effect_publisher = None
                 await self._drain(puller, processor)
                 ticking.cancel()
-
-    @asynccontextmanager
-    async def _open_effect_publisher(
-        self, publisher: AckedPublisher, tasks: asyncio.TaskGroup
-    ) -> AsyncIterator[EffectPublisher]:
-        """The publisher of the subscription's effects: with batches, if its streams accept them."""
-        if self.subscription.stream_of is None:
-            yield publisher
-            return
-        timeout_s = self.subscription.options.publish_timeout
-        batching = BatchingPublisher(
-            self._jetstream,
-            publisher,
-            stream_of=self.subscription.stream_of,
-            tasks=tasks,
-            timeout_s=timeout_s,
-        )
-        await batching.open()
-        try:
-            yield batching
-        finally:
-            await batching.close()
 
     def _make_puller(self, processor: MessageProcessor) -> Puller:
         subscription, options = self.subscription, self.subscription.options

@@ -15,7 +15,7 @@ the connection's limit is never put into a batch: the server would close the con
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from secrets import token_hex
 
 import orjson
@@ -24,8 +24,9 @@ from router.core.crashpoints import crashpoint
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
+from router.delivery.publish.encoded_headers import head_with_id
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.connection import open_head_of
+from router.delivery.wire.connection import Connection
 from router.delivery.wire.frame_parser import Headers
 from router.delivery.wire.publish_faults import NO_STREAM, TOO_LARGE
 
@@ -34,8 +35,8 @@ BATCHES_NOT_ENABLED = 10174
 BATCH_HAS_DUPLICATE = 10201
 BATCH_INCOMPLETE = 10176
 HEAD_ROOM = 256  # for the headers of the batch
-# messages, then the loop may send them: the server works while this process encodes the rest
-SLICE = 100
+# messages, which are sent then: the server works while this process encodes the rest
+SLICE = 50
 
 Answer = asyncio.Future[tuple[bytes, Headers | None]]
 
@@ -74,7 +75,7 @@ class AtomicPublisher:
         try:
             await self._post(effects, inbox)
             async with asyncio.timeout(self._timeout_s):
-                return _publish_acks(effects, *await answer)
+                return read_batch_ack(effects, *await answer)
         except TimeoutError:
             return NotPublished(effects[-1].subject, 0, "no publish ack in time")
         finally:
@@ -84,27 +85,16 @@ class AtomicPublisher:
         size, most = len(effect.data), self._connection.max_payload
         return (
             size > most // 2
-            and size + len(open_head_of({**effect.headers, "Nats-Msg-Id": effect.id})) + HEAD_ROOM
-            > most
+            and size + len(head_with_id(effect.headers, effect.id)) + HEAD_ROOM > most
         )
 
     async def _post(self, effects: Sequence[Effect], inbox: str) -> None:
-        in_batch = f"Nats-Batch-Id: {self._name}{self._count}\r\nNats-Batch-Sequence: ".encode()
         publish = self._connection.publish_nowait
-        *others, last = effects
-        for number, effect in enumerate(others, 1):
-            head = open_head_of({**effect.headers, "Nats-Msg-Id": effect.id})
-            publish(effect.subject, effect.data, "", b"%b%b%d\r\n\r\n" % (head, in_batch, number))
+        frames = encode_batch(effects, f"{self._name}{self._count}", inbox)
+        for number, frame in enumerate(frames, 1):
+            publish(*frame)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
-        crashpoint("batch_open")
-        head = open_head_of({**last.headers, "Nats-Msg-Id": last.id})
-        publish(
-            last.subject,
-            last.data,
-            inbox,
-            b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (head, in_batch, len(effects)),
-        )
 
     def _on_publish_ack(
         self, subject: str, _reply: str, data: bytes, headers: Headers | None
@@ -114,9 +104,39 @@ class AtomicPublisher:
             answer.set_result((data, headers))
 
 
-def _publish_acks(
+def write_batch(connection: Connection, effects: Sequence[Effect], name: str, inbox: str) -> None:
+    """Send a batch of this name at once; the caller has looked at its size."""
+    for number, frame in enumerate(encode_batch(effects, name, inbox), 1):
+        connection.publish_nowait(*frame)
+        if number % SLICE == 0:
+            connection.write_early()
+
+
+def encode_batch(
+    effects: Sequence[Effect], name: str, inbox: str
+) -> Iterator[tuple[str, bytes, str, bytes]]:
+    """Yield subject, data, reply subject and head of each message; the last one asks for the
+    publish ack.
+    """
+    in_batch = f"Nats-Batch-Id: {name}\r\nNats-Batch-Sequence: ".encode()
+    *others, last = effects
+    for number, effect in enumerate(others, 1):
+        head = _open_head(effect)
+        yield effect.subject, effect.data, "", b"%b%b%d\r\n\r\n" % (head, in_batch, number)
+    crashpoint("batch_open")
+    commit = b"%b%b%d\r\nNats-Batch-Commit: 1\r\n\r\n" % (_open_head(last), in_batch, len(effects))
+    yield last.subject, last.data, inbox, commit
+
+
+def _open_head(effect: Effect) -> bytes:
+    """The effect's headers and its id, without the empty line at their end."""
+    return head_with_id(effect.headers, effect.id)[:-2]
+
+
+def read_batch_ack(
     effects: Sequence[Effect], data: bytes, headers: Headers | None
 ) -> PublishAcks | NotPublished:
+    """A publish ack for each effect of a batch; or why none is stored."""
     subject = effects[-1].subject
     if not data:
         # each of them by itself finds out whether its stream is missing, or has no leader now

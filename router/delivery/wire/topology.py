@@ -22,8 +22,10 @@ NANOS_PER_S = 1_000_000_000
 MISSING = "missing"
 DRIFTED = "drifted"
 WIDENED = "widened"
+UNBATCHED = "unbatched"
 PAUSED = "paused"
 IRREVERSIBLE = "irreversible"
+HARMLESS = (WIDENED, UNBATCHED)  # all works as declared; `apply` brings them back
 
 # What an operator may set and no stream declares: it refuses, copies or renames messages. The
 # server never undoes the second three.
@@ -194,7 +196,7 @@ class Difference(Struct, frozen=True):
     kind: str  # stream | consumer
     name: str
     # missing | drifted | widened (its window alone, by a restore or a promotion: `apply` brings it
-    # back, nothing else minds)
+    # back, nothing else minds) | unbatched (it takes no atomic batches, and is written one by one)
     state: str
     # | paused (by the server, for an operator, who alone ends it) | irreversible (by the server: it
     # must be made anew)
@@ -360,12 +362,15 @@ def _difference(kind: str, name: str, declared: Json, info: Json | None) -> Sequ
         fields = {"sealed": fields["sealed"]}
     if NEVER_UNDONE.keys() & fields.keys():
         return [Difference(kind, name, IRREVERSIBLE, fields)]
-    state = (
-        WIDENED
-        if set(fields) == {"duplicate_window"} and WIDENED_WINDOW in (has.get("metadata") or {})
-        else DRIFTED
-    )
-    return [Difference(kind, name, state, fields)] if fields else []
+    return [Difference(kind, name, _name_state(has, fields), fields)] if fields else []
+
+
+def _name_state(has: Json, fields: Mapping[str, tuple[Any, Any]]) -> str:
+    if set(fields) == {"allow_atomic"}:
+        return UNBATCHED
+    if set(fields) == {"duplicate_window"} and WIDENED_WINDOW in (has.get("metadata") or {}):
+        return WIDENED
+    return DRIFTED
 
 
 def _find_pause(consumer: ConsumerSpec, info: Json | None) -> Sequence[Difference]:

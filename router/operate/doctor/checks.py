@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from router.delivery.wire.topology import IRREVERSIBLE, MISSING, PAUSED, WIDENED
+from router.delivery.wire.topology import IRREVERSIBLE, MISSING, PAUSED, UNBATCHED, WIDENED
 from router.operate.doctor.capacity import NEARLY_FULL, hours_until_full
 from router.operate.doctor.cluster import followers, leaders, lost_server, quorum
 from router.operate.doctor.facts import ConsumerFacts, Facts, PartitionFacts, StreamFacts
@@ -300,6 +300,13 @@ def topology(facts: Facts) -> Iterator[Finding]:
                     "once the backlog is handled, run `router topology apply` "
                     "(docs/how-to/two-places.md)"
                 ),
+            )
+        elif difference.state == UNBATCHED:
+            yield warn(
+                "topology",
+                str(difference),
+                "run `router topology apply`: with `sync_interval: always` its messages are then "
+                "stored many at once (docs/explanation/sizing.md#durable)",
             )
         elif difference.state == IRREVERSIBLE:
             yield fail(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -94,14 +94,43 @@ def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
     their streams drop their oldest.
     """
     streams = settings.streams
-    yield _stream(streams.assignments, *settings.assignment.subjects, discard="new")
-    yield _stream(streams.usage, usage.USAGE_SUBJECT, usage.ADJUSTED_SUBJECT, discard="new")
+    is_atomic = settings.effects.batches
+    assignments, usage_events, dead_letters = (
+        replace(_stream(config, *subjects, discard="new"), allow_atomic=is_atomic)
+        for config, subjects in _batched_streams(settings, specs)
+    )
+    yield assignments
+    yield usage_events
     yield replace(_stream(streams.held, ALL_HELD), max_per_subject=MAX_HELD)
     yield replace(
         _stream(streams.violations, ALL_VIOLATIONS), max_messages=streams.violations.max_messages
     )
     yield declare_audit_stream(settings)
-    yield _stream(streams.dlq, *_dead_letter_subjects(settings, specs), discard="new")
+    yield dead_letters
+
+
+def _batched_streams(
+    settings: Settings, specs: Specs
+) -> Iterator[tuple[StreamConfig, Sequence[str]]]:
+    """The streams of effects that may be stored in atomic batches, and their subjects."""
+    streams = settings.streams
+    yield streams.assignments, settings.assignment.subjects
+    yield streams.usage, (usage.USAGE_SUBJECT, usage.ADJUSTED_SUBJECT)
+    yield streams.dlq, _dead_letter_subjects(settings, specs)
+
+
+def build_stream_of(
+    settings: Settings, specs: Specs = SUBSCRIPTIONS
+) -> Callable[[str], str | None] | None:
+    """Which stream that takes batches takes a subject; None where batches are switched off."""
+    if not settings.effects.batches:
+        return None
+    streams = {
+        subject: config.name
+        for config, subjects in _batched_streams(settings, specs)
+        for subject in subjects
+    }
+    return streams.get
 
 
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:

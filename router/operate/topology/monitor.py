@@ -124,7 +124,7 @@ class TopologyMonitor:
 
     def _report_drift(self, drift: Sequence[Difference]) -> None:
         """Remember what differs, and log each difference once."""
-        drift = [one for one in drift if one.state != topology.WIDENED]
+        drift = [one for one in drift if one.state not in topology.HARMLESS]
         for difference in drift:
             if difference not in self.drift:
                 log.error(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from router.delivery.wire.topology import DRIFTED, MISSING, WIDENED, Difference
+from router.delivery.wire.topology import DRIFTED, MISSING, UNBATCHED, WIDENED, Difference
 from router.operate.doctor import (
     Follower,
     Origin,
@@ -311,6 +311,14 @@ def test_another_place_that_gives_no_sign_is_a_warning(
 ) -> None:
     stream = a_stream(origins=(Origin("USAGE", "$JS.leaf.API", silence),))
     assert find_finding("USAGE of $JS.leaf.API in S", streams=(stream,)).verdict is verdict
+
+
+def test_a_stream_that_takes_no_batches_is_a_warning_and_no_failure() -> None:
+    unbatched = Difference("stream", "S", UNBATCHED, {"allow_atomic": (True, None)})
+    findings = examine(some_facts(differences=(unbatched,)))
+    (told,) = [one for one in findings if "allow_atomic" in one.found]
+    assert (told.check, told.verdict) == ("topology", Verdict.WARN)
+    assert "router topology apply" in told.remedy
 
 
 def test_a_window_that_a_restore_widened_is_a_warning_and_no_failure() -> None:

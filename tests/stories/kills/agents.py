@@ -28,6 +28,15 @@ class LiteralAgent(AgentProcess):
     command = ("tests.support.literal_agent",)
 
 
+class BatchingAgent(AgentProcess):
+    command = ("tests.support.batching_process", "tests.support.counting_agent")
+
+
+async def count_effects_in_batches(plan: KillPlan) -> list[KillCount]:
+    """Outgoing messages go in atomic batches."""
+    return await _count(plan, BatchingAgent)
+
+
 async def count_effects(plan: KillPlan) -> list[KillCount]:
     return await _count(plan, AgentProcess)
 
@@ -43,7 +52,7 @@ async def _count(plan: KillPlan, process: type[AgentProcess]) -> list[KillCount]
         try:
             await kill_and_restart(agent, plan, lambda share: publish_commands(nc, share))
             await until(lambda: is_empty(jetstream), within_s=60)
-            if process is AgentProcess:
+            if process is not LiteralAgent:
                 await until(lambda: count_unsent(agent.store) == 0)
         finally:
             await asyncio.to_thread(agent.remove)

@@ -31,6 +31,15 @@ class AckFirstConsumer(KilledProcess):
     command = ("tests.support.ack_first_consumer",)
 
 
+class BatchingRouter(KilledProcess):
+    command = ("tests.support.batching_process", "router", "serve")
+
+
+async def count_metered_in_batches(plan: KillPlan) -> list[KillCount]:
+    """Usage events go in atomic batches."""
+    return await _count(plan, BatchingRouter)
+
+
 async def count_metered(plan: KillPlan) -> list[KillCount]:
     return await _count(plan, KilledProcess)
 

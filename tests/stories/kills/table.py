@@ -100,6 +100,9 @@ DEFAULTS = "All other settings are the defaults."
 
 # -- the router ------------------------------------------------------------------------------------
 
+IN_BATCH = ("batch_open",)
+AT_FIRST_BATCH = {"batch_open": (1, 1)}  # a whole share may be one batch
+BATCHES = "batch_open, in atomic batches"
 RESULT_POINTS = ("before_publish", "after_publish", "after_commit", "after_ack")
 ACK_FIRST = KillCase(
     KillPlan(("before_publish",), 2, 0, 10, label="control: acked before it is stored"),
@@ -111,9 +114,18 @@ RESULTS = KillStory(
     "A result is metered once, whatever dies when",
     "results",
     "usage events",
-    short=[KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), results.count_metered), ACK_FIRST],
+    short=[
+        KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), results.count_metered),
+        KillCase(
+            KillPlan(IN_BATCH, 2, 1, 100, AT_FIRST_BATCH, BATCHES), results.count_metered_in_batches
+        ),
+        ACK_FIRST,
+    ],
     long=[
         *(KillCase(plan, results.count_metered) for plan in _plans(RESULT_POINTS, 100)),
+        KillCase(
+            KillPlan(IN_BATCH, 6, 4, 100, AT_FIRST_BATCH, BATCHES), results.count_metered_in_batches
+        ),
         ACK_FIRST,
     ],
     note=f"Acks are waited for {results.ACK_WAIT_MS} ms. {DEFAULTS}",
@@ -229,7 +241,9 @@ AGENTS = KillStory(
     "effects",
     short=[
         KillCase(KillPlan(AGENT_POINTS, 1, 1, 20, AT_FIRST_PASS), agents.count_effects),
-        KillCase(KillPlan(("batch_open",), 2, 0, 100, AT_FIRST_PASS), agents.count_effects),
+        KillCase(
+            KillPlan(IN_BATCH, 2, 0, 100, AT_FIRST_PASS, BATCHES), agents.count_effects_in_batches
+        ),
         LITERAL_AGENT,
     ],
     long=[
@@ -237,8 +251,9 @@ AGENTS = KillStory(
             KillCase(plan._replace(passes=AT_FIRST_PASS), agents.count_effects)
             for plan in _plans(AGENT_POINTS, 20, at_random=50)
         ),
-        # so many that some are sent as one
-        KillCase(KillPlan(("batch_open",), 6, 4, 100, AT_FIRST_PASS), agents.count_effects),
+        KillCase(
+            KillPlan(IN_BATCH, 6, 4, 100, AT_FIRST_PASS, BATCHES), agents.count_effects_in_batches
+        ),
         LITERAL_AGENT,
     ],
     note=f"""Local effects are counted in the agent's state, outgoing messages in their stream, each by the id of its input. Acks are waited
