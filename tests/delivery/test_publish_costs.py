@@ -5,6 +5,7 @@ import pytest
 from router.delivery.publish.publish_costs import (
     CHEAP_S,
     LEAST_TRIAL,
+    TRIAL_BATCHES,
     TRIAL_EVERY_S,
     CostLine,
     PublishCosts,
@@ -56,17 +57,20 @@ def test_what_was_not_measured_is_not_dear_and_many_are_a_trial() -> None:
 def test_a_batch_is_tried_where_many_wait_for_a_slow_stream_and_again_after_a_while() -> None:
     costs = PublishCosts()
     costs.add_singles(100, 100 * 2 * CHEAP_S, NOW)
-    assert not costs.is_batch_due(LEAST_TRIAL - 1, NOW)
-    assert costs.is_batch_due(LEAST_TRIAL, NOW)
-    costs.add_batch(100, 10.0, NOW)
-    assert not costs.is_batch_due(100, NOW + TRIAL_EVERY_S)
-    assert costs.is_batch_due(100, NOW + TRIAL_EVERY_S + 1)
+    assert not costs.begin_trial(LEAST_TRIAL - 1, NOW)
+    assert costs.begin_trial(LEAST_TRIAL, NOW)
+    for _ in range(TRIAL_BATCHES):
+        assert costs.pays(LEAST_TRIAL)
+        costs.add_batch(100, 10.0, NOW)
+    assert not costs.pays(100)
+    assert not costs.begin_trial(100, NOW + TRIAL_EVERY_S)
+    assert costs.begin_trial(100, NOW + TRIAL_EVERY_S + 1)
 
 
 def test_a_stream_that_is_no_bottleneck_gets_no_trial() -> None:
     costs = PublishCosts()
     costs.add_singles(1_000, 1_000 * CHEAP_S / 2, NOW)
-    assert not costs.is_batch_due(1_000, NOW)
+    assert not costs.begin_trial(1_000, NOW)
 
 
 def test_what_goes_in_batches_is_tried_one_by_one_after_a_while() -> None:

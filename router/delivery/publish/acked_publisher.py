@@ -124,6 +124,8 @@ class AckedPublisher:
         self._count = 0
         self._sid = 0
         self._now = steady
+        # how an effect goes to its stream; `BatchingPublisher` has another way for slow ones
+        self._carry: Callable[[PendingPublish], None] = self._send
 
     async def open(self) -> None:
         self._sid = await self._connection.subscribe_raw(self._inbox + "*", self._on_publish_ack)
@@ -147,6 +149,11 @@ class AckedPublisher:
         if len(effects) == 1:  # nearly always
             self._publish(PendingPublish(effects[0], now, callback))
             return
+        self._publish_group(effects, callback, now)
+
+    def _publish_group(
+        self, effects: Sequence[Effect], callback: PublishCallback, now: float
+    ) -> None:
         group = PublishGroup(len(effects), callback)
         for place, effect in enumerate(effects):
             self._publish(PendingPublish(effect, now, partial(group.take, place)))
@@ -154,7 +161,7 @@ class AckedPublisher:
     def _publish(self, pending: PendingPublish) -> None:
         known = self._known
         if known is None or not pending.effect.owner or self._is_needed(pending, known):
-            self._send(pending)
+            self._carry(pending)
 
     def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
         """Whether the effect must be published. If an earlier copy is stored or on its way, that

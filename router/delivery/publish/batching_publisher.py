@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from secrets import token_hex
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from router.delivery.publish.acked_publisher import (
     AckedPublisher,
     NotPublished,
     PendingPublish,
+    PublishAcks,
     PublishCallback,
 )
 from router.delivery.publish.atomic_publisher import (
@@ -45,14 +47,6 @@ MOST_SUBJECTS = 10_000  # whose stream is remembered: agents choose theirs
 StreamOf = Callable[[str], str | None]  # which stream takes a subject; None: it goes by itself
 
 
-class SinglesSample(Struct):
-    """So many messages went one by one; the last one's publish ack tells how long they took."""
-
-    last: PendingPublish
-    messages: int
-    began: float
-
-
 class OpenBatch(Struct):
     """A batch without its publish ack. Times are steady seconds."""
 
@@ -68,10 +62,10 @@ class EffectStream(Struct):
     costs: PublishCosts
     is_dear: bool = False
     takes_batches: bool = True
-    on_the_way: int = 0  # one by one
+    on_the_way: int = 0  # one by one, since the stream is dear
     waiting: list[PendingPublish] = []
     batch: OpenBatch | None = None
-    sample: SinglesSample | None = None
+    is_sampled: bool = False  # the publish ack of what is on its way will be timed
     release: asyncio.TimerHandle | None = None
 
 
@@ -94,9 +88,19 @@ class BatchingPublisher(AckedPublisher):
         self._streams: dict[str, EffectStream] = {}
         self._by_subject: dict[str, EffectStream | None] = {}
         self._open: dict[str, EffectStream] = {}  # by the inbox of their batch
-        self._may_hold = True  # not while effects of several streams are sent
+        # one of their own: the publish acks of all others come past none of this
+        self._batch_inbox = self._connection.new_inbox() + "."
+        self._batch_sid = 0
+        self._carry = self._send_in_turn  # until `expire` has looked at what there is
+
+    async def open(self) -> None:
+        await super().open()
+        self._batch_sid = await self._connection.subscribe_raw(
+            self._batch_inbox + "*", self._on_batch_ack
+        )
 
     async def close(self) -> None:
+        await self._connection.unsubscribe(self._batch_sid)
         for stream in self._streams.values():
             if stream.release is not None:
                 stream.release.cancel()
@@ -108,21 +112,28 @@ class BatchingPublisher(AckedPublisher):
         waiting = sum(len(one.waiting) for one in self._streams.values())
         return super().pending + waiting + sum(map(len, batches))
 
-    def publish(self, effects: Sequence[Effect], callback: PublishCallback) -> None:
-        """Publish effects. `callback` is called once, later, never inside this call.
+    def _publish_group(
+        self, effects: Sequence[Effect], callback: PublishCallback, now: float
+    ) -> None:
+        """Effects of several streams keep their order, so none of them waits."""
+        is_split = len({id(self._find(effect.subject)) for effect in effects}) > 1
+        if is_split and self._has_turns:
+            for stream in self._streams.values():
+                self._send_waiting_singly(stream)
+            self._carry = self._send
+        super()._publish_group(effects, callback, now)
+        self._choose_way()
 
-        Effects of several streams keep their order, so none of them waits.
-        """
-        if len(effects) == 1 or len({id(self._find(one.subject)) for one in effects}) == 1:
-            super().publish(effects, callback)
-            return
-        for stream in self._streams.values():
-            self._send_waiting_singly(stream)
-        self._may_hold = False
-        try:
-            super().publish(effects, callback)
-        finally:
-            self._may_hold = True
+    @property
+    def _has_turns(self) -> bool:
+        return any(
+            stream.is_dear or stream.batch is not None or stream.waiting
+            for stream in self._streams.values()
+        )
+
+    def _choose_way(self) -> None:
+        """While no stream is dear, an effect costs nothing here."""
+        self._carry = self._send_in_turn if self._has_turns else self._send
 
     def _find(self, subject: str) -> EffectStream | None:
         """The stream of a subject, if it is one that takes batches."""
@@ -141,16 +152,10 @@ class BatchingPublisher(AckedPublisher):
         stream = self._by_subject[subject] = None if name is None else self._streams[name]
         return stream
 
-    def _send(self, pending: PendingPublish) -> None:
-        # `_find` in place: once a message
-        stream = self._by_subject.get(pending.effect.subject) or self._find(pending.effect.subject)
-        if stream is None:
-            super()._send(pending)
-        elif (stream.batch is None and not stream.is_dear) or not self._may_hold:
-            stream.on_the_way += 1
-            if stream.sample is None:
-                stream.sample = SinglesSample(pending, stream.on_the_way, pending.sent_at)
-            super()._send(pending)
+    def _send_in_turn(self, pending: PendingPublish) -> None:
+        stream = self._find(pending.effect.subject)
+        if stream is None or not (stream.is_dear or stream.batch is not None or stream.waiting):
+            self._send(pending)
         elif self._is_large(pending.effect) and self._is_too_large(pending.effect):
             self._reject_too_large(pending)
         else:
@@ -175,42 +180,63 @@ class BatchingPublisher(AckedPublisher):
 
     def _send_waiting_singly(self, stream: EffectStream) -> None:
         waiting, stream.waiting = stream.waiting, []
-        self._post_singly(stream, waiting)
+        self._send_singly(stream, waiting)
 
-    def _post_singly(self, stream: EffectStream, pendings: Sequence[PendingPublish]) -> None:
+    def _send_singly(self, stream: EffectStream, pendings: Sequence[PendingPublish]) -> None:
+        if not pendings:
+            return
         now = self._now()
-        if pendings:
-            stream.sample = SinglesSample(pendings[-1], stream.on_the_way + len(pendings), now)
+        stream.on_the_way += len(pendings)
         for pending in pendings:
             pending.sent_at = now
-            stream.on_the_way += 1
-            super()._send(pending)
+            pending.callback = partial(self._on_single, stream, pending.callback)
+        self._begin_sample(stream, pendings[-1], len(pendings), now)
+        for pending in pendings:
+            self._send(pending)
 
-    def _on_answer(self, pending: PendingPublish, data: bytes, head: bytes | None) -> None:
-        super()._on_answer(pending, data, head)
-        stream = self._by_subject.get(pending.effect.subject)
-        if stream is None:
-            return
+    def _on_single(
+        self, stream: EffectStream, callback: PublishCallback, result: PublishAcks | NotPublished
+    ) -> None:
+        callback(result)
         stream.on_the_way -= 1
-        sample = stream.sample
-        if sample is not None and sample.last is pending:
-            self._end_sample(stream, sample)
-        if stream.waiting:
-            self._go_on(stream)
+        self._go_on(stream)
 
-    def _end_sample(self, stream: EffectStream, sample: SinglesSample) -> None:
+    def _begin_sample(
+        self, stream: EffectStream, last: PendingPublish, messages: int, now: float
+    ) -> None:
+        """Measure how long so many take, by the publish ack of the last of them."""
+        if not stream.is_sampled:
+            stream.is_sampled = True
+            last.callback = partial(self._end_sample, stream, last.callback, messages, now)
+
+    def _end_sample(
+        self,
+        stream: EffectStream,
+        callback: PublishCallback,
+        messages: int,
+        began: float,
+        result: PublishAcks | NotPublished,
+    ) -> None:
         now = self._now()
-        stream.costs.add_singles(sample.messages, now - sample.began, now)
-        stream.sample = self._begin_sample(stream, now)
-        if not stream.is_dear and stream.takes_batches:
-            stream.is_dear = stream.costs.is_batch_due(stream.on_the_way, now)
+        stream.is_sampled = False
+        if not isinstance(result, NotPublished):
+            stream.costs.add_singles(messages, now - began, now)
+        callback(result)
 
-    def _begin_sample(self, stream: EffectStream, now: float) -> SinglesSample | None:
-        """Measure what is on its way now, until its last publish ack."""
-        last = next(reversed(self._pending.values()), None)
-        if last is None or self._find(last.effect.subject) is not stream:
-            return None
-        return SinglesSample(last, stream.on_the_way, now)
+    def _sample_cheap(self) -> None:
+        """Of a stream that is not dear, what is on its way now is measured; where that is slow, a
+        batch is tried.
+        """
+        now = self._now()
+        newest: dict[int, tuple[EffectStream, PendingPublish, int]] = {}
+        for pending in self._pending.values():
+            if (stream := self._find(pending.effect.subject)) is not None:
+                _, _, before = newest.get(id(stream), (stream, pending, 0))
+                newest[id(stream)] = (stream, pending, before + 1)
+        for stream, pending, messages in newest.values():
+            if not stream.is_dear and stream.takes_batches:
+                stream.is_dear = stream.costs.begin_trial(messages, now)
+                self._begin_sample(stream, pending, messages, now)
 
     def _go_on(self, stream: EffectStream) -> None:
         """Send what waits when nothing is on its way any more."""
@@ -231,21 +257,23 @@ class BatchingPublisher(AckedPublisher):
 
     def _post_batch(self, stream: EffectStream, pendings: list[PendingPublish]) -> None:
         self._count += 1
-        now, inbox = self._now(), f"{self._inbox}{self._count}"
+        now, inbox = self._now(), f"{self._batch_inbox}{self._count}"
         patience_s = max(PATIENCE_S, SLOW * len(pendings) * stream.costs.each_s)
         stream.batch = OpenBatch(inbox, pendings, now, now + patience_s)
         self._open[inbox] = stream
         effects = [pending.effect for pending in pendings]
         write_batch(self._connection, effects, f"{self._name}{self._count}", inbox)
 
-    def _take_publish_ack(self, inbox: str, data: bytes, head: bytes | None) -> None:
-        stream = self._open.pop(inbox, None)
+    def _on_batch_ack(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
+        stream = self._open.pop(subject.decode("utf-8", "replace"), None)
         if stream is None or stream.batch is None:
-            super()._take_publish_ack(inbox, data, head)
-        else:
-            batch, stream.batch = stream.batch, None
+            return
+        batch, stream.batch = stream.batch, None
+        try:
             self._on_batch(stream, batch, data, head)
             self._go_on(stream)
+        except (Exception, asyncio.CancelledError) as exc:  # the reader must go on
+            self._connection.on_fault(exc)
 
     def _on_batch(
         self, stream: EffectStream, batch: OpenBatch, data: bytes, head: bytes | None
@@ -254,11 +282,11 @@ class BatchingPublisher(AckedPublisher):
         answer = read_batch_ack(effects, data, parse_head(head) if head else None)
         if isinstance(answer, NotPublished):
             stream.takes_batches = answer.err_code != BATCHES_NOT_ENABLED
-            self._post_singly(stream, batch.pendings)
+            self._send_singly(stream, batch.pendings)
             return
         now = self._now()
         stream.costs.add_batch(len(effects), now - batch.began, now)
-        stream.is_dear = stream.costs.pays(len(effects))
+        stream.is_dear = stream.costs.is_dear
         for pending, publish_ack in zip(batch.pendings, answer, strict=True):
             self._accept(pending, publish_ack)
 
@@ -275,29 +303,18 @@ class BatchingPublisher(AckedPublisher):
                 self._give_up_batch(stream)
             self._reject_overdue_effects(stream, now - self._timeout_s)
         super().expire()
-        self._count_again()
+        self._sample_cheap()
+        self._choose_way()
 
     def _give_up_batch(self, stream: EffectStream) -> None:
         batch, stream.batch = stream.batch, None
         if batch is not None:
             del self._open[batch.inbox]
-            self._post_singly(stream, batch.pendings)
+            self._send_singly(stream, batch.pendings)
 
     def _reject_overdue_effects(self, stream: EffectStream, before: float) -> None:
         while stream.waiting and stream.waiting[0].sent_at <= before:
             self._reject(stream.waiting.pop(0), 0, "it waited for its turn")
-
-    def _count_again(self) -> None:
-        """Some of what was on its way has no answer and is given up."""
-        for stream in self._streams.values():
-            stream.on_the_way = 0
-        for pending in self._pending.values():
-            if (single := self._find(pending.effect.subject)) is not None:
-                single.on_the_way += 1
-        for stream in self._streams.values():
-            if not stream.on_the_way:
-                stream.sample = None
-            self._go_on(stream)
 
 
 def _split(waiting: list[PendingPublish]) -> tuple[list[PendingPublish], list[PendingPublish]]:

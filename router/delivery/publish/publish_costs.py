@@ -15,6 +15,8 @@ from __future__ import annotations
 # One by one, a stream is no bottleneck: the router itself needs as long for a message.
 CHEAP_S = 100e-6
 TRIAL_EVERY_S = 60.0  # the way that is not taken is tried so often: disks change
+TRIAL_BATCHES = 3  # one alone may meet a hiccup
+MANY = 500  # as many as gather while a slow stream stores others
 LEAST_TRIAL = 20  # messages, or a trial tells of the server's answer and not of the disk
 _KEPT = 0.9  # weight of what was seen before, at each sample
 _SPREAD = 0.05  # below this variance, as a share of the mean's square, counts are one count
@@ -59,13 +61,14 @@ class CostLine:
 class PublishCosts:
     """Of one stream. Times are steady seconds."""
 
-    __slots__ = ("_batch_at", "_many_at", "_messages", "_seconds", "batch", "lone_s")
+    __slots__ = ("_batch_at", "_many_at", "_messages", "_seconds", "_trials", "batch", "lone_s")
 
     def __init__(self) -> None:
         self.batch = CostLine()
         self.lone_s = 0.0  # until the publish ack of a message that is alone
         self._seconds = self._messages = 0.0  # of many, one by one
         self._many_at = self._batch_at = 0.0  # when each way was seen last
+        self._trials = 0  # batches that are still to be tried, whatever the others took
 
     @property
     def each_s(self) -> float:
@@ -84,24 +87,27 @@ class PublishCosts:
 
     def add_batch(self, messages: int, seconds: float, now: float) -> None:
         self._batch_at = now
+        self._trials = max(0, self._trials - 1)
         self.batch.add(messages, seconds)
 
     @property
     def is_dear(self) -> bool:
         """Whether both ways were seen, and many are stored sooner together."""
-        return bool(self.batch) and self.pays(LEAST_TRIAL)
+        return bool(self.batch) and self.each_s >= CHEAP_S and self.pays(MANY)
 
     def pays(self, messages: int) -> bool:
-        """Whether so many are stored sooner together; a first batch is a trial."""
-        if not self.batch:
+        """Whether so many are stored sooner together, or are a trial of that."""
+        if self._trials or not self.batch:
             return messages >= LEAST_TRIAL
         return messages > 1 and self.batch.predict(messages) < messages * self.each_s
 
-    def is_batch_due(self, on_the_way: int, now: float) -> bool:
-        """Whether a stream that is written one by one is worth a trial of a batch."""
-        if on_the_way < LEAST_TRIAL or self.each_s < CHEAP_S:
+    def begin_trial(self, on_the_way: int, now: float) -> bool:
+        """Whether a stream that is written one by one gets batches for a trial."""
+        is_due = not self.batch or now - self._batch_at > TRIAL_EVERY_S
+        if on_the_way < LEAST_TRIAL or self.each_s < CHEAP_S or not is_due:
             return False
-        return not self.batch or now - self._batch_at > TRIAL_EVERY_S
+        self._trials = TRIAL_BATCHES
+        return True
 
     def is_single_due(self, messages: int, now: float) -> bool:
         """Whether a stream that is written in batches is worth a trial one by one."""
