@@ -10,13 +10,7 @@ from typing import Annotated
 
 import typer
 
-from router.shell.lazy_commands import (
-    CommandPlace,
-    GroupPlace,
-    Place,
-    load_command,
-    make_group_class,
-)
+from router.shell.lazy_commands import GroupPlace, Place, load_command, make_group_class
 
 HELP = """A durable message router on NATS JetStream.
 
@@ -238,19 +232,20 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
                 "check": "router.mailbox.commands:check",
             },
         ),
+        "bench": GroupPlace(
+            "Measurements: of a running router under a load of your own, in a checkout of Router itself.",
+            {"load": "router.decide.commands.load.command:load"},
+            own="router.cli.bench:bench",
+            hands_on=True,
+        ),
         "config": "router.cli.config:config",
         "tree": "router.serve.commands.tree:tree",
         "version": "router.cli.version:version",
     },
 }
 
-CHECK = "Set up and check"
-# The bench has its own options, `--help` among them. It is part of a checkout: no page names it.
-HANDED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-BENCH = CommandPlace("router.cli.bench:bench", HANDED_ON)
-
 app = typer.Typer(
-    cls=make_group_class({**PANELS, CHECK: {**PANELS[CHECK], "bench": BENCH}}),
+    cls=make_group_class(PANELS),
     help=HELP,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -261,7 +256,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        load_command("version", PANELS[CHECK]["version"])([], standalone_mode=False)
+        load_command("version", PANELS["Set up and check"]["version"])([], standalone_mode=False)
         raise typer.Exit
 
 

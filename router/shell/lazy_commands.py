@@ -26,28 +26,26 @@ PACKAGE = Path(__file__).parents[1]
 Panels = Mapping[str | None, Mapping[str, "Place"]]
 
 
-class CommandPlace(NamedTuple):
-    """`target` is `module:function`; `settings` are those of its context, where it has its own."""
-
-    target: str
-    settings: Mapping[str, Any]
-
-
 class GroupPlace(NamedTuple):
-    """A group's help and its commands; `own` is the place of what it does without one of them."""
+    """A group's help and its commands; `own` is the place of what it does without one of them.
+
+    `hands_on`: all arguments that begin with none of its commands are those of `own`, `--help` too.
+    """
 
     help: str
     commands: Mapping[str, Place]
     own: str | None = None
+    hands_on: bool = False
 
 
-Place = str | CommandPlace | GroupPlace
+Place = str | GroupPlace
 
 
 class LazyGroup(TyperGroup):
     """A group by its table: `get_command` answers what is listed, `commands` what can be called."""
 
     panels: ClassVar[Panels] = {}
+    hands_on: ClassVar[bool] = False
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -70,6 +68,12 @@ class LazyGroup(TyperGroup):
             return None
         panel, place = self._listed[cmd_name]
         return TyperCommand(cmd_name, help=read_help(place), rich_help_panel=panel)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if self.hands_on and not (args and args[0] in self._listed):
+            ctx.args = args
+            return args
+        return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -95,9 +99,9 @@ class LoadedCommands(Mapping[str, Any]):
         return len(self._waiting)
 
 
-def make_group_class(panels: Panels) -> type[LazyGroup]:
+def make_group_class(panels: Panels, *, hands_on: bool = False) -> type[LazyGroup]:
     """Return the class for `typer.Typer(cls=...)`, which passes no arguments of ours."""
-    return type("LazyGroup", (LazyGroup,), {"panels": panels})
+    return type("LazyGroup", (LazyGroup,), {"panels": panels, "hands_on": hands_on})
 
 
 def load_command(name: str, place: Place) -> Any:
@@ -119,19 +123,19 @@ def read_help(place: Place) -> str:
     return inspect.cleandoc(found[1]) if found is not None else ""
 
 
-def _open_command(name: str, place: str | CommandPlace) -> typer.Typer:
-    settings = dict(place.settings) if isinstance(place, CommandPlace) else None
+def _open_command(name: str, place: str) -> typer.Typer:
     made = typer.Typer(add_completion=False, rich_markup_mode="rich")
-    made.command(name, context_settings=settings)(_load(place))
+    made.command(name)(_load(place))
     return made
 
 
 def _open_group(place: GroupPlace) -> typer.Typer:
     made = typer.Typer(
-        cls=make_group_class({None: place.commands}),
+        cls=make_group_class({None: place.commands}, hands_on=place.hands_on),
         help=place.help,
         no_args_is_help=place.own is None,
         invoke_without_command=place.own is not None,
+        context_settings={"ignore_unknown_options": True} if place.hands_on else None,
         add_completion=False,
         rich_markup_mode="rich",
     )
@@ -142,12 +146,11 @@ def _open_group(place: GroupPlace) -> typer.Typer:
 def _do_nothing() -> None: ...
 
 
-def _load(place: str | CommandPlace) -> Any:
+def _load(place: str) -> Any:
     module, function = _split(place)
     return getattr(import_module(module), function)
 
 
-def _split(place: str | CommandPlace) -> tuple[str, str]:
-    target = place.target if isinstance(place, CommandPlace) else place
-    module, _, function = target.partition(":")
+def _split(place: str) -> tuple[str, str]:
+    module, _, function = place.partition(":")
     return module, function

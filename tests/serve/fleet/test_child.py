@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from router.config import Settings
+from router.process.ipc import Ipc
 from router.serve.fleet import child
 from router.serve.fleet.build import build_id
-from router.serve.fleet.ipc import ChildFailed, ChildStarted, FromChild, Ipc, ReadStatus, StartChild
+from router.serve.fleet.ipc import ChildFailed, ChildStarted, FromChild, ReadStatus, StartChild
 from tests.support.waiting import until
 
 

@@ -8,13 +8,13 @@ import time
 
 import msgspec
 
+from router.process.ipc import Ipc
 from router.process.observability import Metrics, ReadinessCheck
 from router.serve.fleet.ipc import (
     ChildFailed,
     ChildStarted,
     ChildStatus,
     FromChild,
-    Ipc,
     StartChild,
 )
 
