@@ -1,7 +1,8 @@
 """What every test may ask for: a nats-server of its module's own, a client and a name of the test's
-own on it; a PostgreSQL.
+own on it; a bucket; a PostgreSQL.
 """
 
+import itertools
 import re
 import signal
 import threading
@@ -23,6 +24,8 @@ from tests.support.waiting import slack
 if TYPE_CHECKING:
     from xdist.remote import Producer
 
+    from router.delivery.wire.connection import Connection
+    from tests.support.buckets import Bucket
     from tests.support.distribution import UnitScheduling
     from tests.support.postgres import Postgres
 
@@ -30,6 +33,7 @@ TESTS = Path(__file__).parent
 # ten are too many on a quiet machine; a busy one takes longer, by as much as its work waits for a
 # processor
 LONGEST_S = 20
+NUMBERS = itertools.count(1)
 
 # How long an example takes depends on how busy the machine is, so there is no deadline; a test that
 # means a time measures it. The examples are the same in each run; `--hypothesis-profile search`
@@ -112,9 +116,15 @@ def _signals_are_given_back() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
     """One real nats-server a module; it starts in milliseconds."""
-    broker = Broker().start()
-    yield broker
-    broker.remove()
+    with Broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def own_broker() -> Iterator[Broker]:
+    """A server of a test's own: it is killed, or some of its names are the same in every test."""
+    with Broker() as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -125,9 +135,28 @@ def nats_url(broker: Broker) -> str:
 @pytest.fixture
 async def nc(nats_url: str) -> AsyncIterator[Client]:
     """A plain nats-py client, as an author of a gateway uses it."""
-    client = await connect_patiently(nats_url)
-    yield client
-    await client.close()
+    async with await connect_patiently(nats_url) as client:
+        yield client
+
+
+@pytest.fixture
+async def connection(nats_url: str) -> AsyncIterator["Connection"]:
+    """A connection as a router has it."""
+    from tests.support.delivery import connected
+
+    async with connected(nats_url) as connection:
+        yield connection
+
+
+@pytest.fixture
+async def bucket(nats_url: str, prefix: str) -> AsyncIterator["Bucket"]:
+    """A key-value bucket of the test's own. Its number: a prefix is cut short, whatever the
+    parameters.
+    """
+    from tests.support.buckets import a_bucket
+
+    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
+        yield bucket
 
 
 @pytest.fixture

@@ -52,8 +52,7 @@ class Answering:
 
 async def test_everything_that_an_agent_sends_has_the_fields_of_its_table(tmp_path: Path) -> None:
     """MF-8, MF-9, MF-10."""
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         nc = await connect_patiently(broker.url)
         async with (
             an_agent(broker.url, tmp_path / "store", Answering()),
@@ -69,8 +68,6 @@ async def test_everything_that_an_agent_sends_has_the_fields_of_its_table(tmp_pa
             await until(has_answered)
             sent, letters = await _read_both(jetstream)
         await nc.close()
-    finally:
-        broker.remove()
     assert find_faults_in("agent_envelope", sent, least=2 * len(COMMANDS)) == []
     assert all(len({one["trace_id"], one["span_id"], one["causation_id"]}) == 3 for one in sent)
     assert find_faults_in("dead_letter", letters, least=len(HOPELESS)) == []

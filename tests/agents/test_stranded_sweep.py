@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
@@ -45,13 +45,11 @@ class MovingJetStream(JetStream):
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
+def broker(own_broker: Broker) -> Broker:
     """A server for each test: what one deleted may come back to the next one while the server still
     removes it.
     """
-    broker = Broker().start()
-    yield broker
-    broker.remove()
+    return own_broker
 
 
 @pytest.fixture

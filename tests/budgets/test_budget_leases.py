@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 from nats.aio.client import Client
@@ -24,6 +24,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.server_clock import ServerClock
 from router.operate.alerts import Alerts
+from tests.support.beside import beside
 from tests.support.delivery import connected
 from tests.support.waiting import until
 
@@ -99,13 +100,8 @@ async def leases(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Leases
 
 @asynccontextmanager
 async def at_work(leases: Leases) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(leases.leases.run())
-    try:
+    async with beside(leases.leases.run()) as task:
         yield task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_the_last_budget_may_go_while_its_bucket_gives_no_answer(

@@ -18,8 +18,9 @@ from router.budgets.model.prices import (
     parse_price,
 )
 from router.budgets.model.prices.price import AMOUNTS, Price
-from router.contracts.usage import UsageEvent, usage_bytes
+from router.contracts.usage import usage_bytes
 from router.contracts.usage_cost import read_usage_cost
+from tests.support.usage import a_usage_event
 
 GPT = parse_price(
     {
@@ -267,16 +268,7 @@ def test_what_a_stream_has_cost_by_now_grows_to_its_cost() -> None:
 
 @given(st.integers(0, 8 * 10**15))
 def test_the_cost_of_an_event_reads_back_as_the_same_nanos(nanos: int) -> None:
-    event = UsageEvent(
-        tenant_id="acme",
-        provider_id="openai",
-        event_type="provider.invoke",
-        latency_ms=1,
-        cost=PricedUsage(nanos=nanos).cost,
-        status="success",
-        timestamp=1,
-        request_id="r",
-    )
+    event = a_usage_event(cost=PricedUsage(nanos=nanos).cost, request_id="r")
     found = read_usage_cost(usage_bytes(event))
     assert found is not None
     assert found.nanos == nanos

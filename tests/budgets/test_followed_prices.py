@@ -2,9 +2,7 @@
 (docs/reference/prices.md#versions).
 """
 
-import itertools
 import json
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,17 +16,10 @@ from router.contracts.version_record import make_record
 from router.core.errors import Conflict
 from router.core.ids import key
 from router.delivery.wire.shared_info import SharedInfo
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.buckets import Bucket
 
-NUMBERS = itertools.count(1)
 LATER, MUCH_LATER = "2090-01-01T00:00:00Z", "2091-01-01T00:00:00Z"
 AT_LATER = 3_786_912_000
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
-        yield bucket
 
 
 def a_price(**fields: Any) -> Price:

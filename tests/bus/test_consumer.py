@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,12 +25,6 @@ from tests.support.bus import (
     wait_until_settled,
 )
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
-    async with a_bus(nats_url, prefix) as bus:
-        yield bus
 
 
 async def test_a_consumer_is_a_durable_with_explicit_acks_under_its_prefix(

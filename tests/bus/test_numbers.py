@@ -3,12 +3,11 @@ their digits when they are sent on.
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 import orjson
-import pytest
 from msgspec.structs import replace
 
 from router.bus.envelope_making import make_envelope
@@ -16,16 +15,10 @@ from router.contracts.envelope import MessageEnvelope, envelope_bytes, read_enve
 from router.sdk.bus import Bus
 from tests.bus.test_queries import responding
 from tests.support.any_json import iterate_json, read_exactly, write_object
-from tests.support.bus import EXAMPLE, a_bus, an_envelope, read_bus_stream, run_consumer
+from tests.support.bus import EXAMPLE, an_envelope, read_bus_stream, run_consumer
 from tests.support.waiting import until
 
 ROUNDS = 60
-
-
-@pytest.fixture
-async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
-    async with a_bus(nats_url, prefix) as bus:
-        yield bus
 
 
 def a_foreign_envelope(payload: bytes, number: int = 1) -> bytes:

@@ -1,7 +1,6 @@
 """Publishing on a real server: subjects, ids, publish acks, refusals."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import orjson
 import pytest
@@ -13,12 +12,6 @@ from router.contracts.envelope import envelope_bytes
 from router.core.errors import BrokerRefused, BrokerUnavailable, Poison
 from router.sdk.bus import Bus
 from tests.support.bus import EXAMPLE, a_bus, an_envelope, read_bus_stream
-
-
-@pytest.fixture
-async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
-    async with a_bus(nats_url, prefix) as bus:
-        yield bus
 
 
 async def test_an_event_is_stored_on_the_subject_of_its_type_with_its_key_as_message_id(

@@ -19,12 +19,6 @@ from tests.support.waiting import until
 QUESTION = an_envelope(message_type="LoopStatus", payload={"loop_id": "loop_1"})
 
 
-@pytest.fixture
-async def bus(nats_url: str, prefix: str) -> AsyncIterator[Bus]:
-    async with a_bus(nats_url, prefix) as bus:
-        yield bus
-
-
 @asynccontextmanager
 async def responding(bus: Bus, respond: Responder) -> AsyncIterator[None]:
     before = len(bus.jetstream.connection.callbacks)

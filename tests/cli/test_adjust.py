@@ -14,8 +14,6 @@ import orjson
 import pytest
 
 from router.budgets.model.reservation import RESERVATION_HEADER
-from router.config import Settings
-from router.config.connect import connect_by
 from router.contracts.usage import (
     ADJUSTED_SUBJECT,
     USAGE_SUBJECT,
@@ -27,48 +25,30 @@ from router.contracts.usage import (
 from router.core.clock import now_ms
 from router.core.crashpoints import KILLED_EXIT_CODE
 from router.delivery.consume.stream_reader import open_reader
-from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.topology import apply
-from router.operate.topology.declared_topology import declare_topology
 from tests.support.cli import COMMAND, CommandResult, call_command_async, clean_environment
+from tests.support.stories import a_topology
+from tests.support.usage import a_usage_event
 
 STREAM = "ROUTER_USAGE"
 REASON = ("--reason", "ticket 81")
+ADJUST_BILL = ("usage", "adjust", "--tenant", "acme", "--assignment", "a-1")
 TAKE_OFF = ("--amount", "-0.25", *REASON)
 RESERVATION = "life 20000001 chat day#3 day/policy=chat#1"
 
 
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
-    """A router's topology, and no router."""
-    settings = Settings(nats=NatsConfig(url=(nats_url,)))
-    connection = await connect_by(settings.nats)
-    jetstream, wanted = JetStream(connection), declare_topology(settings)
-    for stream in wanted.streams:  # of a test before
-        if await jetstream.stream(stream.name) is not None:
-            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
-    await apply(jetstream, wanted)
-    yield jetstream
-    for stream in wanted.streams:
-        if await jetstream.stream(stream.name) is not None:
-            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
-    await connection.close()
+    async with a_topology(nats_url) as jetstream:
+        yield jetstream
 
 
 async def meter(
     jetstream: JetStream, *, reservation: str | None = None, **fields: Any
 ) -> UsageEvent:
     """One usage event of acme as the router stores it."""
-    known = {
-        "tenant_id": "acme",
-        "provider_id": "openai",
-        "event_type": "chat",
-        "latency_ms": 5,
-        "status": "success",
-        "cost": 0.3,
-    }
-    event = UsageEvent(**{**known, "timestamp": now_ms() - 60_000, "request_id": "r-1", **fields})
+    known = {"cost": 0.3, "timestamp": now_ms() - 60_000, "request_id": "r-1"}
+    event = a_usage_event(**{**known, **fields})
     headers = {"Nats-Msg-Id": identity(event)} | (
         {RESERVATION_HEADER: reservation} if reservation is not None else {}
     )
@@ -240,32 +220,20 @@ async def test_the_same_command_again_books_once_and_another_under_its_id_is_ref
     ).status == 1
 
 
+async def die_when_it_is_stored(*words: str) -> "subprocess.CompletedProcess[bytes]":
+    """The command as a process that kills itself there."""
+    environ = clean_environment({"CRASHPOINT": "adjustment_stored", "PYTHONPATH": os.getcwd()})
+    return await asyncio.to_thread(
+        subprocess.run, [*COMMAND, *words], env=environ, capture_output=True, timeout=120
+    )
+
+
 async def test_a_command_that_is_killed_before_its_audit_event_books_once_and_is_audited_when_it_runs_again(
     nats_url: str, jetstream: JetStream
 ) -> None:
     await meter(jetstream, assignment_id="a-1")
-    words = (
-        "usage",
-        "adjust",
-        "--tenant",
-        "acme",
-        "--assignment",
-        "a-1",
-        *TAKE_OFF,
-        "--id",
-        "ticket-81",
-        "--nats-url",
-        nats_url,
-    )
-    environ = clean_environment({"CRASHPOINT": "adjustment_stored", "PYTHONPATH": os.getcwd()})
-    killed = await asyncio.to_thread(
-        subprocess.run,
-        [*COMMAND, *words],
-        env=environ,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
+    words = (*ADJUST_BILL, *TAKE_OFF, "--id", "ticket-81", "--nats-url", nats_url)
+    killed = await die_when_it_is_stored(*words)
     assert killed.returncode == KILLED_EXIT_CODE, killed.stderr
     assert await list_audit(nats_url) == []
     for _ in range(2):
@@ -278,27 +246,8 @@ async def test_a_killed_command_has_said_the_id_that_it_chose(
     nats_url: str, jetstream: JetStream
 ) -> None:
     await meter(jetstream, assignment_id="a-1")
-    words = (
-        "usage",
-        "adjust",
-        "--tenant",
-        "acme",
-        "--assignment",
-        "a-1",
-        *TAKE_OFF,
-        "--nats-url",
-        nats_url,
-        "--json",
-    )
-    environ = clean_environment({"CRASHPOINT": "adjustment_stored", "PYTHONPATH": os.getcwd()})
-    killed = await asyncio.to_thread(
-        subprocess.run,
-        [*COMMAND, *words],
-        env=environ,
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
+    words = (*ADJUST_BILL, *TAKE_OFF, "--nats-url", nats_url, "--json")
+    killed = await die_when_it_is_stored(*words)
     (said,) = re.findall(rb"--id ([0-9a-f]{16})", killed.stderr)
     again = (await call_command_async(*words, "--id", said.decode())).json
     assert (again["booked"], again["id"]) == (False, said.decode())

@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
@@ -29,8 +28,8 @@ from tests.support.cli import (
     ENDED_WITHIN_S,
     IMPATIENT,
     call_command_async,
-    clean_environment,
     router,
+    run_process,
     table_words,
 )
 from tests.support.delivery import connected
@@ -133,18 +132,10 @@ async def test_what_is_no_store_and_what_is_no_agent_are_said(tmp_path: Path) ->
 @contextmanager
 def running(url: str, store: Path) -> Iterator["subprocess.Popen[str]"]:
     """`router agent run` with the sample, ready."""
-    command = [*COMMAND, "agent", "run", LEDGER, "--store", str(store), "--nats-url", url]
-    process = subprocess.Popen(
-        command, stdout=PIPE, stderr=PIPE, text=True, env=clean_environment()
-    )
-    try:
-        assert process.stdout is not None
-        assert json.loads(process.stdout.readline())["event"] == "agent.ready"
+    command = (*COMMAND, "agent", "run", LEDGER, "--store", str(store), "--nats-url", url)
+    with run_process(*command) as (process, ready):
+        assert ready["event"] == "agent.ready"
         yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 @pytest.mark.slow  # two processes with everything that the command line imports
@@ -210,18 +201,10 @@ async def test_state_shortens_a_large_value_in_its_table(tmp_path: Path) -> None
     assert len(told.out) < 2_000
 
 
-@pytest.fixture
-def own_server() -> Iterator[str]:
-    """A durable belongs to one store, so the agents of other tests are elsewhere."""
-    broker = Broker().start()
-    yield broker.url
-    broker.remove()
-
-
 async def test_send_is_applied_once_however_often_it_is_sent(
-    tmp_path: Path, own_server: str
+    tmp_path: Path, own_broker: Broker
 ) -> None:
-    nats_url = own_server
+    nats_url = own_broker.url
     async with an_agent(nats_url, tmp_path / "w.db", Ledger()), connected(nats_url) as connection:
         words_ = (
             "ledger.post",

@@ -11,11 +11,8 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StreamConfig
 
-from router.config import Settings
-from router.config.connect import connect_by
 from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.topology import apply
 from router.operate.audit.audit_event import (
     MAX_NOTE,
     MAX_VALUES_BYTES,
@@ -24,9 +21,9 @@ from router.operate.audit.audit_event import (
     read_audit_event,
 )
 from router.operate.audit.audit_log import describe_login
-from router.operate.topology.declared_topology import declare_topology
 from tests.support.cli import CommandResult, call_command_async
 from tests.support.console import console_settings, store_dead_letter
+from tests.support.stories import a_topology
 
 STREAM = "ROUTER_AUDIT"
 POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
@@ -35,16 +32,9 @@ POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     """A router's topology, but for the stream of audit events: the first write makes it."""
-    settings = Settings(nats=NatsConfig(url=(nats_url,)))
-    connection = await connect_by(settings.nats)
-    jetstream, wanted = JetStream(connection), declare_topology(settings)
-    await apply(jetstream, wanted)
-    await jetstream.ask(f"STREAM.DELETE.{STREAM}")
-    yield jetstream
-    for stream in wanted.streams:
-        if await jetstream.stream(stream.name) is not None:
-            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
-    await connection.close()
+    async with a_topology(nats_url) as jetstream:
+        await jetstream.ask(f"STREAM.DELETE.{STREAM}")
+        yield jetstream
 
 
 async def call(nats_url: str, *arguments: str, **more: Any) -> CommandResult:

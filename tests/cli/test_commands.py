@@ -258,21 +258,17 @@ def test_a_served_broker_passes_the_doctor(url: str) -> None:
 
 
 def test_an_empty_broker_fails_until_the_topology_is_applied() -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         at = ("--nats-url", broker.url)
         assert call_command("doctor", *at).status == 1
         assert _plan(at).status == 1
         assert call_command("topology", "apply", *at, "--json").status == 0
         assert _plan(at).lines == []
         assert call_command("doctor", *at).status == 0
-    finally:
-        broker.remove()
 
 
 def test_drift_is_planned_with_both_values() -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         call_command("topology", "apply", "--nats-url", broker.url)
         plan = call_command(
             "topology",
@@ -284,8 +280,6 @@ def test_drift_is_planned_with_both_values() -> None:
         )
         assert plan.status == 1
         assert plan.json["fields"] == {"max_bytes": [1048576, 1073741824]}
-    finally:
-        broker.remove()
 
 
 def _plan(at: tuple[str, ...]) -> CommandResult:

@@ -1,23 +1,13 @@
 """`router decisions explain` and `router policy try`, as processes."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.broker import Broker
 from tests.support.cli import call_command, table_words
 from tests.support.policy import a_document, a_provider
 from tests.support.requests import a_body
-
-
-@pytest.fixture
-def silent() -> Iterator[str]:
-    """A server, and no router on it."""
-    broker = Broker().start()
-    yield broker.url
-    broker.remove()
 
 
 def a_candidate(tmp_path: Path, *providers: dict[str, object], **sections: object) -> str:
@@ -93,13 +83,13 @@ def test_try_wants_either_recorded_decisions_or_a_request(
     assert call_command("policy", "try", a_candidate(tmp_path), *given).status == 2
 
 
-def test_where_no_router_answers_the_status_is_3(silent: str, tmp_path: Path) -> None:
-    told = call_command("decisions", "explain", "r-1", "--tenant", "acme", "--nats-url", silent)
+def test_where_no_router_answers_the_status_is_3(nats_url: str, tmp_path: Path) -> None:
+    told = call_command("decisions", "explain", "r-1", "--tenant", "acme", "--nats-url", nats_url)
     assert (told.status, told.out) == (3, "")
     assert "no router answered" in told.err
     assert (
         call_command(
-            "policy", "try", a_candidate(tmp_path), "--against", "5", "--nats-url", silent
+            "policy", "try", a_candidate(tmp_path), "--against", "5", "--nats-url", nats_url
         ).status
         == 3
     )

@@ -13,17 +13,16 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.first_connection import connect
 from router.shell.exit_codes import NOT_WRITTEN
 from tests.support.cli import COMMAND, CommandResult, call_command, clean_environment, table_words
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_stored_dead_letter
+from tests.support.delivery import connected
 
 
 @pytest.fixture
 async def house(nats_url: str, prefix: str) -> AsyncIterator[DeadLetterStreams]:
-    connection = await connect({"servers": [nats_url]})
-    yield await DeadLetterStreams(JetStream(connection), prefix).build()
-    await connection.close()
+    async with connected(nats_url) as connection:
+        yield await DeadLetterStreams(JetStream(connection), prefix).build()
 
 
 def _dlq(

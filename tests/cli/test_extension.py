@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import itertools
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 
 from router.cli.app import app
 from router.sdk.samples.extensions.pii_guard import pii_guard
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.buckets import Bucket
 from tests.support.cli import CommandResult, table_words
 from tests.support.extension_author import serve_extension
 from tests.support.patient_client import connect_patiently
@@ -34,15 +33,6 @@ HEALTHY = {
     "updated_at": 1,
     "circuit_breaker_state": "closed",
 }
-
-
-NUMBERS = itertools.count(1)  # a test's prefix is cut short where it has parameters
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
-        yield bucket
 
 
 class Registry:

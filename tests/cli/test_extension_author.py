@@ -1,12 +1,9 @@
 """`router extension try | check | serve | serve-samples`: what an author types."""
 
-import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -16,7 +13,7 @@ from router.core.errors import Misconfigured
 from router.shell.import_target import import_extensions
 from router.shell.option_values import read_json, read_object
 from tests.support.broker import Broker
-from tests.support.cli import COMMAND, call_command, clean_environment, table_words
+from tests.support.cli import COMMAND, call_command, run_process, table_words
 
 PATIENTLY = ("--timeout-ms", "20000")
 MINE = """
@@ -72,27 +69,6 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> str:
     file = tmp_path_factory.mktemp("mine") / "mine.py"
     file.write_text(MINE)
     return str(file)
-
-
-@contextmanager
-def running(*command: str) -> Iterator["tuple[subprocess.Popen[str], Any]"]:
-    """A process, and the first line that it says."""
-    process = subprocess.Popen(
-        command,
-        stdout=PIPE,
-        stderr=PIPE,
-        text=True,
-        env=clean_environment({"PYTHONPATH": str(Path.cwd())}),
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        yield process, json.loads(line)
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def tried(target: str, *options: str) -> Any:
@@ -179,7 +155,7 @@ def test_what_is_no_json_names_its_option(read: Callable[[str, str], object], wr
 
 @pytest.fixture(scope="module")
 def samples(broker: Broker) -> Iterator["tuple[subprocess.Popen[str], Any]"]:
-    with running(*COMMAND, "extension", "serve-samples", "--nats-url", broker.url) as served:
+    with run_process(*COMMAND, "extension", "serve-samples", "--nats-url", broker.url) as served:
         yield served
 
 
@@ -202,7 +178,7 @@ def test_every_sample_keeps_the_contract(
 
 
 def test_a_file_is_served_until_it_is_told_to_stop(mine: str, nats_url: str) -> None:
-    with running(
+    with run_process(
         *COMMAND,
         "extension",
         "serve",
@@ -230,7 +206,7 @@ def test_a_file_is_served_until_it_is_told_to_stop(mine: str, nats_url: str) -> 
 
 def test_a_file_that_serves_itself_ends_well_when_it_is_told(nats_url: str, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(OWN)
-    with running(COMMAND[0], str(tmp_path / "own.py"), nats_url) as (process, _):
+    with run_process(COMMAND[0], str(tmp_path / "own.py"), nats_url) as (process, _):
         assert (
             call_command(
                 "extension",
@@ -251,7 +227,7 @@ def test_one_in_any_language_that_breaks_the_contract_is_told_why(
     nats_url: str, tmp_path: Path
 ) -> None:
     (tmp_path / "sloppy.py").write_text(SLOPPY)
-    with running(COMMAND[0], str(tmp_path / "sloppy.py"), nats_url):
+    with run_process(COMMAND[0], str(tmp_path / "sloppy.py"), nats_url):
         told = call_command(
             "extension",
             "check",

@@ -18,9 +18,8 @@ FULL = Path("/dev/full")
 
 @pytest.fixture(scope="module")
 def bare() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
+    with Broker() as broker:
+        yield broker
 
 
 def test_what_apply_made_is_told_as_made_and_what_the_doctor_finds_begins_with_the_worst(

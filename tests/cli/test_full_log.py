@@ -23,9 +23,8 @@ FULL = Path("/dev/full")
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    one = Broker().start()
-    yield one
-    one.remove()
+    with Broker() as one:
+        yield one
 
 
 def is_ready(http: str) -> bool:

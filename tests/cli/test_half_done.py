@@ -22,16 +22,13 @@ async def test_a_topology_that_stands_in_part_is_told_and_audited() -> None:
     """Nothing was printed, and no audit event stored, of the streams that were made before the one
     that the server refused.
     """
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         connection = await connect({"servers": [broker.url]})
         taken = {"name": "TAKEN", "subjects": ["$KV.ROUTER_POLICIES.>"]}
         await JetStream(connection).ask("STREAM.CREATE.TAKEN", taken)
         ended = await call_command_async("topology", "apply", "--json", "--nats-url", broker.url)
         audited = await call_command_async("audit", "--json", "--nats-url", broker.url)
         await connection.close()
-    finally:
-        broker.remove()
     assert (ended.status, "10065" in ended.err) == (NO, True), ended.err
     made = [line["name"] for line in ended.lines]
     assert "ROUTER_DECIDE" in made

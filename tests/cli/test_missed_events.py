@@ -12,15 +12,10 @@ from typing import Any
 
 import pytest
 
-from router.config import Settings
-from router.config.connect import connect_by
 from router.core.crashpoints import KILLED_EXIT_CODE
-from router.delivery.settings import NatsConfig
-from router.delivery.wire.api import JetStream
-from router.delivery.wire.topology import apply
-from router.operate.topology.declared_topology import declare_topology
 from tests.support.cli import COMMAND, call_command_async, clean_environment
 from tests.support.policy import a_document, a_provider
+from tests.support.stories import a_topology
 
 PRICE = {
     "provider": "openai",
@@ -58,14 +53,8 @@ async def shell(nats_url: str, tmp_path: Path) -> AsyncIterator[Path]:
     """A server with a router's topology, and an operator's files."""
     (tmp_path / "price.json").write_text(json.dumps(PRICE))
     (tmp_path / "policy.json").write_text(json.dumps(a_document(a_provider("openai"))))
-    connection = await connect_by(NatsConfig(url=(nats_url,)))
-    jetstream, wanted = JetStream(connection), declare_topology(Settings())
-    await apply(jetstream, wanted)
-    yield tmp_path
-    for stream in wanted.streams:
-        if await jetstream.stream(stream.name) is not None:
-            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
-    await connection.close()
+    async with a_topology(nats_url):
+        yield tmp_path
 
 
 async def run(url: str, files: Path, words: tuple[str, ...], **environ: str) -> int:

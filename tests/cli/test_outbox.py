@@ -1,7 +1,7 @@
 """`router mailbox` and `router outbox`, as an operator types them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
@@ -31,10 +31,8 @@ async def dsn(postgres: Postgres) -> str:
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
+def broker(own_broker: Broker) -> Broker:
+    return own_broker
 
 
 @pytest.fixture

@@ -3,10 +3,7 @@ the sample provider.
 """
 
 import json
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
@@ -16,7 +13,7 @@ from tests.support.cli import (
     IMPATIENT,
     CommandResult,
     call_command,
-    clean_environment,
+    run_process,
     serve_router,
 )
 
@@ -48,26 +45,9 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         str(home / "policies"),
     )
     with serve_router(*options, "--config", str(home / "router.toml")) as served:
-        yield from _with_samples(served.ready["nats_url"])
-
-
-def _with_samples(url: str) -> Iterator[str]:
-    command = [*COMMAND, "extension", "serve-samples", "--nats-url", url]
-    process = subprocess.Popen(
-        command,
-        stdout=PIPE,
-        stderr=PIPE,
-        text=True,
-        env=clean_environment({"PYTHONPATH": str(Path.cwd())}),
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        yield url
-    finally:
-        process.kill()
-        process.communicate()
+        url = served.ready["nats_url"]
+        with run_process(*COMMAND, "extension", "serve-samples", "--nats-url", url):
+            yield url
 
 
 def invoked(url: str, *arguments: str, given: bytes = b"") -> CommandResult:

@@ -21,29 +21,22 @@ from router.budgets.model.adjustment import (
     outcome_identity,
 )
 from router.budgets.model.held_cost import MAX_HELD, find_held_subject, make_held_notice
-from router.config import Settings
-from router.config.connect import connect_by
 from router.contracts.usage import UsageEvent, assignment_identity, identity
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.publish.storing import open_publisher
-from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.topology import apply
-from router.operate.topology.declared_topology import declare_topology
 from router.work.model import make_usage_effect
 from tests.support.cli import CommandResult, call_command_async
+from tests.support.stories import a_topology
+from tests.support.usage import a_usage_event
 
 RESERVATION = "life 20000000 chat month/policy=chat#3"
 
 
 def an_event(number: int = 1, tenant: str = "acme", told: float = 1e9) -> UsageEvent:
-    return UsageEvent(
+    return a_usage_event(
         tenant_id=tenant,
-        provider_id="openai",
-        event_type="chat",
-        latency_ms=12,
         cost=2.0,
-        status="success",
         timestamp=1_700_000_000_000,
         assignment_id=f"a-{number}",
         request_id=f"r-{number}",
@@ -55,17 +48,11 @@ def an_event(number: int = 1, tenant: str = "acme", told: float = 1e9) -> UsageE
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
     """A router's topology, with two costs that are held."""
-    connection = await connect_by(NatsConfig(url=(nats_url,)))
-    jetstream, wanted = JetStream(connection), declare_topology(Settings())
-    await apply(jetstream, wanted)
-    async with open_publisher(jetstream) as publisher:
-        for event in (an_event(), an_event(2, "beta.eu", 5.0)):
-            await publisher.publish_and_wait([make_held_notice(event, RESERVATION)])
-    yield jetstream
-    for stream in wanted.streams:
-        if await jetstream.stream(stream.name) is not None:
-            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
-    await connection.close()
+    async with a_topology(nats_url) as jetstream:
+        async with open_publisher(jetstream) as publisher:
+            for event in (an_event(), an_event(2, "beta.eu", 5.0)):
+                await publisher.publish_and_wait([make_held_notice(event, RESERVATION)])
+        yield jetstream
 
 
 async def held(nats_url: str, *arguments: str) -> CommandResult:

@@ -9,7 +9,6 @@ import pytest
 
 from router import __version__
 from router.config import Settings
-from router.config.connect import connect_by
 from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment_record import (
     assignment_ack_bytes,
@@ -18,9 +17,7 @@ from router.contracts.assignment_record import (
     unmarked_key,
 )
 from router.core.errors import Poison
-from router.delivery.settings import NatsConfig
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.topology import apply
 from router.operate.topology.declared_topology import declare_topology
 from router.serve import store_check
 from router.serve.store_check import (
@@ -31,21 +28,15 @@ from router.serve.store_check import (
     list_readers,
 )
 from tests.support.cli import call_command, call_command_async
+from tests.support.stories import a_topology
 
 POLICIES = "KV_ROUTER_POLICIES"
 
 
 @pytest.fixture
 async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
-    settings = Settings(nats=NatsConfig(url=(nats_url,)))
-    connection = await connect_by(settings.nats)
-    jetstream, wanted = JetStream(connection), declare_topology(settings)
-    await apply(jetstream, wanted)
-    yield jetstream
-    for stream in wanted.streams:
-        if await jetstream.stream(stream.name) is not None:
-            await jetstream.ask(f"STREAM.DELETE.{stream.name}")
-    await connection.close()
+    async with a_topology(nats_url) as jetstream:
+        yield jetstream
 
 
 async def test_what_this_version_wrote_it_reads_and_what_it_cannot_read_is_named(

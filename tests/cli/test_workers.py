@@ -7,7 +7,6 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from subprocess import PIPE
 
 import pytest
 
@@ -21,7 +20,7 @@ from tests.support.cli import (
     COMMAND,
     CommandResult,
     call_command,
-    clean_environment,
+    run_process,
     serve_router,
     table_words,
 )
@@ -58,25 +57,10 @@ def working(
     url: str, *arguments: str, cwd: Path | None = None
 ) -> Iterator["subprocess.Popen[str]"]:
     """`router worker …`, ready, with a durable of its own."""
-    command = [*COMMAND, "worker", "--nats-url", url, *arguments]
-    process = subprocess.Popen(
-        command,
-        stdout=PIPE,
-        stderr=PIPE,
-        text=True,
-        cwd=cwd,
-        env=clean_environment({"PYTHONPATH": str(Path.cwd())}),
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        assert json.loads(line)["event"] == "worker.ready"
+    command = (*COMMAND, "worker", "--nats-url", url, *arguments)
+    with run_process(*command, cwd=cwd) as (process, ready):
+        assert ready["event"] == "worker.ready"
         yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 def pushed(url: str, *request_ids: str, tenant: str = "acme") -> None:

@@ -79,9 +79,20 @@ def test_the_specifications_names_in_a_file(
         ("ROUTER_NODE_ID", "n1", "node_id", "n1"),
         ("ROUTER_REPLY__LISTENER", "off", "reply.listener", False),
         ("ROUTER_DECIDE__MAX_AGE_MS", "", "decide.max_age_ms", None),
+        ("NATS_JS_MAX_DELIVER", "7", "results.max_attempts", 7),
+        ("NATS_JS_BACKOFF_SECONDS", "1,3", "acks.backoff_ms", (1000, 3000)),
+        ("NATS_JS_DURABLE_GROUP_DECIDE", "d", "decide.durable", "d"),
+        ("NATS_JS_DELIVER_GROUP_ACKS", "g", "acks.deliver_group", "g"),
+        ("DLQ_ENABLED", "false", "dlq.enabled", False),
+        ("DLQ_SUBJECT_PATTERN", "all.dlq", "dlq.subject_pattern", "all.dlq"),
+        ("DLQ_INCLUDE_FULL_MESSAGE", "false", "dlq.include_full_message", False),
+        ("ACK_ENABLED", "true", "acks.enabled", True),
+        ("ASSIGNMENT_SUBJECT", "a.b", "assignment.subjects", ("a.b",)),
+        ("nats_ack_wait_ms", "5000", "acks.ack_wait_ms", 5000),
+        ("dlq_enabled", "false", "dlq.enabled", False),
     ],
 )
-def test_the_specifications_names_in_the_environment(
+def test_the_specifications_own_setting_names_are_read_from_the_environment_in_either_case(
     variable: str, text: str, name: str, value: object
 ) -> None:
     settings, sources = load_settings(**{variable: text})
@@ -143,30 +154,6 @@ def test_one_setting_speaks_for_the_copies_of_every_stream_and_bucket() -> None:
 
 def test_a_number_of_copies_that_no_cluster_has_is_refused_by_the_name_that_gave_it() -> None:
     assert "ROUTER_REPLICAS" in read_refusal(ROUTER_REPLICAS="6")
-
-
-@pytest.mark.parametrize(
-    ("variable", "text", "name", "value"),
-    [
-        ("NATS_JS_MAX_DELIVER", "7", "results.max_attempts", 7),
-        ("NATS_JS_BACKOFF_SECONDS", "1,3", "acks.backoff_ms", (1000, 3000)),
-        ("NATS_JS_DURABLE_GROUP_DECIDE", "d", "decide.durable", "d"),
-        ("NATS_JS_DELIVER_GROUP_ACKS", "g", "acks.deliver_group", "g"),
-        ("DLQ_ENABLED", "false", "dlq.enabled", False),
-        ("DLQ_SUBJECT_PATTERN", "all.dlq", "dlq.subject_pattern", "all.dlq"),
-        ("DLQ_INCLUDE_FULL_MESSAGE", "false", "dlq.include_full_message", False),
-        ("ACK_ENABLED", "true", "acks.enabled", True),
-        ("ASSIGNMENT_SUBJECT", "a.b", "assignment.subjects", ("a.b",)),
-        ("nats_ack_wait_ms", "5000", "acks.ack_wait_ms", 5000),
-        ("dlq_enabled", "false", "dlq.enabled", False),
-    ],
-)
-def test_the_specifications_own_setting_names_are_read_from_the_environment_in_either_case(
-    variable: str, text: str, name: str, value: object
-) -> None:
-    settings, sources = load_settings(**{variable: text})
-    assert {s.name: s.value for s in list_settings(settings)}[name] == value
-    assert sources[name] == variable
 
 
 def test_one_name_of_a_specification_in_both_cases_is_refused() -> None:

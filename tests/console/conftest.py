@@ -5,6 +5,7 @@
 from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,6 +16,9 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import apply
 from router.operate.topology.declared_topology import declare_topology
 from tests.support.broker import Broker
+
+if TYPE_CHECKING:
+    from tests.support.console import Console
 
 HERE = Path(__file__).parent
 IS_INSTALLED = all(
@@ -44,3 +48,15 @@ async def jetstream(settings: Settings) -> AsyncIterator[JetStream]:
     for stream in declare_topology(settings).streams:
         await jetstream.ask(f"STREAM.DELETE.{stream.name}")
     await connection.close()
+
+
+@pytest.fixture
+async def console(settings: Settings, jetstream: JetStream) -> AsyncIterator["Console"]:
+    """Hears the router's events; who has the admin key may write."""
+    from tests.support.console import a_console
+    from tests.support.console_login import writing
+    from tests.support.waiting import until
+
+    async with a_console(writing(settings.nats.url[0])) as running:
+        await until(lambda: running.server.link.hears_since is not None)
+        yield running

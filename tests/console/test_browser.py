@@ -20,11 +20,10 @@ from tests.support.console import (
     PAGES,
     Console,
     a_console,
-    console_settings,
     store_dead_letter,
 )
 from tests.support.console_data import ConsoleData, fill_console
-from tests.support.console_login import ADMIN_KEY, LOG_IN
+from tests.support.console_login import LOG_IN, writing
 from tests.support.console_pages import ADDRESSES, MEND_ADDRESSES, OTHER_VIEWS
 from tests.support.waiting import until
 
@@ -162,9 +161,8 @@ async def test_axe_finds_nothing_serious_on_the_pages_of_who_may_write(
 ) -> None:
     """And on the other pages with their forms."""
     await fill_console(jetstream, settings, SOME_OF_ALL)
-    given = {"console__writes": True, "admin__api_key": ADMIN_KEY}
     async with (
-        a_console(console_settings(settings.nats.url[0], **given)) as console,
+        a_console(writing(settings.nats.url[0])) as console,
         a_browser() as browser,
     ):
         await until(lambda: asyncio.sleep(0, console.server.link.hears_since is not None))

@@ -4,9 +4,6 @@ letters that are chosen and replayed.
 One of the two pages without scripts, the other one with them; the matrix turns that round.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
-
 import orjson
 import pytest
 
@@ -15,7 +12,7 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.policies.store import PolicyStore
 from tests.support.browser import CHROMIUM, NO_CHROMIUM, BrowserPage, a_browser
-from tests.support.console import Console, a_console, console_settings, store_dead_letter
+from tests.support.console import Console, store_dead_letter
 from tests.support.console_login import ADMIN_KEY
 from tests.support.waiting import until
 
@@ -24,14 +21,6 @@ POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
 WRONG = orjson.dumps({**POLICY, "providers": [{"name": "<b>bold", "weight": -1}]}).decode()
 RIGHT = orjson.dumps({**POLICY, "providers": [{"name": "second", "weight": 1}]}).decode()
 CTRL = 2
-
-
-@pytest.fixture
-async def console(settings: Settings, jetstream: JetStream) -> AsyncIterator[Console]:
-    given = {"console__writes": True, "admin__api_key": ADMIN_KEY}
-    async with a_console(console_settings(settings.nats.url[0], **given)) as running:
-        await until(lambda: asyncio.sleep(0, running.server.link.hears_since is not None))
-        yield running
 
 
 @pytest.mark.parametrize("has_scripts", [True, pytest.param(False, marks=pytest.mark.matrix)])

@@ -10,9 +10,9 @@ import pytest
 
 from router.config import Settings
 from router.delivery.wire.api import JetStream
-from tests.support.console import a_console, console_settings
+from tests.support.console import a_console
 from tests.support.console_data import ConsoleData, fill_console
-from tests.support.console_login import ADMIN_KEY, Browser
+from tests.support.console_login import Browser, writing
 from tests.support.console_pages import (
     ADDRESSES,
     MEND_ADDRESSES,
@@ -34,9 +34,7 @@ async def test_every_address_shows_its_page(settings: Settings, jetstream: JetSt
         settings,
         ConsoleData(letters=2, groups=2, violations=2, policies=1, assignments=1, extensions=1),
     )
-    async with a_console(
-        console_settings(settings.nats.url[0], console__writes=True, admin__api_key=ADMIN_KEY)
-    ) as console:
+    async with a_console(writing(settings.nats.url[0])) as console:
         await until(lambda: asyncio.sleep(0, console.server.link.hears_since is not None))
         browser = Browser(console)
         await browser.log_in()

@@ -21,18 +21,11 @@ from router.shell.access.sessions import IDLE_S, MAX_OF_USER, WHOLE_S, LoginSess
 from router.shell.access.users import ConsoleUser, parse_users
 from tests.support.cli import call_command
 from tests.support.console import PAGES, Console, a_console, console_settings, store_dead_letter
-from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
+from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users, writing
 from tests.support.waiting import until
 
 NOWHERE = "nats://127.0.0.1:1"
 POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
-
-
-def writing(url: str, **more: object) -> Settings:
-    """The settings of a console in which the admin key's holder may write."""
-    return console_settings(
-        url, console__writes=True, admin__api_key=ADMIN_KEY, nats__connect_timeout_ms=50, **more
-    )
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +37,7 @@ def cheap_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def console() -> AsyncIterator[Console]:
     """Without a broker: no login needs one."""
-    async with a_console(writing(NOWHERE)) as running:
+    async with a_console(writing(NOWHERE, nats__connect_timeout_ms=50)) as running:
         yield running
 
 

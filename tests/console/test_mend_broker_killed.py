@@ -5,7 +5,6 @@ the next replay finishes it.
 import asyncio
 import re
 import sys
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -17,21 +16,12 @@ from router.operate.topology.declared_topology import declare_topology
 from router.shell.broker_link import BrokerLink
 from tests.console.test_mend_killed import prove_each_once, store_many
 from tests.support.broker import Broker
-from tests.support.console import Console, a_console, console_settings
-from tests.support.console_login import ADMIN_KEY, Browser
+from tests.support.console import Console, a_console
+from tests.support.console_login import Browser, writing
 from tests.support.waiting import until
 
 LETTERS = 300  # three handfuls: it dies in the second
 RUN = re.compile(r'href="(/dead-letters/runs/[^"]+)"')
-
-
-@pytest.fixture
-async def mortal() -> AsyncIterator[Broker]:
-    broker = Broker().start()
-    try:
-        yield broker
-    finally:
-        broker.remove()
 
 
 OTHER_POINTS = (("replay_posted", 100), ("replay_removed", 200))
@@ -45,14 +35,14 @@ OTHER_POINTS = (("replay_posted", 100), ("replay_removed", 200))
     ],
 )
 async def test_a_replay_whose_broker_is_killed_says_so_and_is_finished_by_the_next(
-    mortal: Broker, monkeypatch: pytest.MonkeyPatch, where: str, looked: int
+    own_broker: Broker, monkeypatch: pytest.MonkeyPatch, where: str, looked: int
 ) -> None:
-    settings = console_settings(mortal.url, console__writes=True, admin__api_key=ADMIN_KEY)
+    settings = writing(own_broker.url)
     connection = await connect_by(settings.nats)
     jetstream = JetStream(connection)
     await apply(jetstream, declare_topology(settings))
     await store_many(jetstream, settings, LETTERS)
-    kill_at_second(mortal, where, monkeypatch)
+    kill_at_second(own_broker, where, monkeypatch)
     async with a_console(settings) as console:
         await until(lambda: is_connected(console))
         browser = Browser(console)
@@ -65,7 +55,7 @@ async def test_a_replay_whose_broker_is_killed_says_so_and_is_finished_by_the_ne
         assert re.search(r"failed</span> as of <time>[-0-9]{10} [:0-9]{8} UTC", page)
         assert "This is what was known at" in await browser.read("/dead-letters")
         monkeypatch.undo()
-        mortal.start()
+        own_broker.start()
         await until(lambda: is_connected(console))
         second = await replay_all(browser)
         await until(lambda: has_ended(browser, second))

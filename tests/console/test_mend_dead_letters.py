@@ -20,15 +20,11 @@ from router.operate.audit.audit_event import AuditEvent
 from router.operate.dead_letters import ReplayReport
 from router.shell.mend.runs import KEPT, MAX_WAITING, MendRun, MendRuns, TooManyRuns
 from tests.support.any_json import SAMPLES, iterate_json, read_exactly, write_object
-from tests.support.console import HOSTILE, Console, a_console, console_settings, store_dead_letter
-from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users
+from tests.support.console import HOSTILE, Console, a_console, store_dead_letter
+from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users, writing
 from tests.support.waiting import until
 
 NOTE = {"note": "as agreed", "confirm": "yes"}
-
-
-def writing(url: str, **more: object) -> Settings:
-    return console_settings(url, console__writes=True, admin__api_key=ADMIN_KEY, **more)
 
 
 async def open_console(console: Console, user: str = "", password: str = ADMIN_KEY) -> Browser:

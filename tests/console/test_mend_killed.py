@@ -14,8 +14,8 @@ from router.config import Settings
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
 from router.operate.audit import AuditReader
-from tests.support.console import a_console, console_settings, store_dead_letter
-from tests.support.console_login import ADMIN_KEY, Browser
+from tests.support.console import a_console, store_dead_letter
+from tests.support.console_login import Browser, writing
 from tests.support.console_process import ConsoleProcess, a_console_process
 from tests.support.waiting import until
 
@@ -34,8 +34,7 @@ async def test_a_replay_whose_console_is_killed_is_finished_by_the_next(
     with a_console_process(settings, crashpoint) as console:
         await begin_replay(console)
         assert await asyncio.to_thread(console.wait) in (-signal.SIGKILL, 137)
-    given = {"console__writes": True, "admin__api_key": ADMIN_KEY}
-    async with a_console(console_settings(settings.nats.url[0], **given)) as there:
+    async with a_console(writing(settings.nats.url[0])) as there:
         browser = Browser(there)
         await browser.log_in()
         await send_all(browser)

@@ -4,7 +4,6 @@ what is refused.
 
 import asyncio
 import html
-from collections.abc import AsyncIterator
 
 import orjson
 import pytest
@@ -24,14 +23,6 @@ from tests.support.waiting import until
 POLICY = {"version": "1.0", "providers": [{"name": "first", "weight": 1}]}
 SECOND = orjson.dumps({**POLICY, "providers": [{"name": "second", "weight": 1}]}).decode()
 EDITOR = "/policies/acme/fast/edit"
-
-
-@pytest.fixture
-async def console(settings: Settings, jetstream: JetStream) -> AsyncIterator[Console]:
-    given = {"console__writes": True, "admin__api_key": ADMIN_KEY}
-    async with a_console(console_settings(settings.nats.url[0], **given)) as running:
-        await until(lambda: asyncio.sleep(0, running.server.link.hears_since is not None))
-        yield running
 
 
 @pytest.fixture

@@ -221,8 +221,7 @@ async def test_the_doctor_says_what_to_do_the_worst_first(console: Console) -> N
 async def test_while_the_broker_is_away_a_page_says_what_it_knew_and_when(
     settings: Settings, jetstream: JetStream
 ) -> None:
-    own = Broker().start()
-    try:
+    with Broker() as own:
         there = settings.model_copy(
             update={"nats": settings.nats.model_copy(update={"url": (own.url,)})}
         )
@@ -242,8 +241,6 @@ async def test_while_the_broker_is_away_a_page_says_what_it_knew_and_when(
             own.start()
             await until(lambda: says(console, "/policies", "in force"))
             assert "This is what was known" not in await console.read("/dead-letters")
-    finally:
-        own.remove()
 
 
 async def says(console: Console, path: str, text: str) -> bool:

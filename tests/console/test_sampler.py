@@ -5,7 +5,7 @@ there is none.
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,6 +13,7 @@ from router.shell import sampler as module
 from router.shell.broker_link import BrokerLink
 from router.shell.sampler import READ_ON_S, NowState, Sampler
 from router.shell.scrape import MetricTotals, RouterState
+from tests.support.beside import beside
 from tests.support.console import console_settings
 from tests.support.waiting import until
 
@@ -42,13 +43,8 @@ async def a_sampler(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Watched]:
     monkeypatch.setattr(module, "SAMPLE_EVERY_S", 0.005)
     monkeypatch.setattr(module, "FIRST_WITHIN_S", 60.0)
     watched = Watched()
-    task = asyncio.create_task(watched.sampler.run())
-    try:
+    async with beside(watched.sampler.run()):
         yield watched
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_nothing_is_asked_until_a_page_is_opened_and_after_the_last_is_closed(

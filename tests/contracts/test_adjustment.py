@@ -31,13 +31,10 @@ from router.budgets.model.reservation import (
     reservation_text,
 )
 from router.contracts.money import round_to_nanos
-from router.contracts.usage import UsageEvent, assignment_identity
+from router.contracts.usage import assignment_identity
+from tests.support.usage import a_usage_event
 
-BILLED = UsageEvent(
-    tenant_id="acme",
-    provider_id="openai",
-    event_type="chat",
-    latency_ms=830,
+BILLED = a_usage_event(
     cost=0.3,
     status="timeout",
     timestamp=1_700_000_000_000,

@@ -5,7 +5,7 @@ router is told.
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -87,14 +87,6 @@ async def test_a_partition_without_a_router_is_told_and_its_backlog_counted(
         assert "partition_unattended:1" in seen.told.causes
         await seen.leases.renew("1", b"{}")
         await until(lambda: "partition_attended:1" in seen.told.causes)
-
-
-@pytest.fixture
-def own_broker() -> Iterator[Broker]:
-    """A server without the streams of another test: some subjects are the same in every test."""
-    broker = Broker().start()
-    yield broker
-    broker.remove()
 
 
 async def test_of_several_routers_one_asks_for_every_partition(

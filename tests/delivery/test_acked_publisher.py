@@ -6,16 +6,10 @@ import pytest
 
 from router.core.message import Effect
 from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
-from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
+from tests.support.delivery import FakeConnection, WorkStreams
 from tests.support.waiting import until
 
 LETTER = "dlq:1"
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
-    async with some_work_streams(nats_url, prefix) as place:
-        yield place
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from nats.aio.msg import Msg
@@ -8,13 +7,7 @@ from router.core.clock import steady
 from router.core.errors import BrokerRefused, BrokerUnavailable, NoJetStream, NoLeader
 from router.delivery.wire.api import ASK_AGAIN_S, CONSUMER_EXISTS, STREAM_NOT_FOUND, JetStream
 from router.delivery.wire.publish_faults import TOO_LARGE_CODES
-from tests.support.delivery import WorkStreams, connected, some_work_streams
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
-    async with some_work_streams(nats_url, prefix) as place:
-        yield place
+from tests.support.delivery import WorkStreams, connected
 
 
 async def test_an_error_of_the_server_carries_its_number_and_status(place: WorkStreams) -> None:

@@ -15,14 +15,8 @@ from router.delivery.publish.atomic_publisher import (
 )
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.publish_faults import NO_STREAM, TOO_LARGE
-from tests.support.delivery import FakeConnection, WorkStreams, some_work_streams
+from tests.support.delivery import FakeConnection, WorkStreams
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
-    async with some_work_streams(nats_url, prefix) as place:
-        yield place
 
 
 @pytest.fixture

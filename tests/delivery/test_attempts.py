@@ -13,14 +13,8 @@ from router.delivery.consume.pause_switch import PauseSwitch
 from router.delivery.consume.redeliveries import RedeliveryTracker
 from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.wire.connection import Connection
-from tests.support.delivery import WorkStreams, a_delivery, a_subscription, some_work_streams
+from tests.support.delivery import WorkStreams, a_delivery, a_subscription
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
-    async with some_work_streams(nats_url, prefix) as place:
-        yield place
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@ socket, and the fast way in and out.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -31,12 +30,6 @@ HEADS = [
     b"NATS/1.0 \xff\xfe\r\n\r\n",
     b"\xff" * 40,
 ]
-
-
-@pytest.fixture
-async def connection(nats_url: str) -> AsyncIterator[Connection]:
-    async with connected(nats_url) as connection:
-        yield connection
 
 
 async def send_raw(broker: Broker, *frames: bytes) -> None:

@@ -17,6 +17,7 @@ from router.delivery.wire import connection as connections
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import create
+from tests.support.beside import beside
 from tests.support.broker import Broker
 from tests.support.cluster import started_cluster, wait_for_cluster
 from tests.support.delivery import (
@@ -29,13 +30,6 @@ from tests.support.delivery import (
 )
 from tests.support.vanishing import a_path_to
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkStreams]:
-    async with some_work_streams(nats_url, prefix) as place:
-        yield place
-
 
 SOON = Deadlines(soft=0.5, hard=1.0)
 
@@ -93,14 +87,9 @@ LOOKS = 100  # a consumer looks four times a second
 
 @asynccontextmanager
 async def at_work(working: Working) -> AsyncIterator[Working]:
-    task = asyncio.create_task(working.consumer.run())
-    try:
+    async with beside(working.consumer.run()) as task:
         await until(lambda: working.consumer.health.is_ready or task.done())
         yield working
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_a_consumer_is_ready_when_it_pulls_from_what_is_there(place: WorkStreams) -> None:
@@ -289,18 +278,12 @@ async def test_a_drain_from_a_server_that_says_nothing_ends_as_a_cancellation(
 ) -> None:
     """A supervisor that stops it must not take that for a failure of the consumer."""
     monkeypatch.setattr(connections, "LAST_FLUSH_S", 0.1)
-    async with a_path_to(broker) as path:
-        connection = await connect({"servers": [path.url], "ping_interval": 3600})
+    async with a_path_to(broker) as path, connected(path.url, ping_interval=3600) as connection:
         subscription = a_subscription(lambda _: Done(), stream=place.stream, durable=place.durable)
         consumer = Consumer(subscription, JetStream(connection), attempts_bucket=place.bucket)
-        task = asyncio.create_task(consumer.run())
-        try:
+        async with beside(consumer.run()) as task:
             await until(lambda: consumer.health.is_ready)
             path.is_cut.set()
-        finally:
-            task.cancel()
-            await asyncio.wait({task})
-            await connection.close()
     assert task.cancelled()
 
 

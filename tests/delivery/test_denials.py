@@ -8,8 +8,8 @@ import pytest
 
 from router.core.errors import LoginRefused, PermissionDenied
 from router.delivery.wire.denials import MAX_SUBJECTS, Denials, LoginRefusals
-from router.delivery.wire.first_connection import connect
 from tests.support.broker import Broker
+from tests.support.delivery import connected
 
 INBOX = "_INBOX.own"
 
@@ -68,16 +68,11 @@ def test_before_the_first_connection_every_server_may_refuse_it_once() -> None:
 
 
 async def test_a_denied_request_leaves_nothing_behind() -> None:
-    broker = Broker(
-        "authorization { users [ {user: a, password: p, permissions: {publish: [none], "
-        'subscribe: [">"]}} ] }'
-    ).start()
-    connection = await connect({"servers": [broker.url], "user": "a", "password": "p"})
-    try:
-        with pytest.raises(PermissionDenied, match="publish to Denied"):
-            await connection.request("Denied", b"", timeout=60)
-        await connection.flush()
-        assert connection._resp_map == {}
-    finally:
-        await connection.close()
-        broker.remove()
+    permissions = '{publish: [none], subscribe: [">"]}'
+    user = f"{{user: a, password: p, permissions: {permissions}}}"
+    with Broker(f"authorization {{ users [ {user} ] }}") as broker:
+        async with connected(broker.url, user="a", password="p") as connection:
+            with pytest.raises(PermissionDenied, match="publish to Denied"):
+                await connection.request("Denied", b"", timeout=60)
+            await connection.flush()
+            assert connection._resp_map == {}

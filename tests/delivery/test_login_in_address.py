@@ -14,11 +14,10 @@ PASSWORD = "p@ss/w:rd%1 é"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Broker]:
-    broker = Broker(
+    with Broker(
         f'authorization {{ users = [{{user: "s@vc", password: "{PASSWORD}"}}] }}'
-    ).start()
-    yield broker
-    broker.remove()
+    ) as broker:
+        yield broker
 
 
 async def test_user_and_password_may_hold_any_character(guarded: Broker) -> None:
@@ -41,12 +40,9 @@ async def test_a_refusal_says_how_a_character_is_written_in_an_address(guarded: 
 
 
 async def test_a_token_in_an_address_is_decoded_too() -> None:
-    broker = Broker('authorization { token: "to/k@n" }').start()
-    try:
+    with Broker('authorization { token: "to/k@n" }') as broker:
         connection = await connect(
             {"servers": [f"nats://{quote('to/k@n', safe='')}@127.0.0.1:{broker.port}"]}
         )
         assert connection.is_connected
         await connection.close()
-    finally:
-        broker.remove()

@@ -12,8 +12,9 @@ from router.core.errors import BrokerUnavailable, Poison
 from router.delivery.publish import readback as readbacks
 from router.delivery.publish.readback import ConfirmByReadback
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.first_connection import connect
+from tests.support.beside import beside
 from tests.support.broker import Broker
+from tests.support.delivery import connected
 from tests.support.made_anew import create_stream
 from tests.support.waiting import until
 
@@ -25,20 +26,15 @@ LONG_WINDOW_S = 60.0  # a busy machine does not reach it
 async def reading(
     broker: Broker, name: str, within_s: float = 60.0, *, window_s: float = WINDOW_S
 ) -> AsyncIterator[tuple[ConfirmByReadback, JetStream]]:
-    connection = await connect({"servers": [broker.url]})
-    jetstream = JetStream(connection)
-    await make(jetstream, name, window_s)
-    readback = ConfirmByReadback(
-        jetstream, name, f"{name}.in", window_s=window_s, within_s=within_s
-    )
-    task = asyncio.create_task(readback.run())
-    try:
-        await until(lambda: readback.is_hearing)
-        yield readback, jetstream
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        await connection.close()
+    async with connected(broker.url) as connection:
+        jetstream = JetStream(connection)
+        await make(jetstream, name, window_s)
+        readback = ConfirmByReadback(
+            jetstream, name, f"{name}.in", window_s=window_s, within_s=within_s
+        )
+        async with beside(readback.run()):
+            await until(lambda: readback.is_hearing)
+            yield readback, jetstream
 
 
 async def make(jetstream: JetStream, name: str, window_s: float = WINDOW_S) -> None:
@@ -109,16 +105,13 @@ async def test_a_message_that_the_connection_cannot_carry_is_never_sent(
 
 
 async def test_it_hears_again_when_the_server_comes_back() -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         async with reading(broker, "restarted") as (readback, _):
             assert await readback.store(b"", {"Nats-Msg-Id": "a"}) == 1
             broker.kill()
             broker.start()
             # it may be stored twice, and is known once it is seen
             assert await readback.store(b"", {"Nats-Msg-Id": "b"}) >= 2
-    finally:
-        broker.remove()
 
 
 async def test_reconnects_leave_no_consumer_behind(

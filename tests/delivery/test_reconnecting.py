@@ -15,6 +15,7 @@ from router.delivery.wire.first_connection import connect
 from router.delivery.wire.ping_schedule import IDLE_TICKS, PingSchedule, TransportProgress
 from router.delivery.wire.reconnecting import PING_EVERY_S
 from tests.support.broker import Broker
+from tests.support.delivery import connected
 from tests.support.vanishing import a_path_to
 from tests.support.waiting import until
 
@@ -33,16 +34,12 @@ async def test_unsent_output_does_not_keep_a_connection_on_a_server_that_is_gone
     """The transport waits for the peer to take what was written, which it never does: its time is
     bounded, then it is cut off.
     """
-    async with a_path_to(broker) as path:
-        connection = await connect({"servers": [path.url, broker.url], **PINGS})
-        try:
-            path.is_cut.set()
-            for _ in range(UNSENT):
-                connection.publish_nowait("into.the.void", bytes(1024 * 1024 - 64))
-            await until(lambda: connection.reconnect_count == 1)
-            await connection.flush()
-        finally:
-            await connection.close()
+    async with a_path_to(broker) as path, connected(path.url, broker.url, **PINGS) as connection:
+        path.is_cut.set()
+        for _ in range(UNSENT):
+            connection.publish_nowait("into.the.void", bytes(1024 * 1024 - 64))
+        await until(lambda: connection.reconnect_count == 1)
+        await connection.flush()
 
 
 class PonglessServer:
@@ -87,32 +84,26 @@ async def a_pongless_server() -> AsyncIterator[PonglessServer]:
 async def test_a_server_whose_pong_is_late_is_alive_as_long_as_anything_comes_from_it(
     broker: Broker,
 ) -> None:
-    async with a_pongless_server() as server:
-        connection = await connect(
-            {"servers": [server.url, broker.url], **PINGS, "ping_interval": 0.1}
-        )
-        try:
-            await until(lambda: server.pings > 2 * PINGS["max_outstanding_pings"])
-            assert connection.reconnect_count == 0
-            server.is_talking = False
-            await until(lambda: connection.reconnect_count and _port(connection) == broker.port)
-        finally:
-            await connection.close()
+    async with (
+        a_pongless_server() as server,
+        connected(server.url, broker.url, **PINGS | {"ping_interval": 0.1}) as connection,
+    ):
+        await until(lambda: server.pings > 2 * PINGS["max_outstanding_pings"])
+        assert connection.reconnect_count == 0
+        server.is_talking = False
+        await until(lambda: connection.reconnect_count and _port(connection) == broker.port)
 
 
 async def test_a_server_that_goes_on_talking_and_hears_nothing_is_left(broker: Broker) -> None:
     """What it sends proves nothing about what is sent to it: no write would ever arrive, and no
     PING is answered.
     """
-    async with a_pongless_server() as server:
-        connection = await connect(
-            {"servers": [server.url, broker.url], **PINGS, "ping_interval": 0.01}
-        )
-        try:
-            await until(lambda: connection.reconnect_count and _port(connection) == broker.port)
-            assert server.is_talking
-        finally:
-            await connection.close()
+    async with (
+        a_pongless_server() as server,
+        connected(server.url, broker.url, **PINGS | {"ping_interval": 0.01}) as connection,
+    ):
+        await until(lambda: connection.reconnect_count and _port(connection) == broker.port)
+        assert server.is_talking
 
 
 async def test_a_server_that_talks_nonsense_does_not_end_the_search_for_another(
@@ -160,18 +151,10 @@ async def test_the_server_that_was_left_is_not_the_next_one_and_is_left_once_for
     broker: Broker,
 ) -> None:
     """Whichever order the client tries them in."""
-    second = Broker().start()
-    try:
+    with Broker() as second:
         for _ in range(5):
-            connection = await connect(
-                {"servers": [broker.url, second.url], "reconnect_time_wait": 0.05}
-            )
-            try:
+            async with connected(broker.url, second.url, reconnect_time_wait=0.05) as connection:
                 await _leave(connection)
-            finally:
-                await connection.close()
-    finally:
-        second.remove()
 
 
 async def _leave(connection: Connection) -> None:
@@ -184,10 +167,9 @@ async def _leave(connection: Connection) -> None:
 
 async def test_an_idle_connection_sends_a_ping_every_few_ticks_only(broker: Broker) -> None:
     """Of fifty idle instances, PINGs were a third of what they cost the server."""
-    connection = await connect(
-        {"servers": [broker.url], **PINGS, "ping_interval": 0.02, "max_outstanding_pings": 10_000}
-    )
-    try:
+    async with connected(
+        broker.url, **PINGS | {"ping_interval": 0.02, "max_outstanding_pings": 10_000}
+    ) as connection:
         ticks = 0
         before = connection._pongs_received
         schedule_is_due = PingSchedule.is_due
@@ -203,19 +185,14 @@ async def test_an_idle_connection_sends_a_ping_every_few_ticks_only(broker: Brok
         # more than a few where this process stood still: silence is asked about
         assert 1 <= connection._pongs_received - before < ticks
         assert connection.reconnect_count == 0
-    finally:
-        await connection.close()
 
 
 async def test_a_silent_server_is_noticed_within_eight_seconds_unless_the_options_say_more(
     broker: Broker,
 ) -> None:
-    connection = await connect({"servers": [broker.url]})
-    try:
+    async with connected(broker.url) as connection:
         assert connection.options["ping_interval"] == PING_EVERY_S
         assert PING_EVERY_S * (connection.options["max_outstanding_pings"] + 2) <= 8
-    finally:
-        await connection.close()
 
 
 def _port(connection: Connection) -> int | None:

@@ -3,10 +3,7 @@ nothing is lost or overtaken.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import closing
-
-import pytest
 
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.socket import DirectProtocol, DirectTransport
@@ -15,12 +12,6 @@ from tests.support.delivery import CallRecorder, connected
 from tests.support.waiting import until
 
 MANY = 2_000
-
-
-@pytest.fixture
-async def connection(nats_url: str) -> AsyncIterator[Connection]:
-    async with connected(nats_url) as connection:
-        yield connection
 
 
 class Parses:
@@ -96,8 +87,7 @@ async def test_ordinary_subscriptions_and_attended_ones_hear_in_order_beside_eac
 
 
 async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: str) -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         async with connected(broker.url) as connection, connected(broker.url) as other:
             ear = CallRecorder()
             await other.subscribe_direct(prefix, ear)
@@ -118,8 +108,6 @@ async def test_what_a_slow_server_cannot_take_waits_and_comes_in_order(prefix: s
             assert pending == 300  # three parts each, not handed to a socket that is full
             await until(lambda: len(ear.data) == 300, within_s=20)
             assert [int(data.partition(b"x")[0]) for data in ear.data] == list(range(300))
-    finally:
-        broker.remove()
 
 
 async def test_what_is_posted_to_a_connection_that_just_broke_is_sent_over_the_next(

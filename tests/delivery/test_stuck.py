@@ -11,10 +11,10 @@ import pytest
 from router.core.errors import ConnectionStuck
 from router.delivery.wire import reconnecting, stuck
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.first_connection import connect
 from router.delivery.wire.reconnecting import ReconnectingClient
 from router.delivery.wire.stuck import watch_connections
 from tests.support.broker import Broker
+from tests.support.delivery import connected
 from tests.support.waiting import until
 
 
@@ -25,11 +25,8 @@ def _quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def a_connection(broker: Broker) -> AsyncIterator[Connection]:
-    connection = await connect({"servers": [broker.url], "reconnect_time_wait": 0.05})
-    try:
+    async with connected(broker.url, reconnect_time_wait=0.05) as connection:
         yield connection
-    finally:
-        await connection.close()
 
 
 async def _wait_for_ever(_: ReconnectingClient) -> None:
@@ -90,13 +87,10 @@ async def test_a_connection_whose_own_tasks_stand_still_ends_its_process_whereve
 ) -> None:
     """Its task that sends PINGs has ended: a server that vanishes would never be noticed."""
     monkeypatch.setattr(reconnecting, "STILL_AFTER_S", 0.05)
-    connection = await connect({"servers": [broker.url], "ping_interval": 0.05})
-    try:
+    async with connected(broker.url, ping_interval=0.05) as connection:
         assert connection._ping_interval_task is not None
         with pytest.raises(ConnectionStuck, match="stands still"):
             await _wait_in(connection, connection._ping_interval_task.cancel, [])
-    finally:
-        await connection.close()
 
 
 async def test_a_connection_that_is_closed_ends_its_process(broker: Broker) -> None:

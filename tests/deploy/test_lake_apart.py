@@ -15,7 +15,7 @@ from nats.aio.msg import Msg
 
 from router import Client as Gateway
 from tests.support.cli import call_command_async
-from tests.support.deployed import DEPLOY, WITNESS, Deployed, write_keys
+from tests.support.deployed import DEPLOY, Deployed, write_keys
 from tests.support.service import a_router
 from tests.support.stories import is_ready
 from tests.support.waiting import until
@@ -30,13 +30,6 @@ EVIDENCE = {
 }
 
 
-@pytest.fixture
-async def witness(deployed: Deployed) -> AsyncIterator[Client]:
-    client = await deployed.connect(WITNESS)
-    yield client
-    await client.close()
-
-
 async def test_what_the_lake_has_delivered_is_stored_in_no_stream_of_the_router(
     deployed: Deployed, witness: Client
 ) -> None:
@@ -45,8 +38,7 @@ async def test_what_the_lake_has_delivered_is_stored_in_no_stream_of_the_router(
     """
     for n in range(3):
         await witness.jetstream(timeout=60).publish(USAGE, b"%d" % n)
-    lake = await deployed.connect("lake")
-    try:
+    async with await deployed.connect("lake") as lake:
         before = {stream: await _stored(witness, stream) for stream in EVIDENCE}
         await until(lambda: _reads(lake), what="the lake reads usage")
         for name in EVIDENCE.values():
@@ -68,8 +60,6 @@ async def test_what_the_lake_has_delivered_is_stored_in_no_stream_of_the_router(
             )
             assert not answer.get("push_bound"), f"the server delivers to {name}"
         assert {stream: await _stored(witness, stream) for stream in EVIDENCE} == before
-    finally:
-        await lake.close()
 
 
 async def test_the_mirror_is_made_once(deployed: Deployed) -> None:
@@ -104,12 +94,9 @@ async def two_gateways() -> AsyncIterator[Deployed]:
     """As docs/how-to/deploy.md says: a key by keys.py, and a copy of the block with its own key and
     prefix.
     """
-    deployed = Deployed(users=("gateway.two",)).start()
-    try:
+    with Deployed(users=("gateway.two",)) as deployed:
         await deployed.make_topology()
         yield deployed
-    finally:
-        deployed.remove()
 
 
 async def test_a_second_gateway_does_not_hear_the_first_ones_answers() -> None:
@@ -123,8 +110,7 @@ async def test_a_second_gateway_does_not_hear_the_first_ones_answers() -> None:
         async def note(exc: Exception) -> None:
             refused.append(str(exc))
 
-        second = await deployed.connect("gateway.two", error_cb=note)
-        try:
+        async with await deployed.connect("gateway.two", error_cb=note) as second:
             for subject in ("_INBOX_gateway.>", "_INBOX_gateway.one.>", "_INBOX_gateway.*.>"):
                 await second.subscribe(subject, cb=hear)
             await second.subscribe("_INBOX_gateway.two.>", cb=hear)
@@ -143,8 +129,6 @@ async def test_a_second_gateway_does_not_hear_the_first_ones_answers() -> None:
                     }
                     answers = await asyncio.gather(first.decide(**asked), other.decide(**asked))
                 await until(lambda: len(heard) >= 1)  # its own prefix is heard
-        finally:
-            await second.close()
     assert all(answer.decision is not None or answer.error is not None for answer in answers)
     assert {message.subject.split(".")[1] for message in heard} == {"two"}
 

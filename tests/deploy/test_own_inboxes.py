@@ -4,9 +4,7 @@ sees, and the router answers in none.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
-import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -16,19 +14,13 @@ from router.delivery.wire.calls.reply_streams import ReplyStreams
 from router.delivery.wire.calls.request_reply import RequestReplyClient
 from router.delivery.wire.first_connection import connect
 from router.sdk.samples.extensions.pii_guard import pii_guard
-from tests.support.deployed import WITNESS, Deployed
+from tests.support.delivery import connected
+from tests.support.deployed import Deployed
 from tests.support.extension_author import serve_extension
 from tests.support.requests import a_body
 from tests.support.service import a_router
 from tests.support.stories import read_metric
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def witness(deployed: Deployed) -> AsyncIterator[Client]:
-    client = await deployed.connect(WITNESS)
-    yield client
-    await client.close()
 
 
 async def test_a_gateway_cannot_have_an_answer_sent_to_a_call_of_the_router(
@@ -88,8 +80,7 @@ async def test_a_gateway_cannot_have_an_answer_sent_to_a_call_of_the_router(
 
 async def test_no_token_helps_to_guess_another(nats_url: str) -> None:
     """Of inboxes, calls and streams of one connection."""
-    connection = await connect({"servers": [nats_url]})
-    try:
+    async with connected(nats_url) as connection:
         seen: list[str] = []
 
         async def hear(message: Msg) -> None:
@@ -108,8 +99,6 @@ async def test_no_token_helps_to_guess_another(nats_url: str) -> None:
             for _ in range(100):
                 outlets.open("called", lambda: None, {}).send(b"")
             await until(lambda: len(seen) == 200)
-    finally:
-        await connection.close()
     for names in (
         [one.rpartition(".")[2] for one in seen],
         [one.rpartition(".")[2][11:] for one in inboxes],

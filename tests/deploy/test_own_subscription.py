@@ -74,11 +74,8 @@ def names() -> SettingNames:
 @pytest.fixture(scope="module")
 def deployed(names: SettingNames) -> Iterator[Deployed]:
     write = runpy.run_path(str(DEPLOY / "nats" / "permissions.py"))["write"]
-    deployed = Deployed(change=lambda accounts: write(accounts, names.defaults, SPECS)).start()
-    try:
+    with Deployed(change=lambda accounts: write(accounts, names.defaults, SPECS)) as deployed:
         yield deployed
-    finally:
-        deployed.remove()
 
 
 def settings_of(names: SettingNames, overrides: dict[str, object]) -> Settings:

@@ -36,9 +36,8 @@ TENANTS = 24
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    broker = Broker((DEPLOY / "nats" / "partitions.conf").read_text()).start()
-    yield broker
-    broker.remove()
+    with Broker((DEPLOY / "nats" / "partitions.conf").read_text()) as broker:
+        yield broker
 
 
 def a_part(url: str, partition: str, **more: object) -> Settings:
@@ -146,8 +145,7 @@ async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:
     """With accounts.conf: parts made by the operator, who replays; a router on each, asked by a
     gateway until one is left.
     """
-    deployed = Deployed(is_partitioned=True).start()
-    try:
+    with Deployed(is_partitioned=True) as deployed:
         for partition in ("0", "1"):
             await deployed.make_topology(ROUTER_DECIDE__PARTITION=partition)
         parts = [
@@ -184,8 +182,6 @@ async def test_the_roles_of_a_partitioned_server_do_their_work() -> None:
             await second.stop()
             answers += [await client.decide(**asked, request_id=f"s-{n}") for n in range(20)]
         violations = deployed.violations()
-    finally:
-        deployed.remove()
     assert all(answer.decision is not None for answer in answers)
     assert (replayed.status, replayed.json["sent"], replayed.json["kept"]) == (0, 1, []), (
         replayed.err

@@ -31,9 +31,8 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def shipped() -> Iterator[ShippedDeployment]:
-    shipped = ShippedDeployment("nats").start()
-    yield shipped
-    shipped.remove()
+    with ShippedDeployment("nats") as shipped:
+        yield shipped
 
 
 @pytest.fixture(scope="module")

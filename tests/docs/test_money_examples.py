@@ -17,6 +17,7 @@ from router.work.model.invocation_events import make_unfinished_event
 from router.work.model.invocation_record import InvocationRecord
 from router.work.settings import ResultsConfig
 from tests.docs.test_money_page import EQUATIONS, LABEL_END, compute
+from tests.support.usage import a_usage_event
 
 PRICE = {
     "provider": "openai",
@@ -60,17 +61,10 @@ def a_request(prompt: str) -> ProviderRequest:
 def an_outcome(status: str, told: float, expected_cost: float = 0.02) -> UsageEvent:
     """As a result that is booked at its bound where it says more."""
     bound = BOUND.find_of(expected_cost)
-    given = {
-        "tenant_id": "acme",
-        "provider_id": "openai",
-        "event_type": "chat",
-        "latency_ms": 1,
-        "timestamp": 1,
-        "assignment_id": "a",
-    }
-    return UsageEvent(
-        **given, status=status, cost=min(told, bound), told_cost=told if told > bound else None
-    )  # type: ignore[arg-type]
+    told_cost = told if told > bound else None
+    return a_usage_event(
+        assignment_id="a", status=status, cost=min(told, bound), told_cost=told_cost
+    )
 
 
 def correct(first: float, later: float) -> UsageEvent:

@@ -2,9 +2,7 @@
 version that the writer has not seen.
 """
 
-import itertools
 import json
-from collections.abc import AsyncIterator
 
 import orjson
 import pytest
@@ -13,16 +11,8 @@ from router.core.errors import Conflict
 from router.extensions.model import EntryError
 from router.extensions.model.parse import MAX_ENTRY_BYTES
 from router.extensions.store import ExtensionNotFound, ExtensionStore, WrittenExtension
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.buckets import Bucket
 from tests.support.registry import a_version, an_entry
-
-NUMBERS = itertools.count(1)  # a test's prefix is cut short where it has parameters
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
-        yield bucket
 
 
 @pytest.fixture

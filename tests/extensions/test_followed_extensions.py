@@ -1,8 +1,6 @@
 """The registry of a process follows its bucket, and keeps what is good."""
 
-import itertools
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -43,15 +41,6 @@ class InForce(FollowedExtensions):
 
     def retry_of(self, extension_id: str) -> int:
         return self.registry.get_all()[extension_id].retry
-
-
-NUMBERS = itertools.count(1)  # a test's prefix is cut short where it has parameters
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
-        yield bucket
 
 
 def written(document: Document) -> bytes:

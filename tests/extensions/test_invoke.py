@@ -41,6 +41,13 @@ async def test_what_may_pass_is_tried_again_after_100_200_and_400_ms(failure: ob
     assert len(world.asked) == 4
 
 
+async def test_a_call_that_always_fails_is_tried_as_often_as_its_retries_allow() -> None:
+    world, policy = guarded(lambda _: FakeReply(b"", 503, "busy"), retry=3)
+    code, details = refusal(await world.run(policy, deadline=3600.0))
+    assert (code, details["cause"]) == ("validator_blocked", "extension_error")
+    assert (len(world.asked), world.pauses) == (4, [0.1, 0.2, 0.4])
+
+
 @pytest.mark.parametrize(
     "answer",
     [

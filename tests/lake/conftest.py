@@ -61,3 +61,9 @@ def no_jvm() -> SparkSession:
 @pytest.fixture
 def lake(no_jvm: SparkSession, tmp_path: Path) -> Lake:
     return Lake(no_jvm, tmp_path)
+
+
+@pytest.fixture
+def other(lake: Lake) -> Lake:
+    """Another process that writes the same warehouse, and began before anything was committed."""
+    return Lake(lake.spark, lake.home)

@@ -4,14 +4,13 @@ What the SQL does is tested on 16 and 18 (`both_majors`), by `make test` on the 
 what stands on the SQL, on that one. The kill stories are killed on 16.
 """
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
-from nats.aio.client import Client
 
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
-from tests.support.patient_client import connect_patiently
+from tests.support.mailbox import OutboxStream, an_outbox_stream
 from tests.support.postgres import HOMES, Postgres
 
 
@@ -44,15 +43,11 @@ async def database(dsn: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
+def broker(own_broker: Broker) -> Broker:
+    return own_broker
 
 
 @pytest.fixture
-async def nc(broker: Broker) -> AsyncIterator[Client]:
-    """A plain client on the test's server."""
-    client = await connect_patiently(broker.url)
-    yield client
-    await client.close()
+async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
+    async with an_outbox_stream(broker) as place:
+        yield place

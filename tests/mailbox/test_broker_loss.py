@@ -1,6 +1,7 @@
 """T11 and T12: what the broker acknowledged and has no more."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -13,19 +14,12 @@ from tests.support.mailbox import (
     OutboxStream,
     a_relay,
     all_published,
-    an_outbox_stream,
     count_unpublished,
     fill_outbox,
     run_rounds,
 )
 from tests.support.postgres import rows
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
-    async with an_outbox_stream(broker) as place:
-        yield place
 
 
 class Expiring(JetStream):
@@ -49,21 +43,28 @@ async def test_nothing_is_taken_back_while_the_broker_has_it_all(
     assert await count_unpublished(dsn) == 0
 
 
+@asynccontextmanager
+async def forgetting(broker: Broker, place: OutboxStream) -> AsyncIterator[None]:
+    """What is stored within the block is not on the disk when the server dies at its end."""
+    broker.stop()
+    with broker.snapshot() as earlier:
+        broker.start()
+        await place.back()
+        yield
+        broker.kill()
+        broker.restore(earlier)
+    broker.start()
+
+
 async def test_the_lost_end_of_a_stream_is_published_again(
     dsn: str, database: Database, place: OutboxStream, broker: Broker
 ) -> None:
     """T11: the store as it was before the last events were on the disk."""
     await fill_outbox(dsn, 700)
     await run_rounds(database, place)
-    broker.stop()
-    with broker.snapshot() as earlier:
-        broker.start()
-        await place.back()
+    async with forgetting(broker, place):
         await fill_outbox(dsn, 700)
         await run_rounds(database, place)
-        broker.kill()
-        broker.restore(earlier)
-    broker.start()
     async with a_relay(database, place) as relay:
         await until(lambda: relay.totals.lost == 700)
         await all_published(dsn)
@@ -76,15 +77,9 @@ async def test_a_loss_is_seen_though_another_publisher_filled_its_place(
     """The last sequence alone would tell that nothing is missing."""
     await fill_outbox(dsn, 100)
     await run_rounds(database, place)
-    broker.stop()
-    with broker.snapshot() as earlier:
-        broker.start()
-        await place.back()
+    async with forgetting(broker, place):
         await fill_outbox(dsn, 10)
         await run_rounds(database, place)
-        broker.kill()
-        broker.restore(earlier)
-    broker.start()
     await place.back()
     for number in range(20):
         await place.patient.publish("sea.event.other.v1", b"{}", {"Nats-Msg-Id": f"other-{number}"})

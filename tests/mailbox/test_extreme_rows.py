@@ -3,18 +3,17 @@ parked, and holds nothing else back.
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
 import orjson
 import psycopg
-import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
 from router.mailbox.relay_process import RelayService
+from tests.support.beside import beside
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 from tests.support.inbox import (
@@ -27,7 +26,7 @@ from tests.support.inbox import (
     read_dead_letters,
     record,
 )
-from tests.support.mailbox import OutboxStream, all_published, an_outbox_stream
+from tests.support.mailbox import OutboxStream, all_published
 from tests.support.observability import capture_log
 from tests.support.postgres import rows
 from tests.support.stories import read_page
@@ -87,12 +86,6 @@ HOPELESS: Final = (
 )
 
 
-@pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
-    async with an_outbox_stream(broker) as place:
-        yield place
-
-
 def a_row(number: int, **values: str) -> str:
     """One row, its columns as SQL; else an aggregate of its own, and nothing special."""
     columns = {
@@ -138,15 +131,10 @@ async def a_service(broker: Broker, dsn: str, **relay: object) -> AsyncIterator[
         )
     )
     bound = asyncio.get_running_loop().create_future()
-    work = asyncio.create_task(service.run(bound.set_result))
-    try:
+    async with beside(service.run(bound.set_result)) as work:
         await asyncio.wait({work, bound}, return_when=asyncio.FIRST_COMPLETED)
         yield bound.result()
         assert not work.done(), "the relay ended"
-    finally:
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
 
 
 async def parked(dsn: str) -> set[str]:

@@ -49,9 +49,8 @@ DATABASE_NOTE = (
 @pytest.fixture
 def mortal() -> Iterator[Postgres]:
     """A server of the test's own, to be killed."""
-    server = Postgres().start()
-    yield server
-    server.remove()
+    with Postgres() as server:
+        yield server
 
 
 @pytest.mark.timeout(120)

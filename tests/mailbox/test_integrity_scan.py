@@ -4,7 +4,6 @@ never waits for it.
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -51,12 +50,6 @@ from tests.support.waiting import until
 ROLES = """authorization { users [ { user: all, password: all }
   { user: relay, password: relay, permissions { publish { allow: ">", deny: "$JS.API.CONSUMER.CREATE.>" } } } ] }
 no_auth_user: all"""
-
-
-@pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
-    async with an_outbox_stream(broker) as place:
-        yield place
 
 
 @pytest.fixture
@@ -226,8 +219,7 @@ async def test_the_relays_process_has_it_as_a_child(
 async def test_a_relay_that_may_not_read_publishes_and_says_so_once(
     dsn: str, database: Database
 ) -> None:
-    broker = Broker(ROLES).start()
-    try:
+    with Broker(ROLES) as broker:
         async with an_outbox_stream(broker):
             connection = await connect({"servers": [broker.url.replace("//", "//relay:relay@")]})
             with capture_log("warning") as lines:
@@ -242,8 +234,6 @@ async def test_a_relay_that_may_not_read_publishes_and_says_so_once(
                 for line in lines.all()
                 if line["event"] == "outbox.integrity_scan_failed"
             ] == [STREAM]
-    finally:
-        broker.remove()
 
 
 async def _publishes_while_the_scrub_fails(

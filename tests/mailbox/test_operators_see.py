@@ -3,7 +3,6 @@ broker that is away.
 """
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from router.mailbox.relay_process import RelayService
 from router.operate.doctor import Verdict
 from router.sdk.agent import Agent
 from router.shell import host
+from tests.support.beside import beside
 from tests.support.broker import Broker
 from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import (
@@ -72,9 +72,8 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Lines:
 
 @pytest.fixture
 def mortal() -> Iterator[Postgres]:
-    server = Postgres().start()
-    yield server
-    server.remove()
+    with Postgres() as server:
+        yield server
 
 
 def settings_of(broker: Broker, dsn: str, **more: object) -> Settings:
@@ -88,8 +87,7 @@ async def at_work(
     work: Coroutine[Any, Any, None], ready: asyncio.Event | None = None
 ) -> AsyncIterator[None]:
     """Entered when `ready` is set, if there is one. Raises what the work ends of."""
-    task = asyncio.create_task(work)
-    try:
+    async with beside(work) as task:
         if ready is not None:
             waiting = asyncio.create_task(ready.wait())
             await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
@@ -97,10 +95,6 @@ async def at_work(
             if task.done():
                 await task
         yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 async def test_a_relay_tells_that_its_stream_is_not_as_declared(

@@ -1,7 +1,5 @@
 """What one event, aggregate or type of event may do to the others in its outbox."""
 
-from collections.abc import AsyncIterator
-
 import psycopg
 import pytest
 from msgspec import Raw
@@ -13,13 +11,11 @@ from router.mailbox.outbox.add import add, new_id
 from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.policies import PolicyViolated
 from router.mailbox.postgres import Database
-from tests.support.broker import Broker
 from tests.support.mailbox import (
     OutboxStream,
     a_relay,
     add_events,
     an_event,
-    an_outbox_stream,
     config,
     count_unpublished,
     fill_outbox,
@@ -36,12 +32,6 @@ MIB = 1024 * 1024
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A page of a megabyte, so that a test need not write dozens of them."""
     monkeypatch.setattr(paging, "PAGE_BYTES", MIB)
-
-
-@pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
-    async with an_outbox_stream(broker) as place:
-        yield place
 
 
 async def only(place: OutboxStream, *subjects: str) -> None:

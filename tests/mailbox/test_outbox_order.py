@@ -16,8 +16,7 @@ from router import outbox
 from router.mailbox.outbox.failed_rows import requeue
 from router.mailbox.outbox.repository import PostgresOutboxAdapter
 from router.mailbox.postgres import Database, Driver
-from tests.support.broker import Broker
-from tests.support.mailbox import OutboxStream, add_events, an_event, an_outbox_stream, run_rounds
+from tests.support.mailbox import OutboxStream, add_events, an_event, run_rounds
 from tests.support.postgres import rows
 from tests.support.waiting import until
 
@@ -26,12 +25,6 @@ pytestmark = pytest.mark.both_majors
 PLAIN_SQL = """
     INSERT INTO outbox_events (id, aggregate_type, aggregate_id, event_type, payload)
     VALUES (gen_random_uuid(), 'order', 'o-1', 'order_paid', jsonb_build_object('n', %s::int))"""
-
-
-@pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
-    async with an_outbox_stream(broker) as place:
-        yield place
 
 
 @asynccontextmanager

@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import orjson
@@ -19,7 +18,6 @@ from tests.support.mailbox import (
     add_events,
     all_published,
     an_event,
-    an_outbox_stream,
     config,
     count_unpublished,
     fill_outbox,
@@ -32,12 +30,6 @@ from tests.support.waiting import until
 
 TOO_LARGE = {"text": "x" * 3000}  # for a stream of 2000 bytes a message
 FOREVER_MS = (3_600_000,)
-
-
-@pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
-    async with an_outbox_stream(broker) as place:
-        yield place
 
 
 async def narrow(place: OutboxStream) -> None:

@@ -1,20 +1,11 @@
-from collections.abc import AsyncIterator
-
 import pytest
 
 from router.mailbox.outbox.retention import OutboxRetention
 from router.mailbox.postgres import Database
-from tests.support.broker import Broker
-from tests.support.mailbox import OutboxStream, an_outbox_stream, fill_outbox, run_rounds
+from tests.support.mailbox import OutboxStream, fill_outbox, run_rounds
 from tests.support.postgres import rows
 
 pytestmark = pytest.mark.both_majors
-
-
-@pytest.fixture
-async def place(broker: Broker) -> AsyncIterator[OutboxStream]:
-    async with an_outbox_stream(broker) as place:
-        yield place
 
 
 async def left(dsn: str) -> tuple[object, ...]:

@@ -14,6 +14,7 @@ from router.core.ids import key
 from router.policies.followed import FollowedPolicies
 from router.policies.model import PolicyTable
 from router.policies.seed import SAMPLE_POLICIES
+from tests.support.beside import beside
 from tests.support.observability import capture_log
 from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 from tests.support.waiting import until
@@ -42,12 +43,8 @@ def seeds(tmp_path: Path) -> Path:
 
 @contextlib.asynccontextmanager
 async def running(followed: FollowedPolicies) -> AsyncIterator[None]:
-    task = asyncio.create_task(followed.run())
-    try:
+    async with beside(followed.run()):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 def chosen(policy_table: PolicyTable, name: str = "default") -> tuple[str, int] | None:

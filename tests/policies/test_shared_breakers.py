@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import orjson
-import pytest
 from msgspec.structs import asdict, replace
 
 from router.contracts.stored_record import record_bytes
@@ -18,7 +17,7 @@ from router.delivery.wire.connection import Connection
 from router.policies.model.breaker_record import BreakerRecord, breaker_key
 from router.policies.shared_breakers import SharedBreakers
 from tests.support.breakers import SomeProviders
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.buckets import Bucket
 from tests.support.delivery import connected
 from tests.support.supervision import run_children
 from tests.support.waiting import until
@@ -65,12 +64,6 @@ async def an_instance(url: str, bucket: str) -> AsyncIterator[Instance]:
         instance = Instance(JetStream(connection), bucket)
         async with run_children(instance.shared.follow, instance.shared.write):
             yield instance
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, prefix) as bucket:
-        yield bucket
 
 
 async def test_what_one_opens_and_closes_all_honour(bucket: Bucket, nats_url: str) -> None:

@@ -18,7 +18,7 @@ from router.policies.model.measurements.figures_record import (
     read_figures_record,
 )
 from router.policies.shared_measurements import SharedMeasurements
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.buckets import Bucket
 from tests.support.delivery import connected
 from tests.support.measurements import TENANT, SomeMeasurements
 from tests.support.policy import a_policy, a_provider
@@ -55,12 +55,6 @@ async def an_instance(url: str, bucket: str, policy: Policy = CHOOSES) -> AsyncI
 
 def samples(instance: Instance) -> int:
     return instance.figures().samples if TENANT in instance.list_tenants() else 0
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, prefix) as found:
-        yield found
 
 
 async def test_two_instances_know_what_both_have_learned_and_one_that_starts_later_too(

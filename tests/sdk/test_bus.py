@@ -37,9 +37,8 @@ PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "first-steps.md"
 def limited_url() -> Iterator[str]:
     """Its user may ask for no consumer."""
     limits = 'permissions: {publish: {deny: ["$JS.API.CONSUMER.INFO.>"]}}'
-    broker = Broker(f"authorization {{ users [ {{user: a, password: p, {limits}}} ] }}").start()
-    yield broker.url.replace("nats://", "nats://a:p@")
-    broker.remove()
+    with Broker(f"authorization {{ users [ {{user: a, password: p, {limits}}} ] }}") as broker:
+        yield broker.url.replace("nats://", "nats://a:p@")
 
 
 class _Locked(SqliteProcessed):

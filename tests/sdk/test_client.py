@@ -14,7 +14,6 @@ from router import Client
 from router.contracts.malformed import Malformed
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, Unanswered
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.first_connection import connect
 from router.sdk.client import _body
 from tests.support.service import Running, a_router, settings_for
 
@@ -31,13 +30,6 @@ async def running(nats_url: str) -> AsyncIterator[Running]:
 async def client(running: Running) -> AsyncIterator[Client]:
     async with Client(running.settings.nats, subject=running.settings.decide.subject) as client:
         yield client
-
-
-@pytest.fixture
-async def wire(nats_url: str) -> AsyncIterator[Connection]:
-    connection = await connect({"servers": [nats_url]})
-    yield connection
-    await connection.close()
 
 
 async def test_a_decision_comes_back_with_its_types(client: Client) -> None:
@@ -90,15 +82,15 @@ async def test_bytes_are_a_payload_too(client: Client) -> None:
 
 
 async def test_every_request_names_its_inbox_and_has_a_message_id_and_the_contract_headers(
-    wire: Connection, nats_url: str
+    connection: Connection, nats_url: str
 ) -> None:
     heard: asyncio.Future[tuple[str, dict[str, str] | None]] = (
         asyncio.get_running_loop().create_future()
     )
-    await wire.subscribe_direct(
+    await connection.subscribe_direct(
         "s.d", lambda _s, reply, _d, headers: heard.set_result((reply, headers))
     )
-    await wire.flush()
+    await connection.flush()
     async with Client(nats_url, subject="s.d") as client:
         with pytest.raises(Unanswered):
             await client.decide(**ASKED, timeout=0.05)
@@ -111,18 +103,20 @@ async def test_every_request_names_its_inbox_and_has_a_message_id_and_the_contra
     assert headers["trace_id"]
 
 
-async def test_another_attempt_is_the_same_message_again(wire: Connection, nats_url: str) -> None:
+async def test_another_attempt_is_the_same_message_again(
+    connection: Connection, nats_url: str
+) -> None:
     heard: list[tuple[str, bytes, dict[str, str] | None]] = []
 
     def hear(_subject: str, reply: str, data: bytes, headers: dict[str, str] | None) -> None:
         heard.append((reply, data, headers))
         if len(heard) >= 2:
-            wire.publish_nowait(
+            connection.publish_nowait(
                 reply, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}'
             )
 
-    await wire.subscribe_direct("s.twice", hear)
-    await wire.flush()
+    await connection.subscribe_direct("s.twice", hear)
+    await connection.flush()
     async with Client(nats_url, subject="s.twice") as client:
         answer = await client.decide(**ASKED, timeout=0.3, attempts=9)
     assert answer.error is not None
@@ -130,9 +124,9 @@ async def test_another_attempt_is_the_same_message_again(wire: Connection, nats_
     assert all(again == heard[0] for again in heard)
 
 
-async def test_silence_says_what_to_look_at(wire: Connection, nats_url: str) -> None:
-    await wire.subscribe_direct("s.silent", lambda *_: None)
-    await wire.flush()
+async def test_silence_says_what_to_look_at(connection: Connection, nats_url: str) -> None:
+    await connection.subscribe_direct("s.silent", lambda *_: None)
+    await connection.flush()
     async with Client(nats_url, subject="s.silent") as client:
         with pytest.raises(Unanswered, match="router doctor"):
             await client.decide(**ASKED, timeout=0.05)
@@ -153,28 +147,28 @@ async def test_a_server_where_no_router_ever_was_says_so_at_once(nats_url: str) 
     ],
 )
 async def test_what_is_no_answer_is_an_error(
-    wire: Connection, nats_url: str, reply: bytes, error: type[RouterError]
+    connection: Connection, nats_url: str, reply: bytes, error: type[RouterError]
 ) -> None:
-    await wire.subscribe_direct(
-        "s.odd", lambda _s, inbox, _d, _h: wire.publish_nowait(inbox, reply)
+    await connection.subscribe_direct(
+        "s.odd", lambda _s, inbox, _d, _h: connection.publish_nowait(inbox, reply)
     )
-    await wire.flush()
+    await connection.flush()
     async with Client(nats_url, subject="s.odd") as client:
         with pytest.raises(error):
             await client.decide(**ASKED)
 
 
 async def test_a_publish_ack_of_the_stream_is_not_taken_for_the_answer(
-    wire: Connection, nats_url: str
+    connection: Connection, nats_url: str
 ) -> None:
     def hear(_subject: str, inbox: str, _data: bytes, _headers: object) -> None:
-        wire.publish_nowait(inbox, b'{"stream":"S","seq":1}')
-        wire.publish_nowait(
+        connection.publish_nowait(inbox, b'{"stream":"S","seq":1}')
+        connection.publish_nowait(
             inbox, b'{"ok":false,"error":{"code":"internal","message":""},"context":{}}'
         )
 
-    await wire.subscribe_direct("s.stored", hear)
-    await wire.flush()
+    await connection.subscribe_direct("s.stored", hear)
+    await connection.flush()
     async with Client(nats_url, subject="s.stored") as client:
         assert (await client.decide(**ASKED)).error is not None
 

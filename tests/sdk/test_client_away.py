@@ -46,13 +46,6 @@ async def stream(client: Client, timeout_s: float) -> object:
 
 
 @pytest.fixture
-async def own_broker() -> AsyncIterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
-
-
-@pytest.fixture
 async def heard(own_broker: Broker) -> AsyncIterator[list[str]]:
     """The subjects of the requests that arrive, before and after the broker was away.
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
 
@@ -15,14 +15,8 @@ from router.sdk.extension.function_runner import FunctionRunner
 from router.sdk.extension.results import RequestFailed
 from tests.support.extension_author import a_prompt, data_of
 from tests.support.requests import a_message
-from tests.support.sdk import WorkerStreams, a_body, run_workers, some_worker_streams
+from tests.support.sdk import WorkerStreams, a_body, run_workers
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
-    async with some_worker_streams(nats_url, prefix) as place:
-        yield place
 
 
 def raising(exc: Exception) -> Callable[[object], StepResult]:

@@ -3,9 +3,6 @@ SDK says.
 """
 
 import json
-from collections.abc import AsyncIterator
-
-import pytest
 
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.core.errors import Poison
@@ -16,7 +13,6 @@ from tests.support.sdk import (
     WorkerStreams,
     a_body,
     run_workers,
-    some_worker_streams,
     with_options,
 )
 from tests.support.spec_tables import find_faults_in
@@ -40,12 +36,6 @@ LITTLE = {
     "correlation": None,
     "decision": None,
 }
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
-    async with some_worker_streams(nats_url, prefix) as place:
-        yield place
 
 
 def _answer(assignment: ExecAssignment) -> StepResult:

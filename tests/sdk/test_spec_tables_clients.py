@@ -3,9 +3,7 @@ what extensions of the SDK answer.
 """
 
 import json
-from collections.abc import AsyncIterator
 
-import pytest
 from nats.aio.client import Client as Nats
 from nats.aio.msg import Msg
 
@@ -16,18 +14,10 @@ from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.sdk.extension import Output, Response, post, pre, provider, reject, validator
 from router.sdk.extension.function_runner import FunctionRunner
 from tests.support.extension_author import a_prompt, a_request, data_of
-from tests.support.patient_client import connect_patiently
 from tests.support.spec_tables import find_faults_in
 
 RESPONSE = b'{"request_id":"r","status":"success","body":"","metadata":{},"latency_ms":0,"cost":0.0,"timestamp_ms":1}'
 CHUNK = b'{"request_id":"r","data":"","done":true,"metadata":{"status":"success"}}'
-
-
-@pytest.fixture
-async def nc(nats_url: str) -> AsyncIterator[Nats]:
-    client = await connect_patiently(nats_url)
-    yield client
-    await client.close()
 
 
 async def hear(nc: Nats, subject: str, answer: bytes) -> list[Msg]:

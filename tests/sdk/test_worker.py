@@ -7,7 +7,6 @@ import json
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -23,16 +22,9 @@ from tests.support.sdk import (
     a_body,
     a_step,
     run_workers,
-    some_worker_streams,
     with_options,
 )
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
-    async with some_worker_streams(nats_url, prefix) as place:
-        yield place
 
 
 async def answer(assignment: ExecAssignment) -> StepResult:

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
@@ -25,16 +25,9 @@ from tests.support.sdk import (
     a_body,
     a_step,
     run_workers,
-    some_worker_streams,
     with_options,
 )
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def place(nats_url: str, prefix: str) -> AsyncIterator[WorkerStreams]:
-    async with some_worker_streams(nats_url, prefix) as place:
-        yield place
 
 
 def plain(assignment: ExecAssignment) -> StepResult:

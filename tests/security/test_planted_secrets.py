@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from nats.aio.client import Client
@@ -19,7 +19,6 @@ from tests.support.admin import call, code
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
 from tests.support.observability import capture_log, http_get
-from tests.support.patient_client import connect_patiently
 from tests.support.requests import a_body
 from tests.support.router_streams import AlertRecorder, read_stream
 from tests.support.service import a_router, settings_for
@@ -63,23 +62,15 @@ PLANTED = re.compile(r"hunter2[\w@.-]*")
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    broker = Broker(
+    with Broker(
         f'authorization {{ users: [{{ user: "svc", password: "{PASSWORD}" }}] }}'
-    ).start()
-    yield broker
-    broker.remove()
+    ) as broker:
+        yield broker
 
 
 @pytest.fixture
 def nats_url(broker: Broker) -> str:
     return broker.url.replace("//", f"//svc:{PASSWORD}@")
-
-
-@pytest.fixture
-async def nc(nats_url: str) -> AsyncIterator[Client]:
-    client = await connect_patiently(nats_url)
-    yield client
-    await client.close()
 
 
 def _crashes_on(name: str, make: Handler) -> Handler:

@@ -10,6 +10,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from router.config import Settings
 from router.config.connect import connect_by
 from router.delivery.wire.api import JetStream
 from router.operate.audit import AuditReader
@@ -68,22 +69,17 @@ async def test_every_service_is_found_by_the_service_protocol(
 
 async def test_a_server_that_takes_small_messages_gets_a_small_description(prefix: str) -> None:
     """A larger one would cost the router its connection, at each question of any client."""
-    broker = Broker(max_payload=14_000).start()
-    nc = await connect_patiently(broker.url)
-    try:
-        async with a_router(settings_for(broker.url, prefix, max_payload_bytes=8_192)):
+    with Broker(max_payload=14_000) as small:
+        settings = settings_for(small.url, prefix, max_payload_bytes=8_192)
+        async with await connect_patiently(small.url) as nc, a_router(settings):
             info = json.loads((await nc.request("$SRV.INFO.router-admin", timeout=30)).data)
-            assert not broker.logged("maximum payload exceeded")
-    finally:
-        await nc.close()
-        broker.remove()
+            assert not small.logged("maximum payload exceeded")
     assert all(end["metadata"]["request"] for end in info["endpoints"])
 
 
 async def test_a_policy_is_put_decides_is_replaced_and_deleted(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     names = {"tenant_id": "acme", "policy_id": "live"}
 
     async def decides() -> object:
@@ -118,9 +114,8 @@ async def test_a_policy_is_put_decides_is_replaced_and_deleted(
 
 
 async def test_what_was_written_by_a_request_stands_in_the_audit(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     names = {"tenant_id": "acme", "policy_id": "audited"}
     router = await connect_by(settings.nats)
     async with a_router(settings):

@@ -24,7 +24,6 @@ from tests.support.agents import (
 from tests.support.broker import Broker
 from tests.support.counting_agent import COUNTED
 from tests.support.delivery import connected
-from tests.support.patient_client import connect_patiently
 from tests.support.publish_costs import write_in_batches
 from tests.support.waiting import until
 
@@ -120,18 +119,15 @@ async def test_a_batch_that_the_stream_refuses_acknowledges_nothing_until_it_is_
             assert (agent.stats.applied, agent.stats.retried, agent.stats.dead) == (MANY, 0, 0)
 
 
-async def test_a_broker_that_dies_and_comes_back_has_every_message_once(tmp_path: Path) -> None:
+async def test_a_broker_that_dies_and_comes_back_has_every_message_once(
+    nc: Client, broker: Broker, tmp_path: Path
+) -> None:
     """MF-7: killed while batches are on their way."""
-    broker, store = Broker().start(), tmp_path / "w.db"
-    nc = await connect_patiently(broker.url, reconnect_time_wait=0.05)
-    try:
-        await _streams(broker.url, store)
-        await publish_commands(nc, range(MANY))
-        async with connected(broker.url) as connection, an_agent(broker.url, store) as agent:
-            await until(lambda: agent.stats.applied > 20)
-            await asyncio.to_thread(broker.kill)
-            await asyncio.to_thread(broker.start)
-            await _all_once(JetStream(connection, timeout_s=60), store)
-    finally:
-        await nc.close()
-        broker.remove()
+    store = tmp_path / "w.db"
+    await _streams(broker.url, store)
+    await publish_commands(nc, range(MANY))
+    async with connected(broker.url) as connection, an_agent(broker.url, store) as agent:
+        await until(lambda: agent.stats.applied > 20)
+        await asyncio.to_thread(broker.kill)
+        await asyncio.to_thread(broker.start)
+        await _all_once(JetStream(connection, timeout_s=60), store)

@@ -8,6 +8,7 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
+from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Outcome
 from router.operate.admin import reply_addresses
@@ -104,10 +105,9 @@ async def test_a_request_that_the_router_could_not_handle_is_counted_as_internal
 
 
 async def test_a_refused_reply_address_is_counted_once_and_told(
-    nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
+    nc: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With two routers, both of which hear the request, and one of which decides it."""
-    settings = settings_for(nats_url, prefix)
     lines = Lines()
     monkeypatch.setattr(reply_addresses, "log", lines)
     async with a_router(settings) as one, a_router(settings) as other:

@@ -15,9 +15,8 @@ WITHIN_S = 30.0  # a busy machine; a quiet one has them back after one round of 
 
 
 async def test_a_broker_that_comes_back_empty_gets_streams_buckets_and_policies_again(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request("before")))["ok"]
         made = await _list_streams(nc, settings)
@@ -29,10 +28,7 @@ async def test_a_broker_that_comes_back_empty_gets_streams_buckets_and_policies_
             assert (await ask(nc, settings, a_request(f"after-{push}", push_assignment=push)))["ok"]
 
 
-async def test_each_bucket_that_is_deleted_alone_comes_back(
-    nc: Client, nats_url: str, prefix: str
-) -> None:
-    settings = settings_for(nats_url, prefix)
+async def test_each_bucket_that_is_deleted_alone_comes_back(nc: Client, settings: Settings) -> None:
     async with a_router(settings) as router:
         made = {name for name in await _list_streams(nc, settings) if name.startswith("KV_")}
         for name in made:
@@ -43,9 +39,8 @@ async def test_each_bucket_that_is_deleted_alone_comes_back(
 
 
 async def test_a_bucket_that_was_deleted_is_named_where_the_router_makes_none(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings, nats_url: str, prefix: str
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         pass
     checking = settings_for(nats_url, prefix, topology="check")

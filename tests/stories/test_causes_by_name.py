@@ -60,31 +60,28 @@ TALKERS = [
 
 @pytest.fixture(scope="module")
 def without_jetstream() -> Iterator[str]:
-    broker = Broker(jetstream=False).start()
-    yield broker.url
-    broker.remove()
+    with Broker(jetstream=False) as broker:
+        yield broker.url
 
 
 @pytest.fixture(scope="module")
 def without_permission() -> Iterator[str]:
     """Its user may publish nowhere, and listen to his answers."""
-    broker = Broker(
+    with Broker(
         "authorization { users [ {user: a, password: p, permissions: {publish: [none], "
         'subscribe: ["_INBOX.>"]}} ] }'
-    ).start()
-    yield broker.url.replace("nats://", "nats://a:p@")
-    broker.remove()
+    ) as broker:
+        yield broker.url.replace("nats://", "nats://a:p@")
 
 
 @pytest.fixture(scope="module")
 def without_inbox() -> Iterator[str]:
     """Its user may publish anywhere, and hears no answer."""
-    broker = Broker(
+    with Broker(
         'authorization { users [ {user: a, password: p, permissions: {publish: [">"], '
         "subscribe: [none]}} ] }"
-    ).start()
-    yield broker.url.replace("nats://", "nats://a:p@")
-    broker.remove()
+    ) as broker:
+        yield broker.url.replace("nats://", "nats://a:p@")
 
 
 def agent(tmp_path: Path) -> list[str]:

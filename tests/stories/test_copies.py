@@ -95,11 +95,8 @@ async def test_copies_of_a_thousand_ids(tmp_path: Path) -> None:
     found: list[Row] = []
     for window_s in (SHORT_S, LONG_S):
         for run in (_agent, _bus):
-            broker = Broker().start()
-            try:
+            with Broker() as broker:
                 row = await run(broker, tmp_path / f"{run.__name__}{window_s}.db", window_s, 1000)
-            finally:
-                broker.remove()
             found += row if isinstance(row, list) else [row]
     heads = (
         "consumer",

@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.operate.topology.declared_topology import declare_topology
 from tests.support.router_streams import a_result, headers_of, publish_result, results_are_settled
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import a_request, ask, is_settled
 from tests.support.waiting import until
 
@@ -27,9 +27,8 @@ PAYLOAD = (
 
 
 async def test_a_day_of_a_hundred_pushes_a_second_fills_no_stream(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         for number in range(COUNT):
             await _push_and_report(nc, settings, number)

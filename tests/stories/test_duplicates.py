@@ -144,12 +144,9 @@ async def test_the_same_id_with_other_bytes_is_refused(asked: Asked, settings: S
 
 @pytest.fixture
 def processes(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
-    processes = [RouterProcess({**names_for(nats_url, prefix), **PATIENT}) for _ in range(2)]
-    try:
-        yield [process.start() for process in processes]
-    finally:
-        for process in processes:
-            process.remove()
+    names = {**names_for(nats_url, prefix), **PATIENT}
+    with RouterProcess(names) as one, RouterProcess(names) as other:
+        yield [one, other]
 
 
 async def test_after_the_instance_that_answered_was_killed(
@@ -176,9 +173,7 @@ async def test_again_within_the_window_to_a_router_that_stood_still(
     asked: Asked, nats_url: str, prefix: str
 ) -> None:
     """Story 8: the stream drops the repeat, and the router hears it half a second later."""
-    process = RouterProcess({**names_for(nats_url, prefix), **PATIENT})
-    try:
-        process.start()
+    with RouterProcess({**names_for(nats_url, prefix), **PATIENT}) as process:
         await asked.again()
         await asked.answered()
         process.pause()
@@ -186,5 +181,3 @@ async def test_again_within_the_window_to_a_router_that_stood_still(
         await asyncio.sleep(STOOD_STILL_S)
         process.unpause()
         await asked.has_one_equal_answer_each()
-    finally:
-        process.remove()

@@ -58,9 +58,8 @@ async def told(router: Running) -> tuple[int, str]:
 
 
 async def test_what_is_registered_switched_and_removed_is_in_force_in_every_instance_at_once(
-    nats_url: str, prefix: str
+    settings: Settings,
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with (
         a_router(settings) as one,
         a_router(settings) as other,
@@ -87,10 +86,9 @@ async def test_a_seed_is_in_force_before_the_first_request_and_a_bad_file_keeps_
 
 
 async def test_what_another_client_wrote_leaves_the_last_good_entry_and_readiness_tells(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
     """Story 5, for those who write past the checks."""
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router, an_operator(settings) as store:
         await store.put(an_entry(), author="ann")
         await soon(lambda: is_found(router))

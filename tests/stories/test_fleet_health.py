@@ -3,9 +3,7 @@
 import asyncio
 import json
 from itertools import count
-from pathlib import Path
 
-import pytest
 from nats.aio.client import Client
 
 from tests.support.admin import Json, call
@@ -17,11 +15,6 @@ from tests.support.waiting import until
 GUARD = {"guard": {"kind": "validator", "timeout_ms": 20_000}}
 POLICIES = {"default": {"validators": [{"id": "guard"}]}}
 NODES = {"one", "two"}
-
-
-@pytest.fixture
-def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
-    return PipelinePlace(nats_url, prefix, tmp_path)
 
 
 async def test_an_answer_adds_up_what_every_instance_counted(nc: Client, at: PipelinePlace) -> None:

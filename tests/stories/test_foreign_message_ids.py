@@ -11,6 +11,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router import Client as RouterClient
+from router.config import Settings
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, a_request
 from tests.support.waiting import until
@@ -47,9 +48,8 @@ async def test_a_request_whose_id_was_taken_by_a_sender_without_an_inbox_is_told
 
 
 async def test_an_id_that_begins_with_its_tenant_is_taken_by_no_other(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings, prefix: str
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings):
         for n in range(COUNT):
@@ -70,9 +70,8 @@ async def test_an_id_that_begins_with_its_tenant_is_taken_by_no_other(
 
 
 async def test_the_clients_own_ids_cannot_be_guessed(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings, nats_url: str
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     seen: list[str] = []
 
     async def hear(message: Msg) -> None:

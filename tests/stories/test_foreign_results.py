@@ -4,6 +4,7 @@ import itertools
 
 from nats.aio.client import Client
 
+from router.config import Settings
 from tests.support.router_streams import (
     a_result,
     publish_result,
@@ -40,10 +41,9 @@ async def test_a_tenant_outside_the_list_is_sent_back_spaced_and_then_leaves_one
 
 
 async def test_a_result_that_contradicts_its_assignment_is_dead_at_once(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
     """Issue 3, story 6, forged; the true one is metered."""
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router:
         assert (await ask(nc, settings, a_request(1, push_assignment=True)))["ok"] is True
         (assigned,) = await read_assignments(nc, settings)

@@ -3,6 +3,7 @@
 import pytest
 from nats.aio.client import Client
 
+from router.config import Settings
 from tests.support.admin import GET_DECISION, call_on, code
 from tests.support.service import a_router, settings_for
 from tests.support.stories import a_request, ask
@@ -36,20 +37,16 @@ async def test_a_decision_is_found_whichever_instance_made_it(
 
 
 async def test_a_pushed_decision_is_found_after_all_instances_that_knew_it_are_gone(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         answer = await ask(nc, settings, a_request(1, push_assignment=True))
     async with a_router(settings):
         assert await call_on(nc, GET_DECISION, tenant_id="acme", request_id="r-1") == answer
 
 
-async def test_another_tenants_decision_is_not_found(
-    nc: Client, nats_url: str, prefix: str
-) -> None:
+async def test_another_tenants_decision_is_not_found(nc: Client, settings: Settings) -> None:
     """Story 9, remembered and pushed."""
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         for name, push in ((1, False), (2, True)):
             assert (await ask(nc, settings, a_request(name, push_assignment=push)))["ok"] is True
@@ -82,9 +79,8 @@ async def test_a_gateway_of_one_tenant_asks_by_its_message_id_alone(
 
 
 async def test_without_a_tenant_the_refusal_says_how_one_is_named(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         assert (await ask(nc, settings, a_request(1), {"Nats-Msg-Id": "m-1"}))["ok"] is True
         error = (await call_on(nc, GET_DECISION, message_id="m-1"))["error"]

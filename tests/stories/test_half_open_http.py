@@ -20,8 +20,7 @@ FILES, HELD = 256, 300
 async def test_more_half_open_connections_than_files_keep_no_probe_out(
     nc: Client, broker: Broker, prefix: str
 ) -> None:
-    router = RouterProcess(names_for(broker.url, prefix)).start()
-    try:
+    with RouterProcess(names_for(broker.url, prefix)) as router:
         resource.prlimit(router.pid, resource.RLIMIT_NOFILE, (FILES, FILES))
         where = router.ready["http"]
         with ExitStack() as stack:
@@ -36,8 +35,6 @@ async def test_more_half_open_connections_than_files_keep_no_probe_out(
             assert (await ask(nc, settings_for(broker.url, prefix), a_request("after")))[
                 "ok"
             ] is True
-    finally:
-        router.remove()
 
 
 def _half_open(where: str) -> Iterator[socket.socket]:

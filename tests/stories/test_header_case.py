@@ -5,7 +5,8 @@ import json
 
 from nats.aio.client import Client
 
-from tests.support.service import a_router, settings_for
+from router.config import Settings
+from tests.support.service import a_router
 from tests.support.stories import a_request, ask, has_metric
 from tests.support.waiting import until
 
@@ -13,9 +14,8 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 async def test_a_trace_in_the_case_of_go_reaches_the_assignment(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         assigned = await nc.subscribe(settings.assignment.subjects[0])
         for name in ("Traceparent", "TRACEPARENT", "traceparent"):
@@ -29,9 +29,8 @@ async def test_a_trace_in_the_case_of_go_reaches_the_assignment(
 
 
 async def test_an_empty_header_in_another_case_is_a_violation(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     total = "router_nats_contract_violations_total"
     async with a_router(settings) as router:
         asked = [
@@ -48,9 +47,8 @@ async def test_an_empty_header_in_another_case_is_a_violation(
 
 
 async def test_the_servers_own_names_are_exact_and_the_rule_says_so(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router:
         answer = await ask(nc, settings, a_request("id"), {"trace_id": "t-1", "nats-msg-id": "m-1"})
         assert answer["ok"] is True, json.dumps(answer)

@@ -39,13 +39,10 @@ async def ask_shortly(nc: Client, settings: Settings, body: bytes) -> Json | Non
 
 
 async def test_requests_that_no_stream_stores_are_told_and_answered() -> None:
-    broker = Broker(store_limit=STORE_LIMIT).start()
-    try:
+    with Broker(store_limit=STORE_LIMIT) as broker:
         nc = await nats.connect(broker.url)
         await _play(nc, _build_settings(broker.url))
         await nc.close()
-    finally:
-        broker.remove()
 
 
 async def _play(nc: Client, settings: Settings) -> None:

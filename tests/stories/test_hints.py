@@ -2,14 +2,12 @@
 
 from nats.aio.client import Client
 
-from tests.support.service import a_router, settings_for
+from router.config import Settings
+from tests.support.service import a_router
 from tests.support.stories import a_request, ask
 
 
-async def test_a_misspelled_field_is_told_in_every_answer(
-    nc: Client, nats_url: str, prefix: str
-) -> None:
-    settings = settings_for(nats_url, prefix)
+async def test_a_misspelled_field_is_told_in_every_answer(nc: Client, settings: Settings) -> None:
     hint = {"polcy_id": "policy_id"}
     async with a_router(settings):
         decided = await ask(nc, settings, a_request(1, polcy_id="gold"))

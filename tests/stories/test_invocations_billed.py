@@ -49,12 +49,6 @@ async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
         yield router
 
 
-@pytest.fixture
-async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
-    async with Client(nats_url) as client:
-        yield client
-
-
 def cost_of(events: list[Json]) -> Decimal:
     """What these events bill: each identity once."""
     return sum(

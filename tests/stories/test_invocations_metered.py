@@ -47,12 +47,6 @@ async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
         yield router
 
 
-@pytest.fixture
-async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
-    async with Client(nats_url) as client:
-        yield client
-
-
 class PricedStream:
     """Two chunks that say what they have cost so far, and nothing more, or a last one."""
 

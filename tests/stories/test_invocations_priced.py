@@ -55,12 +55,6 @@ def router(town: BudgetTown) -> Running:
     return town.routers[0]
 
 
-@pytest.fixture
-async def client(town: BudgetTown, nats_url: str) -> AsyncIterator[Client]:
-    async with Client(nats_url) as client:
-        yield client
-
-
 async def read_one(nc: Nats, router: Running) -> Json:
     async def is_one() -> bool:
         return len(await read_usage(nc, router.settings)) == 1

@@ -41,11 +41,10 @@ def limit(name: str) -> int:
 @pytest.fixture
 def broker() -> Iterator[Broker]:
     """With the limits that are shipped."""
-    broker = Broker(
+    with Broker(
         f"max_pending: {limit('max_pending')}", PATIENT, max_payload=limit("max_payload")
-    ).start()
-    yield broker
-    broker.remove()
+    ) as broker:
+        yield broker
 
 
 async def test_a_burst_of_the_largest_bodies_costs_no_client_its_connection(
@@ -87,29 +86,25 @@ async def test_what_is_poured_into_heartbeats_cuts_off_those_who_hear_them_alone
     prefix: str,
 ) -> None:
     """More than the server holds for a client. The consumers' own connection stays."""
-    broker = Broker(f"max_pending: {16 * MIB}", max_payload=limit("max_payload")).start()
-    nc = await connect_patiently(broker.url)
-    try:
-        async with _router(broker, prefix) as (router, settings), _sockets(broker) as sockets:
+    with Broker(f"max_pending: {16 * MIB}", max_payload=limit("max_payload")) as broker:
+        async with (
+            await connect_patiently(broker.url) as nc,
+            _router(broker, prefix) as (router, settings),
+            _sockets(broker) as sockets,
+        ):
             lost = await AlertRecorder.heard_on(nc)
             async with _still(router):
                 await _burst(sockets, HEARTBEAT_SUBJECTS[0], bytes(MIB))
             assert (await ask(nc, settings, a_request("plain")))["ok"] is True
             await until(lambda: has_metric(router.ready["http"], "router_nats_reconnects_total", 1))
             assert (broker.logged(SLOW), lost.causes("critical")) == (1, [])
-    finally:
-        await nc.close()
-        broker.remove()
 
 
 @asynccontextmanager
 async def _router(broker: Broker, prefix: str) -> AsyncIterator[tuple[RouterProcess, Settings]]:
     """A router as a process of its own."""
-    router = RouterProcess(names_for(broker.url, prefix)).start()
-    try:
+    with RouterProcess(names_for(broker.url, prefix)) as router:
         yield router, settings_for(broker.url, prefix)
-    finally:
-        router.remove()
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
+from router.config import Settings
 from router.contracts.stored_record import record_bytes
 from router.contracts.version_record import make_record
 from router.delivery.kv.followed_bucket import SMALL
@@ -17,7 +18,7 @@ from router.policies.model.parse import MAX_POLICY_BYTES
 from router.policies.model.sections import MOST_PROVIDERS
 from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import Json, ask, read_page
 from tests.support.waiting import until
 
@@ -44,9 +45,8 @@ HUGE = record_bytes(make_record(a_document(26_000), version=1, author="x"))
 
 
 async def test_a_policy_of_26_000_providers_stops_no_request_and_no_start(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     body = json.dumps({**a_body(), "policy_id": "after"}).encode()
     async with a_router(settings) as router, store_of(settings) as store:
         await nc.publish(f"$KV.{settings.buckets.policies.name}.acme.huge", HUGE)
@@ -70,10 +70,7 @@ async def _is_told(http: str, words: str) -> bool:
     return words in (await read_page(http, "/readyz"))[1]
 
 
-async def test_large_policies_follow_one_another_and_go(
-    nc: Client, nats_url: str, prefix: str
-) -> None:
-    settings = settings_for(nats_url, prefix)
+async def test_large_policies_follow_one_another_and_go(nc: Client, settings: Settings) -> None:
     # without an id: each time a new request
     body = json.dumps({**a_body(), "policy_id": "large"}).encode()
 

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.contracts.usage import USAGE_SUBJECT
 from router.sdk import ExecAssignment, StepResult, Worker
+from tests.support.beside import beside
 from tests.support.lake import Feed
 from tests.support.pages import commands_of
 from tests.support.places import (
@@ -192,13 +193,13 @@ async def _rehearse(
 async def _leaf_at_work(places: Places) -> AsyncIterator[LeafPlace]:
     settings = settings_at(places.second, **ALLOWED)
     worker = Worker(places.second.url, _work, worker_id="w-1")
-    async with a_router(settings), client_at(places.second) as here, client_at(places.hub) as hub:
-        working = asyncio.create_task(worker.work())
-        try:
-            yield LeafPlace(settings, here, hub, await Inboxes.under(here, "asked"))
-        finally:
-            working.cancel()
-            await asyncio.wait({working})
+    async with (
+        a_router(settings),
+        client_at(places.second) as here,
+        client_at(places.hub) as hub,
+        beside(worker.work()),
+    ):
+        yield LeafPlace(settings, here, hub, await Inboxes.under(here, "asked"))
 
 
 def _work(_: ExecAssignment) -> StepResult:

@@ -2,20 +2,20 @@
 is refused, and that by name.
 """
 
-import asyncio
 import itertools
 import json
 
-import nats
 from nats.aio.client import Client
 from nats.errors import TimeoutError as NoAnswer
 
 from router.config import Settings
 from tests.support.broker import Broker
+from tests.support.patient_client import connect_patiently
 from tests.support.service import a_router, settings_for
 from tests.support.stories import (
     a_request,
     ask,
+    expect_others_to_be_answered,
     is_ready,
     is_settled,
     make_topology,
@@ -33,44 +33,31 @@ def _settings(url: str, **more: object) -> Settings:
     )
 
 
-async def _expect_others_to_be_answered(nc: Client, settings: Settings) -> None:
-    answers = await asyncio.gather(
-        *(ask(nc, settings, a_request(f"plain-{number}")) for number in range(OTHERS))
-    )
-    assert [answer["ok"] for answer in answers] == [True] * OTHERS
-
-
-async def test_an_assignment_above_a_lowered_max_payload_is_told_and_no_other_request_waits() -> (
-    None
-):
+async def test_an_assignment_above_a_lowered_max_payload_is_told_and_no_other_request_waits(
+    nc: Client, broker: Broker
+) -> None:
     """The server tells a connected client nothing of it: it closes the connection of one that sends
     more.
     """
-    broker = Broker().start()
-    nc = await nats.connect(broker.url)
     settings = _settings(broker.url)
     await make_topology(settings)
-    try:
-        async with a_router(settings) as router:
-            assert (await ask(nc, settings, a_request("before", push_assignment=True)))["ok"]
-            broker.reload(max_payload=LOWERED)
-            await until(
-                lambda: broker.logged("Reloaded: max_payload"),
-                what="the server has read its configuration",
-            )
-            answer = await ask(nc, settings, _just_fits(), timeout_s=60)
-            assert (answer["error"]["code"], answer["error"]["details"]["cause"]) == (
-                "cannot_be_stored",
-                "too_large",
-            )
-            await _expect_others_to_be_answered(nc, settings)
-            await until(lambda: is_settled(nc, settings))
-            [letter] = await read_dead_letters(nc, settings)
-            assert letter["last_error"]["code"] == "too_large"
-            await until(lambda: is_ready(router.ready.http))
-    finally:
-        await nc.close()
-        broker.remove()
+    async with a_router(settings) as router:
+        assert (await ask(nc, settings, a_request("before", push_assignment=True)))["ok"]
+        broker.reload(max_payload=LOWERED)
+        await until(
+            lambda: broker.logged("Reloaded: max_payload"),
+            what="the server has read its configuration",
+        )
+        answer = await ask(nc, settings, _just_fits(), timeout_s=60)
+        assert (answer["error"]["code"], answer["error"]["details"]["cause"]) == (
+            "cannot_be_stored",
+            "too_large",
+        )
+        await expect_others_to_be_answered(nc, settings, OTHERS)
+        await until(lambda: is_settled(nc, settings))
+        [letter] = await read_dead_letters(nc, settings)
+        assert letter["last_error"]["code"] == "too_large"
+        await until(lambda: is_ready(router.ready.http))
 
 
 def _just_fits() -> bytes:
@@ -84,8 +71,12 @@ async def test_requests_are_answered_while_the_account_may_store_nothing_more() 
     """Its streams hold more than the lowered limit of their account, so each of them refuses,
     without a word where it is `no_ack`.
     """
-    broker = Broker(_account("1GB")).start()
-    nc = await nats.connect(broker.url)
+    with Broker(_account("1GB")) as broker:
+        async with await connect_patiently(broker.url) as nc:
+            await _lower_the_store(nc, broker)
+
+
+async def _lower_the_store(nc: Client, broker: Broker) -> None:
     unreserved = {
         f"streams__{name}__max_bytes": -1
         for name in type(_settings(broker.url).streams).model_fields
@@ -96,31 +87,27 @@ async def test_requests_are_answered_while_the_account_may_store_nothing_more() 
     }
     settings = _settings(broker.url, **unreserved)
     await make_topology(settings)
-    try:
-        async with a_router(settings) as router:
-            assert (await ask(nc, settings, a_request("before", push_assignment=True)))["ok"]
-            broker.reload(_account("1KB"))
-            await until(
-                lambda: broker.logged("Reloaded: accounts"),
-                what="the server has read its configuration",
-            )
-            await until(
-                lambda: _is_answered(nc, settings, "meanwhile"),
-                within_s=20,
-                what="a plain request is answered",
-            )
-            await _expect_others_to_be_answered(nc, settings)
-            pushed = await ask(nc, settings, a_request("pushed", push_assignment=True))
-            assert pushed["error"]["code"] == "overloaded"
-            assert not await is_ready(router.ready.http)
-            broker.reload(_account("1GB"))
-            await until(
-                lambda: _is_stored(nc, settings), within_s=30, what="an assignment is stored again"
-            )
-            await until(lambda: is_ready(router.ready.http), within_s=30)
-    finally:
-        await nc.close()
-        broker.remove()
+    async with a_router(settings) as router:
+        assert (await ask(nc, settings, a_request("before", push_assignment=True)))["ok"]
+        broker.reload(_account("1KB"))
+        await until(
+            lambda: broker.logged("Reloaded: accounts"),
+            what="the server has read its configuration",
+        )
+        await until(
+            lambda: _is_answered(nc, settings, "meanwhile"),
+            within_s=20,
+            what="a plain request is answered",
+        )
+        await expect_others_to_be_answered(nc, settings, OTHERS)
+        pushed = await ask(nc, settings, a_request("pushed", push_assignment=True))
+        assert pushed["error"]["code"] == "overloaded"
+        assert not await is_ready(router.ready.http)
+        broker.reload(_account("1GB"))
+        await until(
+            lambda: _is_stored(nc, settings), within_s=30, what="an assignment is stored again"
+        )
+        await until(lambda: is_ready(router.ready.http), within_s=30)
 
 
 def _account(room: str) -> str:

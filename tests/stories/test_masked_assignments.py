@@ -1,8 +1,5 @@
 """What a decision says of personal data holds for the assignment that a worker receives."""
 
-from pathlib import Path
-
-import pytest
 from nats.aio.client import Client
 
 from tests.support.extension_author import serve_extension
@@ -27,11 +24,6 @@ POLICIES = {
     "after": AFTER,
     "before": {**AFTER, "pre": [{"id": "mask_payload", "mode": "required"}]},
 }
-
-
-@pytest.fixture
-def at(nats_url: str, prefix: str, tmp_path: Path) -> PipelinePlace:
-    return PipelinePlace(nats_url, prefix, tmp_path)
 
 
 async def test_a_post_processor_finds_personal_data_and_does_not_say_that_it_masked_it(

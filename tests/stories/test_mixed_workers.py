@@ -28,7 +28,7 @@ from tests.support.sdk import (
     run_workers,
     some_worker_streams,
 )
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
 
@@ -79,12 +79,11 @@ async def test_what_has_a_result_is_not_done_again(place: WorkerStreams) -> None
 
 
 async def test_what_both_kinds_of_worker_did_is_metered_once(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings, nats_url: str
 ) -> None:
     """Three requests are done by a worker on the subject; the one that comes next is the first that
     the worker on the stream does.
     """
-    settings = settings_for(nats_url, prefix)
     subject = settings.assignment.subjects[0]
     done: list[str] = []
 

@@ -21,18 +21,13 @@ from tests.support.router_streams import (
     read_stream,
     results_are_settled,
 )
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import Json, a_request, ask, read_metric
 from tests.support.waiting import until
 
 STATUSES = ("success", "error", "timeout", "cancelled")
 EXPECTED, FACTOR = 0.02, 100  # of the policy; of the settings
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
-
-
-@pytest.fixture
-def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix)
 
 
 @pytest.fixture

@@ -210,11 +210,8 @@ async def place(broker: Broker, nc: Client, prefix: str, tmp_path: Path) -> Asyn
     ):
         (tmp_path / "_shared").mkdir(exist_ok=True)
         (tmp_path / "_shared" / f"{policy}.json").write_bytes(a_policy_of("p", **sections))
-    router = RouterProcess(names, tmp_path).start()
-    try:
+    with RouterProcess(names, tmp_path) as router:
         yield Place(router, nc, names)
-    finally:
-        router.remove()
 
 
 async def test_long_names_leave_no_trace_in_memory_or_metrics(place: Place) -> None:

@@ -18,6 +18,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from router import ExecAssignment, StepResult, Worker
+from router.config import Settings
 from router.contracts.ingress import INGRESS_SUBJECT
 from router.work.commands.workers import make_places
 from tests.support.any_json import SAMPLES
@@ -60,9 +61,8 @@ async def read_payloads(nc: Client, stream: str) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("form", FORMS)
 async def test_an_assignment_carries_the_payload_as_it_was_sent(
-    nc: Client, nats_url: str, prefix: str, form: str
+    nc: Client, settings: Settings, form: str
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         asked = {f"r-{number}": payload for number, payload in enumerate(PAYLOADS.values())}
         answers = await asyncio.gather(
@@ -98,9 +98,8 @@ TOO_LARGE: Mapping[str, Any] = {
 
 
 async def test_an_integer_of_more_than_64_bits_in_a_field_that_is_read_is_refused_by_name(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         message = {"message_type": "chat", "payload": "x"}
         for name, (fields, place) in TOO_LARGE.items():

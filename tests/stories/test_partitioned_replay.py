@@ -26,9 +26,8 @@ PARTS = ("ROUTER_DECIDE_P0", "ROUTER_DECIDE_P1")
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    broker = Broker((DEPLOY / "nats" / "partitions.conf").read_text()).start()
-    yield broker
-    broker.remove()
+    with Broker((DEPLOY / "nats" / "partitions.conf").read_text()) as broker:
+        yield broker
 
 
 @asynccontextmanager

@@ -43,20 +43,18 @@ def settings_of(url: str, partition: str) -> dict[str, object]:
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    broker = Broker((DEPLOY / "nats" / "partitions.conf").read_text()).start()
-    yield broker
-    broker.remove()
+    with Broker((DEPLOY / "nats" / "partitions.conf").read_text()) as broker:
+        yield broker
 
 
 @pytest.fixture
 def routers(nats_url: str) -> Iterator[list[RouterProcess]]:
     """Router 0 owns partition 0 and stands by for partition 1; router 1 the other way round."""
-    processes = [RouterProcess(settings_of(nats_url, partition)) for partition in "01"]
-    try:
-        yield [process.start() for process in processes]
-    finally:
-        for process in processes:
-            process.remove()
+    with (
+        RouterProcess(settings_of(nats_url, "0")) as one,
+        RouterProcess(settings_of(nats_url, "1")) as other,
+    ):
+        yield [one, other]
 
 
 async def has_state(router: RouterProcess, partition: str, state: str) -> bool:

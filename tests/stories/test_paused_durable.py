@@ -13,7 +13,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from tests.support.cli import call_command_async
 from tests.support.observability import capture_log
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import a_request, ask, is_ready, read_page
 from tests.support.waiting import until
 
@@ -27,9 +27,8 @@ async def pause(nc: Client, settings: Settings, until_: datetime | None) -> None
 
 
 async def test_a_paused_durable_is_told_by_name_and_goes_on_when_it_is_resumed(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     remedy = f"nats consumer resume {settings.streams.decide.name} {settings.decide.durable}"
     with capture_log() as lines:
         async with a_router(settings) as router:
@@ -55,9 +54,8 @@ async def test_a_paused_durable_is_told_by_name_and_goes_on_when_it_is_resumed(
 
 
 async def test_the_doctor_names_the_pause_and_what_ends_it(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings, nats_url: str
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         await pause(nc, settings, datetime.now(UTC) + timedelta(hours=1))
         environ = {

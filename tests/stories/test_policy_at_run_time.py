@@ -27,9 +27,8 @@ AFTER_A_RECONNECT_S = 2.0
 
 
 async def test_a_policy_that_is_put_is_in_force_in_every_instance_within_a_second(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings) as one, a_router(settings) as other, store_of(settings) as store:
         assert (await _decide(nc, settings))["error"]["code"] == "policy_not_found"
         for version, provider in enumerate(("first", "second", "third"), 1):
@@ -53,10 +52,9 @@ async def test_a_policy_that_is_put_is_in_force_in_every_instance_within_a_secon
 
 
 async def test_a_bad_policy_is_refused_with_its_path_and_the_old_one_keeps_working(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, tmp_path: Path
 ) -> None:
     """Story 5, by the command line."""
-    settings = settings_for(nats_url, prefix)
     (tmp_path / "good.json").write_bytes(a_policy_of("good"))
     (tmp_path / "bad.json").write_text(
         '{"version": "1.0", "providers": [{"name": "x", "weight": -1}]}'
@@ -75,10 +73,9 @@ async def test_a_bad_policy_is_refused_with_its_path_and_the_old_one_keeps_worki
 
 
 async def test_of_two_writers_at_once_one_is_in_force_and_the_other_is_told(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, tmp_path: Path
 ) -> None:
     """Story 5."""
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings) as router, store_of(settings) as store:
         await store.put(*ACME, a_policy_of("first"), replaces=0, author="ann")
         for name in ("left", "right"):
@@ -139,11 +136,10 @@ async def test_while_the_bucket_is_away_the_last_known_policies_serve_and_readin
         assert (await _decide(nc, settings))["decision"]["provider_id"] == "known"
 
 
-async def test_a_tenant_s_policies_are_its_own(nc: Client, nats_url: str, prefix: str) -> None:
+async def test_a_tenant_s_policies_are_its_own(nc: Client, settings: Settings) -> None:
     """Story 9: put, changed and deleted for one tenant, nothing moves for another one of a similar
     name.
     """
-    settings = settings_for(nats_url, prefix)
     owners = {("a.b", "trial"): "dotted", ("a", "b.trial"): "plain", ("acme", "trial"): "acme"}
     async with a_router(settings) as router, store_of(settings) as store:
         for (tenant, name), provider in owners.items():

@@ -11,7 +11,7 @@ from router.config import Settings
 from tests.support.observability import capture_log
 from tests.support.policy_buckets import a_policy_of, store_of
 from tests.support.requests import a_body
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import Json, ask
 
 BROKEN = {
@@ -23,9 +23,8 @@ BROKEN = {
 
 
 async def test_a_broken_file_is_refused_with_its_path_and_the_others_serve(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, tmp_path: Path
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     (tmp_path / "acme").mkdir()
     for name, text in BROKEN.items():
         (tmp_path / "acme" / f"{name}.json").write_text(text)
@@ -42,12 +41,11 @@ async def test_a_broken_file_is_refused_with_its_path_and_the_others_serve(
 
 
 async def test_the_last_good_version_outlives_a_file_that_broke(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, tmp_path: Path
 ) -> None:
     """Story 10: started again on a half-written directory, a router decides as before; the bucket
     remembers.
     """
-    settings = settings_for(nats_url, prefix)
     (tmp_path / "acme").mkdir()
     for name in BROKEN:
         (tmp_path / "acme" / f"{name}.json").write_bytes(a_policy_of("first"))

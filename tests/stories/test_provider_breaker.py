@@ -127,9 +127,8 @@ async def test_a_failed_probe_opens_it_again(
 
 
 async def test_what_is_not_the_providers_fault_opens_nothing(
-    nc: Client, nats_url: str, prefix: str, policies: Path
+    nc: Client, settings: Settings, policies: Path
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings, policies):
         providers = Providers(nc, settings)
         for fault in (

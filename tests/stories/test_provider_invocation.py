@@ -58,12 +58,6 @@ async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
         yield router
 
 
-@pytest.fixture
-async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
-    async with Client(nats_url) as client:
-        yield client
-
-
 async def test_the_answer_of_a_registered_provider_comes_back_with_its_cost_and_tokens(
     nc: Nats, client: Client
 ) -> None:
@@ -199,15 +193,6 @@ async def test_short_deadlines_open_no_breaker_for_others(nc: Nats, client: Clie
     }
     async with serve_provider(nc, answers, PATIENT):
         assert (await client.invoke(**asked)).ok
-
-
-async def test_five_failures_open_the_breaker_and_nothing_more_is_sent(
-    nc: Nats, client: Client
-) -> None:
-    async with serve_provider(nc, says_no(500)) as asked:
-        told = [await client.invoke(**ASKED) for _ in range(7)]
-    assert len(asked) == 5
-    assert [response.error_code for response in told[5:]] == ["extension_unavailable"] * 2
 
 
 # -- streams ---------------------------------------------------------------------------------------

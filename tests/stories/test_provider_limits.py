@@ -30,9 +30,8 @@ FAILURES = 5  # in a row that open a breaker
 
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    broker = Broker(max_payload=MAX_PAYLOAD).start()
-    yield broker
-    broker.remove()
+    with Broker(max_payload=MAX_PAYLOAD) as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -40,12 +39,6 @@ async def router(nats_url: str, prefix: str) -> AsyncIterator[Running]:
     async with a_router(settings_for(nats_url, prefix)) as router:
         await register(router, an_entry())
         yield router
-
-
-@pytest.fixture
-async def client(router: Running, nats_url: str) -> AsyncIterator[Client]:
-    async with Client(nats_url) as client:
-        yield client
 
 
 class Held:

@@ -18,18 +18,13 @@ from tests.support.router_streams import (
     results_are_settled,
     store_assignment,
 )
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import Inboxes, MessageRecorder, a_request, is_settled, read_metric
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("no_probes")
 
 COPIES = 20
-
-
-@pytest.fixture
-def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix)
 
 
 async def test_a_result_that_is_repeated_is_published_once_as_usage(

@@ -8,7 +8,8 @@ import pytest
 from nats.aio.client import Client
 from nats.js.errors import APIError
 
-from tests.support.service import a_router, settings_for
+from router.config import Settings
+from tests.support.service import a_router
 from tests.support.stories import (
     Inboxes,
     MessageRecorder,
@@ -23,12 +24,11 @@ from tests.support.waiting import until
 
 @pytest.mark.parametrize("msg_id", [None, "m"], ids=["without-an-id", "with-an-id"])
 async def test_a_publisher_that_expects_the_stream_gets_its_pub_ack(
-    nc: Client, nats_url: str, prefix: str, msg_id: str | None
+    nc: Client, settings: Settings, msg_id: str | None
 ) -> None:
     """Of two routers the one that decides the request knows its sequence, and both hear who
     published.
     """
-    settings = settings_for(nats_url, prefix)
     stream = settings.streams.decide.name
     replies = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     async with a_router(settings), a_router(settings):
@@ -45,9 +45,8 @@ async def test_a_publisher_that_expects_the_stream_gets_its_pub_ack(
 
 
 async def test_a_publisher_may_ask_for_it_by_header_and_name_another_inbox_for_the_decision(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings, prefix: str
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     async with a_router(settings):
         headers = {"Router-Confirm": "stored", "Reply-To": inboxes.of("decision")}
@@ -63,9 +62,8 @@ async def test_a_publisher_may_ask_for_it_by_header_and_name_another_inbox_for_t
 
 
 async def test_a_publisher_that_expects_another_stream_is_told_as_jetstream_tells_it(
-    nc: Client, nats_url: str, prefix: str
+    nc: Client, settings: Settings
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings):
         with pytest.raises(APIError) as refused:
             await nc.jetstream().publish(settings.decide.subject, a_request(1), stream="ANOTHER")

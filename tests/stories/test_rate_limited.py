@@ -84,9 +84,8 @@ def write_policies(directory: Path, **sections: object) -> Path:
     "sections", [{}, {"circuit_breaker": BREAKER}], ids=["no breaker", "breaker"]
 )
 async def test_it_is_left_alone_for_this_tenant_and_tried_with_one_request_afterwards(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path, sections: Json
+    nc: Client, settings: Settings, tmp_path: Path, sections: Json
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path, **sections)) as router:
         reports = Reports(nc, settings)
         assert await reports.chosen() == USUAL
@@ -101,9 +100,8 @@ async def test_it_is_left_alone_for_this_tenant_and_tried_with_one_request_after
 
 
 async def test_another_limit_after_the_first_one_leaves_it_alone_again(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, tmp_path: Path
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path)) as router:
         reports = Reports(nc, settings)
         await reports.limit()
@@ -116,9 +114,8 @@ async def test_another_limit_after_the_first_one_leaves_it_alone_again(
 
 
 async def test_where_no_provider_is_left_the_answer_says_when_to_ask_again(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, tmp_path: Path
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     async with a_router(settings, write_policies(tmp_path, fallbacks=[])):
         reports = Reports(nc, settings)
         await reports.limit()
@@ -139,9 +136,8 @@ async def test_no_result_leaves_it_alone_for_longer_than_the_setting_allows(
 
 
 async def test_every_router_leaves_it_alone_and_one_that_starts_later_too(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, tmp_path: Path
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     reports, policies = Reports(nc, settings), write_policies(tmp_path)
     async with a_router(settings, policies) as one, a_router(settings, policies) as other:
         await reports.limit()
@@ -171,10 +167,9 @@ def _limits(router: Running) -> bool:
 
 
 async def test_an_invocation_that_is_limited_closes_the_provider_for_its_tenant_alone(
-    nc: Client, nats_url: str, prefix: str, tmp_path: Path
+    nc: Client, settings: Settings, nats_url: str, tmp_path: Path
 ) -> None:
     """While it is closed no call reaches it, and nothing is billed."""
-    settings = settings_for(nats_url, prefix)
     async with (
         a_router(settings, write_policies(tmp_path)) as router,
         RouterClient(nats_url) as client,

@@ -9,6 +9,7 @@ from nats.aio.client import Client
 
 from router.delivery.replies.listen import Listener
 from router.serve.service import Ready, RouterService
+from tests.support.beside import beside
 from tests.support.service import POLICIES, settings_for
 from tests.support.stories import a_request, ask
 from tests.support.waiting import until
@@ -33,17 +34,13 @@ async def test_a_router_is_not_ready_before_its_listener_knows_what_it_hears(
     def on_ready(_: Ready) -> None:
         ready.set()
 
-    running = asyncio.create_task(service.run(on_ready))
-    try:
+    async with beside(service.run(on_ready)):
         await until(lambda: _failing_checks(service) <= {"listener"})
         assert _failing_checks(service) == {"listener"}
         assert not ready.is_set()
         may_learn.set()
         await until(ready.is_set)
         assert (await ask(nc, settings, a_request(1)))["ok"]
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
 
 
 def _failing_checks(service: RouterService) -> set[str]:

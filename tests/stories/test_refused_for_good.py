@@ -24,12 +24,13 @@ from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import (
     a_request,
     ask,
+    expect_others_to_be_answered,
     is_ready,
     is_settled,
     make_topology,
     read_dead_letters,
     read_metric,
-    read_page,
+    says_that_others_go_on,
 )
 from tests.support.waiting import until
 
@@ -216,7 +217,9 @@ async def test_results_whose_assignment_is_in_memory_are_metered_while_its_bucke
         await spoil(nc, f"KV_{settings.buckets.assignments_known.name}")
         await publish_result(nc, settings, a_result("unknown"))
         if spoil is delete:
-            await until(lambda: _waits(router), what="a result that waits")
+            await until(
+                lambda: says_that_others_go_on(router.ready.http), what="a result that waits"
+            )
         fields = {name: known[name] for name in ("assignment_id", "request_id", "tenant_id")}
         await publish_result(
             nc, settings, a_result("known", **fields, provider_id=known["decision"]["provider_id"])
@@ -243,13 +246,5 @@ async def _exists(nc: Client, stream: str) -> bool:
 
 async def _expect_others_to_be_answered(nc: Client, settings: Settings, router: Running) -> None:
     """Once one message waits, as /readyz says, the plain requests are answered."""
-    await until(lambda: _waits(router), what="a message that waits")
-    answers = await asyncio.gather(
-        *(ask(nc, settings, a_request(f"plain-{number}")) for number in range(MANY))
-    )
-    assert [answer["ok"] for answer in answers] == [True] * MANY
-
-
-async def _waits(router: Running) -> bool:
-    _, text = await read_page(router.ready.http, "/readyz")
-    return "others go on" in text
+    await until(lambda: says_that_others_go_on(router.ready.http), what="a message that waits")
+    await expect_others_to_be_answered(nc, settings, MANY)

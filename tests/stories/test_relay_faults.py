@@ -30,9 +30,8 @@ from tests.support.waiting import until
 @pytest.fixture
 def mortal() -> Iterator[Postgres]:
     """A server of the test's own, to be killed."""
-    server = Postgres(16).start()
-    yield server
-    server.remove()
+    with Postgres(16) as server:
+        yield server
 
 
 async def nothing_was_spent(dsn: str) -> bool:

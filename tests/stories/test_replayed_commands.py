@@ -5,8 +5,6 @@ replay blocks no later one.
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from router.agents.topology import AgentTopology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import Topology, create
@@ -31,13 +29,6 @@ async def store_letters(jetstream: JetStream, *keys: str) -> None:
 async def count_letters(jetstream: JetStream) -> int:
     info: Any = await jetstream.stream(QUICK.failed)
     return int(info["state"]["messages"])
-
-
-@pytest.fixture
-def broker() -> Any:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
 
 
 async def test_a_killed_replay_is_finished_while_its_commands_wait_in_their_queue(

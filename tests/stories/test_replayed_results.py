@@ -3,7 +3,6 @@ often it was replayed.
 """
 
 import nats.js.api
-import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
@@ -17,14 +16,9 @@ from tests.support.router_streams import (
     results_are_settled,
     store_assignment,
 )
-from tests.support.service import a_router, settings_for
+from tests.support.service import a_router
 from tests.support.stories import read_dead_letters
 from tests.support.waiting import until
-
-
-@pytest.fixture
-def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix)
 
 
 async def test_a_result_without_a_time_is_metered_at_its_first_storing(

@@ -46,11 +46,6 @@ STORED = {
 }
 
 
-@pytest.fixture
-def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix)
-
-
 @pytest.mark.parametrize("headers", [None, {"Nats-Msg-Id": "n-1"}], ids=["plain", "with-an-id"])
 async def test_a_plain_request_hears_the_decision_and_only_it(
     nc: Client, settings: Settings, headers: dict[str, str] | None

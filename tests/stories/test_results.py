@@ -48,11 +48,6 @@ VIOLATIONS = {
 }
 
 
-@pytest.fixture
-def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix)
-
-
 @pytest.mark.parametrize("what", BAD)
 async def test_what_is_no_result_leaves_a_dead_letter_and_the_next_is_metered(
     nc: Client, settings: Settings, what: str

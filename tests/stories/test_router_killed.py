@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.config import Settings
-from tests.support.service import RouterProcess, names_for, settings_for
+from tests.support.service import RouterProcess, names_for
 from tests.support.stories import Inboxes, is_settled, read_dead_letters, read_last_sequence
 from tests.support.waiting import until
 
@@ -19,18 +19,16 @@ ACK_WAIT_MS = 5_000
 
 @pytest.fixture
 def router(nats_url: str, prefix: str) -> Iterator[RouterProcess]:
-    process = RouterProcess(
+    with RouterProcess(
         {**names_for(nats_url, prefix), "decide.ack_wait_ms": ACK_WAIT_MS}
-    ).start()
-    yield process
-    process.remove()
+    ) as process:
+        yield process
 
 
 async def test_what_was_stored_and_unanswered_is_decided_after_a_kill(
-    nc: Client, nats_url: str, prefix: str, router: RouterProcess
+    nc: Client, settings: Settings, prefix: str, router: RouterProcess
 ) -> None:
     """Story 2: `kill -9` with 1 000 requests stored and none answered; each is decided once."""
-    settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     os.kill(router.pid, signal.SIGSTOP)  # connected, its pull request open, and deaf
     for n in range(REQUESTS):
@@ -50,10 +48,9 @@ async def test_what_was_stored_and_unanswered_is_decided_after_a_kill(
 
 
 async def test_a_kill_amid_the_work_loses_nothing_and_changes_no_answer(
-    nc: Client, nats_url: str, prefix: str, router: RouterProcess
+    nc: Client, settings: Settings, prefix: str, router: RouterProcess
 ) -> None:
     """Story 2: `kill -9` while 1 000 requests are being answered; who hears twice hears the same."""
-    settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     asked = await _ask_and_kill(nc, settings, inboxes, router, 0)
     # it had done them all before this process came to its kill: once more

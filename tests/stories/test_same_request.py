@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from nats.aio.client import Client
 
+from router.config import Settings
 from tests.support.router_streams import read_assignments
 from tests.support.service import a_router, settings_for
 from tests.support.stories import Inboxes, ask, read_metric
@@ -36,9 +37,8 @@ def turned_round(value: Any) -> Any:
 @pytest.mark.parametrize("size", SIZES.values(), ids=SIZES.keys())
 @pytest.mark.parametrize("push", [False, True], ids=["plain", "pushed"])
 async def test_a_retry_of_the_same_content_is_the_same_request(
-    nc: Client, nats_url: str, prefix: str, size: int, push: bool
+    nc: Client, settings: Settings, size: int, push: bool
 ) -> None:
-    settings = settings_for(nats_url, prefix)
     body = a_body(
         size, push_assignment=push, trace_id="t-1", context={"traceparent": "one", "user": "u"}
     )

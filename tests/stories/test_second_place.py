@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -16,6 +15,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.operate.recovery import promotion
 from router.sdk import StepResult, Worker
+from tests.support.beside import beside
 from tests.support.pages import commands_of
 from tests.support.places import (
     PAGE,
@@ -252,16 +252,12 @@ async def _is_all_metered(nc: Client, settings: Settings) -> bool:
 
 @asynccontextmanager
 async def _worker_at(place: Place) -> AsyncIterator[None]:
-    working = asyncio.create_task(
+    async with beside(
         Worker(
             place.url, lambda _: StepResult(output="done"), worker_id="w-1", durable="caf-worker"
         ).work()
-    )
-    try:
+    ):
         yield
-    finally:
-        working.cancel()
-        await asyncio.wait({working})
 
 
 async def _has_usage_of(nc: Client, settings: Settings, request_id: str) -> bool:

@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from router.config import Settings
 from tests.support.requests import a_body
-from tests.support.service import POLICIES, a_router, settings_for
+from tests.support.service import POLICIES, a_router
 from tests.support.stories import (
     Json,
     MessageRecorder,
@@ -21,11 +21,6 @@ from tests.support.stories import (
 from tests.support.waiting import until
 
 UNFIT = ["..", "../acme", "_shared", "*", ">", ".", "a.*", "a/b", "$JS", "", "a b", "a\x00b"]
-
-
-@pytest.fixture
-def settings(nats_url: str, prefix: str) -> Settings:
-    return settings_for(nats_url, prefix)
 
 
 async def test_dots_do_not_move_between_tenant_and_policy(nc: Client, settings: Settings) -> None:

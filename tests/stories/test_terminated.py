@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 from nats.aio.client import Client
 
-from tests.support.service import RouterProcess, names_for, settings_for
+from router.config import Settings
+from tests.support.service import RouterProcess, names_for
 from tests.support.stories import Inboxes, is_settled, read_dead_letters
 from tests.support.waiting import slack, until
 
@@ -26,20 +27,18 @@ def router(nats_url: str, prefix: str) -> Iterator[RouterProcess]:
     names = names_for(nats_url, prefix)
     # what was answered from its live copy and not acknowledged yet is decided again
     names["admission.fair_after_ms"] = ""
-    process = RouterProcess(
+    with RouterProcess(
         {**names, "drain.soft_deadline_ms": 2_000, "drain.hard_deadline_ms": HARD_DEADLINE_MS}
-    ).start()
-    yield process
-    process.remove()
+    ) as process:
+        yield process
 
 
 async def test_it_leaves_in_time_and_nothing_finished_comes_again(
-    nc: Client, nats_url: str, prefix: str, router: RouterProcess
+    nc: Client, settings: Settings, prefix: str, router: RouterProcess
 ) -> None:
     """Story 11: exit status 0 within the deadline; an answer that came twice would be finished work
     delivered again.
     """
-    settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     for n in range(REQUESTS):
         await inboxes.publish_named(nc, settings, n)

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from nats.aio.client import Client
 
-from tests.support.service import RouterProcess, names_for, settings_for
+from router.config import Settings
+from tests.support.service import RouterProcess, names_for
 from tests.support.stories import (
     SILENCE_S,
     Inboxes,
@@ -27,24 +28,17 @@ AT_A_TIME = 250  # published between two looks at what else there is to do
 def routers(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
     # Live copies are another story (test_overload): there an answer may come twice when two routers
     # see the backlog differently.
-    processes = [
-        RouterProcess({**names_for(nats_url, prefix), "admission.fair_after_ms": "", **PATIENT})
-        for _ in range(2)
-    ]
-    try:
-        yield [process.start() for process in processes]
-    finally:
-        for process in processes:
-            process.remove()
+    names = {**names_for(nats_url, prefix), "admission.fair_after_ms": "", **PATIENT}
+    with RouterProcess(names) as one, RouterProcess(names) as other:
+        yield [one, other]
 
 
 async def test_each_request_is_answered_once_and_both_work(
-    nc: Client, nats_url: str, prefix: str, routers: list[RouterProcess]
+    nc: Client, settings: Settings, prefix: str, routers: list[RouterProcess]
 ) -> None:
     """Story 7: 5 000 requests with plain inboxes, one answer each, none elsewhere; each router took
     some, however slow the other was.
     """
-    settings = settings_for(nats_url, prefix)
     inboxes = await Inboxes.under(nc, prefix)
     strays = await MessageRecorder.on(nc, f"{settings.decide.subject}.reply")
     for n in range(REQUESTS):

@@ -14,9 +14,10 @@ from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import (
     a_request,
     ask,
+    expect_others_to_be_answered,
     is_ready,
     make_topology,
-    read_page,
+    says_that_others_go_on,
     wrap_decide_handler,
 )
 from tests.support.waiting import until
@@ -71,13 +72,5 @@ async def test_plain_requests_are_answered_while_the_attempts_bucket_is_unavaila
 
 async def _expect_others_to_be_answered(nc: Client, settings: Settings, router: Running) -> None:
     """Once one request waits, as /readyz says, the plain ones are answered."""
-    await until(lambda: _waits(router), what="a request that waits")
-    answers = await asyncio.gather(
-        *(ask(nc, settings, a_request(f"plain-{number}")) for number in range(PLAIN))
-    )
-    assert [answer["ok"] for answer in answers] == [True] * PLAIN
-
-
-async def _waits(router: Running) -> bool:
-    _, text = await read_page(router.ready.http, "/readyz")
-    return "others go on" in text
+    await until(lambda: says_that_others_go_on(router.ready.http), what="a request that waits")
+    await expect_others_to_be_answered(nc, settings, PLAIN)

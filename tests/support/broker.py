@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from router.process.embedded import server_binary
 from tests.support.ports import free_port
+from tests.support.startable import Startable
 
 
-class Broker:
+class Broker(Startable):
     """One nats-server child process. `extra` lines go into its configuration (accounts, limits)."""
 
     def __init__(
@@ -72,7 +74,7 @@ class Broker:
         """What the server has written so far."""
         return (self._home / "server.log").read_text()
 
-    def start(self) -> "Broker":
+    def start(self) -> Self:
         for old in self._home.glob("*.ports"):
             old.unlink()
         config = self._write_config()

@@ -2,7 +2,6 @@
 callbacks.
 """
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
@@ -13,6 +12,7 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.shared_info import SharedInfo
 from router.delivery.wire.topology import Topology, bucket, create
+from tests.support.beside import beside
 from tests.support.delivery import connected
 from tests.support.waiting import until
 
@@ -86,9 +86,5 @@ async def a_mirror(
     """
     async with connected(url) as connection:
         mirror = Mirror(connection, name, again_s, has_infos=has_infos)
-        task = asyncio.create_task(mirror.watched.run())
-        try:
+        async with beside(mirror.watched.run()):
             yield mirror
-        finally:
-            task.cancel()
-            await asyncio.wait({task})

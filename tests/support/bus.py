@@ -1,8 +1,7 @@
 """A bus of a test's own, its consumers at work, and envelopes."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +15,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import StoredMessage
 from router.sdk.bus import Bus
+from tests.support.beside import beside
 from tests.support.waiting import until
 
 QUICK = replace(
@@ -70,14 +70,9 @@ async def run_consumer(
     bus: Bus, handle: BusHandler, name: str = "projector", **options: Any
 ) -> AsyncIterator[None]:
     """A consumer at work, until the end of the block; then it drains."""
-    task = asyncio.create_task(bus.consume(name, handle, **{"options": QUICK, **options}))
-    try:
+    async with beside(bus.consume(name, handle, **{"options": QUICK, **options})) as task:
         yield
         if task.done():
-            await task
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
             await task
 
 

@@ -96,9 +96,18 @@ def serve_router(
     environ: Mapping[str, str] | None = None,
     command: Sequence[str] = COMMAND,
 ) -> Iterator["ServedRouter"]:
-    """`router serve …`, ready; killed in the end if it still runs."""
+    """`router serve …`, ready."""
+    with run_process(*command, "serve", *arguments, cwd=cwd, environ=environ) as (process, ready):
+        yield ServedRouter(process, ready)
+
+
+@contextmanager
+def run_process(
+    *command: str, cwd: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Iterator["tuple[subprocess.Popen[str], Any]"]:
+    """A process, and the JSON line that it says first; killed in the end if it still runs."""
     process = subprocess.Popen(
-        [*command, "serve", *arguments],
+        command,
         stdout=PIPE,
         stderr=PIPE,
         text=True,
@@ -109,7 +118,7 @@ def serve_router(
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate()[1]
-        yield ServedRouter(process, json.loads(line))
+        yield process, json.loads(line)
     finally:
         if process.poll() is None:
             process.kill()

@@ -44,14 +44,11 @@ class Cluster:
     async def is_ready(self) -> bool:
         """Whether it has a leader, and every server is current."""
         with suppress(NatsError, OSError, APIError):
-            client = await nats.connect(
+            async with await nats.connect(
                 [server.url for server in self.servers], connect_timeout=slack()
-            )
-            try:
+            ) as client:
                 await client.jetstream().account_info()
                 return True
-            finally:
-                await client.close()
         return False
 
 

@@ -18,6 +18,7 @@ from router.core.outcome import Fault, Handler, Hold, Outcome
 from router.delivery.consume.consumer import Consumer, Deadlines
 from router.delivery.consume.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.wire.connection import Connection, OnRawMessage
+from tests.support.beside import beside
 from tests.support.delivery import SORRY, WorkStreams, connected
 from tests.support.in_memory_consumer import InMemoryConsumer, InMemoryStep
 from tests.support.waiting import until
@@ -279,10 +280,5 @@ async def drive_on_server(script: Script, url: str, name: str) -> AsyncIterator[
         place = WorkStreams(connection, name)
         await place.create()
         driver = ServerDriver(script, place, url)
-        life = asyncio.create_task(driver.live())
-        try:
+        async with beside(driver.live()):
             yield driver
-        finally:
-            life.cancel()
-            with suppress(asyncio.CancelledError):
-                await life

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -12,6 +12,7 @@ from router.config import Settings
 from router.console import ConsoleServer
 from router.delivery.wire.api import JetStream
 from router.shell.pages import PAGES as SPECS
+from tests.support.beside import beside
 from tests.support.dead_letters import a_dead_letter, a_failed_message
 from tests.support.service import settings_for
 
@@ -60,17 +61,12 @@ async def a_console(settings: Settings, *, begin_after_s: float = 60.0) -> Async
     """
     server = ConsoleServer(settings, begin_after_s=begin_after_s)
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(server.run(port.set_result))
-    try:
+    async with beside(server.run(port.set_result)) as task:
         await asyncio.wait({task, port}, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
         async with httpx2.AsyncClient(timeout=60) as client:
             yield Console(server, await port, client)
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def store_dead_letter(

@@ -7,7 +7,8 @@ from pathlib import Path
 import httpx2
 from argon2 import PasswordHasher
 
-from tests.support.console import Console
+from router.config import Settings
+from tests.support.console import Console, console_settings
 
 ADMIN_KEY = "the-admin-key"
 PASSWORD = "correct horse"
@@ -19,6 +20,11 @@ LOG_IN = (
     "document.querySelector('main form').submit(); 0"
 )
 Fields = Mapping[str, str | Sequence[str]]
+
+
+def writing(url: str, **more: object) -> Settings:
+    """Settings of a console in which the admin key's holder may write."""
+    return console_settings(url, console__writes=True, admin__api_key=ADMIN_KEY, **more)
 
 
 def write_users(path: Path, **users: str | None) -> Path:

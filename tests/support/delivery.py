@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -420,8 +421,8 @@ class WorkStreams:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Connection]:
-    connection = await connect({"servers": [url]})
+async def connected(*urls: str, **options: Any) -> AsyncIterator[Connection]:
+    connection = await connect({"servers": [*urls], **options})
     try:
         yield connection
     finally:

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from nats.aio.client import Client
 
@@ -15,6 +15,7 @@ from router.config import Settings, load
 from router.delivery.wire.connection import Connection
 from tests.support.broker import Broker
 from tests.support.cli import call_command_async
+from tests.support.startable import Startable
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 TOML = DEPLOY / "router.toml"
@@ -48,7 +49,7 @@ def _with_user(accounts: str, user: str) -> str:
     return accounts.replace(block, f"{block}\n\n{copy}")
 
 
-class Deployed:
+class Deployed(Startable):
     """`start` it, `remove` it. `is_partitioned`: with partitions.conf; `users`: more than one of a
     role; `change`: accounts.conf.
     """
@@ -83,7 +84,7 @@ class Deployed:
             "    users: [\n", "    users: [ { nkey: $SYSTEM_KEY }\n", 1
         )
 
-    def start(self) -> "Deployed":
+    def start(self) -> Self:
         self.broker.start()
         return self
 

@@ -6,15 +6,17 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+from typing import Self
 
 from router.config import Settings, load
 from router.process.embedded import server_binary
 from tests.support.deployed import DEPLOY, TOML, inbox_of, write_keys
+from tests.support.startable import Startable
 
 NATS = DEPLOY / "nats"
 
 
-class ShippedDeployment:
+class ShippedDeployment(Startable):
     """The directory that an operator would make, and the server on it. `hosts` are names of the
     server's certificate beside localhost.
     """
@@ -34,7 +36,7 @@ class ShippedDeployment:
         """What the server has written so far."""
         return (self.home / "server.log").read_text()
 
-    def start(self) -> "ShippedDeployment":
+    def start(self) -> Self:
         """On any free port of this host, its store under `home`; all else is the file's."""
         options = ("-a", "127.0.0.1", "-p", "-1", "-m", "-1", "--ports_file_dir", str(self.home))
         log = (self.home / "server.log").open("ab")

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.first_connection import connect
 from router.sdk.extension import Extension, ExtensionServer
+from tests.support.delivery import connected
 
 Json = dict[str, Any]
 
@@ -80,11 +80,8 @@ class ExtensionClient:
 
 @asynccontextmanager
 async def an_extension_client(url: str) -> AsyncIterator[ExtensionClient]:
-    connection = await connect({"servers": [url]})
-    try:
+    async with connected(url) as connection:
         yield ExtensionClient(connection)
-    finally:
-        await connection.close()
 
 
 @asynccontextmanager

@@ -149,10 +149,6 @@ def count_ids(
 @asynccontextmanager
 async def a_server() -> AsyncIterator[tuple[str, Client]]:
     """A nats-server of one row's own, and a client on it."""
-    broker = Broker().start()
-    try:
-        client = await connect_patiently(broker.url)
-        yield broker.url, client
-        await client.close()
-    finally:
-        broker.remove()
+    with Broker() as broker:
+        async with await connect_patiently(broker.url) as client:
+            yield broker.url, client

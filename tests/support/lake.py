@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.first_connection import connect
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.source.rows import MESSAGE_SCHEMA
 from tests.support.broker import Broker
+from tests.support.delivery import connected
 from tests.support.made_anew import create_stream
 from tests.support.waiting import until
 
@@ -119,14 +119,11 @@ class Feed:
         return await jetstream.stream(self.stream)
 
     def _do(self, work: Callable[[JetStream], Awaitable[T]]) -> T:
-        async def connected() -> T:
-            connection = await connect({"servers": [self.url], **self._connection})
-            try:
+        async def do() -> T:
+            async with connected(self.url, **self._connection) as connection:
                 return await work(JetStream(connection))
-            finally:
-                await connection.close()
 
-        return asyncio.run(connected())
+        return asyncio.run(do())
 
     # -- read --------------------------------------------------------------------------------------
 
@@ -154,11 +151,8 @@ def seqs(batches: Iterable[pa.RecordBatch]) -> list[int]:
 @contextmanager
 def a_feed(*extra: str, **config: Any) -> Iterator[tuple[Broker, Feed]]:
     """A broker of one's own, to be killed and paused."""
-    broker = Broker(*extra).start()
-    try:
+    with Broker(*extra) as broker:
         yield broker, Feed(broker.url).create(**config)
-    finally:
-        broker.remove()
 
 
 def in_small_steps(monkeypatch: pytest.MonkeyPatch, rows: int = 100) -> None:

@@ -39,11 +39,8 @@ def a_leaf(*, stores: bool) -> Iterator[tuple[Broker, Broker]]:
 
 @contextmanager
 def _run_server(*extra: str) -> Iterator[Broker]:
-    broker = Broker(*extra, jetstream=False).start()
-    try:
+    with Broker(*extra, jetstream=False) as broker:
         yield broker
-    finally:
-        broker.remove()
 
 
 def _leaf_port(hub: Broker) -> int:

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from router.process.observability import HttpServer, MetricRegistry, Readiness, logs, render
 from router.process.observability.http import ReadPage, read_no_page
+from tests.support.beside import beside
 
 
 class LogLines:
@@ -68,14 +69,10 @@ async def serve_http(
 ) -> AsyncIterator[int]:
     """A server on a free port; yields the port."""
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(
+    async with beside(
         HttpServer("127.0.0.1", 0, registry, readiness, read_page).run(port.set_result)
-    )
-    try:
+    ):
         yield await port
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 async def http_get(port: int, path: str, accept: str = "*/*") -> tuple[int, bytes]:

@@ -62,19 +62,16 @@ async def measure(deployed: Deployed, actions: Iterable[ClientAction] = CLIENT_A
         deployed.settings("router", http__port=0, acks__enabled=True),
         deployed.settings("author"),
     )
-    witness = await deployed.connect(WITNESS)
-    try:
-        async with (
-            a_router(router),
-            serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes),
-        ):
-            return {
-                (action.says, role): await _try(deployed, action, role, witness)
-                for action in actions
-                for role in ROLES
-            }
-    finally:
-        await witness.close()
+    async with (
+        await deployed.connect(WITNESS) as witness,
+        a_router(router),
+        serve_extension(author.nats, pii_guard, reply_prefixes=author.reply.prefixes),
+    ):
+        return {
+            (action.says, role): await _try(deployed, action, role, witness)
+            for action in actions
+            for role in ROLES
+        }
 
 
 async def _try(deployed: Deployed, action: ClientAction, role: str, witness: Client) -> str:
@@ -104,11 +101,8 @@ async def _connect_as(
         ):
             violation.set_result(None)
 
-    client = await deployed.connect(role, error_cb=on_error)
-    try:
+    async with await deployed.connect(role, error_cb=on_error) as client:
         yield client, violation
-    finally:
-        await client.close()
 
 
 async def _ask(action: ClientAction, client: Client, _: Client) -> str:
@@ -170,14 +164,11 @@ def _data(action: ClientAction) -> bytes:
 
 def main() -> None:
     """Measure, and write the page."""
-    deployed = Deployed().start()
-    try:
+    with Deployed() as deployed:
         asyncio.run(deployed.make_topology())
         (DEPLOY.parent / "docs" / "reference" / "permissions.md").write_text(
             render_page(asyncio.run(measure(deployed)))
         )
-    finally:
-        deployed.remove()
 
 
 if __name__ == "__main__":

@@ -91,11 +91,8 @@ def settings_at(place: Place, **overrides: object) -> Settings:
 
 @asynccontextmanager
 async def client_at(place: Place) -> AsyncIterator[Client]:
-    client = await connect_patiently(place.url.split(","), reconnect_time_wait=0.05)
-    try:
+    async with await connect_patiently(place.url.split(","), reconnect_time_wait=0.05) as client:
         yield client
-    finally:
-        await client.close()
 
 
 async def is_mirrored(hub: Client, second: Client, settings: Settings) -> bool:

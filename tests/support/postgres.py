@@ -17,12 +17,14 @@ import time
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Self
 
 import psycopg
 
 from router.mailbox.postgres import Database, DatabaseConfig
 from router.mailbox.schema import migrate
 from tests.support.ports import free_port
+from tests.support.startable import Startable
 
 # the account without rights that systems reserve: it owns these directories and nothing else
 USER = 65534
@@ -41,7 +43,7 @@ logging_collector = off
 """
 
 
-class Postgres:
+class Postgres(Startable):
     """One server. `settings`: lines for its postgresql.conf."""
 
     def __init__(self, major: int = 16, *settings: str) -> None:
@@ -64,7 +66,7 @@ class Postgres:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> "Postgres":
+    def start(self) -> Self:
         log = (self._home / "server.log").open("ab")
         command = [str(binaries(self.major) / "postgres"), "-D", str(self._data)]
         self._process = subprocess.Popen(

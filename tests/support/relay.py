@@ -38,12 +38,9 @@ async def a_database_and_stream(
     postgres: Postgres, *, window: float = 3600.0, sync_always: bool = False
 ) -> AsyncIterator[tuple[str, OutboxStream, Broker]]:
     """A database, a broker with the stream, and our connection to it."""
-    broker = Broker(sync_always=sync_always).start()
-    try:
+    with Broker(sync_always=sync_always) as broker:
         async with an_outbox_stream(broker, window=window) as place:
             yield await postgres.database(), place, broker
-    finally:
-        broker.remove()
 
 
 async def commit_rows(dsn: str, count: int) -> None:

@@ -23,6 +23,7 @@ from router.operate.dead_letters.original import REPLAY_RUN
 from router.sdk.agent import Agent
 from router.serve.service import RouterService
 from tests.support.agents import a_command
+from tests.support.beside import beside
 from tests.support.counting_agent import SUBJECT as COUNT
 from tests.support.counting_agent import CountingAgent
 from tests.support.inbox import EFFECTS, EVENTS, publish, record
@@ -62,7 +63,10 @@ async def router_series(url: str, home: Path) -> Series:
     ).settings
     service = RouterService(settings)
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with _at_work(service.run(lambda told: ready.set_result(told.http))), _client(url) as nc:
+    async with (
+        _at_work(service.run(lambda told: ready.set_result(told.http))),
+        await connect_patiently(url) as nc,
+    ):
         http = await ready
         await _a_little_of_everything(nc)
         seen = (
@@ -103,7 +107,7 @@ async def mailbox_series(url: str, dsn: str) -> Series:
     relay: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     inbox: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     async with (
-        _client(url) as nc,
+        await connect_patiently(url) as nc,
         _at_work(RelayService(settings).run(relay.set_result)),
         _at_work(InboxService(settings, record).run(inbox.set_result)),
     ):
@@ -121,7 +125,7 @@ async def agent_series(url: str, home: Path) -> Series:
     port = free_port()
     agent = Agent(url, CountingAgent(), store=home / "witness.db", http=("127.0.0.1", port))
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    async with _at_work(agent.run(ready.set_result)), _client(url) as nc:
+    async with _at_work(agent.run(ready.set_result)), await connect_patiently(url) as nc:
         await ready
         await nc.jetstream().publish(COUNT, a_command())
         await until(lambda: agent.applied == 1)
@@ -199,19 +203,5 @@ def _write(file: Path, document: dict[str, Any]) -> None:
 
 @contextlib.asynccontextmanager
 async def _at_work(run: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    task = asyncio.create_task(run)
-    try:
+    async with beside(run):
         yield
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-
-
-@contextlib.asynccontextmanager
-async def _client(url: str) -> AsyncIterator[Client]:
-    client = await connect_patiently(url)
-    try:
-        yield client
-    finally:
-        await client.close()

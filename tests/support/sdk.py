@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 
 from router.delivery.wire.api import JetStream, StoredMessage
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from router.sdk import ExecAssignment, StepResult, Worker, WorkerTopology
 from tests.support.cli import COMMAND, clean_environment
+from tests.support.delivery import connected
 from tests.support.waiting import until
 
 _PLACES = itertools.count(1)
@@ -188,13 +188,10 @@ class WorkerStreams:
 
 @asynccontextmanager
 async def some_worker_streams(url: str, name: str) -> AsyncIterator[WorkerStreams]:
-    connection = await connect({"servers": [url]})
-    try:
+    async with connected(url) as connection:
         place = WorkerStreams(connection, url, name)
         await place.open()
         yield place
-    finally:
-        await connection.close()
 
 
 @asynccontextmanager

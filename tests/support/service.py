@@ -9,12 +9,15 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
 from router.config import Settings, load
 from router.serve.joined_subscription import JoinedSubscription
 from router.serve.service import Ready, RouterService
 from router.serve.subscriptions import JOINED
+from tests.support.beside import beside
 from tests.support.forking import ForkedProgram, fork_server
+from tests.support.startable import Startable
 
 STREAMS = ("decide", "results", "acks", "assignments", "usage", "dlq", "violations", "held")
 POLICIES = Path(__file__).parent / "policies"
@@ -91,23 +94,18 @@ async def a_router(
 ) -> AsyncIterator[Running]:
     service = RouterService(settings, policies_dir=policies, subscriptions=subscriptions)
     ready: asyncio.Future[Ready] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(
+    async with beside(
         service.run(lambda value: None if ready.done() else ready.set_result(value))
-    )
-    try:
+    ) as task:
         await asyncio.wait({ready, task}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
         if task.done():
             await task
         assert ready.done(), f"not ready: {service.readiness()}"
         running = Running(service, ready.result(), task)
         yield running
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
-class RouterProcess:
+class RouterProcess(Startable):
     """`router serve` as a child process. Settings are given as environment variables:
     `ROUTER_DECIDE__ACK_WAIT_MS`.
     """
@@ -129,7 +127,7 @@ class RouterProcess:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> "RouterProcess":
+    def start(self) -> Self:
         """Returns when it is ready."""
         self.spawn()
         assert self._process is not None

@@ -7,7 +7,8 @@ import json
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -22,9 +23,9 @@ from router.core.ack_subject import parse_ack_subject
 from router.core.outcome import Handler
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.first_connection import connect
 from router.operate.topology.declared_topology import declare_topology
 from router.serve import decide_subscription
+from tests.support.delivery import connected
 from tests.support.made_anew import retry_while_removed
 from tests.support.requests import a_body
 from tests.support.waiting import until
@@ -142,18 +143,47 @@ def wrap_decide_handler(monkeypatch: pytest.MonkeyPatch, around: Callable[[Any],
     )
 
 
+async def expect_others_to_be_answered(nc: Client, settings: Settings, count: int) -> None:
+    """Plain requests, which have nothing to store."""
+    answers = await asyncio.gather(
+        *(ask(nc, settings, a_request(f"plain-{number}")) for number in range(count))
+    )
+    assert [answer["ok"] for answer in answers] == [True] * count
+
+
+async def says_that_others_go_on(http: str) -> bool:
+    """What /readyz says where one message waits alone."""
+    _, text = await read_page(http, "/readyz")
+    return "others go on" in text
+
+
 # -- the broker's view -----------------------------------------------------------------------------
 
 
 async def make_topology(settings: Settings) -> None:
     """What an operator does with `router topology apply`."""
-    connection = await connect({"servers": list(settings.nats.url)})
-    try:
+    async with connected(*settings.nats.url) as connection:
         await retry_while_removed(
             lambda: topology.apply(JetStream(connection), declare_topology(settings))
         )
-    finally:
-        await connection.close()
+
+
+@asynccontextmanager
+async def a_topology(url: str) -> AsyncIterator[JetStream]:
+    """What a router by default has of streams and buckets, made anew, and no router."""
+    wanted = declare_topology(Settings())
+    async with connected(url) as connection:
+        jetstream = JetStream(connection)
+
+        async def remove() -> None:
+            for stream in wanted.streams:
+                if await jetstream.stream(stream.name) is not None:
+                    await jetstream.ask(f"STREAM.DELETE.{stream.name}")
+
+        await remove()
+        await topology.apply(jetstream, wanted)
+        yield jetstream
+        await remove()
 
 
 async def read_last_sequence(nc: Client, settings: Settings) -> int:

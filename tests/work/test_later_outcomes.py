@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from router.budgets.model.adjustment import outcome_identity
 from router.contracts.usage import UsageEvent, assignment_identity
 from router.work.model.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
+from tests.support.usage import a_usage_event
 from tests.support.workers import ASSIGNED
 
 STATUSES = ("success", "error", "timeout", "cancelled")
@@ -15,15 +16,8 @@ WINDOW_NS = 600 * 10**9
 
 
 def an_event(status: str = "timeout", cost: float = 0.01, **fields: object) -> UsageEvent:
-    given: dict[str, object] = {
-        "tenant_id": "acme",
-        "provider_id": "openai",
-        "event_type": "chat",
-        "latency_ms": 1,
-        "timestamp": 5,
-    }
     ids = {"assignment_id": ASSIGNED, "event_id": assignment_identity("acme", ASSIGNED)}
-    return UsageEvent(**{**given, **ids, "status": status, "cost": cost, **fields})  # type: ignore[arg-type]
+    return a_usage_event(**{**ids, "timestamp": 5, "status": status, "cost": cost, **fields})
 
 
 def corrected(

@@ -1,18 +1,10 @@
 """The memory of what was metered lately."""
 
-from router.contracts.usage import UsageEvent
 from router.work.model import RecentOutcomes, Repetition
+from tests.support.usage import a_usage_event
 from tests.support.workers import a_result
 
-EVENT = UsageEvent(
-    tenant_id="a",
-    provider_id="p",
-    event_type="chat",
-    latency_ms=1,
-    cost=1.0,
-    status="success",
-    timestamp=1,
-)
+EVENT = a_usage_event()
 
 
 def test_memory_is_bounded_and_keeps_the_younger_half() -> None:

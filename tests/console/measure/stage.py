@@ -15,6 +15,7 @@ from router import Client
 from router.config import load
 from router.config.connect import connect_by
 from router.delivery.wire.api import JetStream
+from tests.support.beside import beside
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, clean_environment, serve_router
 from tests.support.console_data import TENANTS, ConsoleData, fill_console
@@ -37,23 +38,19 @@ class Stage(Struct, frozen=True):
 
 @asynccontextmanager
 async def a_stage(data: ConsoleData) -> AsyncIterator[Stage]:
-    broker = Broker().start()
-    try:
-        with serve_router("--nats-url", broker.url, "--http-port", "0") as served:
-            stored = await fill(broker.url, data)
-            with (
-                a_warehouse_of(data) as warehouse,
-                a_console_process(broker.url, served.ready["http"], warehouse) as (pid, address),
-            ):
-                await _wait_for_signs(broker.url, address, data)
-                yield Stage(
-                    broker.url,
-                    address,
-                    pid,
-                    stored | {"workers": data.workers, "providers": data.providers * len(TENANTS)},
-                )
-    finally:
-        broker.remove()
+    with Broker() as broker, serve_router("--nats-url", broker.url, "--http-port", "0") as served:
+        stored = await fill(broker.url, data)
+        with (
+            a_warehouse_of(data) as warehouse,
+            a_console_process(broker.url, served.ready["http"], warehouse) as (pid, address),
+        ):
+            await _wait_for_signs(broker.url, address, data)
+            yield Stage(
+                broker.url,
+                address,
+                pid,
+                stored | {"workers": data.workers, "providers": data.providers * len(TENANTS)},
+            )
 
 
 async def fill(url: str, data: ConsoleData) -> dict[str, int]:
@@ -128,13 +125,8 @@ def a_console_process(url: str, metrics: str, warehouse: str) -> Iterator[tuple[
 @asynccontextmanager
 async def requests(url: str) -> AsyncIterator[None]:
     """Requests, some of which are refused, as long as the block lasts."""
-    task = asyncio.create_task(_send_requests(url))
-    try:
+    async with beside(_send_requests(url)):
         yield
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
 
 
 async def _send_requests(url: str) -> None:

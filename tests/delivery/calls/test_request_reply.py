@@ -14,13 +14,6 @@ from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.waiting import until
 
-
-@pytest.fixture
-async def connection(nats_url: str):
-    async with connected(nats_url) as connection:
-        yield connection
-
-
 HEAD = open_head_of({})
 
 
@@ -120,19 +113,15 @@ async def test_the_first_caller_being_cancelled_costs_the_others_nothing(
 
 
 async def test_what_the_server_would_end_the_connection_for_is_not_sent() -> None:
-    broker = Broker(max_payload=1000).start()
-    try:
+    with Broker(max_payload=1000) as broker:
         async with connected(broker.url) as connection:
             with pytest.raises(TooLarge):
                 await RequestReplyClient(connection).call("any", b"x" * 1001, HEAD, 5)
             assert connection.is_connected
-    finally:
-        broker.remove()
 
 
 async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_afterwards() -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         async with connected(broker.url) as ours:
             await ours.subscribe_direct("silent", lambda *_: None)
             await serve(ours, "echo")
@@ -149,8 +138,6 @@ async def test_a_lost_connection_is_the_brokers_fault_and_calls_work_again_after
             broker.start()
             await until(lambda: ours.is_connected)
             assert (await calls.call("echo", b"again", HEAD, 5)).data == b"again"
-    finally:
-        broker.remove()
 
 
 async def test_what_a_woken_task_publishes_goes_out_with_what_callbacks_did(

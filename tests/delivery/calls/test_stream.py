@@ -145,8 +145,7 @@ async def test_a_reader_that_is_far_behind_is_told_what_it_missed(
 async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(
     comes_back: bool,
 ) -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         async with (
             connected(broker.url) as ours,
             connected(broker.url) as theirs,
@@ -164,17 +163,12 @@ async def test_a_lost_connection_breaks_the_stream_long_before_silence_would(
                     await until(lambda: ours.is_connected)
                 with pytest.raises(ConnectionLost):
                     await asyncio.wait_for(reading, 60)
-    finally:
-        broker.remove()
 
 
 async def test_what_comes_after_a_lost_connection_is_not_taken_for_the_next_piece() -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         async with connected(broker.url) as ours, Stream(ours, "lost", b"", silence_s=5) as pieces:
             ours.stats["reconnects"] += 1
             pieces._on_message("", "", b"3", None)
             with pytest.raises(ConnectionLost):
                 await anext(pieces)
-    finally:
-        broker.remove()

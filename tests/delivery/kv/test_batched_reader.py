@@ -15,17 +15,8 @@ from router.delivery.kv.write_once import WriteOnceKv
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import head_of
 from router.delivery.wire.frame_parser import Headers
-from router.delivery.wire.topology import Topology, bucket, create
 from tests.support.delivery import connected, count_timers
 from tests.support.waiting import until
-
-
-@pytest.fixture
-async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
-    async with connected(nats_url) as connection:
-        jetstream = JetStream(connection)
-        await create(jetstream, Topology((bucket(prefix, ttl=60),)))
-        yield jetstream
 
 
 async def test_each_caller_gets_its_own_record_and_a_missing_one_is_none(

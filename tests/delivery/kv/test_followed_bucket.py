@@ -2,9 +2,7 @@
 last good value of its key in force.
 """
 
-import asyncio
 import contextlib
-import itertools
 import threading
 from collections.abc import AsyncIterator, Sequence
 
@@ -16,12 +14,12 @@ from router.delivery.kv.followed_bucket import MAX_SHOWN, SMALL, FollowedBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.process.observability import events
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.beside import beside
+from tests.support.buckets import Bucket
 from tests.support.observability import capture_log
 from tests.support.supervision import run_children
 from tests.support.waiting import until
 
-NUMBERS = itertools.count(1)
 LARGE = b"x" * (SMALL + 1)
 
 
@@ -49,20 +47,10 @@ class FollowedTexts(FollowedBucket[str]):
         self.on_change({key: BucketEntry(key, value, 1, 0) for key, value in values.items()})
 
 
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
-        yield bucket
-
-
 @contextlib.asynccontextmanager
 async def running(followed: FollowedTexts) -> AsyncIterator[None]:
-    task = asyncio.create_task(followed.run())
-    try:
+    async with beside(followed.run()):
         yield
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 def test_the_values_are_those_of_the_bucket_and_only_a_changed_one_is_read_again() -> None:

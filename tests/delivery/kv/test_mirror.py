@@ -3,7 +3,6 @@ empty because the server is away.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from nats.aio.client import Client
@@ -28,24 +27,10 @@ def _quick_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, prefix) as bucket:
-        yield bucket
-
-
-@pytest.fixture
 def quick_arrival(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is noticed by a missed heartbeat."""
     monkeypatch.setattr(mirror_module, "ARRIVAL_S", 0.2)
     monkeypatch.setattr(watcher, "HEARTBEAT_S", 20.0)
-
-
-@pytest.fixture
-def mortal() -> Iterator[Broker]:
-    """A server of the test's own: it will be killed."""
-    broker = Broker().start()
-    yield broker
-    broker.remove()
 
 
 async def test_the_first_word_is_everything_that_is_there(bucket: Bucket, nats_url: str) -> None:
@@ -129,16 +114,16 @@ async def test_entries_that_were_purged_without_a_word_are_missed_by_the_next_lo
 
 
 async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_seconds(
-    mortal: Broker,
+    own_broker: Broker,
 ) -> None:
-    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+    async with a_bucket(own_broker.url, "B") as bucket, a_mirror(own_broker.url, "B") as mirror:
         await bucket.write("a", b"1")
         await mirror.shows({"a": b"1"})
         for value in (b"2", b"3"):
-            mortal.kill()
+            own_broker.kill()
             assert mirror.now is not None
-            mortal.start()
-            async with connected(mortal.url) as other_client:
+            own_broker.start()
+            async with connected(own_broker.url) as other_client:
                 await JetStream(other_client).publish("$KV.B.a", value, {})
             await until(lambda: mirror.watched._jetstream.connection.is_connected)
             await mirror.shows({"a": value}, within_s=BACK_S)
@@ -146,17 +131,17 @@ async def test_after_a_kill_of_the_server_what_others_wrote_is_there_within_two_
 
 
 async def test_while_the_server_is_away_the_last_known_state_serves_and_readiness_says_so(
-    mortal: Broker,
+    own_broker: Broker,
 ) -> None:
-    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+    async with a_bucket(own_broker.url, "B") as bucket, a_mirror(own_broker.url, "B") as mirror:
         await bucket.write("a", b"1")
         await mirror.shows({"a": b"1"})
         told = list(mirror.told)
-        mortal.kill()
+        own_broker.kill()
         await until(lambda: not mirror.watched.check.ok)
         assert "last known state" in mirror.watched.check.detail
         assert {key: entry.value for key, entry in mirror.watched.entries.items()} == {"a": b"1"}
-        mortal.start()
+        own_broker.start()
         await until(lambda: mirror.watched.check.ok)
         assert mirror.told == told
 
@@ -280,28 +265,28 @@ async def test_an_info_of_what_has_come_leaves_the_watcher(
         assert mirror.watched.check.ok
 
 
-async def test_a_server_that_hangs_is_told_and_found_again(mortal: Broker) -> None:
-    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+async def test_a_server_that_hangs_is_told_and_found_again(own_broker: Broker) -> None:
+    async with a_bucket(own_broker.url, "B") as bucket, a_mirror(own_broker.url, "B") as mirror:
         await bucket.write("a", b"1")
         await mirror.shows({"a": b"1"})
-        mortal.pause()
+        own_broker.pause()
         await until(lambda: not mirror.watched.check.ok)
-        mortal.unpause()
+        own_broker.unpause()
         await bucket.write("a", b"2")
         await mirror.shows({"a": b"2"}, within_s=SILENT_S)
 
 
 async def test_a_watcher_that_goes_on_by_itself_makes_the_mirror_ready_again_without_another_listing(
-    mortal: Broker,
+    own_broker: Broker,
 ) -> None:
     """Its server stood still: a listing failed meanwhile, and the next one is far away."""
-    async with a_bucket(mortal.url, "B") as bucket, a_mirror(mortal.url, "B") as mirror:
+    async with a_bucket(own_broker.url, "B") as bucket, a_mirror(own_broker.url, "B") as mirror:
         await bucket.write("a", b"1")
         await mirror.shows({"a": b"1"})
-        mortal.pause()
+        own_broker.pause()
         await until(lambda: "no answer" in mirror.watched.check.detail)
         mirror.watched._retry._due_at = float("inf")  # no listing any more
-        mortal.unpause()
+        own_broker.unpause()
         await until(lambda: mirror.watched.check.ok)
         await bucket.write("a", b"2")
         await mirror.shows({"a": b"2"})

@@ -21,14 +21,6 @@ from tests.support.delivery import connected, count_timers
 from tests.support.waiting import until
 
 
-@pytest.fixture
-async def jetstream(nats_url: str, prefix: str) -> AsyncIterator[JetStream]:
-    async with connected(nats_url) as connection:
-        jetstream = JetStream(connection)
-        await create(jetstream, Topology((bucket(prefix, ttl=60),)))
-        yield jetstream
-
-
 async def open_creator(jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> RecordCreator:
     """Its first record opens the inbox for the publish acks of the others."""
     creator = RecordCreator(jetstream, WriteOnceKv(jetstream, bucket), timeout_s)
@@ -39,14 +31,11 @@ async def open_creator(jetstream: JetStream, bucket: str, timeout_s: float = 5.0
 @asynccontextmanager
 async def own_broker(timeout_s: float) -> AsyncIterator[tuple[Broker, Connection, RecordCreator]]:
     """A broker that the test stops or kills, a connection to it, and a creator of records there."""
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         async with connected(broker.url) as connection:
             jetstream = JetStream(connection)
             await create(jetstream, Topology((bucket("b", ttl=60),)))
             yield broker, connection, await open_creator(jetstream, "b", timeout_s)
-    finally:
-        broker.remove()
 
 
 async def test_many_at_once_each_stand(jetstream: JetStream, prefix: str) -> None:

@@ -13,7 +13,7 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.shared_bucket import SharedRecords
 from router.delivery.wire.api import JetStream
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.buckets import Bucket
 from tests.support.delivery import connected
 from tests.support.patient_buckets import buckets_have_time  # noqa: F401 - autouse
 from tests.support.supervision import run_children
@@ -49,12 +49,6 @@ class Numbers(SharedRecords[str]):
 
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
         self.seen = {key: int(entry.value) for key, entry in entries.items()}
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, prefix) as found:
-        yield found
 
 
 @contextlib.asynccontextmanager

@@ -3,8 +3,6 @@ refused, and versions go on.
 """
 
 import asyncio
-import itertools
-from collections.abc import AsyncIterator
 
 import pytest
 from msgspec import Struct
@@ -14,9 +12,8 @@ from router.core.errors import BrokerUnavailable, Conflict, RouterError
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.versioned_store import VersionedStore
-from tests.support.buckets import Bucket, a_bucket
+from tests.support.buckets import Bucket
 
-NUMBERS = itertools.count(1)  # a test's prefix is cut short where it has parameters
 NAME = ("acme", "one")
 LABEL = "acme/one"
 
@@ -48,12 +45,6 @@ class Notes(VersionedStore[Note]):
             change.document.record.document["text"] if change.document else None
             for change in changes
         ]
-
-
-@pytest.fixture
-async def bucket(nats_url: str, prefix: str) -> AsyncIterator[Bucket]:
-    async with a_bucket(nats_url, f"{prefix}_{next(NUMBERS)}") as bucket:
-        yield bucket
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ everything.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from functools import partial
 
 import pytest
@@ -18,15 +18,8 @@ from tests.support.waiting import slack, until
 
 
 @pytest.fixture
-def mortal() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
-
-
-@pytest.fixture
-async def bucket(mortal: Broker) -> AsyncIterator[Bucket]:
-    async with a_bucket(mortal.url, "B") as bucket:
+async def bucket(own_broker: Broker) -> AsyncIterator[Bucket]:
+    async with a_bucket(own_broker.url, "B") as bucket:
         yield bucket
 
 
@@ -46,13 +39,13 @@ async def test_it_returns_when_all_that_was_there_has_been_heard(bucket: Bucket)
 
 
 async def test_a_connection_that_came_back_is_doubted_at_once(
-    bucket: Bucket, mortal: Broker
+    bucket: Bucket, own_broker: Broker
 ) -> None:
     """Its consumer died with the server; the heartbeats would tell only later."""
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
-    mortal.kill()
-    mortal.start()
+    own_broker.kill()
+    own_broker.start()
     await until(
         lambda: (
             bucket.jetstream.connection.reconnect_count and bucket.jetstream.connection.is_connected
@@ -81,16 +74,16 @@ async def test_a_bucket_that_is_not_there_is_said(bucket: Bucket) -> None:
     await following.close()
 
 
-async def test_closing_waits_for_no_callback(bucket: Bucket, mortal: Broker) -> None:
+async def test_closing_waits_for_no_callback(bucket: Bucket, own_broker: Broker) -> None:
     """A server that is killed at that moment confirms nothing, and the watcher must subscribe again
     at once.
     """
     following = KvWatcher(bucket.jetstream, bucket.name, lambda found: None)
     await following.open()
-    mortal.pause()
+    own_broker.pause()
     async with asyncio.timeout(slack()):
         await following.close()
-    mortal.unpause()
+    own_broker.unpause()
 
 
 async def test_a_closed_one_leaves_no_consumer_behind(bucket: Bucket) -> None:

@@ -19,12 +19,6 @@ from tests.support.lake_jobs import NOON, Lake, a_body
 DAY = NOON.date()
 
 
-@pytest.fixture
-def other(lake: Lake) -> Lake:
-    """An ingest of the same warehouse, in another process."""
-    return Lake(lake.spark, lake.home)
-
-
 def take(other: Lake, seq: int, body: bytes) -> None:
     from tests.support.lake_jobs import messages
 

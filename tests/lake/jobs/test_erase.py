@@ -28,12 +28,6 @@ TABLES = tuple(ARROW)
 
 
 @pytest.fixture
-def other(lake: Lake) -> Lake:
-    """An ingest of the same warehouse, in another process."""
-    return Lake(lake.spark, lake.home)
-
-
-@pytest.fixture
 def shared(lake: Lake) -> Lake:
     """Two tenants with events, duplicates, conflicts and messages that are no event, over two days."""
     for tenant in ("acme", "zed"):

@@ -9,12 +9,6 @@ from router.lake.jobs.commits import Overtaken
 from tests.support.lake_jobs import Lake, a_body, messages
 
 
-@pytest.fixture
-def other(lake: Lake) -> Lake:
-    """A writer of the same warehouse, which began before anything was committed."""
-    return Lake(lake.spark, lake.home)
-
-
 def test_a_batch_that_another_writer_committed_meanwhile_is_dropped(
     lake: Lake, other: Lake
 ) -> None:

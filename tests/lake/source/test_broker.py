@@ -73,8 +73,7 @@ def test_tls_with_a_client_certificate(tmp_path: Path) -> None:
     listening = (
         'tls {{ cert_file: "{server}", key_file: "{server-key}", ca_file: "{ca}", verify: true }}'
     ).format_map(files)
-    broker = Broker(listening).start()
-    try:
+    with Broker(listening) as broker:
         url = {"url": broker.url.replace("nats:", "tls:"), "stream": "NONE", "timeoutMs": "20000"}
         login = {
             "tlsCa": str(files["ca"]),
@@ -86,8 +85,6 @@ def test_tls_with_a_client_certificate(tmp_path: Path) -> None:
             read_facts(read_options({**url, **login}))
         with pytest.raises(BrokerUnavailable):
             read_facts(read_options({**url, "timeoutMs": "300", "tlsCa": login["tlsCa"]}))
-    finally:
-        broker.remove()
 
 
 def test_a_certificate_that_cannot_be_read_is_told_by_the_options_name() -> None:

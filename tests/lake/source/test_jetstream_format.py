@@ -167,8 +167,7 @@ def test_no_login_is_told_by_plans_or_progress(
 ) -> None:
     users = "authorization { users: [ { user: reader, password: hidden-word } ] }"
     login = {"user": "reader", "password": "hidden-word"}
-    broker = Broker(users).start()
-    try:
+    with Broker(users) as broker:
         feed = Feed(broker.url, **login).create().count(10)
         frame = (
             spark.read.format("jetstream").options(url=feed.url, stream=feed.stream, **login).load()
@@ -181,5 +180,3 @@ def test_no_login_is_told_by_plans_or_progress(
         kept = [file.read_text(errors="replace") for file in tmp_path.rglob("*") if file.is_file()]
         told = [*capfd.readouterr(), str(query.recentProgress), str(wrong.value), *kept]
         assert not [text for text in told if "hidden" in text]
-    finally:
-        broker.remove()

@@ -21,6 +21,7 @@ from router.contracts.usage import (
 from router.lake.tables.body import find_reason, read_event
 from router.lake.tables.event import parse_messages
 from tests.support.lake_jobs import NOON, a_body, an_adjustment, messages
+from tests.support.usage import a_usage_event
 
 ODD = [
     "plain",
@@ -51,20 +52,7 @@ def ids_of(*bodies: bytes) -> list[str]:
 
 def test_the_identity_is_the_routers_own_on_odd_ids_too() -> None:
     """UL-1."""
-    events = [
-        UsageEvent(
-            tenant_id=one,
-            provider_id="p",
-            event_type="t",
-            latency_ms=1,
-            cost=0.5,
-            status="success",
-            timestamp=1,
-            request_id=other,
-        )
-        for one in ODD
-        for other in ODD
-    ]
+    events = [a_usage_event(tenant_id=one, request_id=other) for one in ODD for other in ODD]
     found = ids_of(*(a_body(event.request_id or "", tenant_id=event.tenant_id) for event in events))
     assert found == [identity(event) for event in events]
 

@@ -49,17 +49,11 @@ def main() -> None:
 
 async def _try_all(options: argparse.Namespace) -> list[OrderTally]:
     found: list[OrderTally] = []
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         for major in options.majors:
-            postgres = Postgres(major).start()
-            try:
+            with Postgres(major) as postgres:
                 for kind in _kinds(major, options):
                     found.append(await _try(kind, options, postgres, broker))
-            finally:
-                postgres.remove()
-    finally:
-        broker.remove()
     return sorted(found, key=lambda one: one.kind.is_control)
 
 

@@ -3,9 +3,7 @@ nothing is left to wait for.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 
-import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
@@ -20,12 +18,6 @@ NO_PING = (
     '["$SRV.>"] } } }] }'
 )
 LONG_S = 600.0  # longer than a test may take
-
-
-@pytest.fixture
-async def connection(nats_url: str) -> AsyncIterator[Connection]:
-    async with connected(nats_url) as connection:
-        yield connection
 
 
 async def serve_instance(nc: Client, subject: str, *, after_s: float = 0.0) -> None:
@@ -50,12 +42,9 @@ async def test_an_instance_that_stands_still_for_a_while_is_waited_for(
 
 async def test_without_any_instance_a_request_to_all_ends_before_its_timeout(prefix: str) -> None:
     """The server says so: this test would take as long as its timeout."""
-    broker = Broker().start()  # of its own: another test's service may not be gone yet
-    try:
+    with Broker() as broker:
         async with connected(broker.url) as connection:
             heard = await request_from_all(connection, None, prefix, {}, LONG_S)
-    finally:
-        broker.remove()
     assert (heard.answers, heard.instances, heard.missing) == ([], 0, 0)
 
 

@@ -1,22 +1,12 @@
 """Asking every instance: the first that knows wins."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import orjson
-import pytest
 
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.first_connection import connect
 from router.operate.admin.peers import Peers
 from router.operate.admin.proof import PROOF, Proofs
-
-
-@pytest.fixture
-async def connection(nats_url: str) -> AsyncIterator[Connection]:
-    connection = await connect({"servers": [nats_url]})
-    yield connection
-    await connection.close()
 
 
 async def answering(connection: Connection, subject: str, *answers: bytes) -> None:

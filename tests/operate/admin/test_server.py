@@ -12,11 +12,12 @@ from nats.aio.client import Client
 
 from router.config.service import AdminConfig
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.first_connection import connect
 from router.operate.admin import AdminServer, RequestGuard, Service, ServiceError
 from router.operate.admin.request_fields import RequestFields
 from router.operate.admin.service import Answer
 from tests.support.admin import Json, call, code
+from tests.support.beside import beside
+from tests.support.delivery import connected
 from tests.support.observability import capture_log
 from tests.support.waiting import until
 
@@ -80,16 +81,11 @@ class Bench:
 
 @contextlib.asynccontextmanager
 async def serving(nats_url: str, name: str = "", **rules: object) -> AsyncIterator[Bench]:
-    connection = await connect({"servers": [nats_url]})
-    bench = Bench(connection, name or f"t{next(NUMBERS)}", **rules)
-    task = asyncio.create_task(bench.station.run())
-    try:
-        await until(lambda: bench.station.check.ok)
-        yield bench
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
-        await connection.close()
+    async with connected(nats_url) as connection:
+        bench = Bench(connection, name or f"t{next(NUMBERS)}", **rules)
+        async with beside(bench.station.run()):
+            await until(lambda: bench.station.check.ok)
+            yield bench
 
 
 async def test_an_answer_says_ok(nc: Client, nats_url: str) -> None:

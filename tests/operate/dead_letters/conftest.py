@@ -1,19 +1,15 @@
-"""A connection to the module's server."""
-
-from collections.abc import AsyncIterator
+"""Streams that dead letters are sent back to, on the module's server."""
 
 import pytest
 
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.first_connection import connect
+from router.delivery.wire.connection import Connection
 from tests.support.dead_letters import DeadLetterStreams
 
 
 @pytest.fixture
-async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
-    connection = await connect({"servers": [nats_url]})
-    yield JetStream(connection)
-    await connection.close()
+def jetstream(connection: Connection) -> JetStream:
+    return JetStream(connection)
 
 
 @pytest.fixture

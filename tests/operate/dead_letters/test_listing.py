@@ -1,21 +1,12 @@
 """Letters in the order in which people ask for them."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.first_connection import connect
 from router.operate.dead_letters import DeadLetterFilter, list_newest_first, show
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
-
-
-@pytest.fixture
-async def jetstream(nats_url: str) -> AsyncIterator[JetStream]:
-    connection = await connect({"servers": [nats_url]})
-    yield JetStream(connection)
-    await connection.close()
 
 
 @pytest.fixture

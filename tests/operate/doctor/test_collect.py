@@ -9,6 +9,7 @@ from router.delivery.wire.topology import create
 from router.operate.doctor import Facts, SyncMode, collect
 from router.operate.topology.declared_topology import declare_topology
 from tests.support.broker import Broker
+from tests.support.delivery import connected
 from tests.support.service import settings_for
 from tests.support.waiting import until
 
@@ -22,8 +23,7 @@ ACCOUNTS = (
 
 
 async def _facts(settings: Settings, *, made: bool = True, **login: str) -> Facts:
-    connection = await connect({"servers": list(settings.nats.url), **login})
-    try:
+    async with connected(*settings.nats.url, **login) as connection:
         jetstream = JetStream(connection)
         if made:
             await create(jetstream, declare_topology(settings))
@@ -32,8 +32,6 @@ async def _facts(settings: Settings, *, made: bool = True, **login: str) -> Fact
         return await collect(
             jetstream, declare_topology(settings), letters=settings.streams.dlq.name, max_request=1
         )
-    finally:
-        await connection.close()
 
 
 async def _has_pending(jetstream: JetStream, settings: Settings) -> bool:
@@ -63,8 +61,7 @@ async def test_what_waits_is_found_with_its_age(nats_url: str, prefix: str) -> N
 
 
 async def test_a_bucket_of_the_earlier_version_is_found(prefix: str) -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         connection = await connect({"servers": [broker.url]})
         await JetStream(connection).ask(
             "STREAM.CREATE.KV_ROUTER_STARTS",
@@ -74,8 +71,6 @@ async def test_a_bucket_of_the_earlier_version_is_found(prefix: str) -> None:
         assert (await _facts(settings_for(broker.url, prefix), made=False)).left_over == (
             "ROUTER_STARTS",
         )
-    finally:
-        broker.remove()
 
 
 async def test_an_ordinary_account_cannot_read_the_sync_mode(nats_url: str, prefix: str) -> None:
@@ -83,10 +78,7 @@ async def test_an_ordinary_account_cannot_read_the_sync_mode(nats_url: str, pref
 
 
 async def test_the_system_account_reads_the_sync_mode_and_has_no_jetstream() -> None:
-    broker = Broker(*ACCOUNTS).start()
-    try:
+    with Broker(*ACCOUNTS) as broker:
         facts = await _facts(settings_for(broker.url), made=False, user="sys", password="p")
         assert facts.server.sync == SyncMode(120.0)
         assert not facts.server.has_jetstream
-    finally:
-        broker.remove()

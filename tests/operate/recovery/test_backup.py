@@ -7,8 +7,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -85,7 +84,7 @@ async def test_all_that_a_router_stores_is_saved_under_load_and_restored(
     """
     one, other = servers
     before, after = (settings_for(broker.url, results__ack_wait_ms=500) for broker in servers)
-    async with _client(one.url) as nc:
+    async with await connect_patiently(one.url) as nc:
         async with a_router(before):
             first = await ask(nc, before, a_request("push", push_assignment=True))
             await publish_result(nc, before, b"{", headers_of("broken"))
@@ -100,7 +99,7 @@ async def test_all_that_a_router_stores_is_saved_under_load_and_restored(
     restored = await _run("restore", tmp_path / "b", other)
     assert (restored.status, {stream["name"] for stream in restored.lines}) == (0, names)
     _start_again(other)
-    async with _client(other.url) as nc, a_router(after):
+    async with await connect_patiently(other.url) as nc, a_router(after):
         await until(lambda: results_are_settled(nc, after))
         stored = {
             json.loads(data)["request_id"]
@@ -124,7 +123,7 @@ async def test_partitions_and_streams_that_are_named_are_saved_before_what_comes
     """
     one, other = servers
     parts = [settings_for(one.url, decide__partition=part) for part in "01"]
-    async with _client(one.url) as nc, a_router(parts[0]), a_router(parts[1]):
+    async with await connect_patiently(one.url) as nc, a_router(parts[0]), a_router(parts[1]):
         await nc.jsm().add_stream(StreamConfig(name="EVENTS", subjects=["events"]))
         saved = await _run(
             "backup",
@@ -178,7 +177,7 @@ async def test_a_cluster_gets_what_one_server_had(
 ) -> None:
     """Three copies instead of one. Slow: three servers start twice."""
     settings = settings_for(servers[0].url, results__ack_wait_ms=500)
-    async with _client(servers[0].url) as nc, a_router(settings):
+    async with await connect_patiently(servers[0].url) as nc, a_router(settings):
         for number in range(COUNT):
             await publish_result(nc, settings, a_result(number), headers_of(number))
         await until(lambda: results_are_settled(nc, settings))
@@ -236,7 +235,7 @@ async def _save_around_the_work(
     parts = (results, rest) if results_first else (rest, results)
     async with a_router(settings):
         pass  # it makes the streams
-    async with _client(one.url) as nc, connected(one.url) as connection:
+    async with await connect_patiently(one.url) as nc, connected(one.url) as connection:
         for number in range(COUNT):
             await publish_result(nc, settings, a_result(number), headers_of(number))
         await save_backup(JetStream(connection), parts[0], directory / "0")
@@ -267,7 +266,7 @@ async def _restore(
 
 async def _handle_the_rest(settings: Settings) -> dict[str, int]:
     """How often each request is metered when a router has done what was left."""
-    async with _client(settings.nats.url[0]) as nc, a_router(settings):
+    async with await connect_patiently(settings.nats.url[0]) as nc, a_router(settings):
         await until(lambda: results_are_settled(nc, settings))
         return dict(Counter(event["request_id"] for event in await read_usage(nc, settings)))
 
@@ -285,12 +284,3 @@ async def _run(what: str, directory: Path, broker: Broker, *options: str) -> Com
         for name, value in names_for(broker.url, "t").items()
     }
     return await call_command_async(what, str(directory), "--json", *options, environ=names)
-
-
-@asynccontextmanager
-async def _client(url: str) -> AsyncIterator[Client]:
-    client = await connect_patiently(url)
-    try:
-        yield client
-    finally:
-        await client.close()

@@ -26,23 +26,18 @@ SHORT_S = 0.1  # the time for other requests, shorter than the server's work
 STREAM = "EVENTS"
 
 
-@pytest.fixture
-def server() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
-
-
-async def test_a_snapshot_waits_until_the_server_has_checked_every_message(server: Broker) -> None:
-    async with _slow_domain(server) as (slow, _):
+async def test_a_snapshot_waits_until_the_server_has_checked_every_message(
+    own_broker: Broker,
+) -> None:
+    async with _slow_domain(own_broker) as (slow, _):
         _, data = await _take(JetStream(slow.connection, SLOW, timeout_s=SHORT_S))
         assert data.startswith(b"\xff\x06\x00\x00S2sTwO")
 
 
 async def test_a_restore_waits_until_the_server_has_made_the_stream(
-    server: Broker, monkeypatch: pytest.MonkeyPatch
+    own_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with _slow_domain(server) as (slow, _):
+    async with _slow_domain(own_broker) as (slow, _):
         jetstream = JetStream(slow.connection)
         snapshot, data = await _take(jetstream)
         await jetstream.ask(f"STREAM.DELETE.{STREAM}")
@@ -56,20 +51,20 @@ async def test_a_restore_waits_until_the_server_has_made_the_stream(
 
 
 async def test_an_answer_that_cannot_come_any_more_is_not_waited_for(
-    server: Broker, monkeypatch: pytest.MonkeyPatch
+    own_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server dies within its work."""
     monkeypatch.setattr(snapshots, "LOOK_S", 0.05)
-    async with _slow_domain(server, work_s=3600) as (slow, api):
+    async with _slow_domain(own_broker, work_s=3600) as (slow, api):
         taking = asyncio.create_task(_take(slow))
         await api.works.wait()
-        server.kill()
+        own_broker.kill()
         with pytest.raises(
             BrokerUnavailable,
             match=r"STREAM\.SNAPSHOT\.EVENTS: the connection was lost before the answer",
         ):
             await taking
-        server.start()
+        own_broker.start()
 
 
 async def _take(jetstream: JetStream) -> tuple[Snapshot, bytes]:

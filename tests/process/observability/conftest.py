@@ -24,8 +24,7 @@ def live(
     tmp_path_factory: pytest.TempPathFactory, postgres_of: Callable[[int], Postgres]
 ) -> Iterator[Series]:
     """Every series of a router, a relay, an inbox and an agent, each after a little work."""
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(depth, "DEPTH_EVERY_S", 0.05)
             patch.setattr(monitor, "PARTITIONS_EVERY_S", 0.05)
@@ -33,8 +32,6 @@ def live(
                 _everything(broker.url, postgres_of(18), tmp_path_factory.mktemp("live"))
             )
         yield series  # here the intervals are a router's own again, for the session's other tests
-    finally:
-        broker.remove()
 
 
 async def _everything(url: str, postgres: Postgres, home: Path) -> Series:

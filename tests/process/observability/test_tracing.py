@@ -58,11 +58,9 @@ def spans() -> Iterator[Spans]:
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    """A server a test: the usage subject belongs to one stream, whatever the prefix."""
-    broker = Broker().start()
-    yield broker
-    broker.remove()
+def broker(own_broker: Broker) -> Broker:
+    """The usage subject belongs to one stream, whatever the prefix."""
+    return own_broker
 
 
 # -- on a real server ------------------------------------------------------------------------------

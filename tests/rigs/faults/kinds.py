@@ -3,7 +3,9 @@ broke.
 """
 
 import asyncio
+from argparse import ArgumentTypeError
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from fnmatch import fnmatch
 from random import Random
 from typing import NamedTuple, TypeVar
 
@@ -47,6 +49,14 @@ class Kind(NamedTuple):
     act: Act
     least_s: float
     most_s: float
+
+
+def match_kinds(kinds: Iterable[Kind], pattern: str) -> list[Kind]:
+    """Of a command's option: those whose names match, one at least."""
+    matched = [kind for kind in kinds if fnmatch(kind.name, pattern)]
+    if not matched:
+        raise ArgumentTypeError(f"no kind is called so: {pattern}; --list prints all of them")
+    return matched
 
 
 async def hold(scope: FaultScope, mend: Callable[[], None]) -> None:

@@ -3,7 +3,6 @@ nothing had been.
 """
 
 import random
-from collections.abc import Iterator
 
 import pytest
 from nats.aio.client import Client
@@ -24,10 +23,9 @@ AT_ONCE = 250
 
 
 @pytest.fixture
-def broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
+def broker(own_broker: Broker) -> Broker:
+    """A server a test: some subjects are the same in every test."""
+    return own_broker
 
 
 async def test_a_few_hundred_damaged_messages_leave_nothing_stuck(

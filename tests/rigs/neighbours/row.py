@@ -180,13 +180,10 @@ async def _make_elsewhere(row: Row, stage: Stage) -> None:
     """A stream like the router's own, at a subject that it does not know."""
     if row.given.get("subject") != ELSEWHERE_STORED:
         return
-    client = await connect_patiently(stage.url)
-    try:
+    async with await connect_patiently(stage.url) as client:
         jsm = client.jsm()
         config = (await jsm.stream_info(DECIDE_STREAM)).config
         await jsm.add_stream(config.evolve(name="ELSEWHERE", subjects=[ELSEWHERE_STORED]))
-    finally:
-        await client.close()
 
 
 async def probe_capacity(tree: Tree, *, in_flight: int, seconds: float) -> float:

@@ -64,14 +64,11 @@ async def _play_one(process: str, store: str, refusal: Refusal, postgres: Postgr
 @asynccontextmanager
 async def _a_stage(process: str, postgres: Postgres) -> AsyncIterator[tuple[Stage, str]]:
     with _a_broker() as broker, tempfile.TemporaryDirectory() as home:
-        client = await connect_patiently(broker.url)
-        try:
-            async with await _open_stage(
-                process, client, broker.url, Path(home), postgres
-            ) as stage:
-                yield stage, broker.url
-        finally:
-            await client.close()
+        async with (
+            await connect_patiently(broker.url) as client,
+            await _open_stage(process, client, broker.url, Path(home), postgres) as stage,
+        ):
+            yield stage, broker.url
 
 
 async def _open_stage(
@@ -96,11 +93,8 @@ async def _open_stage(
 
 @contextlib.contextmanager
 def _a_broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         yield broker
-    finally:
-        broker.remove()
 
 
 def main() -> int:
@@ -111,11 +105,8 @@ def main() -> int:
         **{name: machine[name] for name in FACTS},
         "load": f"{os.getloadavg()[0]:.1f} before the run",
     }
-    postgres = Postgres(max(HOMES)).start()
-    try:
+    with Postgres(max(HOMES)) as postgres:
         cells = asyncio.run(play_all(arguments.only, postgres))
-    finally:
-        postgres.remove()
     page = render_page(told, cells)
     if arguments.write is not None:
         arguments.write.write_text(page)

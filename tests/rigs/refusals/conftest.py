@@ -1,6 +1,6 @@
 """A server of its own for each cell: some subjects and names of streams are fixed."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 from nats.aio.client import Client
@@ -10,14 +10,6 @@ from tests.support.patient_client import connect_patiently
 
 
 @pytest.fixture
-def own_broker() -> Iterator[Broker]:
-    broker = Broker().start()
-    yield broker
-    broker.remove()
-
-
-@pytest.fixture
 async def own_nc(own_broker: Broker) -> AsyncIterator[Client]:
-    client = await connect_patiently(own_broker.url)
-    yield client
-    await client.close()
+    async with await connect_patiently(own_broker.url) as client:
+        yield client

@@ -31,11 +31,8 @@ COURSES: Mapping[str, Callable[[str, float], Awaitable[Course]]] = {
 
 
 async def run(name: str, rate: float) -> Course:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         return await COURSES[name](broker.url, rate)
-    finally:
-        broker.remove()
 
 
 def main() -> int:

@@ -4,7 +4,6 @@ and how often.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from math import inf
 from typing import Any
 
@@ -52,12 +51,6 @@ class Admin:
         self.headers.append(headers or {})
         answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
         self._asker.connection.publish_nowait(reply, json.dumps(answer).encode())
-
-
-@pytest.fixture
-async def asker(nats_url: str) -> AsyncIterator[ExtensionClient]:
-    async with an_extension_client(nats_url) as asker:
-        yield asker
 
 
 @pytest.fixture(autouse=True)
@@ -140,8 +133,7 @@ async def test_an_answer_of_another_form_does_not_end_the_server(
 
 
 async def test_after_a_reconnect_the_registry_hears_of_it_again() -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         async with an_extension_client(broker.url) as asker:
             admin = await Admin(asker, OK).open()
             async with serve_extension(broker.url, pre(an_id())(lambda _: None), register=True):
@@ -149,5 +141,3 @@ async def test_after_a_reconnect_the_registry_hears_of_it_again() -> None:
                 broker.kill()
                 broker.start()
                 await until(lambda: len(admin.asked) >= 2)
-    finally:
-        broker.remove()

@@ -39,12 +39,6 @@ from tests.support.waiting import until
 PING = pre(an_id("ping"))(lambda _: None)
 
 
-@pytest.fixture
-async def asker(nats_url: str) -> AsyncIterator[ExtensionClient]:
-    async with an_extension_client(nats_url) as asker:
-        yield asker
-
-
 async def test_a_function_answers_on_its_subject(nats_url: str, asker: ExtensionClient) -> None:
     shout = pre(an_id())(lambda request: (request.payload.upper(), {"loud": "true"}))
     async with serve_extension(nats_url, shout):
@@ -340,16 +334,13 @@ async def test_what_does_not_end_in_time_is_told_to_go_elsewhere(
 
 
 async def test_a_broker_that_was_killed_finds_it_again() -> None:
-    broker = Broker().start()
-    try:
+    with Broker() as broker:
         one = pre(an_id())(lambda request: request.payload)
         async with serve_extension(broker.url, one), an_extension_client(broker.url) as asker:
             await asker.ask(one.subject, a_request())
             broker.kill()
             broker.start()
             await until(lambda: _answers(asker, one.subject))
-    finally:
-        broker.remove()
 
 
 @pytest.mark.parametrize("wrong", [(), (len,), (pre("a")(len), pre("a")(len))])

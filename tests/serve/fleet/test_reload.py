@@ -9,6 +9,7 @@ from router.config import Settings
 from router.core.errors import Misconfigured
 from router.serve.fleet.fleet import Reload
 from router.serve.fleet.process_slot import ProcessSlot
+from tests.support.beside import beside
 from tests.support.observability import LogLines, capture_log
 from tests.support.waiting import until
 
@@ -40,12 +41,8 @@ async def reloading(
     slots: list[FakeSlot], read: Callable[[], Settings] = Settings
 ) -> AsyncIterator[asyncio.Event]:
     requested = asyncio.Event()
-    task = asyncio.create_task(Reload(requested, read).run(cast(list[ProcessSlot], slots)))
-    try:
+    async with beside(Reload(requested, read).run(cast(list[ProcessSlot], slots))):
         yield requested
-    finally:
-        task.cancel()
-        await asyncio.wait({task})
 
 
 async def test_one_slot_after_the_other_and_requests_meanwhile_cause_one_more_reload() -> None:

@@ -40,16 +40,12 @@ async def count_after_broker(plan: KillPlan) -> list[KillCount]:
 
 def count_after(plan: KillPlan, kill: KillDriver) -> KillCount:
     """Kill an ingest of a stream as `kill` does, then ingest what is left, and count."""
-    broker = Broker().start()
-    try:
-        with tempfile.TemporaryDirectory() as home:
-            warehouse = Path(home) / "warehouse"
-            truth: Truth = fill_usage_stream(broker, plan.messages)
-            kill(plan, broker, warehouse)
-            run_ingest(_spark(), broker, warehouse)
-            return count_in_tables(plan, warehouse, truth)
-    finally:
-        broker.remove()
+    with Broker() as broker, tempfile.TemporaryDirectory() as home:
+        warehouse = Path(home) / "warehouse"
+        truth: Truth = fill_usage_stream(broker, plan.messages)
+        kill(plan, broker, warehouse)
+        run_ingest(_spark(), broker, warehouse)
+        return count_in_tables(plan, warehouse, truth)
 
 
 def _kill_driver(plan: KillPlan, broker: Broker, warehouse: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ from tests.rigs.faults.cluster.kinds import KINDS
 from tests.rigs.faults.cluster.report import page
 from tests.rigs.faults.cluster.run import CAST, ClusterRun, run
 from tests.rigs.faults.cluster.servers import SIZE
-from tests.rigs.faults.kinds import Kind
+from tests.rigs.faults.kinds import match_kinds
 from tests.rigs.faults.life import INTERRUPTED, run_until_told
 
 
@@ -78,7 +78,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--kinds",
         action="extend",
-        type=_match,
+        type=partial(match_kinds, KINDS),
         metavar="PATTERN",
         help="of these kinds alone; may be given several times",
     )
@@ -98,15 +98,6 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--write", type=Path, metavar="FILE", help="keep the tables in this file")
     return parser.parse_args(arguments)
-
-
-def _match(pattern: str) -> list[Kind]:
-    kinds = [kind for kind in KINDS if fnmatch(kind.name, pattern)]
-    if not kinds:
-        raise argparse.ArgumentTypeError(
-            f"no kind is called so: {pattern}; --list prints all of them"
-        )
-    return kinds
 
 
 if __name__ == "__main__":

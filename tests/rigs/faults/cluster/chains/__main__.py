@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ from bench.machine import facts
 from tests.rigs.faults.cluster.chains.kinds import KINDS
 from tests.rigs.faults.cluster.chains.report import tables
 from tests.rigs.faults.cluster.chains.run import CHAINS, USUAL, ChainRun, run
-from tests.rigs.faults.kinds import Kind
+from tests.rigs.faults.kinds import match_kinds
 from tests.rigs.faults.life import INTERRUPTED, run_until_told
 
 
@@ -73,7 +73,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--kinds",
         action="extend",
-        type=_match,
+        type=partial(match_kinds, KINDS),
         metavar="PATTERN",
         help="of these kinds alone; may be given several times",
     )
@@ -82,15 +82,6 @@ def _parse() -> argparse.Namespace:
         "--json", type=Path, metavar="FILE", help="keep the whole report in this file"
     )
     return parser.parse_args()
-
-
-def _match(pattern: str) -> list[Kind]:
-    kinds = [kind for kind in KINDS if fnmatch(kind.name, pattern)]
-    if not kinds:
-        raise argparse.ArgumentTypeError(
-            f"no kind is called so: {pattern}; --list prints all of them"
-        )
-    return kinds
 
 
 if __name__ == "__main__":
