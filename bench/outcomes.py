@@ -14,10 +14,9 @@ import orjson
 from bench.requests import TENANT, TEXT, TRACE
 from router.contracts.assignment import ASSIGNMENT_SUBJECT, assignment_bytes
 from router.contracts.assignment_record import build_record
-from router.contracts.decision import Decision
+from router.contracts.decision import Decision, RouteRequest
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.contracts.stored_record import record_bytes
 from router.core.clock import now_ms
 from router.delivery.wire.connection import head_of

@@ -164,9 +164,9 @@ def no_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that takes a second for a publish ack is a busy one here, and gets no second copy of
     what it has.
     """
-    from router.delivery.publish import publish_probes
+    from router.delivery.publish import known_effects
 
-    monkeypatch.setattr(publish_probes, "PROBE_AFTER_S", 3_600.0)
+    monkeypatch.setattr(known_effects, "PROBE_AFTER_S", 3_600.0)
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,7 @@ from bench.stretch import MIB, resident_bytes, stretch
 from router.agents.agent import AgentRuntime
 from router.agents.batch import BatchProcessor
 from router.agents.database import StoreFile
-from router.agents.outgoing import OutputRules
-from router.agents.publish_acks import PublishAckBuffer
+from router.agents.outgoing import OutputRules, PublishAckBuffer
 from router.agents.store import Store
 from router.agents.topology import AgentTopology, subscriptions_of, topology_of
 from router.core.message import Message
@@ -30,7 +29,7 @@ from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import Topology
-from router.process.garbage_collection import calm_collector
+from router.process.memory import calm_collector
 from router.sdk.agent import Context, Envelope, Outgoing
 
 SUBJECT = "cmd.default.demo.counter.add"

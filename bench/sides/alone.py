@@ -18,8 +18,8 @@ from bench.child import Ready
 from bench.question import Measured
 from bench.sides.choosing import make_chooser
 from bench.stretch import MIB, peak_bytes
+from router.contracts.decision import RouteRequest
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
-from router.contracts.request import RouteRequest
 from router.core.clock import steady
 from router.core.message import Message
 from router.decide.model import read

@@ -18,7 +18,7 @@ from bench.sides.alone import KEPT, TURNS, make_request, time_each
 from bench.sides.choosing import make_chooser
 from bench.stretch import MIB, peak_bytes
 from router.budgets.model import Budget, BudgetTable, TenantBudgets
-from router.contracts.request import RouteRequest
+from router.contracts.decision import RouteRequest
 from router.core.clock import steady
 from router.policies.model import load_policy
 

@@ -21,10 +21,10 @@ from bench.question import Measured
 from router.lake.jobs import maintenance
 from router.lake.jobs.commits import commit_batch
 from router.lake.jobs.derive import FilesByTable
-from router.lake.jobs.micro_batch_sink import MicroBatchSink
+from router.lake.jobs.ingest import MicroBatchSink
 from router.lake.source.offset import StreamState
-from router.lake.tables.gold_tables import GOLD_TABLES
-from router.lake.tables.identity_buckets import BUCKETS
+from router.lake.tables.event import BUCKETS
+from router.lake.tables.gold_columns import GOLD_TABLES
 from router.lake.warehouse import DataFile, Progress, Warehouse
 
 BATCH = 50_000  # events of a micro-batch

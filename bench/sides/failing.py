@@ -13,7 +13,7 @@ from router.core.message import Message
 from router.core.outcome import Done, Fault, Outcome, PublishAck, Retry
 from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.subscription import ConsumerOptions, NullObserver, Subscription
-from router.process.garbage_collection import calm_collector
+from router.process.memory import calm_collector
 
 NOT_NOW = Retry(Fault("extension_unavailable", "the provider was away"), delay=0.0)
 DONE = Done()

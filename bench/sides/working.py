@@ -11,7 +11,7 @@ from bench.child import Ready
 from bench.question import Measured
 from bench.stretch import figures_of, look, reaches, stretch
 from router.contracts.exec_assignment import ExecAssignment
-from router.process.garbage_collection import calm_collector
+from router.process.memory import calm_collector
 from router.sdk import StepResult, Worker
 
 

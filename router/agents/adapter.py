@@ -25,7 +25,7 @@ from typing import Any, NoReturn, Protocol, runtime_checkable
 from msgspec import Struct
 
 from router.agents.envelope import Envelope, Ts
-from router.core.signatures import HandlerMisused, require_call
+from router.core.user_functions import HandlerMisused, require_call
 
 NO_FILTERS: tuple[str, ...] = ()
 

@@ -24,17 +24,14 @@ from msgspec import Struct
 from router.agents.adapter import AgentAdapter, Context, read_messages
 from router.agents.database import StoreFailed
 from router.agents.envelope import Envelope, read_envelope, stored_envelope
-from router.agents.outgoing import OutputRules, build_outgoing_row, effect_of
-from router.agents.publish_acks import PublishAckBuffer
-from router.agents.rows import KnownEvent, NewEvent, OutgoingRow, ResumableEvent
+from router.agents.outgoing import OutputRules, PublishAckBuffer, build_outgoing_row, effect_of
 from router.agents.schema import DEAD, RECEIVED
 from router.agents.state import StateTransaction
-from router.agents.store import Store
+from router.agents.store import KnownEvent, NewEvent, OutgoingRow, ResumableEvent, Store
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.contracts.malformed import Malformed
 from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
-from router.core.handler_exit import contain_exit, text_of
 from router.core.message import Message
 from router.core.outcome import (
     MAXDELIVER_EXHAUSTED,
@@ -47,7 +44,7 @@ from router.core.outcome import (
     Outcome,
     Retry,
 )
-from router.core.signatures import HandlerMisused, require_finished
+from router.core.user_functions import HandlerMisused, contain_exit, require_finished, text_of
 from router.process.observability import events, logs
 
 # -- The batch.

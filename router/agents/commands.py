@@ -18,15 +18,13 @@ import typer
 from msgspec.structs import asdict
 
 from router.agents.database import open_read_only
-from router.agents.hashes import hashes_of
-from router.agents.listing import EventFilter, list_newest_events
-from router.agents.replay import ReplayResult
+from router.agents.inspection import FAIL, EventFilter, list_newest_events
+from router.agents.inspection import verify as look_over
+from router.agents.outgoing import command_of, subject_of
+from router.agents.replay import ReplayResult, hashes_of
 from router.agents.replay import replay as apply_again
-from router.agents.sending import command_of, subject_of
 from router.agents.state import list_state_entries
 from router.agents.topology import AgentTopology
-from router.agents.verify import FAIL
-from router.agents.verify import verify as look_over
 from router.config import Settings
 from router.contracts.headers import MESSAGE_ID
 from router.core.masking import shorten
@@ -34,12 +32,12 @@ from router.operate.topology.declared_topology import (
     declare_advisories_stream,
     declare_attempts_bucket,
 )
-from router.process.garbage_collection import calm_collector
+from router.process.memory import calm_collector
 from router.sdk.agent import Agent
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.import_target import AgentTarget, StoreFile, import_agent
-from router.shell.option_values import read_foreign
+from router.shell.options import read_foreign
 from router.shell.output import announce_event, format_json, print_table, show_progress
 from router.shell.view import View, ViewColumn
 

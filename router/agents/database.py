@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from router.agents import schema
-from router.agents.schema_check import differences
+from router.agents.schema import differences
 from router.core.errors import Misconfigured, RouterError
 
 # -- The file.

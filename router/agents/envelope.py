@@ -26,7 +26,7 @@ from msgspec import Raw, Struct
 from router.contracts import headers as contract
 from router.contracts.codec import MAX_PAYLOAD_BYTES, read_foreign_object
 from router.contracts.exact_json import dump_json, load_json, load_written, may_lose_digits
-from router.contracts.first_stored import first_stored_ms
+from router.contracts.headers import first_stored_ms
 from router.contracts.malformed import invalid_field, missing_field
 from router.core import ids
 from router.core.message import Message

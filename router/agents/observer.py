@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from router.agents.publish_acks import PublishAckBuffer
+from router.agents.outgoing import PublishAckBuffer
 from router.contracts.alert import CRITICAL, WARNING, Alert
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck
-from router.delivery.consume.logging_observer import LoggingObserver
+from router.delivery.consume.subscription import LoggingObserver
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)

@@ -1,5 +1,6 @@
-"""Build the messages that an agent sends: one envelope for each value that `apply` returned
-(docs/reference/requirements.md#mf-9).
+"""Messages on their way to agents: those that an agent sends, one envelope for each value that
+`apply` returned (docs/reference/requirements.md#mf-9); where they are stored; and one that a person
+sends.
 
 The cause is the message that `apply` handled. The same cause gives the same messages, however often
 it is handled, so the server can drop a duplicate:
@@ -15,18 +16,25 @@ it is handled, so the server can drop a duplicate:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 import orjson
 
 from router.agents.adapter import Outgoing
-from router.agents.envelope import Envelope, derive_ids, traceparent_of
-from router.agents.rows import OutgoingRow
+from router.agents.envelope import Envelope, derive_ids, read_envelope, traceparent_of
+from router.agents.store import Mark, OutgoingRow
+from router.agents.topology import AgentTopology
 from router.contracts.codec import write_value
+from router.contracts.exact_json import dump_json
 from router.core import ids
-from router.core.errors import Poison
-from router.core.message import NO_HEADERS, Effect
+from router.core.clock import now_ms
+from router.core.errors import Misconfigured, Poison
+from router.core.message import NO_HEADERS, Effect, Message
+from router.core.outcome import PublishAck
 
 HEADER_ROOM_BYTES = 512  # for id and traceparent: the server's limit includes headers
 
@@ -98,3 +106,81 @@ def _body(cause: Envelope, outgoing: Outgoing, message_id: str, span_id: str) ->
         return write_value(envelope.to_json(), orjson.OPT_SORT_KEYS)
     except (TypeError, ValueError) as exc:
         raise Unsendable(f"an outgoing payload cannot be JSON: {exc}") from exc
+
+
+# -- A message to an agent, written by a person: checked as the agent will read it, before it is
+# published.
+#
+# ledger.post                     -> cmd.{scope}.ledger.post
+# cmd.shop.orders.pay, evt.…      as it is
+
+
+def subject_of(text: str, topology: AgentTopology) -> str:
+    """The subject. Raises Misconfigured for one that no agent can consume."""
+    subject = text if topology.is_bound(text) else f"cmd.{topology.scope}.{text}"
+    if not ids.is_literal_subject(subject) or "." not in text:
+        raise Misconfigured(
+            "SUBJECT",
+            f"should be like ledger.post, or begin with cmd. or evt., and {text[:128]!r} is not",
+        )
+    return subject
+
+
+def command_of(subject: str, kind: str, payload: Any, key: str) -> Effect:
+    """Build the message; its key is its id, so the stream stores it once, however often it is sent.
+    Raises Malformed.
+    """
+    data = dump_json({"idempotency_key": key, "type": kind, "payload": payload})
+    read_envelope(Message(subject, data, {}, "", "", 0, now_ms() * 1_000_000, 1, ""))
+    return Effect(subject, data, key)
+
+
+# -- Record where outgoing messages are stored: publish acks arrive on the loop, and are written
+# with the next commit (protocol, step 5).
+#
+# expect (store's thread) ──> note: called by the consumer's observer ──> take: in the next batch's commit, or a quarter second later
+#
+# A mark that is lost with the process costs only a second publish of its message, under the same
+# id.
+
+
+FLUSH_DELAY_S = 0.25
+
+
+class PublishAckBuffer:
+    """Marks on their way into the store. The store's thread calls `expect` and `take`, the event
+    loop the others.
+    """
+
+    def __init__(self) -> None:
+        self._expected: dict[str, tuple[int, int]] = {}  # place in the store by message id
+        self._marks: deque[Mark] = deque()
+        self.wanted = asyncio.Event()
+
+    def expect(self, messages: Iterable[OutgoingRow]) -> None:
+        for one in messages:
+            self._expected[one.id] = (one.place, one.number)
+
+    def note(self, publish_acks: Sequence[PublishAck]) -> None:
+        """All effects of a message have their publish ack; the message itself is not acked yet."""
+        for publish_ack in publish_acks:
+            place = self._expected.pop(publish_ack.id, None)
+            if place is not None:  # else a dead letter, or a second ack of one message
+                self._marks.append((publish_ack.stream, publish_ack.sequence, *place))
+        self.wanted.set()
+
+    def take(self) -> list[Mark]:
+        return [self._marks.popleft() for _ in range(len(self._marks))]
+
+    async def run(self, flush: Callable[[], Awaitable[None]]) -> None:
+        """A supervised child: writes an idle agent's marks too, and the last ones at the end."""
+        try:
+            while True:
+                await self.wanted.wait()
+                self.wanted.clear()
+                await asyncio.sleep(FLUSH_DELAY_S)
+                if self._marks:
+                    await flush()
+        finally:
+            if self._marks:
+                await flush()

@@ -17,7 +17,7 @@ import orjson
 from msgspec import Struct
 
 from router.agents.database import open_read_only
-from router.agents.rows import Memory
+from router.agents.store import Memory
 from router.contracts.codec import write_value
 from router.contracts.exact_json import load_json, load_written
 from router.core.errors import Poison

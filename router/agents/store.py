@@ -1,5 +1,5 @@
-"""The event store's statements, many rows at a time. Called from the store's thread alone; what a
-row means is `batch`'s to say.
+"""The event store's rows as values, and its statements, many rows at a time. Called from the
+store's thread alone; what a row means is `batch`'s to say.
 
 Everything that writes is called inside `transaction()`; the caller says what belongs together. The
 state of an agent is the table `memory`: values by key, of which the store keeps small ones that
@@ -15,11 +15,60 @@ from functools import cache
 from itertools import chain, islice
 
 import orjson
+from msgspec import Struct
 
 from router.agents.database import StoreFailed, StoreFile
-from router.agents.rows import KnownEvent, Mark, Memory, NewEvent, OutgoingRow, ResumableEvent
 from router.agents.schema import DEAD, MAX_POSITION
 from router.core.errors import Misconfigured
+
+# -- The rows of the store, as values.
+
+
+class KnownEvent(Struct, frozen=True, gc=False):
+    """The store's row of one key."""
+
+    place: int
+    status: str
+    attempts: int
+
+
+class NewEvent(Struct, frozen=True, gc=False):
+    """A row to insert: one event, as it was received."""
+
+    place: int
+    key: str
+    stream: str
+    stream_seq: int
+    subject: str
+    content: bytes
+
+
+class ResumableEvent(Struct, frozen=True, gc=False):
+    """A row that was received and never applied: the process died, or the adapter failed."""
+
+    place: int
+    attempts: int
+    content: bytes
+
+
+class OutgoingRow(Struct, frozen=True, gc=False):
+    """One outgoing message, as bytes: `id` is its Nats-Msg-Id."""
+
+    place: int
+    number: int
+    id: str
+    subject: str
+    data: bytes
+    traceparent: str | None
+
+
+# stream, stream sequence, place, number: where an outgoing message is stored
+Mark = tuple[str, int, int, int]
+Memory = tuple[str, bytes | None]  # name, value as JSON; None: deleted
+
+
+# -- The event store's statements, many rows at a time.
+
 
 # -- The store.
 

@@ -1,5 +1,5 @@
 """An agent's protocol together with its store's thread: the consumers call it on the event loop, it
-works in the thread.
+works in the thread, and the loop goes on sending heartbeats.
 
 `resume` stands first: before an agent fetches, it finishes what an earlier run left half done.
 """
@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from router.agents.adapter import AgentAdapter
 from router.agents.batch import BatchProcessor
 from router.agents.database import StoreFile
-from router.agents.outgoing import HEADER_ROOM_BYTES, OutputRules, effect_of
-from router.agents.publish_acks import PublishAckBuffer
-from router.agents.rows import OutgoingRow
-from router.agents.store import Store
-from router.agents.thread import StoreThread
+from router.agents.outgoing import HEADER_ROOM_BYTES, OutputRules, PublishAckBuffer, effect_of
+from router.agents.store import OutgoingRow, Store
 from router.agents.topology import AgentTopology
 from router.core.message import Message
 from router.core.outcome import Commit, Outcome, PublishAck
@@ -26,6 +25,33 @@ from router.delivery.publish.storing import open_publisher
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.publish_faults import PublishFault, find_fault
 from router.process.observability import LogRateLimit, events, logs
+
+# -- The store's own thread: while SQLite works, the event loop goes on sending heartbeats.
+
+
+T = TypeVar("T")
+
+
+class StoreThread:
+    """Runs one call at a time, in the order of the calls."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="event-store")
+
+    async def run(self, work: Callable[..., T], *arguments: object) -> T:
+        """Raises what `work` raises. Work that was begun goes on when its caller is cancelled."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+
+    async def close(self) -> None:
+        """Returns when the last call has ended; the event loop goes on meanwhile, and can handle a
+        second signal.
+        """
+        await asyncio.to_thread(self._executor.shutdown)
+
+
+# -- An agent's protocol together with its store's thread: the consumers call it on the event
+# loop, it works in the thread.
+
 
 # -- What an earlier run left half done (docs/explanation/durability.md#protocol).
 #

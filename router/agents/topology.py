@@ -1,5 +1,6 @@
 """The streams, filters and durables of an agent: MeshForge's topology
-(docs/reference/requirements.md#meshforge).
+(docs/reference/requirements.md#meshforge), and how it is created or checked before the agent
+starts.
 
     MESHFORGE_EVENTS     evt.>                limits (or work queue)
     MESHFORGE_COMMANDS   cmd.>                work queue: a command goes to one durable, so the
@@ -20,10 +21,12 @@ from msgspec import Struct
 from router.agents.adapter import AgentAdapter, filters_of
 from router.contracts.codec import MAX_PAYLOAD_BYTES
 from router.core import ids
-from router.core.errors import Misconfigured
+from router.core.errors import BrokerRefused, Misconfigured
 from router.delivery.consume.advisories import ADVISORY_STREAM as ADVISORIES
 from router.delivery.consume.advisories import advisories_stream, advisory_subject
-from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, bucket
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, apply, bucket, create
+from router.process.observability import events, logs
 
 DEAD_LETTER_SUBJECT = "meshforge.failed.{original_subject}"
 _DAY = 86_400.0
@@ -198,3 +201,96 @@ def _recovery_consumer(subscription: AgentSubscription, topology: AgentTopology)
         durable=recovery_durable_of(subscription),
         filter_subject=advisory_subject(subscription.stream, subscription.durable),
     )
+
+
+# -- Create or check what an agent needs before it starts: streams and durables that no other
+# agent uses.
+#
+# another store's id in the durable's metadata    refused: it would find every redelivery new
+#                                                 (docs/reference/requirements.md#mf-12)
+# filters that overlap on a work queue            refused, with the other durable's name (the server
+#                                                 says 10100, and no name)
+# a stream that differs from the declared one     logged, and left as its operator made it
+# a durable of ours that differs                  changed to what this start declares
+
+
+log = logs.logger(__name__)
+
+OVERLAPS = (10099, 10100)  # a work queue's consumers must not share a message
+
+
+async def prepare(
+    jetstream: JetStream,
+    subscriptions: Sequence[AgentSubscription],
+    topology: AgentTopology,
+    store_id: str,
+) -> Topology:
+    """Return the declared topology once it exists. Raises Misconfigured, BrokerUnavailable,
+    BrokerRefused.
+    """
+    wanted = topology_of(subscriptions, topology, store_id)
+    for difference in await create(jetstream, Topology(wanted.streams)):
+        log.warning(events.TOPOLOGY_DRIFT, difference=str(difference))
+    for subscription in subscriptions:
+        await _require_owned(jetstream, subscription, store_id)
+        if topology.is_work_queue(subscription.stream):
+            await _require_alone(jetstream, subscription)
+    await _apply_durables(jetstream, Topology((), wanted.consumers))
+    return wanted
+
+
+async def create_durable(jetstream: JetStream, spec: ConsumerSpec) -> None:
+    """Create a durable that was deleted, unless its stream was deleted too."""
+    if await jetstream.stream(spec.stream) is not None:
+        await _apply_durables(jetstream, Topology((), (spec,)))
+
+
+async def _apply_durables(jetstream: JetStream, wanted: Topology) -> None:
+    try:
+        await apply(jetstream, wanted)
+    except BrokerRefused as exc:
+        if exc.err_code in OVERLAPS:
+            raise Misconfigured(
+                "filters", "they overlap with another durable's on a work queue"
+            ) from exc
+        raise
+
+
+async def _require_owned(
+    jetstream: JetStream, subscription: AgentSubscription, store_id: str
+) -> None:
+    info = await jetstream.consumer(subscription.stream, subscription.durable)
+    owner = info["config"].get("metadata", {}).get("store") if info is not None else None
+    if info is not None and owner != store_id:
+        raise Misconfigured(
+            "store",
+            f"durable {subscription.durable} on {subscription.stream} belongs to another "
+            f"store ({owner or 'unknown'}): work with that one,"
+            " or delete the durable if its store is gone",
+        )
+
+
+async def _require_alone(jetstream: JetStream, subscription: AgentSubscription) -> None:
+    for config in await _consumers(jetstream, subscription.stream):
+        if config.get("durable_name") == subscription.durable:
+            continue
+        others = config.get("filter_subjects") or (
+            [config["filter_subject"]] if config.get("filter_subject") else ()
+        )
+        if (pair := find_overlap(subscription.filters, others)) is not None:
+            raise Misconfigured(
+                "filters",
+                (
+                    f"{pair[0]} overlaps with {pair[1]} of {config.get('name')}, and "
+                    f"{subscription.stream} is a work queue"
+                ),
+            )
+
+
+async def _consumers(jetstream: JetStream, stream: str) -> list[Json]:
+    found: list[Json] = []
+    while True:
+        page = await jetstream.ask(f"CONSUMER.LIST.{stream}", {"offset": len(found)})
+        found += [info["config"] for info in page.get("consumers") or ()]
+        if len(found) >= page["total"]:
+            return found

@@ -2,7 +2,7 @@
 
 model         decides: budgets, slices, reservations, settlement; `model.prices`: what an attempt
               costs. Pure
-store, followed   the bucket of budgets, and this process' copy of it
+store         the bucket of budgets, and this process' copy of it
 leases        takes slices ahead of decisions; `settlement` adds each usage event once, `notices`
               raises alerts
 adjustments, held_costs   what operators correct and decide

@@ -19,7 +19,7 @@ from decimal import Decimal
 from msgspec import Struct
 
 from router.budgets.model import Budget
-from router.budgets.model.adjustment import (
+from router.budgets.model.held_cost import (
     BILL,
     BUDGET,
     adjust_event,
@@ -29,7 +29,7 @@ from router.budgets.model.adjustment import (
     operator_identity,
 )
 from router.budgets.model.reservation import BudgetReservation, read_reservation, reservation_text
-from router.budgets.model.settling import is_counted
+from router.budgets.model.spent_record import is_counted
 from router.budgets.usage_search import (
     FoundAdjustment,
     FoundBill,
@@ -38,8 +38,7 @@ from router.budgets.usage_search import (
     read_adjustment,
 )
 from router.contracts.money import format_nanos, round_to_nanos
-from router.contracts.usage import UsageEvent, identity
-from router.contracts.usage_cost import read_usage_cost
+from router.contracts.usage import UsageEvent, identity, read_usage_cost
 from router.core.errors import BrokerUnavailable, RouterError
 from router.core.message import Effect
 from router.delivery.wire.api import JetStream

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import uuid
 
-from router.budgets.followed import FollowedBudgets
 from router.budgets.leases import BudgetLeases
 from router.budgets.model import BudgetTable
 from router.budgets.settlement import BudgetSettlement
 from router.budgets.spent_documents import SpentDocuments
+from router.budgets.store import FollowedBudgets
 from router.config import Settings
 from router.core.clock import Clock, steady, wall
 from router.delivery.wire.api import JetStream

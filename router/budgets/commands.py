@@ -37,16 +37,15 @@ from router.budgets.usage_search import FoundAdjustment
 from router.contracts.money import format_nanos, parse_amount
 from router.contracts.usage import MAX_REASON
 from router.core import ids
-from router.core.clock import now_ms
+from router.core.clock import format_day, now_ms, read_instant
 from router.core.crashpoints import crashpoint
-from router.core.instants import format_day, read_instant
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.server_clock import ServerClock
 from router.lake.commands.ingest import make_bounds
 from router.operate.audit import OperatorWrite
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import is_audited, watch_deletion
-from router.shell.option_values import choose_author
+from router.shell.options import choose_author
 from router.shell.view import View, ViewColumn
 
 # -- The budgets of a server, and what is spent of them.

@@ -16,8 +16,7 @@ from collections.abc import AsyncIterator
 
 from msgspec import Struct
 
-from router.budgets.model.adjustment import make_adjustment_effect
-from router.budgets.model.held_cost import ALL_HELD, find_held_subject
+from router.budgets.model.held_cost import ALL_HELD, find_held_subject, make_adjustment_effect
 from router.budgets.model.reservation import RESERVATION_HEADER
 from router.contracts.usage import UsageEvent, identity, read_usage_event
 from router.core.errors import BrokerRefused, BrokerUnavailable

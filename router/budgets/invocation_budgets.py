@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from router.budgets.model import BudgetSlice, BudgetTable, Charge
 from router.budgets.model.reservation import read_reservation, reservation_text
-from router.budgets.model.spent_budgets import refuse_for_budget
+from router.budgets.model.reserving import refuse_for_budget
 from router.contracts.decision import BUDGET_EXCEEDED, OVERLOADED
 from router.contracts.provider_request import ProviderRequest
 from router.core import ids

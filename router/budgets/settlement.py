@@ -26,21 +26,23 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.budgets.followed import FollowedBudgets
 from router.budgets.model import Budget, BudgetTable, BudgetWindow, find_window, settle_costs
-from router.budgets.model.leases import SettledCost
 from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
-from router.budgets.model.settling import is_counted, is_spending, make_settled_cost
 from router.budgets.model.spent_record import (
     SETTLEMENT_KEY,
+    SettledCost,
     SettlementRecord,
     SpentRecord,
     find_created,
+    is_counted,
+    is_spending,
+    make_settled_cost,
     read_settlement_record,
 )
 from router.budgets.notices import find_notices, forget_notices, mark_notices, raise_notices
 from router.budgets.spent_documents import SpentDocuments
-from router.contracts.usage_cost import UsageCost, read_usage_cost
+from router.budgets.store import FollowedBudgets
+from router.contracts.usage import UsageCost, read_usage_cost
 from router.core.clock import Clock, steady
 from router.core.errors import BrokerUnavailable, Conflict, Poison, RouterError
 from router.delivery.consume.stream_reader import StreamReader, open_reader

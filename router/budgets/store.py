@@ -1,5 +1,5 @@
 """The bucket of budgets: each is checked and versioned before it is written. The command line
-writes (`AuditedBudgets`), a router reads (`followed`).
+writes, a router follows the bucket.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from router.budgets.model import Budget, BudgetError, parse_budget
+from router.budgets.model import Budget, BudgetError, BudgetTable, parse_budget
 from router.budgets.model.budget import DENY, DOWNGRADE
-from router.budgets.model.table import MAX_BUDGETS
+from router.budgets.model.reserving import MAX_BUDGETS
 from router.contracts.money import format_nanos
 from router.contracts.version_record import VersionRecord, read_record
 from router.core import ids
 from router.core.errors import Poison, RouterError
 from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.kv.versioned_store import MAX_AUTHOR, VersionedStore
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.operate.audit import AuditedStore
 from router.operate.audit.audit_event import Values
+from router.process.observability import events
 
 MAX_BUDGET_BYTES = 8 * 1024
 
@@ -115,3 +119,30 @@ def read_stored_budget(entry: BucketEntry) -> StoredBudget:
     if budget.budget_id != parts[1]:
         raise Poison("is the budget of another key")
     return StoredBudget(budget, record)
+
+
+# -- Keeps the budgets of this process equal to their bucket.
+
+
+class FollowedBudgets(FollowedBucket[Budget]):
+    """A budget that cannot be read leaves the last good one in force."""
+
+    optional = "budgets"
+
+    def __init__(
+        self, jetstream: JetStream, bucket: str, table: BudgetTable, infos: SharedInfo | None = None
+    ) -> None:
+        super().__init__(jetstream, bucket, events.BUDGET_BROKEN, infos)
+        self._table = table
+
+    async def reload(self) -> None:
+        """What the bucket holds now: a budget that was put a moment ago is not missed. Raises
+        BrokerUnavailable.
+        """
+        self.on_change(await self.documents.read_all())
+
+    def read(self, entry: BucketEntry) -> Budget:
+        return read_stored_budget(entry).budget
+
+    def install(self, values: Sequence[Budget]) -> None:
+        self._table.replace(values)

@@ -14,8 +14,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.budgets.model.reservation import RESERVATION_HEADER
-from router.contracts.usage import ADJUSTED_SUBJECT, UsageEvent, identity, read_usage_event
-from router.contracts.usage_cost import UsageCost, read_usage_cost
+from router.contracts.usage import (
+    ADJUSTED_SUBJECT,
+    UsageCost,
+    UsageEvent,
+    identity,
+    read_usage_cost,
+    read_usage_event,
+)
 from router.core.errors import BrokerRefused
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, StoredMessage

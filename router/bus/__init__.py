@@ -1,17 +1,16 @@
 """SOLVER-Ralph's message contracts on JetStream: a typed envelope, published and consumed (SR).
 
     settings      its options
-    subjects      the subject of each message
-    topology      its streams
+    subjects      the subject of each message, and the streams
     publisher     publishes an envelope and returns its publish ack
-    consumer      a durable; `handling` is the order of its work, `answers` a handler's return
-                  values, `processed` the stores of known keys
+    consumer      a durable, the order of its work, a handler's return values; `processed`: the
+                  stores of known keys
     dead_letters  messages that failed for good
     metrics       what is counted of all this
     queries       requests that are answered now or not at all
     version_usage     whether a consumer can still get an old version of the schema
 
-`contracts.envelope` holds the envelope, `bus.envelope_making` makes new ones; `router.Bus` gives
+`contracts.envelope` holds the envelope, `bus.publisher` makes new ones; `router.Bus` gives
 all of this a connection. Each name is loaded at its first use: who reads the settings of the bus
 does not pay for its consumer.
 """
@@ -22,9 +21,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from router.bus.answers import BusAnswer, BusHandler, Nak, Term
-    from router.bus.consumer import DEFAULT_OPTIONS, Interest
-    from router.bus.envelope_making import make_envelope
+    from router.bus.consumer import DEFAULT_OPTIONS, BusAnswer, BusHandler, Interest, Nak, Term
     from router.bus.metrics import BusMetrics
     from router.bus.processed import (
         BucketProcessed,
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
         SqliteProcessed,
         StoreUnavailable,
     )
-    from router.bus.publisher import Publisher
+    from router.bus.publisher import Publisher, make_envelope
     from router.bus.queries import QueryRefused
     from router.bus.settings import BusSettings
     from router.bus.subjects import UnknownSubject
@@ -62,23 +59,23 @@ __all__ = [
 
 _HOMES = {
     "BucketProcessed": "router.bus.processed",
-    "BusAnswer": "router.bus.answers",
-    "BusHandler": "router.bus.answers",
+    "BusAnswer": "router.bus.consumer",
+    "BusHandler": "router.bus.consumer",
     "BusMetrics": "router.bus.metrics",
     "BusSettings": "router.bus.settings",
     "DEFAULT_OPTIONS": "router.bus.consumer",
     "Interest": "router.bus.consumer",
     "MemoryProcessed": "router.bus.processed",
     "MessageEnvelope": "router.contracts.envelope",
-    "Nak": "router.bus.answers",
+    "Nak": "router.bus.consumer",
     "Processed": "router.bus.processed",
     "Publisher": "router.bus.publisher",
     "QueryRefused": "router.bus.queries",
     "SqliteProcessed": "router.bus.processed",
     "StoreUnavailable": "router.bus.processed",
-    "Term": "router.bus.answers",
+    "Term": "router.bus.consumer",
     "UnknownSubject": "router.bus.subjects",
-    "make_envelope": "router.bus.envelope_making",
+    "make_envelope": "router.bus.publisher",
 }
 
 

@@ -16,12 +16,11 @@ import typer
 from msgspec import to_builtins
 
 from router.bus.build_settings import build_bus_settings
-from router.bus.envelope_making import make_envelope
-from router.bus.topology import declare_streams
+from router.bus.publisher import make_envelope
+from router.bus.subjects import declare_streams
 from router.bus.version_usage import VersionUsage, find_version_usage
 from router.contracts.codec import check_limits
-from router.contracts.envelope import read_envelope
-from router.contracts.envelope_schema import envelope_schema_file
+from router.contracts.envelope import envelope_schema_file, read_envelope
 from router.contracts.exact_json import dump_json, load_written
 from router.contracts.malformed import Malformed
 from router.delivery.consume.stream_reader import open_reader
@@ -29,13 +28,19 @@ from router.delivery.wire import topology as delivery
 from router.delivery.wire.api import StoredMessage
 from router.delivery.wire.topology import Difference, StreamSpec
 from router.operate.commands.topology import record_topology
-from router.operate.doctor.finding import span
+from router.operate.doctor.facts import span
 from router.sdk.bus import Bus
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
-from router.shell.formatting import format_bytes
-from router.shell.option_values import read_bytes, read_foreign_object
-from router.shell.output import print_json_lines, print_table, print_view, printable, show_progress
+from router.shell.options import read_bytes, read_foreign_object
+from router.shell.output import (
+    format_bytes,
+    print_json_lines,
+    print_table,
+    print_view,
+    printable,
+    show_progress,
+)
 from router.shell.view import View, ViewColumn
 
 # -- `topology` and `schema`.

@@ -22,9 +22,8 @@ from router.bus.subjects import query_subject
 from router.contracts.codec import read_foreign_object, write_object
 from router.contracts.envelope import MessageEnvelope, read_envelope, read_written_payload
 from router.core.errors import BrokerUnavailable, Poison, RouterError, Unanswered
-from router.core.handler_exit import contain_cancellation, text_of
-from router.core.signatures import require_call
-from router.delivery.wire.calls.connected import wait_until_connected
+from router.core.user_functions import contain_cancellation, require_call, text_of
+from router.delivery.wire.calls.request_reply import wait_until_connected
 from router.delivery.wire.calls.request_server import (
     FAILED,
     OVERLOADED,
@@ -33,7 +32,7 @@ from router.delivery.wire.calls.request_server import (
     RequestServer,
 )
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 
 MAX_CONCURRENT_QUERIES = 64  # requests at once; one more is answered `overloaded`
 # for one response: a responder that hangs would keep its place for ever, and 64 of them all places

@@ -93,7 +93,7 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
             },
         ),
         "explain": "router.cli.explain:explain",
-        "docs": "router.cli.docs.command:docs",
+        "docs": "router.cli.docs:docs",
     },
     "Policies, extensions, providers": {
         "policy": GroupPlace(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from router.config import describe
 from router.config.views import SETTINGS
 from router.shell.command_frame import CommandSession, command, skip_settings
-from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl
+from router.shell.session import load_settings_of_command
 
 
 @command(skip_settings)

@@ -124,7 +124,7 @@ def _load(
     nats_url: str | None,
     config: Path | None,
 ) -> Loaded:
-    from router.shell.load_settings import load_settings_of_command
+    from router.shell.session import load_settings_of_command
 
     given = {
         "nats.url": nats_url,

@@ -1,5 +1,5 @@
 """The page Now for browsers that stay on it: each sample is rendered once, and sent to every
-browser as an event.
+browser as an event, with pings between them.
 
 at most `most` browsers        one more gets 503, and its page stays as it was rendered
 a browser holds one event      one that has not taken it when the next comes is dropped; it may
@@ -11,6 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+
+from sse_starlette import EventSourceResponse
+from starlette.responses import Response
 
 EVENT = "now"
 
@@ -59,3 +62,15 @@ class PageFeed:
         with suppress(asyncio.QueueEmpty):
             client.get_nowait()
         client.put_nowait(None)
+
+
+# -- Events to a browser that stays: pings, and a limit of time for each send.
+
+
+SEND_WITHIN_S = 10.0  # a browser that does not take an event within this is cut off
+PING_EVERY_S = 15
+
+
+def answer_with_events(events: AsyncIterator[dict[str, str]]) -> Response:
+    response: Response = EventSourceResponse(events, ping=PING_EVERY_S, send_timeout=SEND_WITHIN_S)
+    return response

@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 
 from router.config import Settings
 from router.console.application import ConsolePages, build_application, render_now
-from router.console.early_start import BEGIN_AFTER_S
 from router.console.mend import MendRuns, list_routes
 from router.console.page_feed import PageFeed
-from router.process.observability.http import serve_application
-from router.process.observability.http_protocol import RESPONSE_TIMEOUT_S, GuardedProtocol
+from router.console.slow_pages import BEGIN_AFTER_S
+from router.process.observability.http import RESPONSE_TIMEOUT_S, GuardedProtocol, serve_application
 from router.process.supervision import Child, Intensity, Supervisor, supervise
 from router.shell.access import AccessControl, LoginPages
 from router.shell.broker_link import BrokerLink

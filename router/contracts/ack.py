@@ -8,7 +8,7 @@ from msgspec import Struct
 from router.contracts import field_kinds as kind
 from router.contracts import field_readers
 from router.contracts.field_readers import MAX_INT64
-from router.contracts.first_stored import first_stored_ms
+from router.contracts.headers import first_stored_ms
 from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
 from router.contracts.pb.beamline.worker.v1 import ack_pb2
 from router.contracts.shapes.parts import refer

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 import orjson
 from msgspec import Struct
 
-from router.contracts.request import NOTHING
-from router.core.instants import format_moment
+from router.contracts.decision import NOTHING
+from router.core.clock import format_moment
 
 CRITICAL = "critical"
 WARNING = "warning"

@@ -21,9 +21,8 @@ from orjson import Fragment
 
 from router.contracts.answer import build_decision_object, decision_fields
 from router.contracts.codec import BASE64, UNREADABLE_ERRORS, text_of
-from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, add_description, build_object, refer
 from router.core import ids

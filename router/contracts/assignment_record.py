@@ -37,8 +37,7 @@ from router.contracts.assignment import (
     read_assignment,
 )
 from router.contracts.content import digest
-from router.contracts.decision import Decision
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, RouteRequest
 from router.contracts.stored_record import RecordKind, record_bytes
 from router.core import ids
 

@@ -1,5 +1,6 @@
 """The dead letter: one format for every BeamLine subject, a superset of both that the
-specifications show (docs/reference/contracts.md#dead-letters).
+specifications show (docs/reference/contracts.md#dead-letters). And the writer of one consumer's
+dead letters.
 
 This file writes a dead letter; delivery stores it before the message is acked. No content of a
 message may prevent its dead letter: invalid text is replaced, and parts that are too large are left
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec import Struct
 from msgspec.structs import replace
 
 from router.contracts import headers as contract
@@ -21,10 +23,11 @@ from router.contracts.codec import text_of
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, VALIDATION_CODES
 from router.contracts.unread_report import UNREAD_SUBJECT
 from router.core import ids
+from router.core.clock import now_ms
+from router.core.header_names import tell_headers
 from router.core.masking import MASK, is_masked_key, shorten
 from router.core.message import Effect, Message
 from router.core.outcome import VALIDATION_FAILED, Fault
-from router.core.repeated_headers import tell_headers
 
 # dead letters of workers: assignments given up, and unreadable ones
 WORKER_DEAD_LETTER_SUBJECTS = ("caf.exec.dlq.v1", UNREAD_SUBJECT)
@@ -233,3 +236,46 @@ def _text(value: str) -> str:
     becomes `?`.
     """
     return value.encode("utf-8", "replace").decode("utf-8")
+
+
+# -- Writes the dead letters of one consumer: the router's, the bus's, an agent's and an inbox's
+# have one format (`dead_letter`).
+
+
+class DeadLetterWriter(Struct, frozen=True, kw_only=True):
+    """`extract`: the ids of a message; `max_bytes`: the connection's `max_payload`, which a
+    reconnect may change.
+    """
+
+    node_id: str
+    max_bytes: Callable[[], int]
+    subject_pattern: str
+    extract: Callable[[Message], Mapping[str, str]]
+    payload_bytes: int = KEPT_BYTES
+    include_message: bool = True
+
+    def write(
+        self,
+        message: Message,
+        reason: str,
+        fault: Fault,
+        *,
+        seen: Mapping[str, str] | None = None,
+        is_whole: bool = True,
+        reserved: int = 0,
+    ) -> Effect:
+        """`seen`: ids that the caller has extracted; not `is_whole`: without the message;
+        `reserved`: bytes that the caller will add.
+        """
+        return build_dead_letter(
+            message,
+            reason,
+            fault,
+            node_id=self.node_id,
+            now_ms=now_ms(),
+            max_bytes=self.max_bytes() - reserved,
+            payload_bytes=self.payload_bytes,
+            include_message=self.include_message and is_whole,
+            subject_pattern=self.subject_pattern,
+            seen=self.extract(message) if seen is None else seen,
+        )

@@ -1,5 +1,5 @@
 """The message envelope of SOLVER-Ralph: ten fields around a domain event on its way over NATS
-(docs/reference/requirements.md#sr-envelope).
+(docs/reference/requirements.md#sr-envelope). And its JSON Schema, made of the type.
 
     {schema_version, message_type, message_id, correlation_id, causation_id, timestamp, actor_id,
     actor_kind, payload, idempotency_key}
@@ -11,9 +11,10 @@ made of it. New ones come from `envelope_making`.
 
 from __future__ import annotations
 
+import importlib.resources
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import orjson
@@ -221,3 +222,43 @@ def _legal(name: str) -> str:
     return next(
         meta.description or "" for meta in _FIELDS[name].type.__metadata__ if isinstance(meta, Meta)
     )
+
+
+# -- The envelope's JSON Schema (docs/reference/requirements.md#sr-36), made of the type; the file
+# beside it is what other languages read.
+#
+#     python -m router.contracts.envelope >
+#     router/contracts/schemas/messaging/message-envelope.schema.json
+#
+# A test keeps the file equal to the type.
+
+
+SCHEMA_ID = "urn:solver-ralph:messaging:message-envelope:1.0"
+FILE = "schemas/messaging/message-envelope.schema.json"
+
+
+def envelope_schema() -> dict[str, Any]:
+    """The schema as the type says it: JSON Schema 2020-12."""
+    made = msgspec.json.schema(
+        MessageEnvelope, schema_hook=lambda _: {"description": "any JSON value"}
+    )["$defs"][MessageEnvelope.__name__]
+    about = "A domain event, a command or a query on its way over NATS. Unknown fields are ignored."
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": SCHEMA_ID,
+        **made,
+        "description": about,
+    }
+
+
+def envelope_schema_file() -> str:
+    return importlib.resources.files("router.contracts").joinpath(FILE).read_text("utf-8")
+
+
+def render_schema() -> str:
+    """The schema as the file holds it."""
+    return orjson.dumps(envelope_schema(), option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+if __name__ == "__main__":
+    print(render_schema(), end="")

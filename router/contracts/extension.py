@@ -37,7 +37,7 @@ from router.contracts.codec import (
     may_hold_long_number,
     text_of,
 )
-from router.contracts.decision import Decision
+from router.contracts.decision import NOTHING, RESERVED, RESERVED_TYPES, Decision, RouteRequest
 from router.contracts.raw_json import (
     MAX_DIGITS,
     NULL,
@@ -47,11 +47,16 @@ from router.contracts.raw_json import (
     has_long_integer,
     payload_of,
 )
-from router.contracts.request import NOTHING, RESERVED, RESERVED_TYPES, RouteRequest
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import Schema, build_from_type, build_object, refer
-from router.contracts.shapes.precedence import NULL as JSON_NULL
-from router.contracts.shapes.precedence import constrain, is_present
+from router.contracts.shapes.parts import NULL as JSON_NULL
+from router.contracts.shapes.parts import (
+    Schema,
+    build_from_type,
+    build_object,
+    constrain,
+    is_present,
+    refer,
+)
 from router.core.errors import Poison
 from router.core.ids import MAX_TYPE
 

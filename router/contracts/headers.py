@@ -1,4 +1,5 @@
-"""The headers of the contract, the values that they may have, and what a reader may take from them.
+"""The headers of the contract, the values that they may have, and what a reader may take from them;
+the time of a first storing among it.
 
 What a message must keep stands in `header_rules` (docs/reference/contracts.md#header-contract). A
 malformed header counts as absent.
@@ -10,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from router.core import ids
+from router.core.message import Message
 
 TRACE_ID = "trace_id"
 TENANT_ID = "tenant_id"
@@ -34,7 +36,7 @@ is_traceparent = re.compile(
 
 # Headers that command the server (2.15); none of them is a requester's business
 # (docs/reference/contracts.md#control-headers). `Nats-Expected-Stream` is none of them: a publisher
-# that names the stream gets a PubAck (`delivery.replies.pub_acks`). With one of these a `no_ack`
+# that names the stream gets a PubAck (`delivery.publish.publish_acks`). With one of these a `no_ack`
 # stream may refuse a request and say nothing, or do something to itself.
 SILENCING_HEADERS = frozenset(
     {
@@ -108,3 +110,32 @@ def traceparent_in(headers: Mapping[str, str]) -> str | None:
 def is_supported_version(value: object) -> bool:
     """Whether a `version`, from a header or a payload, is ours; a value that is not text is not."""
     return isinstance(value, str) and value in SUPPORTED_VERSIONS
+
+
+# -- The time at which a message was stored first: from a replay's header, else the time of its
+# own stream.
+#
+# A dead letter is replayed days later, and its message may name no time. Then the time of its first
+# storing counts, not that of the replay: otherwise next month's replay stands on next month's bill.
+# The replay carries it in a header, from dead letter to dead letter. A sender may write the header
+# too, so a value that is not a time before this storing counts as absent.
+
+
+FIRST_STORED = "x-first-stored-ms"  # milliseconds since the epoch
+_MOST_DIGITS = 15
+
+
+def first_stored_ms(message: Message) -> int:
+    """Milliseconds since the epoch."""
+    text = message.headers.get(FIRST_STORED)
+    return (
+        message.stored_ms
+        if text is None
+        else min(read_first_stored(text) or message.stored_ms, message.stored_ms)
+    )
+
+
+def read_first_stored(text: str) -> int | None:
+    """The header's value; None for what is no time."""
+    is_number = len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()
+    return (int(text) or None) if is_number else None

@@ -28,8 +28,19 @@ from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.raw_json import PAYLOAD, RawJson
 from router.contracts.shapes.enveloped import EnvelopeRules
 from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import MOMENT, TEXT, Schema, build_written, refer
-from router.contracts.shapes.precedence import NEVER, NULL, Path, constrain, find_first, is_present
+from router.contracts.shapes.parts import (
+    MOMENT,
+    NEVER,
+    NULL,
+    TEXT,
+    Path,
+    Schema,
+    build_written,
+    constrain,
+    find_first,
+    is_present,
+    refer,
+)
 from router.contracts.worker import Received, WorkerMessageLimits, read_body
 from router.core import ids
 from router.core.message import NO_HEADERS

@@ -27,8 +27,7 @@ from router.contracts.field_kinds import MESSAGE_ID, TENANT, TRACE, FieldKind
 from router.contracts.malformed import miss_ids, missing_field
 from router.contracts.shapes.enveloped import USUAL, EnvelopeRules, build_worker_message
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import Schema, add_description, build_object
-from router.contracts.shapes.precedence import is_anywhere_present
+from router.contracts.shapes.parts import Schema, add_description, build_object, is_anywhere_present
 from router.contracts.worker import MessageType, Received
 
 T = TypeVar("T")

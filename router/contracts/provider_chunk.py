@@ -35,8 +35,7 @@ from router.contracts.codec import (
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import SUCCESS, ProviderResponse, text_fields, text_or_bytes
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import build_from_type, refer
-from router.contracts.shapes.precedence import NULL, constrain, is_present
+from router.contracts.shapes.parts import NULL, build_from_type, constrain, is_present, refer
 from router.core.errors import RouterError
 
 

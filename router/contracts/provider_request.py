@@ -22,6 +22,7 @@ from router.contracts import content, field_readers
 from router.contracts import field_kinds as kind
 from router.contracts.codec import BASE64, MAX_DEPTH, MAX_PAYLOAD_BYTES, value_of
 from router.contracts.content import TRACE_FIELDS
+from router.contracts.decision import NOTHING
 from router.contracts.extension import MAX_METADATA_BYTES
 from router.contracts.field_readers import Object
 from router.contracts.headers import MESSAGE_ID, is_supported_version
@@ -38,10 +39,16 @@ from router.contracts.message_spec import Field, MessageSpec, build_reader, buil
 from router.contracts.pb.beamline.provider.v1 import provider_pb2
 from router.contracts.provider import is_protobuf_wanted, text_fields, text_or_bytes
 from router.contracts.raw_json import DIGITS, RawJson, has_endless_number, write_payload
-from router.contracts.request import NOTHING
 from router.contracts.shapes.enveloped import EnvelopeRules
-from router.contracts.shapes.parts import Schema, refer
-from router.contracts.shapes.precedence import NEVER, NULL, constrain, find_first, is_present
+from router.contracts.shapes.parts import (
+    NEVER,
+    NULL,
+    Schema,
+    constrain,
+    find_first,
+    is_present,
+    refer,
+)
 from router.contracts.worker import Received, read_body
 from router.core import ids
 

@@ -18,6 +18,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from router.contracts import field_kinds as kind
+from router.contracts.decision import RESERVED, RESERVED_TYPES
 from router.contracts.field_readers import (
     MAX_INT64,
     Object,
@@ -26,13 +27,11 @@ from router.contracts.field_readers import (
     read_text,
     read_whole,
 )
-from router.contracts.first_stored import first_stored_ms
+from router.contracts.headers import first_stored_ms
 from router.contracts.malformed import invalid_field
 from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.request import RESERVED, RESERVED_TYPES
-from router.contracts.shapes.parts import Schema, add_description, refer
-from router.contracts.shapes.precedence import constrain, is_present
+from router.contracts.shapes.parts import Schema, add_description, constrain, is_present, refer
 from router.contracts.worker import (
     DAY_MS,
     DEFAULT_LIMITS,

@@ -31,9 +31,9 @@ from router.contracts.codec import (
     oversized_payload,
     read_object,
 )
-from router.contracts.first_stored import first_stored_ms
+from router.contracts.decision import NOTHING
 from router.contracts.header_rules import Violation, violations
-from router.contracts.headers import SUPPORTED_VERSIONS, is_supported_version
+from router.contracts.headers import SUPPORTED_VERSIONS, first_stored_ms, is_supported_version
 from router.contracts.malformed import (
     HEADER_CONTRACT_VIOLATION,
     STAGE_HEADERS,
@@ -43,7 +43,6 @@ from router.contracts.malformed import (
     invalid_field,
 )
 from router.contracts.raw_json import check_text, read_around_payload
-from router.contracts.request import NOTHING
 from router.core.message import Message
 from router.core.outcome import Fault
 

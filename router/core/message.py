@@ -1,4 +1,5 @@
-"""Incoming and outgoing messages as plain values: no NATS type, no method with an effect.
+"""Incoming and outgoing messages as plain values: no NATS type, no method with an effect. And the
+reply subject of a delivery, which says where the message stands.
 
     Message   one delivery of one stored message
     Effect    a message that must be stored (publish ack) before the ack is sent
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -70,3 +72,44 @@ class Reply(Struct, frozen=True, gc=False):
     data: bytes
     trace_id: str | None = None
     tenant_id: str | None = None
+
+
+# -- The reply subject of a JetStream delivery, into which the server writes where the message
+# stands.
+#
+# $JS.ACK.STREAM.CONSUMER.DELIVERIES.SEQUENCE.DELIVERY.TIME.PENDING
+# $JS.ACK.DOMAIN.ACCOUNT.STREAM.CONSUMER.DELIVERIES.SEQUENCE.DELIVERY.TIME.PENDING.…   with a domain
+#
+# Publishing `+ACK`, `-NAK`, `+TERM` or `+WPI` to it settles the message. Streams and consumers have
+# no dot in their names. Source:
+# https://docs.nats.io/using-nats/developer/develop_jetstream/consumers#delivery-details
+
+
+_PLAIN = 9  # tokens without a domain
+
+
+class AckSubject(NamedTuple):
+    """What one delivery's reply subject says."""
+
+    stream: str
+    consumer: str
+    deliveries: int  # of this message, this one included
+    sequence: int  # in the stream
+    consumer_sequence: int  # deliveries of this consumer so far, this one included
+    stored_ns: int  # nanoseconds since the epoch
+    pending: int  # messages that match the consumer and were not delivered yet
+
+
+def parse_ack_subject(subject: str) -> AckSubject:
+    """Raises ValueError or IndexError for a subject that is none: the server wrote it, so nothing
+    checks it first.
+    """
+    part = subject.split(".")
+    at = find_stream(len(part))
+    figures = [int(figure) for figure in part[at + 2 : at + 7]]
+    return AckSubject(part[at], part[at + 1], *figures)
+
+
+def find_stream(tokens: int) -> int:
+    """The place of the stream's name among so many tokens; the other fields follow it."""
+    return 2 if tokens == _PLAIN else 4

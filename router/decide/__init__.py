@@ -3,7 +3,7 @@
     model           decides: from bytes to an outcome. No broker in it
     live_requests   requests answered from their passing copy while the backlog is deep
     ingress_server  messages that become decide requests
-    recorded_decisions, decision_services, request_steps   why it was decided so, and what followed
+    decision_services, request_steps   why it was decided so, and what followed
     partitions      who takes the requests of a partition
     commands, page  what users and operators type and see
 

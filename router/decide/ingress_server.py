@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from msgspec import Struct
 
 from router.config import DECIDE, Settings
-from router.contracts.decision import INTERNAL, INVALID_REQUEST, UNAUTHORIZED
+from router.contracts.decision import INTERNAL, INVALID_REQUEST, NOTHING, UNAUTHORIZED
 from router.contracts.field_readers import Object
 from router.contracts.ingress import (
     ACCEPTED,
@@ -31,7 +31,6 @@ from router.contracts.ingress import (
     read_ingress,
 )
 from router.contracts.malformed import Malformed
-from router.contracts.request import NOTHING
 from router.contracts.worker import WorkerMessageLimits
 from router.core.clock import now_ms
 from router.core.errors import BrokerRefused, BrokerUnavailable, Poison
@@ -42,8 +41,8 @@ from router.delivery.publish.readback import ConfirmByReadback
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.calls import request_server
 from router.delivery.wire.calls.request_server import ReplyAddresses, RequestServer
-from router.delivery.wire.frame_parser import Headers
-from router.operate.admin.service_error import OVERLOADED
+from router.delivery.wire.frames import Headers
+from router.operate.admin.service import OVERLOADED
 from router.process.observability import ReadinessCheck
 
 # -- The server.

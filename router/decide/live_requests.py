@@ -1,5 +1,5 @@
 """Joins `delivery.replies.live`, which answers requests from their live copy while the backlog is
-deep, with the decide consumer.
+deep, with the decide consumer. And counts the answers that do not come from the handler.
 """
 
 from __future__ import annotations
@@ -9,9 +9,19 @@ from functools import partial
 
 from router.config import Settings
 from router.contracts.alert import CRITICAL, WARNING, Alert
-from router.contracts.decision import OVERLOADED
+from router.contracts.decision import (
+    CANNOT_BE_STORED,
+    INTERNAL,
+    INVALID_REQUEST,
+    OVERLOADED,
+    UNAUTHORIZED,
+)
+from router.contracts.extract import extract_ids
+from router.contracts.headers import TENANT_ID
+from router.contracts.malformed import TENANT_FORBIDDEN, VALIDATION_CODES
 from router.core.clock import Clock
-from router.decide.answer_counts import count_answer
+from router.core.message import Message
+from router.core.outcome import Dead, Outcome
 from router.decide.model.origin import (
     RequestOrigin,
     build_overload_reply,
@@ -20,6 +30,7 @@ from router.decide.model.origin import (
 )
 from router.decide.model.read import RequestLimits
 from router.delivery.consume.consumer import Consumer
+from router.delivery.consume.settlement import BUCKET_REFUSES, STREAM_REFUSES, TOO_LARGE
 from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.replies.answers import Answers
 from router.delivery.replies.live import ANSWERED, OUTCOMES, LiveRequests
@@ -27,6 +38,44 @@ from router.delivery.replies.live import OVERLOADED as REFUSED
 from router.operate.alerts import Alerts
 from router.policies.model import PolicyTable
 from router.process.observability import LogRateLimit, Metrics, events, logs
+
+# -- Counts answers to decide requests that do not come from the handler: refusals, overload,
+# failures.
+
+
+NEVER_STORED_CODES = frozenset({TOO_LARGE, STREAM_REFUSES, BUCKET_REFUSES})
+
+
+def count_answer(metrics: Metrics, tenant_id: str, outcome: str, count: int = 1) -> None:
+    """Count answers without a decision or policy; a tenant without a label of its own is `other`."""
+    metrics.decisions[metrics.tenant[tenant_id], "", "", "", outcome] += count
+
+
+def count_failed(metrics: Metrics, message: Message, outcome: Outcome) -> None:
+    """Count the answer to a message that became a dead letter."""
+    count_answer(metrics, _tenant_of(message, outcome), _code_of(outcome))
+
+
+def _code_of(outcome: Outcome) -> str:
+    if not isinstance(outcome, Dead):
+        return INTERNAL
+    if outcome.fault.code == TENANT_FORBIDDEN:
+        return UNAUTHORIZED
+    if outcome.fault.code in NEVER_STORED_CODES:
+        return CANNOT_BE_STORED
+    return INVALID_REQUEST if outcome.fault.code in VALIDATION_CODES else INTERNAL
+
+
+def _tenant_of(message: Message, outcome: Outcome) -> str:
+    """The tenant that the refusal names; after any other failure it is read from the message again."""
+    if isinstance(outcome, Dead) and outcome.reply is not None:
+        return outcome.reply.tenant_id or ""
+    return extract_ids(message).get(TENANT_ID, "")
+
+
+# -- Joins `delivery.replies.live`, which answers requests from their live copy while the backlog
+# is deep, with the decide consumer.
+
 
 log = logs.logger(__name__)
 

@@ -27,7 +27,7 @@ from router.delivery.consume.stream_reader import StreamReader, open_reader
 from router.delivery.settings import BucketConfig
 from router.delivery.wire.api import JetStream, StoredMessage, nanos
 from router.operate.dead_letters.parse import parse
-from router.operate.topology.partitions import list_partition_streams
+from router.operate.topology.declared_topology import list_partition_streams
 from router.work.assignments import StoredAssignment, find_assignment
 
 MAX_STEPS_READ = 500

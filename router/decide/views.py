@@ -14,13 +14,13 @@ import orjson
 from rich.console import RenderableType
 from rich.text import Text
 
-from router.shell.formatting import format_bytes
 from router.shell.output import (
     build_cell,
     build_grid,
     build_heading,
     build_panel,
     build_table,
+    format_bytes,
     open_console,
     printable,
 )

@@ -5,8 +5,7 @@ and log.
 from __future__ import annotations
 
 from router.config import Settings
-from router.delivery.wire.calls.request_reply import RequestReplyClient
-from router.delivery.wire.calls.traced import trace_calls
+from router.delivery.wire.calls.request_reply import RequestReplyClient, trace_calls
 from router.delivery.wire.connection import Connection
 from router.extensions.model import (
     ExtensionRegistry,

@@ -1,5 +1,5 @@
-"""Inspects a policy's pipeline for operators: its complexity, and a dry run with a payload
-(docs/reference/operators.md#dry-run).
+"""Inspects a policy's pipeline for operators: its complexity, the services that answer for its
+extensions, and a dry run with a payload (docs/reference/operators.md#dry-run).
 
 A dry run stores no session, uses up no rate limit and counts nothing. Without `invoke` it calls no
 extension: the response shows them as skipped, and the payload is unchanged.
@@ -7,22 +7,30 @@ extension: the response shows them as skipped, and the payload is unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
 
+import orjson
 from msgspec import Struct, structs, to_builtins
 
 from router.contracts.answer import decision_fields
 from router.contracts.codec import text_of
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.core.clock import steady
+from router.delivery.wire.connection import Connection
 from router.extensions.model import HealthTracker, PipelineRunner, measure_complexity
 from router.extensions.model.modes import executed_fields
 from router.operate.admin import ServiceError
-from router.operate.admin.request_fields import RequestFields
-from router.operate.admin.service import Answer, Service, drop_absent
-from router.operate.admin.service_error import POLICY_NOT_FOUND, missing_field
+from router.operate.admin.service import (
+    POLICY_NOT_FOUND,
+    Answer,
+    RequestFields,
+    Service,
+    drop_absent,
+    missing_field,
+)
 from router.policies.model import Policy, PolicyTable, ProviderTracker, TraceStep, evaluate
 
 
@@ -167,3 +175,47 @@ def _format_payload(payload: RawJson | bytes | None) -> dict[str, object]:
         return {"final_payload": payload}
     text, encoding = text_of(payload)
     return drop_absent({"final_payload": text, "payload_encoding": encoding})
+
+
+# -- Count the services that answer for each extension, by the NATS service protocol:
+# `$SRV.PING.{id}`.
+#
+# `router.sdk.extension` answers it, and so does every service made with a NATS library's micro
+# API. A plain subscriber does not, so a count of 0 does not prove that no process serves the
+# extension.
+
+
+PING_TIMEOUT_S = 0.3
+MOST_ANSWERS = 10_000
+
+
+async def count_services(connection: Connection, names: Iterable[str]) -> Mapping[str, int]:
+    """Count by name the services that answer within `PING_TIMEOUT_S`; 0 for a name without an
+    answer.
+    """
+    counts: Counter[str] = Counter(dict.fromkeys(names, 0))
+
+    def hear(_subject: str, _reply: str, data: bytes, _headers: Mapping[str, str] | None) -> None:
+        name = _read_name(data)
+        if name in counts and counts.total() < MOST_ANSWERS:
+            counts[name] += 1
+
+    inbox = connection.new_inbox()
+    sid = await connection.subscribe_direct(inbox, hear)
+    try:
+        for name in counts:
+            connection.publish_nowait(f"$SRV.PING.{name}", reply=inbox)
+        await asyncio.sleep(PING_TIMEOUT_S)
+    finally:
+        await connection.unsubscribe(sid)
+    return counts
+
+
+def _read_name(data: bytes) -> str:
+    """Return the service's name. The server's own message that no service is there has no body."""
+    try:
+        answer = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return ""
+    name = answer.get("name") if isinstance(answer, dict) else None
+    return name if isinstance(name, str) else ""

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from router.extensions.store import RegisteredExtension
-from router.shell.formatting import format_time
+from router.shell.output import format_time
 from router.shell.view import View, ViewColumn
 
 PAGE_FIRST = [

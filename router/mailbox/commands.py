@@ -22,13 +22,13 @@ from router.mailbox.entities import Backlog
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.import_target import import_function
-from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, ContextName, Dsn, NatsUrl
 from router.shell.output import announce_event
+from router.shell.session import load_settings_of_command
 from router.shell.view import View, ViewColumn
 
 if TYPE_CHECKING:
-    from router.mailbox.outbox.failed_rows import FailedRow
+    from router.mailbox.outbox.repository import FailedRow
     from router.mailbox.postgres import Session
 
 # -- `router mailbox`.
@@ -200,7 +200,7 @@ async def list_parked(
     Example:  router outbox parked
     """
     async with open_tables(session) as tables:
-        from router.mailbox.outbox.failed_rows import list_failed_rows
+        from router.mailbox.outbox.repository import list_failed_rows
 
         found = await list_failed_rows(tables, limit=limit, is_also_waiting=waiting)
     session.emit(found, FAILED_ROWS, empty="nothing is parked")
@@ -225,7 +225,7 @@ async def requeue(
     if bool(events) == every:
         raise typer.BadParameter("say which events: their ids, or --all")
     async with open_tables(session) as tables:
-        from router.mailbox.outbox.failed_rows import requeue as put_back
+        from router.mailbox.outbox.repository import requeue as put_back
 
         count = await put_back(tables, events)
     session.emit_one(

@@ -11,7 +11,7 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import NANOS_PER_S
 from router.mailbox.inbox.rules import check_names, durable_name_of
 from router.operate.doctor import Finding
-from router.operate.doctor.finding import ok, span, warn
+from router.operate.doctor.facts import ok, span, warn
 
 LONG_S = 30.0
 REMEDY = (

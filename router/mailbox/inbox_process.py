@@ -25,7 +25,6 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import NANOS_PER_S, Topology
 from router.mailbox.backlog import age_s, get_inbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
-from router.mailbox.drift import DriftWatch
 from router.mailbox.inbox.handling import HandlerPermit
 from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.inbox import Inbox
@@ -35,6 +34,7 @@ from router.mailbox.inbox.transactional_strategy import Handler, check_handler
 from router.mailbox.relay_process import database_of
 from router.mailbox.schema import require
 from router.mailbox.settings import HandlerConfig
+from router.mailbox.streams import DriftWatch
 from router.operate.topology.declared_topology import (
     declare_advisories_stream,
     declare_attempts_bucket,

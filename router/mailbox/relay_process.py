@@ -22,18 +22,16 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import Topology
 from router.mailbox.backlog import age_s, get_outbox_backlog
 from router.mailbox.database_watch import DatabaseWatch
-from router.mailbox.drift import DriftWatch
+from router.mailbox.outbox.add import EventEncoder
 from router.mailbox.outbox.broker_loss import read_stream_snapshot
-from router.mailbox.outbox.failed_rows import count_parked
-from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import open_nats_publisher
 from router.mailbox.outbox.one_event import PublishedEvent, publish_one
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.relay_batch import RelayReport
-from router.mailbox.outbox.retention import OutboxRetention
+from router.mailbox.outbox.repository import OutboxRetention, count_parked
 from router.mailbox.postgres import Database, DatabaseConfig, Session
 from router.mailbox.schema import require
-from router.mailbox.streams import events_stream
+from router.mailbox.streams import DriftWatch, events_stream
 from router.process.observability import Metrics, ReadinessCheck, readiness_series
 from router.process.supervision import Child, Helper, Intensity, Supervisor, helper_states
 from router.shell.host import HeldConnection, ProcessHost

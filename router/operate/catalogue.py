@@ -42,7 +42,7 @@ from router.contracts.shapes.envelope import build_envelope_shape
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
 from router.contracts.unread_report import build_unread_report
 from router.contracts.usage import build_usage
-from router.operate.audit.shape import build_audit_shape
+from router.operate.audit.audit_event import build_audit_shape
 from router.operate.operators_shape import (
     build_alert,
     build_dead_letter_shape,

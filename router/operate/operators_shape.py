@@ -18,7 +18,7 @@ from router.contracts.shapes.message_shape import SENT, MessageShape, ShapeLimit
 from router.contracts.shapes.parts import UTC_TIME, Schema, add_description, build_object, refer
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Fault
-from router.operate.violations.violation import ViolationEvent, violation_bytes
+from router.operate.violations.events import ViolationEvent, violation_bytes
 
 _TEXT: Schema = {"type": "string"}
 _HEADERS: Schema = {

@@ -14,7 +14,7 @@ from msgspec import Struct, to_builtins
 from router.delivery.wire.topology import Difference
 from router.operate.dead_letters import DeadLetter, DeadLetterGroup, DeadLetterHead, as_fields
 from router.operate.violations import ViolationGroup
-from router.shell.formatting import format_time
+from router.shell.output import format_time
 from router.shell.table import Row
 from router.shell.view import View, ViewColumn
 

@@ -37,7 +37,7 @@ from router.policies.model.canaries import (
     is_one_sided,
     judge,
 )
-from router.policies.model.canary_record import CanaryRecord, read_canary_record
+from router.policies.model.canary import CanaryRecord, read_canary_record
 from router.policies.store import PolicyStore
 from router.process.observability import events, logs
 
@@ -49,7 +49,7 @@ Name = tuple[str, str]  # tenant (or `_shared`), policy
 
 
 class SharedCanaries(SharedRecords[CanaryCounts]):
-    """`model.canary_meter.CanaryMeter`, what results report, and the three children that share and
+    """`model.canary.CanaryMeter`, what results report, and the three children that share and
     judge.
     """
 

@@ -19,13 +19,17 @@ from router.core.errors import Conflict, RouterError, describe_causes
 from router.delivery.kv.documents import DocumentBucket
 from router.operate.admin.broadcast import request_from_all
 from router.operate.admin.service import ADMIN
-from router.policies.check import check_policy_in_thread
 from router.policies.model import SHARED, ParsedPolicy, PolicyError, lint
 from router.policies.model.parse import MAX_POLICY_BYTES
-from router.policies.store import AuditedPolicies, PolicyNotFound, PolicyStore
+from router.policies.store import (
+    AuditedPolicies,
+    PolicyNotFound,
+    PolicyStore,
+    check_policy_in_thread,
+)
 from router.policies.trial import combine_answers, list_sentences
 from router.shell.access import Access, FormRefused
-from router.shell.access.scope import describe_limit
+from router.shell.access.control import describe_limit
 from router.shell.mend.frame import Mend, MendFrame
 from router.shell.page_data import PageNotFound, Sources
 from router.shell.pages import PAGES

@@ -1,18 +1,18 @@
 """`get_provider_stats`: what is learned of each provider, by tenant. Every instance answers, with
-its own figures and those of the others.
+its own figures and those of the others, and the answers are merged into one list.
 
 The answer is bounded: at most MAX_ROWS providers, and how many were left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from msgspec import structs
 
-from router.operate.admin.request_fields import RequestFields
-from router.operate.admin.service import Answer, Service, drop_absent
+from router.operate.admin.service import Answer, RequestFields, Service, drop_absent
 from router.policies.model.measurements import ErrorCounts, LearnedFigures, Measurements
 
 NO_ERRORS = ErrorCounts()
@@ -77,3 +77,27 @@ def _list_fields(known: LearnedFigures, total: int) -> Mapping[str, object]:
     fields = {**structs.asdict(known), "share": known.chosen / total if total else None}
     del fields["probe_share"]
     return drop_absent(fields)
+
+
+# -- The answers of `get_provider_stats` of all instances as one list.
+
+
+def merge_stats(answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Each instance knows the figures of all; of two the one counts that knows more results. In
+    order of tenant and provider.
+    """
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for answer in answers:
+        for row in answer["providers"]:
+            key = row["tenant_id"], row["provider_id"]
+            if key not in found or row["samples"] > found[key]["samples"]:
+                found[key] = row
+    return [found[key] for key in sorted(found)]
+
+
+def describe_errors(row: Mapping[str, Any]) -> str | None:
+    """The errors of a row by class, behind the word "fails" where strategies leave the provider
+    out.
+    """
+    told = [f"{count} {name}" for name, count in row["errors"].items() if count]
+    return ", ".join([*(["fails"] if row["is_failing"] else []), *told]) or None

@@ -20,7 +20,7 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.server_clock import ServerClock
 from router.policies.model import RateSlice, SharedRates, TokensTaken, take_tokens
-from router.policies.model.rate_record import RateRecord, build_rate_key, read_rate_record
+from router.policies.model.rate_limits import RateRecord, build_rate_key, read_rate_record
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)

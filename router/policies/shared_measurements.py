@@ -22,7 +22,7 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
 from router.policies.model import SHARED, Policy, list_arms
 from router.policies.model.measurements import Measurements
-from router.policies.model.measurements.figures_record import read_figures_record
+from router.policies.model.measurements.values import read_figures_record
 from router.process.observability import events, logs
 
 log = logs.logger(__name__)

@@ -1,4 +1,5 @@
-"""Makes a bucket equal to a directory: first a plan, then one write after the other.
+"""Makes a bucket equal to a directory of policies: it is read and checked, then a plan, then one
+write after the other.
 
 The directory, usually from Git, is the source: a policy that differs is put, one that it lacks is
 deleted. Each write names the version that the plan saw, so it never overwrites a write of another
@@ -7,15 +8,62 @@ user: that step raises Conflict, and the caller plans again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
 import orjson
 from msgspec import Struct
 
-from router.policies.files import Key
-from router.policies.model import ParsedPolicy
+from router.delivery.kv.directory import UnreadableFile, read_documents
+from router.policies.model import ParsedPolicy, PolicyError
 from router.policies.model.difference import DocumentDifference, find_differences
-from router.policies.store import AuditedPolicies, StoredPolicy
+from router.policies.store import AuditedPolicies, StoredPolicy, check_policy
+
+# -- Reads and checks a directory of policies: all legal ones, and the mistakes of the others with
+# their paths.
+
+
+Key = tuple[str, str]  # tenant (or `_shared`), policy
+Check = Callable[[bytes, str, str], ParsedPolicy]
+
+
+class Mistake(Struct, frozen=True):
+    """`path`: the file's, inside the directory; `where`: the place inside the document, empty for
+    the file itself.
+    """
+
+    path: str
+    where: str
+    message: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.path, self.where, self.message) if part)
+
+
+class PolicyFiles(Struct, frozen=True):
+    """The content of a directory."""
+
+    policies: Mapping[Key, ParsedPolicy]
+    mistakes: tuple[Mistake, ...]
+
+
+def read_policies(root: Path, check: Check = check_policy) -> PolicyFiles:
+    """Every document below it, `<tenant>/<policy>.json` and `_shared/`; `check` raises PolicyError."""
+    policies: dict[Key, ParsedPolicy] = {}
+    mistakes: list[Mistake] = []
+    for found in read_documents(root):
+        if isinstance(found, UnreadableFile):
+            mistakes.append(Mistake(found.path, "", found.error))
+            continue
+        try:
+            policies[found.key] = check(found.data, *found.key)
+        except PolicyError as exc:
+            mistakes += (Mistake(found.path, where, message) for where, message in exc.errors)
+    return PolicyFiles(policies, tuple(mistakes))
+
+
+# -- Makes a bucket equal to a directory: first a plan, then one write after the other.
+
 
 PUT, REPLACE, DELETE = "put", "replace", "delete"
 

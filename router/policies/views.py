@@ -12,9 +12,9 @@ import orjson
 from router.contracts.version_record import VersionRecord
 from router.delivery.kv.versioned_store import Change
 from router.policies.model.difference import ABSENT, DocumentDifference
-from router.policies.provider_figures import describe_errors
+from router.policies.provider_stats import describe_errors
 from router.policies.store import StoredPolicy
-from router.shell.formatting import format_time
+from router.shell.output import format_time
 from router.shell.table import Cell, Row
 from router.shell.view import View, ViewColumn
 

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from router.contracts.exec_assignment import ExecAssignment
     from router.sdk.agent import Agent
-    from router.sdk.answer import Answer
     from router.sdk.assignments import WorkerTopology
     from router.sdk.bus import Bus
-    from router.sdk.client import Client
+    from router.sdk.client import Answer, Client
     from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused, make_failure
     from router.sdk.provider_handler import ProviderHandler
     from router.sdk.providers import InvocationFailed
@@ -60,7 +59,7 @@ __all__ = [
 
 _HOMES = {
     "Agent": "router.sdk.agent",
-    "Answer": "router.sdk.answer",
+    "Answer": "router.sdk.client",
     "Bus": "router.sdk.bus",
     "Client": "router.sdk.client",
     "ExecAssignment": "router.contracts.exec_assignment",

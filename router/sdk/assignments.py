@@ -27,11 +27,10 @@ from router.contracts.headers import message_id_in
 from router.contracts.unread_report import UNREAD_SUBJECT
 from router.core.clock import now_ms
 from router.core.errors import Poison
-from router.core.handler_exit import contain_exit, text_of
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Done, Fault, Outcome, Retry
-from router.core.signatures import require_finished
+from router.core.user_functions import contain_exit, require_finished, text_of
 from router.delivery.publish.encoded_headers import EncodedHeaders, head_with_id
 from router.delivery.wire.connection import Connection
 from router.process.observability import LogRateLimit, events, logs

@@ -27,11 +27,10 @@ from msgspec.structs import replace
 
 from router.contracts.exec_assignment import ExecAssignment
 from router.core.clock import steady
+from router.core.deferred import RemainingSteps
 from router.core.errors import Poison, Transient
-from router.core.handler_exit import contain_exit, text_of
 from router.core.masking import shorten
-from router.core.remaining_steps import RemainingSteps
-from router.core.signatures import is_async_callable
+from router.core.user_functions import contain_exit, is_async_callable, text_of
 from router.process.observability import LogRateLimit, events, logs
 from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.step import (

@@ -34,13 +34,11 @@ from router.bus import (
     SqliteProcessed,
 )
 from router.bus.build_settings import build_bus_settings
-from router.bus.consumer import DEFAULT_OPTIONS, consumer_of, durable_of
-from router.bus.envelope_making import make_envelope
-from router.bus.handling import EnvelopeProcessor
+from router.bus.consumer import DEFAULT_OPTIONS, EnvelopeProcessor, consumer_of, durable_of
 from router.bus.metrics import ConsumerMeter
+from router.bus.publisher import make_envelope
 from router.bus.queries import QueryResponder, Responder, ask
-from router.bus.subjects import EVENTS
-from router.bus.topology import apply_topology, declare_streams
+from router.bus.subjects import EVENTS, apply_topology, declare_streams
 from router.config.connect import connect_by
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from router.core.message import Message
 from router.core.outcome import Dead, Outcome, Retry
-from router.delivery.consume.logging_observer import LoggingObserver
+from router.delivery.consume.subscription import LoggingObserver
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)

@@ -8,7 +8,7 @@
 
 The router finds the provider in its registry, calls it within the time that is left, and measures
 it. A loop that is left early, or cancelled, stops the stream at its source: the subscription ends,
-and the server tells the sender, whose streams are `delivery.wire.calls.reply_streams`.
+and the server tells the sender, whose streams are `delivery.wire.calls.stream`.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.pb.beamline.worker.v1 import ack_pb2, result_pb2
 from router.contracts.raw_json import write_payload
 from router.contracts.unread_report import UNREAD_KIND
-from router.core.instants import format_moment
+from router.core.clock import format_moment
 from router.core.masking import shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Fault

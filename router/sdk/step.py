@@ -1,5 +1,5 @@
 """What a worker's handler answers: a StepResult, which becomes the ExecResult
-(docs/reference/contracts.md#worker-results).
+(docs/reference/contracts.md#worker-results). And a handler that returns its payload.
 
     ok -> success      error -> error      timeout -> timeout      cancelled -> cancelled
 
@@ -10,8 +10,10 @@ timeout, and anything else an error. `failures` has three more, which say whose 
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Awaitable, Callable, Mapping
+from random import Random
 from types import MappingProxyType
 from typing import Any
 
@@ -114,3 +116,26 @@ def _to_float(cost: float) -> float:
         return float(cost) if math.isfinite(cost) else math.nan
     except (TypeError, ValueError, OverflowError):
         return math.nan
+
+
+# -- A handler that returns its assignment's payload: to try the whole circle, and to measure it.
+
+
+class Echo:
+    """Takes `latency_ms` and costs `cost`; a share of `fail_rate` (0..1) of the assignments fails,
+    the same ones every time.
+    """
+
+    def __init__(
+        self, *, latency_ms: float = 0.0, fail_rate: float = 0.0, cost: float = 0.001
+    ) -> None:
+        self._latency_s = latency_ms / 1000
+        self._fail_rate = fail_rate
+        self._cost = cost
+
+    async def __call__(self, assignment: ExecAssignment) -> StepResult:
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        if self._fail_rate and Random(assignment.assignment_id).random() < self._fail_rate:  # noqa: S311 - no secret
+            return build_failure(HANDLER_RAISED, "the echo failed, as it was told to")
+        return StepResult(output=assignment.raw_payload, cost=self._cost)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from router.core.handler_exit import build_exit_error
+from router.core.user_functions import build_exit_error
 
 A = TypeVar("A")
 T = TypeVar("T")

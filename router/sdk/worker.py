@@ -40,13 +40,13 @@ from router.contracts.heartbeat import STOPPED
 from router.core import ids
 from router.core.clock import now_ms
 from router.core.errors import BrokerDenied, Misconfigured, RouterError
-from router.core.signatures import require_call
+from router.core.user_functions import require_call
 from router.delivery.consume.consumer import Consumer, Deadlines
 from router.delivery.consume.subscription import ConsumerOptions, Subscription
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec, Topology, create, restore
-from router.process.observability.tracing_messages import trace_dead_letter, trace_handler
+from router.process.observability.tracing import trace_dead_letter, trace_handler
 from router.process.supervision import Child, Intensity, Supervisor
 from router.sdk import reports
 from router.sdk.assignments import DEFAULT_TOPOLOGY, Accepts, Assignments, OnDone, WorkerTopology

@@ -1,4 +1,4 @@
-"""Objects shared by all consumers of a process: connection, caches, stores, metrics.
+"""Objects shared by all consumers of a process: its connections, caches, stores, metrics.
 
 They are created once and survive restarts of supervised children, so that a restart loses no cache.
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection
+from functools import partial
+
+from msgspec import Struct
 
 from router.budgets.budgets import Budgets
 from router.budgets.model.prices import PriceTable, Pricing
-from router.budgets.prices.followed import FollowedPrices
 from router.budgets.prices.shared_ratios import SharedRatios
-from router.config import Settings
+from router.budgets.prices.store import FollowedPrices
+from router.config import NatsConfig, Settings
+from router.config.connect import connect_by
+from router.decide.decision_services import build_recorder
 from router.decide.model import IdempotencyCache
-from router.decide.recorded_decisions import build_recorder
 from router.delivery.consume.shares import TenantShares
 from router.delivery.kv.batched_reader import BatchedKvReader
 from router.delivery.kv.documents import DocumentBucket
@@ -22,24 +26,80 @@ from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.shared_info import SharedInfo
-from router.extensions.followed import FollowedExtensions
 from router.extensions.invoker import build_extension_invoker, build_pipeline_runner
 from router.extensions.model import ExtensionRegistry, HealthTracker
+from router.extensions.store import FollowedExtensions
 from router.operate.alerts import Alerts
 from router.operate.violations.recorder import ViolationRecorder
-from router.policies.breakers import Breakers, breaker_rules
+from router.policies.breakers import Breakers, SharedBreakers, breaker_rules
 from router.policies.canaries import SharedCanaries
 from router.policies.followed import FollowedPolicies
 from router.policies.model import DEFAULT_COST, Averages, PolicyTable, ProviderTracker, SharedRates
 from router.policies.model.measurements import Measurements
-from router.policies.shared_breakers import SharedBreakers
 from router.policies.shared_measurements import SharedMeasurements
 from router.policies.store import PolicyStore
-from router.process.observability import Metrics, ReadinessCheck
-from router.serve.connections import Connections
-from router.work.finished_assignments import build_finished_removal
-from router.work.known_assignments import AssignmentStore
+from router.process.observability import Metrics, ReadinessCheck, events, logs
+from router.shell.host import HeldConnection, Told
+from router.work.assignments import AssignmentStore, build_finished_removal
 from router.work.model import AssignmentCache, CostBound
+
+# -- The connections of one router, separated by who can fill them with traffic.
+#
+#     main        pulls, JetStream's API, publishes, answers, and the listener
+#     workers     heartbeats, and dead letters of workers
+#     providers   invocations, and the responses and streams of providers
+#
+# Other programs decide how many messages arrive on the last two. When more arrive than the server
+# buffers for a client, it disconnects that client as a slow consumer. Then only that connection
+# reconnects: no message is redelivered, no call is lost, and the consumers go on.
+#
+# The listener shares the connection with the consumers: it must receive a request before the
+# consumer pulls it, and only one connection guarantees that order. Over two connections the
+# answer to a retry went to the inbox of the first try, and each single request cost a second
+# read.
+
+
+log = logs.logger(__name__)
+
+CONNECT_RETRY_S = 0.05  # between two attempts to connect: messages in between are lost
+
+
+class Connections(Struct, frozen=True):
+    """Where a separate connection is not needed, it is `main`."""
+
+    main: Connection
+    workers: Connection
+    providers: Connection
+
+    @classmethod
+    def from_one(cls, connection: Connection) -> Connections:
+        """All three roles on one connection."""
+        return cls(connection, connection, connection)
+
+    @property
+    def lost(self) -> list[str]:
+        """The names of those that are not connected."""
+        return [name for name in self.__struct_fields__ if not getattr(self, name).is_connected]
+
+
+def list_others(config: NatsConfig, metrics: Metrics, *, providers: bool) -> list[HeldConnection]:
+    """The connections other than `main`, in the order of `Connections`."""
+
+    def count() -> None:
+        metrics.reconnects.value += 1
+
+    names = ("workers", "providers") if providers else ("workers",)
+    return [HeldConnection(partial(_connect, config, name), name, on_back=count) for name in names]
+
+
+async def _connect(config: NatsConfig, name: str, *, on_lost: Told, on_back: Told) -> Connection:
+    named = config.model_copy(update={"name": f"{config.name}-{name}"})
+    connection = await connect_by(named, on_lost=on_lost, on_back=on_back, again_s=CONNECT_RETRY_S)
+    connection.on_fault = lambda exc: log.error(events.BROKER_ERROR, connection=name, exc_info=exc)
+    return connection
+
+
+# -- Objects shared by all consumers of a process: connection, caches, stores, metrics.
 
 
 def has_live_copies(settings: Settings) -> bool:

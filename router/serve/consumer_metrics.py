@@ -14,8 +14,7 @@ from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck, Retry
-from router.decide.answer_counts import count_answer, count_failed
-from router.delivery.consume.logging_observer import LoggingObserver
+from router.decide.live_requests import count_answer, count_failed
 from router.delivery.consume.processor import ANSWERED_LIVE, REFUSED_SUBJECT
 from router.delivery.consume.settlement import STORAGE_FULL
 from router.delivery.consume.subscription import (
@@ -24,6 +23,7 @@ from router.delivery.consume.subscription import (
     REFUSED,
     SENT_BACK,
     WAITING,
+    LoggingObserver,
 )
 from router.operate.alerts import Alerts
 from router.operate.dead_letters.original import REPLAY_RUN

@@ -25,9 +25,8 @@ from router.decide.partitions.leases import (
     report_taken_over,
 )
 from router.delivery.replies.answers import Answers
-from router.delivery.replies.listen import ListenedSubject, Listener
-from router.delivery.replies.read_ahead import ReadAhead
-from router.delivery.replies.unstored import UnstoredRequests
+from router.delivery.replies.listen import ListenedSubject, Listener, UnstoredRequests
+from router.delivery.replies.overload import ReadAhead
 from router.delivery.wire.api import JetStream
 from router.operate.topology.monitor import TopologyMonitor
 from router.process.observability import ReadinessCheck

@@ -25,7 +25,7 @@ from router.contracts.extract import (
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id_in
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
-from router.decide.answer_counts import count_answer
+from router.decide.live_requests import count_answer
 from router.decide.model import (
     AssignmentPusher,
     DecideHandler,
@@ -43,12 +43,12 @@ from router.delivery.consume.settlement import (
     UNAVAILABLE,
 )
 from router.delivery.replies.answers import Answers, ReplyRules
-from router.operate.admin.reply_addresses import note_refused, own_inboxes
+from router.operate.admin.request_guard import note_refused, own_inboxes
 from router.policies.model import RateLimits, Sessions, evaluate
 from router.process.observability import Metrics
 from router.serve.app_context import AppContext
+from router.serve.consumer_child import SubscriptionHandler
 from router.serve.handler_metrics import DecideMetrics
-from router.serve.joined_subscription import SubscriptionHandler
 
 BEFORE_PIPELINE_S = 5.0  # a request waits about so long at most until its pipeline begins
 

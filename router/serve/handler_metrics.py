@@ -7,9 +7,14 @@ from __future__ import annotations
 from router.config.subscriptions import ACKS, DECIDE, RESULTS
 from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck
 from router.contracts.alert import WARNING, Alert
-from router.contracts.decision import POLICY_NOT_FOUND, RATE_LIMIT_EXCEEDED, Decision, Refusal
+from router.contracts.decision import (
+    POLICY_NOT_FOUND,
+    RATE_LIMIT_EXCEEDED,
+    Decision,
+    Refusal,
+    RouteRequest,
+)
 from router.contracts.header_rules import Violation
-from router.contracts.request import RouteRequest
 from router.contracts.result import RESULT, ExecResult
 from router.contracts.usage import UsageEvent
 from router.contracts.worker import MessageType, ReadResult

@@ -15,15 +15,13 @@ from router.delivery.wire.calls.stream import Stream, StreamPiece
 from router.delivery.wire.connection import Connection, head_of
 from router.extensions.invoker import ExtensionMetrics, build_extension_invoker
 from router.extensions.model.providers import ProviderInvoker, ServiceRecords
-from router.operate.admin.reply_addresses import build_reply_addresses
+from router.operate.admin.request_guard import build_reply_addresses
 from router.serve.app_context import AppContext
 from router.serve.decide_subscription import build_decide_rules
 from router.serve.handler_metrics import HeldCosts
 from router.work.assignment_claims import AssignmentClaims
-from router.work.invocations.attempt_store import AttemptStore
-from router.work.invocations.invocation_bill import BillingParts
-from router.work.invocations.invocation_metering import InvocationMetering
-from router.work.invocations.patience import Patience
+from router.work.invocations.attempt_store import AttemptStore, Patience
+from router.work.invocations.invocation_bill import BillingParts, InvocationMetering
 from router.work.invocations.provider_server import ProviderServer
 from router.work.invocations.unfinished_invocations import UnfinishedInvocations
 

@@ -24,14 +24,13 @@ from router.operate.alerts import Alerts
 from router.operate.topology.declared_topology import declare_topology
 from router.operate.topology.monitor import TopologyMonitor
 from router.policies.model import PolicyTable
-from router.process.garbage_collection import calm_collector, collections
+from router.process.memory import calm_collector, collections
 from router.process.observability import Metrics, ReadinessCheck, events, logs, readiness_series
-from router.process.observability.readiness import is_ready
+from router.process.observability.http import is_ready
 from router.process.supervision import Child, Supervisor
-from router.serve.app_context import AppContext
-from router.serve.connections import Connections, list_others
+from router.serve.app_context import AppContext, Connections, list_others
+from router.serve.consumer_child import JoinedSubscription
 from router.serve.contract.contract_document import ContractPages
-from router.serve.joined_subscription import JoinedSubscription
 from router.serve.subscriptions import JOINED
 from router.serve.supervision_tree import ConsumerChildren, SupervisionTree
 from router.shell.host import HeldConnection, ProcessHost, Told

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from router.budgets.model.prices.ratios_record import read_ratios_record
+from router.budgets.model.prices.ratio_sums import read_ratios_record
 from router.budgets.model.spent_record import (
     SETTLEMENT_KEY,
     read_settlement_record,
@@ -27,11 +27,11 @@ from router.core.errors import RouterError
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
 from router.operate.audit.audit_event import read_audit_event
-from router.operate.violations.violation import read_violation
-from router.policies.model.breaker_record import read_breaker_record
-from router.policies.model.canary_record import read_canary_record
-from router.policies.model.measurements.figures_record import read_figures_record
-from router.policies.model.rate_record import read_rate_record
+from router.operate.violations.events import read_violation
+from router.policies.model.breakers import read_breaker_record
+from router.policies.model.canary import read_canary_record
+from router.policies.model.measurements.values import read_figures_record
+from router.policies.model.rate_limits import read_rate_record
 from router.work.model import invocation_record
 
 # The format of the records that a version writes, the oldest version first. A release whose records

@@ -10,10 +10,10 @@ from router.contracts.ack import EXEC_ASSIGNMENT_ACK
 from router.contracts.result import RESULT
 from router.contracts.worker import WorkerMessageLimits
 from router.serve.app_context import AppContext
+from router.serve.consumer_child import JoinedSubscription, SubscriptionHandler
 from router.serve.decide_subscription import join_decide
 from router.serve.handler_metrics import AcksMetrics, ResultsMetrics
-from router.serve.joined_subscription import JoinedSubscription, SubscriptionHandler
-from router.work.known_assignments import AssignmentAckStore
+from router.work.assignments import AssignmentAckStore
 from router.work.metered_events import StoredUsage
 from router.work.model import AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
 from router.work.model.result_memory import DAY_S, FirstResults

@@ -20,9 +20,8 @@ from router.process.observability import Metrics
 from router.process.supervision import Child, Helper, Intensity, Strategy, Supervisor, helper_states
 from router.serve.admin import build_admin_server
 from router.serve.app_context import AppContext
-from router.serve.consumer_child import ConsumerChild, DrainDeadline
+from router.serve.consumer_child import ConsumerChild, DrainDeadline, JoinedSubscription
 from router.serve.decide_branch import DecideBranch
-from router.serve.joined_subscription import JoinedSubscription
 from router.serve.request_servers import (
     build_ingress_server,
     build_provider_server,

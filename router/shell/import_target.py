@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from router.core.errors import Misconfigured
-from router.core.handler_exit import contain_exit
+from router.core.user_functions import contain_exit
 
 if TYPE_CHECKING:
     from router.agents.adapter import AgentAdapter

@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import Struct
 
 from router.config import Settings
-from router.core.instants import read_instant
+from router.core.clock import read_instant
 from router.core.legible import make_legible
 from router.shell.broker_link import BrokerLink
 from router.shell.sampler import Sampler

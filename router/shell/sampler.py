@@ -23,8 +23,7 @@ from router.core.clock import Clock, steady, wall
 from router.core.errors import RouterError
 from router.operate.topology.declared_topology import declare_topology
 from router.shell.broker_link import BrokerLink, HeardAlert
-from router.shell.figures import ConsumerBacklog, Figures, Sample, compute_figures
-from router.shell.scrape import scrape_all
+from router.shell.scrape import ConsumerBacklog, Figures, Sample, compute_figures, scrape_all
 
 SAMPLE_EVERY_S = 2.0  # a person reads no faster
 WINDOW_S = 60.0

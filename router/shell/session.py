@@ -4,18 +4,21 @@ and for programs.
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from router.core.errors import NoJetStream, RouterError
 from router.shell import output
+from router.shell.exit_codes import complain
 from router.shell.options import ConfigFile, NatsUrl
 
 if TYPE_CHECKING:
-    from router.config import Settings
+    from router.config import Loaded, Settings
     from router.delivery.wire.api import JetStream
     from router.operate.audit import OperatorWrite
     from router.shell.view import View
@@ -118,14 +121,13 @@ class CommandSession:
 
 def describe_operator() -> str:
     """`user@host`, as the operating system knows both."""
-    from router.shell.option_values import choose_author
+    from router.shell.options import choose_author
 
     return f"{choose_author(None)}@{socket.gethostname()}"
 
 
 def load_settings(nats_url: NatsUrl = None, config: ConfigFile = None) -> Settings:
     """Load the settings of a command. Raises Misconfigured."""
-    from router.shell.load_settings import load_settings_of_command
 
     return load_settings_of_command(config, {"nats.url": nats_url}).settings
 
@@ -146,3 +148,23 @@ async def open_jetstream(settings: Settings) -> AsyncIterator[JetStream]:
         yield JetStream(connection, settings.nats.js_domain)
     finally:
         await connection.close()
+
+
+# -- The settings of a command: loaded, and variables that were probably meant for the router told
+# on standard error.
+
+
+_TOLD: set[str] = set()  # variables: a service reads its settings again when it is told to
+
+
+def load_settings_of_command(config: Path | None, given: Mapping[str, object]) -> Loaded:
+    """Load every source. Raises Misconfigured."""
+    from router.config import load
+    from router.config.names import find_misspelled
+
+    for name, near in find_misspelled(os.environ):
+        if name not in _TOLD:
+            _TOLD.add(name)
+            with suppress(OSError):  # a service serves on where standard error is full
+                complain(f"the variable {name} is not read; did you mean {near}?")
+    return load(config, given)

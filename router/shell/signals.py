@@ -16,9 +16,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from router.process.embedded import EmbeddedServer
+from router.process.memory import give_large_blocks_back
 from router.process.observability import events, logs
 from router.process.supervision import Child, Intensity, Supervisor, supervise
-from router.shell.allocator import give_large_blocks_back
 from router.shell.exit_codes import INTERRUPTED, OK
 
 log = logs.logger(__name__)

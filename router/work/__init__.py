@@ -2,7 +2,7 @@
 outcome costs.
 
     model        decides: results, acknowledgements, heartbeats, metering. Pure
-    known_assignments, assignment_claims, report_marks, metered_events   the ports of `model` over buckets and streams
+    assignments, assignment_claims, report_marks, metered_events   the ports of `model` over buckets and streams
     invocations  a provider invoked through the router: its server, its attempts, its bill
     workers      listens to heartbeats
     commands, pages   what operators type and see

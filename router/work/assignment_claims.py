@@ -35,7 +35,7 @@ from router.core.errors import BrokerUnavailable, Conflict, RouterError, Storage
 from router.core.ids import bucket_prefix
 from router.delivery.kv.documents import EXPECTED, PURGE, DocumentBucket
 from router.delivery.kv.entries import BucketEntry
-from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.kv.record_creator import WriteOnceKv
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import head_of
 from router.work.model.invocation_record import InvocationRecord

@@ -1,5 +1,5 @@
-"""List the bucket of known assignments for people: newest first, each with its latest
-acknowledgement.
+"""The stored assignments: their bucket with the cache of this process and the acks of workers,
+their list for people, and the removal of finished ones.
 
 An acknowledgement is stored after its assignment, so going downwards it is met first and waits for
 its record: one pass, and nothing is asked twice. What was written over leaves a hole, which costs a
@@ -9,24 +9,36 @@ question.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from router.config import Settings
+from router.contracts.ack import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import (
     ACK_SUFFIX,
     OF_INVOCATIONS,
     AssignmentAck,
     AssignmentRecord,
+    assignment_ack_bytes,
     assignment_ack_key,
     read_assignment_ack,
     read_record,
 )
 from router.core import ids
-from router.core.errors import Poison
+from router.core.deferred import Deferred
+from router.core.errors import Poison, RouterError
+from router.core.ids import bucket_prefix
+from router.decide.model import NewAssignment
+from router.delivery.consume.finished import FinishedRemoval
+from router.delivery.kv.record_creator import RecordCreator, WriteOnceKv
 from router.delivery.wire.api import JetStream, StoredMessage
+from router.delivery.wire.shared_info import SharedInfo
+from router.process.observability import LogRateLimit, Metrics, events, logs
+from router.work.model import AssignmentCache
 
 MAX_CONCURRENT_READS = 64
 UNACKNOWLEDGED = "unacknowledged"
@@ -145,3 +157,98 @@ def _state(stored: StoredMessage) -> AssignmentAck | None:
         return read_assignment_ack(stored.data)
     except Poison:
         return None
+
+
+# -- The stored assignments: their bucket with the cache of this process in front of it, and the
+# acks of workers.
+
+
+class AssignmentStore:
+    """`decide.model.push.AssignmentBucket` over the bucket; a new assignment goes into the cache,
+    so that its result needs no lookup.
+
+    `on_assigned` gets tenant, provider and id of each assignment that this instance has stored.
+    """
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        bucket: str,
+        known: AssignmentCache,
+        on_assigned: Callable[[str, str, str], None] = lambda *_: None,
+    ) -> None:
+        records = WriteOnceKv(jetstream, bucket)
+        self._records = records
+        self._creator = RecordCreator(jetstream, records)
+        self._known = known
+        self._on_assigned = on_assigned
+
+    async def find(self, key: str) -> bytes | None:
+        return await self._records.find(key)
+
+    def create(self, key: str, new: NewAssignment) -> Deferred[bytes]:
+        created = self._creator.create(key, new.data)
+        created.add_callback(lambda stored: self._keep(stored, new))
+        return created
+
+    def _keep(self, stored: bytes | BaseException, new: NewAssignment) -> None:
+        if stored == new.data:
+            self._known.keep(new.known)
+            self._on_assigned(new.known.tenant_id, new.known.provider_id, new.known.assignment_id)
+        elif isinstance(stored, bytes):
+            with suppress(Poison):  # the caller reads it too, and says so
+                self._known.keep(read_record(stored).read_assignment())
+
+
+class AssignmentAckStore:
+    """`acks.AssignmentStates`: stores the newest ack of a known assignment, which `router
+    assignments` shows.
+
+    Published without waiting, because no decision depends on it. The ack of an unknown assignment
+    is not stored, so that workers cannot fill the bucket.
+    """
+
+    def __init__(self, jetstream: JetStream, bucket: str) -> None:
+        self._connection = jetstream.connection
+        self._prefix = jetstream.write_subject(bucket_prefix(bucket))
+
+    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
+        if known is not None:
+            self._connection.publish_nowait(
+                self._prefix + assignment_ack_key(ack.assignment_id), assignment_ack_bytes(ack)
+            )
+
+
+# -- Removes finished assignments from their stream: which ones, after how long, and what is
+# counted and logged.
+
+
+log = logs.logger(__name__)
+
+
+def build_finished_removal(
+    settings: Settings, jetstream: JetStream, metrics: Metrics, infos: SharedInfo | None = None
+) -> FinishedRemoval:
+    """The removal, run by a child every `settings.assignment.removal_every_ms`; records stay in the
+    bucket.
+    """
+    seldom = LogRateLimit(every_s=60.0)
+
+    def count(removed: int) -> None:
+        metrics.assignments_removed.value += removed
+
+    def tell(exc: RouterError) -> None:
+        if seldom.allow("kept"):
+            log.warning(
+                events.ASSIGNMENTS_KEPT, stream=settings.streams.assignments.name, cause=str(exc)
+            )
+
+    return FinishedRemoval(
+        jetstream,
+        settings.streams.assignments,
+        settings.assignment.subjects,
+        settings.assignment.removal_every_ms / 1000,
+        on_removed=count,
+        on_failure=tell,
+        infos=infos,
+    )

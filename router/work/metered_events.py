@@ -12,8 +12,8 @@ from router.core.bounded_cache import BoundedCache
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.core.outcome import PublishAck
 from router.delivery.wire.api import JetStream, StoredMessage, nanos
-from router.work.model.invocation_events import ATTEMPT_HEADER
-from router.work.model.later_outcomes import MeteredEvent
+from router.work.model.invocation_record import ATTEMPT_HEADER
+from router.work.model.result_memory import MeteredEvent
 
 LIMIT = 10_000  # events kept, some 10 MB; each tenant has a share
 

@@ -9,7 +9,7 @@ from collections import Counter
 import orjson
 
 from router.contracts.exact_json import dump_json
-from router.contracts.masked_payload import describe_payload
+from router.contracts.payload_display import describe_payload
 from router.core import ids
 from router.core.clock import steady
 from router.shell.page_data import (

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import to_builtins
 
-from router.operate.doctor.finding import share, span
-from router.shell.formatting import format_time
+from router.operate.doctor.facts import share, span
+from router.shell.output import format_time
 from router.shell.view import View, ViewColumn
 from router.work.assignments import StoredAssignment
 from router.work.model.worker_liveness import TrackedWorker, WorkerCondition

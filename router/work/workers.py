@@ -25,7 +25,7 @@ from router.core.clock import Clock, now_ms, steady
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Fault
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.operate.alerts import Alerts
 from router.process.observability import LogRateLimit, Metrics, events, logs
 from router.work.model import Liveness, WorkerChange, WorkerCondition

@@ -19,7 +19,7 @@ from router.core.outcome import (
     PublishAck,
     Retry,
 )
-from router.core.signatures import HandlerMisused
+from router.core.user_functions import HandlerMisused
 from tests.support.agents import BatchBench, a_batch_bench, a_message
 from tests.support.counting_agent import COUNTED
 

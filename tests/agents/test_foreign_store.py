@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from router.agents.inspection import verify
 from router.agents.state import MAX_STATE_NAME, MAX_STATE_VALUE_BYTES
-from router.agents.verify import verify
 from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done
 from router.sdk.agent import Context, Envelope, Outgoing

@@ -16,9 +16,8 @@ import pytest
 from router.agents import batch as batch_module
 from router.agents import database, outgoing, schema
 from router.agents.database import StoreFile
-from router.agents.rows import KnownEvent
 from router.agents.state import StateTransaction
-from router.agents.store import Store
+from router.agents.store import KnownEvent, Store
 from router.core.errors import Misconfigured
 from router.core.outcome import Dead, Done, Fault, Outcome, PublishAck
 from router.delivery.consume.settle import Settler

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from router.agents.adapter import Context, Outgoing
 from router.agents.envelope import Envelope, read_envelope, stored_envelope
-from router.agents.sending import command_of
+from router.agents.outgoing import command_of
 from router.agents.state import list_state_entries
 from router.contracts.malformed import Malformed
 from router.core.outcome import Dead, Done

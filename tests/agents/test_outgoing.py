@@ -8,8 +8,8 @@ import pytest
 from router.agents.adapter import Outgoing
 from router.agents.envelope import read_envelope
 from router.agents.outgoing import OutputRules, Unsendable, build_outgoing_row, effect_of
-from router.agents.rows import OutgoingRow
 from router.agents.state import StateTransaction
+from router.agents.store import OutgoingRow
 from router.agents.topology import AgentTopology
 from tests.support.agents import a_message
 

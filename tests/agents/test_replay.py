@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from router.agents.adapter import Context, Outgoing
 from router.agents.envelope import Envelope
-from router.agents.hashes import Hashes, hashes_of
-from router.agents.replay import ReplayDiverged, replay
+from router.agents.replay import Hashes, ReplayDiverged, hashes_of, replay
 from router.core.errors import Misconfigured
 from router.core.message import Message
 from tests.support.agents import a_batch_bench, a_message

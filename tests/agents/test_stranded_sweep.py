@@ -10,7 +10,7 @@ import pytest
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
-from router.agents.stranded_sweep import StrandedSweep
+from router.agents.given_up_messages import StrandedSweep
 from router.agents.topology import AgentSubscription, AgentTopology, topology_of
 from router.core.message import Message
 from router.delivery.consume.advisories import advisory_subject

@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any, cast
 
+from router.agents.agent import AgentTree
 from router.agents.observer import AgentAlerts, AgentStats
 from router.agents.topology import AgentSubscription, AgentTopology, topology_of
-from router.agents.tree import AgentTree
 from router.delivery.consume.consumer import Consumer
 
 COMMANDS = AgentSubscription(

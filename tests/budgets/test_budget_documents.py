@@ -3,8 +3,7 @@ whichever stream holds it.
 """
 
 from router.budgets.model import open_next_window, settle_costs
-from router.budgets.model.leases import SettledCost
-from router.budgets.model.spent_record import SpentLease, SpentRecord
+from router.budgets.model.spent_record import SettledCost, SpentLease, SpentRecord
 
 EMPTY = SpentRecord(is_counted=True, timeline="first")
 

@@ -6,10 +6,9 @@ import pytest
 
 from router.budgets.model import Budget, settle_costs
 from router.budgets.model.reservation import BudgetReservation
-from router.budgets.model.settling import is_counted, make_settled_cost
-from router.budgets.model.spent_record import SpentLease, SpentRecord
+from router.budgets.model.spent_record import SpentLease, SpentRecord, is_counted, make_settled_cost
 from router.budgets.notices import find_notices, forget_notices
-from router.contracts.usage_cost import UsageCost
+from router.contracts.usage import UsageCost
 
 EVENT = UsageCost("acme", "openai", "a-1", "usage:1", 5)
 BY_CHAT = BudgetReservation("life", 7, "chat", {"day": 3, "day/policy=chat": 4})

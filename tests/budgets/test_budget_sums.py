@@ -10,9 +10,13 @@ from nats.aio.client import Client
 
 from router.budgets.model import Budget, find_window
 from router.budgets.model.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord
-from router.budgets.spent_documents import SpentDocument, SpentDocuments
+from router.budgets.spent_documents import (
+    BudgetSum,
+    SpentDocument,
+    SpentDocuments,
+    read_budget_sums,
+)
 from router.budgets.store import BudgetStore
-from router.budgets.sums import BudgetSum, read_budget_sums
 from router.contracts.stored_record import record_bytes
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream

@@ -18,8 +18,7 @@ from router.budgets.model.prices import (
     parse_price,
 )
 from router.budgets.model.prices.price import AMOUNTS, Price
-from router.contracts.usage import usage_bytes
-from router.contracts.usage_cost import read_usage_cost
+from router.contracts.usage import read_usage_cost, usage_bytes
 from tests.support.usage import a_usage_event
 
 GPT = parse_price(

@@ -9,8 +9,7 @@ import pytest
 
 from router.budgets.model.prices import Price, PriceError, PriceTable, parse_price
 from router.budgets.prices import store as price_store
-from router.budgets.prices.followed import FollowedPrices
-from router.budgets.prices.store import PriceNotFound, PriceStore
+from router.budgets.prices.store import FollowedPrices, PriceNotFound, PriceStore
 from router.contracts.stored_record import record_bytes
 from router.contracts.version_record import make_record
 from router.core.errors import Conflict

@@ -2,15 +2,17 @@
 
 import pytest
 
-from router.budgets.model.leases import (
+from router.budgets.model.spent_record import (
+    MAX_LEASES,
     SettledCost,
+    SpentLease,
+    SpentRecord,
     expire_leases,
     grant_lease,
     move_lease,
     return_lease,
     settle_costs,
 )
-from router.budgets.model.spent_record import MAX_LEASES, SpentLease, SpentRecord
 
 
 def a_record(settled: int = 0, **held: int) -> SpentRecord:

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from router.budgets.model.prices import LearnedRatios, TextCount, TokenRatio
+from router.budgets.model.prices.ratio_sums import weigh
 from router.budgets.model.prices.ratios import LEAST, MAX_RATIOS, MIN_PIECES, MIN_SAMPLES, MOST
-from router.budgets.model.prices.text_count import weigh
 
 ENGLISH, CHINESE, CODE = (
     "The river rises in the hills above the village. " * 20,

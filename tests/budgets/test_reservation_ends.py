@@ -3,7 +3,7 @@ a payer repeats keeps one alive.
 """
 
 from router.budgets.settlement import EventMemory, is_end_of_reservation
-from router.contracts.usage_cost import UsageCost
+from router.contracts.usage import UsageCost
 
 
 def list_ends(*costs: UsageCost) -> list[bool]:

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from router.budgets.model.prices import LearnedRatios, TextCount
-from router.budgets.model.prices.ratios import MIN_SAMPLES
-from router.budgets.model.prices.ratios_record import (
+from router.budgets.model.prices.ratio_sums import (
     MAX_SHARED,
     RatiosRecord,
     ratios_key,
     read_ratios_record,
+    weigh,
 )
-from router.budgets.model.prices.text_count import weigh
+from router.budgets.model.prices.ratios import MIN_SAMPLES
 from router.budgets.prices import shared_ratios
 from router.budgets.prices.shared_ratios import SharedRatios
 from router.contracts.stored_record import record_bytes

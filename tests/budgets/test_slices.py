@@ -5,9 +5,7 @@ import asyncio
 import pytest
 
 from router.budgets.model import Budget, BudgetSlice, BudgetTable, SliceShort, find_window
-from router.budgets.model.reserving import Charge
-from router.budgets.model.slices import REFUSED_S
-from router.budgets.model.table import MAX_BUDGETS
+from router.budgets.model.reserving import MAX_BUDGETS, REFUSED_S, Charge
 from router.contracts.decision import Decision
 from router.core.errors import BrokerUnavailable
 from tests.support.policy import a_request
@@ -107,7 +105,7 @@ async def test_every_answer_of_the_bucket_ends_the_waiting(answer: str) -> None:
 async def test_a_bucket_without_an_answer_is_said_to_be_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.budgets.model.slices.WAIT_S", 0.01)
+    monkeypatch.setattr("router.budgets.model.reserving.WAIT_S", 0.01)
     one, _ = a_slice(0)
     one.request(7)
     with pytest.raises(BrokerUnavailable):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.budgets.model.prices import TextCount
-from router.budgets.model.prices.text_count import KINDS
+from router.budgets.model.prices.ratio_sums import KINDS
 
 NAMES = [name for name, _ in KINDS]
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "prices.md"

@@ -10,8 +10,12 @@ import orjson
 import pytest
 
 from router.bus import BusHandler, BusSettings, MemoryProcessed, Nak, Term
-from router.bus.consumer import DEFAULT_OPTIONS, TERM_WITH_REASON, build_dead_letter_writer
-from router.bus.handling import EnvelopeProcessor
+from router.bus.consumer import (
+    DEFAULT_OPTIONS,
+    TERM_WITH_REASON,
+    EnvelopeProcessor,
+    build_dead_letter_writer,
+)
 from router.bus.metrics import BusMetrics, ConsumerMeter
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Poison, Transient

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from router.bus import BusSettings, Nak, SqliteProcessed
-from router.bus.answers import BusAnswer
-from router.bus.handling import EnvelopeProcessor
+from router.bus.consumer import BusAnswer, EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
-from router.core.handler_exit import HandlerExited
 from router.core.message import Message
 from router.core.outcome import Done, Retry
+from router.core.user_functions import HandlerExited
 from tests.support.bus import an_envelope
 
 EVENT = st.integers(0, 4)

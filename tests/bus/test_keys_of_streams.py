@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from router.bus import BucketProcessed, BusSettings, MemoryProcessed, Processed, SqliteProcessed
-from router.bus.handling import EnvelopeProcessor
+from router.bus.consumer import EnvelopeProcessor
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.message import Message
 from router.core.outcome import Done

@@ -10,10 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from router.bus import BusHandler, BusMetrics, BusSettings, MemoryProcessed, Nak, Publisher, Term
-from router.bus.consumer import Interest, consumer_of, durable_of
-from router.bus.handling import EnvelopeProcessor
+from router.bus.consumer import EnvelopeProcessor, Interest, consumer_of, durable_of
 from router.bus.metrics import ConsumerMeter
-from router.bus.topology import apply_topology
+from router.bus.subjects import apply_topology
 from router.contracts.envelope import MessageEnvelope, envelope_bytes
 from router.core.errors import Poison
 from router.core.message import Message

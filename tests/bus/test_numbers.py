@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
-from router.bus.envelope_making import make_envelope
+from router.bus.publisher import make_envelope
 from router.contracts.envelope import MessageEnvelope, envelope_bytes, read_envelope
 from router.sdk.bus import Bus
 from tests.bus.test_queries import responding

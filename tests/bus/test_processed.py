@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
+from router.bus import processed as processed_module
 from router.bus.processed import (
     BucketProcessed,
     MemoryProcessed,
     Processed,
     SqliteProcessed,
     StoreUnavailable,
-    sqlite,
 )
 from router.core.errors import BrokerUnavailable, Misconfigured
-from router.core.handler_exit import HandlerExited
-from router.core.signatures import HandlerMisused
+from router.core.user_functions import HandlerExited, HandlerMisused
 from router.delivery.wire.api import JetStream
 from tests.support.delivery import connected
 
@@ -277,7 +276,7 @@ async def test_a_new_file_that_another_writes_is_opened_when_that_is_done(
     for its busy timeout.
     """
     waits = []
-    monkeypatch.setattr(sqlite, "BUSY_S", 600.0)
+    monkeypatch.setattr(processed_module, "BUSY_S", 600.0)
     with sqlite3.connect(
         tmp_path / "keys.db", isolation_level=None, check_same_thread=False
     ) as other:
@@ -286,7 +285,7 @@ async def test_a_new_file_that_another_writes_is_opened_when_that_is_done(
             waits.append(seconds)
             other.execute("COMMIT")
 
-        monkeypatch.setattr(sqlite, "sleep", wait)
+        monkeypatch.setattr(processed_module, "sleep", wait)
         other.execute("BEGIN IMMEDIATE")
         await store_again(tmp_path)
     assert len(waits) == 1
@@ -295,7 +294,7 @@ async def test_a_new_file_that_another_writes_is_opened_when_that_is_done(
 async def test_a_new_file_that_stays_locked_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
+    monkeypatch.setattr(processed_module, "BUSY_S", 0.05)
     with sqlite3.connect(tmp_path / "keys.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(Misconfigured, match="locked"):

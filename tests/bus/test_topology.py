@@ -1,7 +1,7 @@
 """The streams of the bus, as the specification has them and as a server takes them."""
 
 from router.bus.settings import BusSettings
-from router.bus.topology import declare_streams
+from router.bus.subjects import declare_streams
 from router.delivery.wire.topology import apply, compare
 from tests.support.bus import a_bus
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from router.agents.verify import verify
+from router.agents.inspection import verify
 from router.delivery.wire.api import JetStream
 from router.sdk.samples.agents.ledger import Ledger
 from tests.support.agents import (

@@ -8,7 +8,7 @@ import pytest
 
 LOOK = """
 import ctypes
-from router.shell.allocator import LARGE_ALLOCATION, give_large_blocks_back
+from router.process.memory import LARGE_ALLOCATION, give_large_blocks_back
 
 class Told(ctypes.Structure):  # malloc.h's mallinfo2
     _fields_ = [(name, ctypes.c_size_t) for name in "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost".split()]

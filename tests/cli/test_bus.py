@@ -11,7 +11,7 @@ from subprocess import PIPE
 import orjson
 import pytest
 
-from router.contracts.envelope_schema import envelope_schema
+from router.contracts.envelope import envelope_schema
 from router.sdk.bus import Bus
 from tests.support.any_json import read_exactly
 from tests.support.bus import (

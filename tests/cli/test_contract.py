@@ -17,8 +17,12 @@ from router.contracts import protos
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.header_rules import RULES
 from router.operate.catalogue import MessageShape, build_shapes
-from router.serve.contract.commands.field_report import MAX_LINES, parse, report_fields
-from router.serve.contract.commands.readers import build_readers
+from router.serve.contract.commands.field_report import (
+    MAX_LINES,
+    build_readers,
+    parse,
+    report_fields,
+)
 from tests.contracts.agreement.generate import generate
 from tests.support.cli import CommandResult, call_command
 from tests.support.requests import a_protobuf

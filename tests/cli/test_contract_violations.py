@@ -8,7 +8,7 @@ import pytest
 from nats.aio.client import Client
 from nats.js.api import StorageType, StreamConfig
 
-from router.operate.violations.violation import (
+from router.operate.violations.events import (
     ALL_VIOLATIONS,
     ViolationEvent,
     violation_bytes,

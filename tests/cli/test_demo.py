@@ -7,8 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from router.cli.demo.chapters import POISONED, check_repair
-from router.cli.demo.recorder import MessageRecorder, ObservedMessage
-from router.cli.demo.round_trip import check_round_trip
+from router.cli.demo.round_trip import MessageRecorder, ObservedMessage, check_round_trip
 from router.contracts.headers import MESSAGE_ID
 from router.core.outcome import VALIDATION_FAILED
 from router.operate.dead_letters import DeadLetter, NotReplayed, ReplayReport

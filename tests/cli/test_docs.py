@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from router.cli.docs.library import INDEX, PageLibrary, open_library
-from router.cli.docs.site import build_site, render_page
+from router.cli.docs import INDEX, PageLibrary, build_site, open_library, render_page
 from router.process.observability.http import serve_application
 from tests.docs.site.build import SitePage
 from tests.support.cli import COMMAND, call_command, clean_environment

@@ -20,7 +20,7 @@ from router.core import outcome
 from router.core.errors import RouterError
 from router.extensions.model import modes
 from router.mailbox.policies import POLICIES
-from router.operate.admin import service_error
+from router.operate.admin import service
 from router.operate.doctor import Verdict
 from router.policies.model.policy import PRIORITIES
 from router.sdk import step
@@ -40,7 +40,7 @@ TOLD = {
     - METADATA
     | set(modes._CODES.values()),
     "decision": set(PRIORITIES),
-    "admin": {*service_error.HTTP_STATUSES, service_error.INTERNAL},
+    "admin": {*service.HTTP_STATUSES, service.INTERNAL},
     "worker": {
         value
         for name, value in vars(step).items()

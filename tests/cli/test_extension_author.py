@@ -11,7 +11,7 @@ import typer
 
 from router.core.errors import Misconfigured
 from router.shell.import_target import import_extensions
-from router.shell.option_values import read_json, read_object
+from router.shell.options import read_json, read_object
 from tests.support.broker import Broker
 from tests.support.cli import COMMAND, call_command, run_process, table_words
 

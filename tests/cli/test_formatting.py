@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.shell.formatting import MAX_SHOWN_BYTES, format_bytes
+from router.shell.output import MAX_SHOWN_BYTES, format_bytes
 
 
 def test_json_is_indented() -> None:

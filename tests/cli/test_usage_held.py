@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from router.budgets.model.adjustment import (
+from router.budgets.model.held_cost import (
     BILL,
+    MAX_HELD,
     OUTCOME,
     adjust_event,
     derive_held_identity,
+    find_held_subject,
     make_adjustment_effect,
+    make_held_notice,
     operator_identity,
     outcome_identity,
 )
-from router.budgets.model.held_cost import MAX_HELD, find_held_subject, make_held_notice
 from router.contracts.usage import UsageEvent, assignment_identity, identity
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.publish.storing import open_publisher

@@ -32,7 +32,7 @@ from router.operate.dead_letters import (
     DeadLetterHead,
     DeadLetterSource,
 )
-from router.operate.doctor.finding import Finding, Verdict
+from router.operate.doctor.facts import Finding, Verdict
 from router.operate.views import (
     DEAD_LETTERS,
     FINDINGS,

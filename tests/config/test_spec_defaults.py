@@ -11,8 +11,7 @@ import pytest
 
 from router.agents.topology import AgentTopology, subscriptions_of
 from router.bus.build_settings import build_bus_settings
-from router.bus.subjects import COMMAND_NAMES
-from router.bus.topology import declare_streams, stream_of
+from router.bus.subjects import COMMAND_NAMES, declare_streams, stream_of
 from router.config import Settings
 from router.config.subscriptions import SUBSCRIPTIONS
 from router.contracts.alert import ALERT_SUBJECT
@@ -22,8 +21,7 @@ from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.contracts.usage import USAGE_SUBJECT
 from router.delivery.wire.topology import ConsumerSpec
 from router.extensions.model import invoke, subject_of
-from router.extensions.model.entry import PROVIDER_TIMEOUT_MS, TIMEOUT_MS
-from router.extensions.model.parse import parse_entry
+from router.extensions.model.entry import PROVIDER_TIMEOUT_MS, TIMEOUT_MS, parse_entry
 from router.mailbox.inbox.dead_letters import pattern_of
 from router.mailbox.inbox.rules import durable_of
 from router.mailbox.streams import events_stream

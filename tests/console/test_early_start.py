@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import HTMLResponse, StreamingResponse
 
 from router.config import Settings
-from router.console.early_start import READING, answer_early
+from router.console.slow_pages import READING, answer_early
 from router.delivery.wire.api import JetStream
 from tests.support.console import HOSTILE, a_console, store_dead_letter
 from tests.support.waiting import until

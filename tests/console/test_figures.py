@@ -7,8 +7,14 @@ from math import inf
 
 import pytest
 
-from router.shell.figures import Sample, compute_figures
-from router.shell.scrape import MetricTotals, RouterState, add_text, scrape_all
+from router.shell.scrape import (
+    MetricTotals,
+    RouterState,
+    Sample,
+    add_text,
+    compute_figures,
+    scrape_all,
+)
 
 PAGE = """# HELP router_decisions_total Decide requests answered
 # TYPE router_decisions_total counter

@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 import httpx2
 import pytest
 
-from router.console.application import build_application
-from router.console.guard import ConsoleGuard
+from router.console.application import ConsoleGuard, build_application
 from tests.support.console import Console, a_console, console_settings
 
 

@@ -15,10 +15,16 @@ from router.core.errors import Misconfigured
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.policies.store import PolicyStore
-from router.shell.access.attempts import ALL, ONE, LoginAttempts, TooManyLogins
 from router.shell.access.login import read_next
 from router.shell.access.sessions import IDLE_S, MAX_OF_USER, WHOLE_S, LoginSessions
-from router.shell.access.users import ConsoleUser, parse_users
+from router.shell.access.users import (
+    ALL,
+    ONE,
+    ConsoleUser,
+    LoginAttempts,
+    TooManyLogins,
+    parse_users,
+)
 from tests.support.cli import call_command
 from tests.support.console import PAGES, Console, a_console, console_settings, store_dead_letter
 from tests.support.console_login import ADMIN_KEY, CHEAP, PASSWORD, Browser, write_users, writing
@@ -177,7 +183,7 @@ async def test_guesses_are_slow_and_do_not_keep_out_who_was_in(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
     # no guess becomes free while a busy machine compares
-    monkeypatch.setattr("router.shell.access.attempts.ONE_PER_S", 1e-6)
+    monkeypatch.setattr("router.shell.access.users.ONE_PER_S", 1e-6)
     browser = Browser(console)
     statuses = [
         (await browser.log_in(password=f"guess {number}")).status_code
@@ -278,7 +284,7 @@ async def _take_until(lines: AsyncIterator[str], last: str) -> AsyncIterator[str
 async def test_a_client_does_not_choose_the_address_that_its_guesses_are_counted_by(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
-    monkeypatch.setattr("router.shell.access.attempts.ONE_PER_S", 1e-6)
+    monkeypatch.setattr("router.shell.access.users.ONE_PER_S", 1e-6)
     browser, statuses = Browser(console), []
     for number in range(int(ONE) + 1):
         guess = {

@@ -166,7 +166,7 @@ async def test_a_bucket_that_answers_late_holds_up_no_other_page(
     """
     go_on = threading.Event()
     monkeypatch.setattr("router.lake.page._read_report", lambda *_: go_on.wait(300) and None)
-    monkeypatch.setattr("router.console.knowledge.READ_WITHIN_S", 0.1)
+    monkeypatch.setattr("router.console.slow_pages.READ_WITHIN_S", 0.1)
     settings = console_settings("nats://127.0.0.1:1", nats__connect_timeout_ms=50)
     try:
         async with a_console(settings) as console:

@@ -17,7 +17,7 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
 from router.operate.topology.declared_topology import declare_topology
-from router.operate.violations.violation import violation_bytes, violation_subject
+from router.operate.violations.events import violation_bytes, violation_subject
 from router.policies.store import PolicyStore
 from router.shell import scrape
 from tests.support.broker import Broker

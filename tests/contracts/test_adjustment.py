@@ -10,7 +10,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.budgets.model.adjustment import (
+from router.budgets.model.held_cost import (
     BILL,
     BUDGET,
     HELD,
@@ -20,10 +20,10 @@ from router.budgets.model.adjustment import (
     difference,
     make_adjustment,
     make_adjustment_effect,
+    make_held_adjustment,
     operator_identity,
     outcome_identity,
 )
-from router.budgets.model.held_cost import make_held_adjustment
 from router.budgets.model.reservation import (
     BudgetReservation,
     policy_only,

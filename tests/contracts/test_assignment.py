@@ -22,8 +22,8 @@ from router.contracts.assignment_record import (
     read_assignment_ack,
     read_record,
 )
+from router.contracts.decision import RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.contracts.stored_record import record_bytes
 from router.core import ids
 from router.core.errors import Poison

@@ -5,7 +5,7 @@ import pytest
 
 from router.contracts.stored_record import record_bytes
 from router.core.errors import Poison
-from router.policies.model.breaker_record import BreakerRecord, breaker_key, read_breaker_record
+from router.policies.model.breakers import BreakerRecord, breaker_key, read_breaker_record
 
 RECORD = BreakerRecord(
     tenant_id="a.b", provider_id="c:d", state="open", opened_at_ms=1, until_ms=2, node="n", life="l"

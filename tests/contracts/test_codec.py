@@ -37,11 +37,11 @@ from router.contracts.result import RESULT
 from router.contracts.unread_report import read_unread_report
 from router.core.errors import Misconfigured, RouterError
 from router.core.outcome import Fault
-from router.extensions.model.parse import read_document
+from router.extensions.model.entry import read_document
 from router.mailbox.inbox.event import read_event
 from router.policies.model.parse import load_policy
 from router.serve.contract.commands.diff import _read_json
-from router.shell.option_values import read_json
+from router.shell.options import read_json
 from tests.support.agents import a_message as a_command
 from tests.support.inbox import a_message as an_inbox_message
 

@@ -15,10 +15,12 @@ from router.contracts.envelope import (
     SUPPORTED,
     MessageEnvelope,
     envelope_bytes,
+    envelope_schema,
+    envelope_schema_file,
     extract_envelope_ids,
     read_envelope,
+    render_schema,
 )
-from router.contracts.envelope_schema import envelope_schema, envelope_schema_file, render_schema
 from router.contracts.malformed import (
     PAYLOAD_TOO_LARGE,
     SCHEMA_VALIDATION_FAILED,
@@ -232,7 +234,7 @@ def is_in_the_calendar(moment: str) -> bool:
 def test_the_schema_in_the_package_is_the_type() -> None:
     """SR-36: the file exists, says what the type says, and validates the example."""
     assert envelope_schema_file() == render_schema(), (
-        "run `python -m router.contracts.envelope_schema` into the file"
+        "run `python -m router.contracts.envelope` into the file"
     )
     schema = orjson.loads(envelope_schema_file())
     fields = msgspec.structs.fields(MessageEnvelope)

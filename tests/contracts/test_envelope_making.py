@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from router.bus.envelope_making import key_of, make_envelope
+from router.bus.publisher import key_of, make_envelope
 from router.contracts.envelope import envelope_bytes, read_envelope
 from router.contracts.malformed import Malformed
 from router.core.clock import now_ms

@@ -20,7 +20,7 @@ from router.contracts.exact_json import (
     may_lose_digits,
     require_json,
 )
-from router.contracts.json_layout import indent, pack
+from router.contracts.payload_display import indent, pack
 from tests.support.any_json import iterate_json, read_exactly
 
 HELD = (

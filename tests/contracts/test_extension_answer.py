@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
+from router.contracts.decision import RESERVED_TYPES
 from router.contracts.extension import InvalidExtensionMessage, read_processor_answer
-from router.contracts.request import RESERVED_TYPES
 from router.core.ids import MAX_TYPE
 
 

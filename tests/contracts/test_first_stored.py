@@ -4,7 +4,7 @@ believed.
 
 import pytest
 
-from router.contracts.first_stored import FIRST_STORED, first_stored_ms
+from router.contracts.headers import FIRST_STORED, first_stored_ms
 from router.contracts.result import read_result
 from router.contracts.worker import DAY_MS
 from router.core.outcome import Fault

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
+from router.contracts.decision import RouteRequest
 from router.contracts.ingress import (
     IngressAck,
     IngressRequest,
@@ -17,7 +18,6 @@ from router.contracts.ingress import (
 from router.contracts.malformed import Malformed
 from router.contracts.pb.beamline.ingress.v1 import ingress_pb2
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.contracts.worker import WorkerMessageLimits
 from router.decide.model.read import read
 from tests.support.requests import TRACEPARENT, a_message

@@ -10,28 +10,27 @@ import pytest
 
 from router.contracts.assignment import assignment_bytes
 from router.contracts.content import is_same, is_same_payload
-from router.contracts.decision import Decision
+from router.contracts.decision import Decision, RouteRequest
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.extension import read_processor_answer
 from router.contracts.malformed import Malformed
 from router.contracts.provider_call import call_bytes, read_answer
 from router.contracts.provider_request import read_request as read_provider_request
 from router.contracts.raw_json import MAX_DIGITS, RawJson, has_endless_number, write_payload
-from router.contracts.request import RouteRequest
 from router.contracts.result import read_result
 from router.core.outcome import Fault
 from router.decide.model.read import read, read_carefully
-from router.extensions.model.context import PipelineContext
+from router.extensions.model.stage import PipelineContext
 from router.operate.admin.request_guard import RequestGuard
 from router.operate.admin.server import _encode
-from router.operate.admin.service_error import ServiceError
+from router.operate.admin.service import ServiceError
 from router.sdk.attempts import AttemptsResult
 from router.sdk.extension.provider_io import read_invocation
 from router.sdk.extension.request import read_request
 from router.sdk.extension.response import encode_pre
 from router.sdk.reports import result_bytes
 from router.sdk.step import StepResult
-from router.shell.option_values import read_payload
+from router.shell.options import read_payload
 from tests.support.any_json import SAMPLES, iterate_json, read_exactly, write_object
 from tests.support.requests import a_message
 

@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from router.contracts.ack import EXEC_ASSIGNMENT_ACK
+from router.contracts.decision import RESERVED_TYPES
 from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.pb.beamline.worker.v1 import result_pb2
-from router.contracts.request import RESERVED_TYPES
 from router.contracts.result import MAX_LATENCY_MS, RESULT, ExecResult, read_result
 from router.contracts.worker import DAY_MS, WorkerMessageLimits
 from router.core.message import Message

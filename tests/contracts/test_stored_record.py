@@ -10,8 +10,8 @@ from router.contracts.malformed import Malformed
 from router.core.errors import Poison
 from router.decide.partitions.partition_lease import read_lease
 from router.operate.audit.audit_event import read_audit_event
-from router.operate.violations.violation import read_violation
-from router.policies.model.rate_record import read_rate_record
+from router.operate.violations.events import read_violation
+from router.policies.model.rate_limits import read_rate_record
 from router.work.model import invocation_record
 
 FOREIGN = {

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.request import ADJUSTMENT_TYPE
+from router.contracts.decision import ADJUSTMENT_TYPE
 from router.contracts.usage import (
+    UsageCost,
     assignment_identity,
     decimal,
     derive_identity,
     identity,
+    read_usage_cost,
     usage_bytes,
 )
-from router.contracts.usage_cost import UsageCost, read_usage_cost
 from tests.support.usage import a_usage_event
 
 

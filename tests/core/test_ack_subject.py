@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.core.ack_subject import AckSubject, find_stream, parse_ack_subject
+from router.core.message import AckSubject, find_stream, parse_ack_subject
 
 FIELDS = AckSubject("ORDERS", "worker", 2, 10, 12, 1_700_000_000_123_456_789, 5)
 

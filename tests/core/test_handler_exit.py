@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from router.core.handler_exit import HandlerExited, contain_cancellation, contain_exit
+from router.core.user_functions import HandlerExited, contain_cancellation, contain_exit
 
 
 class Stopped(BaseException):

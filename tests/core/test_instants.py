@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from router.core.instants import read_instant
+from router.core.clock import read_instant
 
 
 @pytest.mark.parametrize(

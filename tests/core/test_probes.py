@@ -1,6 +1,6 @@
 """Who is out, and until when."""
 
-from router.core.breakers.counts import Probes
+from router.core.breakers.states import Probes
 
 
 def test_the_next_place_is_free_when_the_first_of_those_that_are_out_ends() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from router.core.remaining_steps import RemainingSteps
+from router.core.deferred import RemainingSteps
 
 
 async def go_on(work: Awaitable[str]) -> str:

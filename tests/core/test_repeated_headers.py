@@ -4,7 +4,7 @@ are passed on.
 
 import pytest
 
-from router.core.repeated_headers import (
+from router.core.header_names import (
     RepeatedHeaders,
     keep_headers,
     list_lines,
@@ -14,7 +14,7 @@ from router.core.repeated_headers import (
 )
 from router.delivery.publish.encoded_headers import head_with_id
 from router.delivery.wire.connection import head_of
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 
 
 def parse_lines(*lines: str) -> dict[str, str]:

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from router.core.errors import Misconfigured
-from router.core.signatures import HandlerMisused, is_async_callable, require_call, require_finished
+from router.core.user_functions import (
+    HandlerMisused,
+    is_async_callable,
+    require_call,
+    require_finished,
+)
 
 
 async def right(connection: Any, event: Any) -> None: ...

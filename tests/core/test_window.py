@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.breakers import Window
-from router.core.breakers.counts import SLICES
+from router.core.breakers.states import SLICES
 
 SPAN = 60.0
 

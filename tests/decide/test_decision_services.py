@@ -7,16 +7,14 @@ from collections.abc import Mapping
 import pytest
 
 from router.contracts.assignment import assignment_id_of
-from router.contracts.decision import Decision
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, RouteRequest
 from router.core import ids
 from router.decide.decision_services import FIND_DECISION, DecisionQuery, DecisionServices
 from router.decide.model import IdempotencyCache
-from router.decide.model.assign import assignment_id, build_new_assignment
+from router.decide.model.push import assignment_id, build_new_assignment
 from router.decide.model.read import read
 from router.operate.admin import ServiceError
-from router.operate.admin.request_fields import RequestFields
-from router.operate.admin.service import Answer
+from router.operate.admin.service import Answer, RequestFields
 from tests.support.decide import FakeStoring
 from tests.support.requests import a_body, a_message
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from router.contracts.decision import Decision
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, RouteRequest
 from router.core.clock import steady
 from router.decide.model import IdempotencyCache
 from router.decide.model.read import read

@@ -16,7 +16,7 @@ from router.decide.commands.load.requests import (
     write_request,
 )
 from router.decide.model.read import RequestLimits
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 
 PLAIN = RequestChanges()
 LIMITS = RequestLimits()

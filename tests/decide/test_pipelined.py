@@ -9,7 +9,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.request import RouteRequest
+from router.contracts.decision import RouteRequest
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message

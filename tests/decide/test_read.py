@@ -7,9 +7,9 @@ import base64
 import orjson
 import pytest
 
+from router.contracts.decision import RESERVED_TYPES, RouteRequest
 from router.contracts.pb.beamline.flow.v1 import flow_pb2
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RESERVED_TYPES, RouteRequest
 from router.core.outcome import Fault
 from router.decide.model.read import RequestLimits, RequestReading, read
 from tests.support.requests import GOOD_HEADERS, TRACE, a_body, a_message, a_protobuf, every_form

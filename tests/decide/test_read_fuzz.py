@@ -4,7 +4,7 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.request import RouteRequest
+from router.contracts.decision import RouteRequest
 from router.core.ids import is_opaque, is_scoped
 from router.core.outcome import Fault
 from router.decide.model.read import RequestLimits, RequestReading, read

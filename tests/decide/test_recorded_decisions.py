@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from router.decide.decision_services import RecordedServices
 from router.decide.model import DecisionRecorder
-from router.decide.recorded_decisions import RecordedServices
 from router.operate.admin import ServiceError
-from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import RequestFields
 from router.policies.model import Policy
 from tests.support.policy import SHUT, a_document, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_recorder

@@ -2,9 +2,8 @@
 
 import pytest
 
-from router.contracts.decision import Decision
+from router.contracts.decision import Decision, RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.core.masking import MASK
 from router.decide.model.recorder import DecisionRecorder
 from router.policies.model import ProviderState, evaluate, reevaluate

@@ -8,8 +8,7 @@ from router.core.errors import BrokerUnavailable
 from router.core.ids import key
 from router.core.message import Effect, Message
 from router.delivery.consume.attempts import NO_ATTEMPT, AttemptCounter, AttemptRecord
-from router.delivery.consume.outages import Outages
-from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.outages import Outages, PauseSwitch
 from router.delivery.consume.redeliveries import RedeliveryTracker
 from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.wire.connection import Connection

@@ -10,7 +10,7 @@ from router.core.errors import BrokerUnavailable
 from router.delivery.wire import connection as wire
 from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.first_connection import connect
-from router.delivery.wire.frame_parser import Headers, PlainFrames, parse_head
+from router.delivery.wire.frames import Headers, PlainFrames, parse_head
 from tests.support.broker import Broker
 from tests.support.delivery import CallRecorder, connected
 from tests.support.patient_client import connect_patiently

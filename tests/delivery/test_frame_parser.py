@@ -14,7 +14,7 @@ from nats.errors import ProtocolError
 
 from router.core.header_names import READ_HEADERS
 from router.delivery.wire.connection import head_of
-from router.delivery.wire.frame_parser import FrameParser, PlainFrames, _parse_odd_head, parse_head
+from router.delivery.wire.frames import FrameParser, PlainFrames, _parse_odd_head, parse_head
 
 PLAIN = b"NATS/1.0\r\nNats-Msg-Id: %b\r\n\r\n"
 is_plain = re.compile(rb"NATS/1\.0\r\nNats-Msg-Id: [\x21-\x7e]+\r\n\r\n").fullmatch

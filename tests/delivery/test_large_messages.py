@@ -6,7 +6,7 @@ import asyncio
 
 from router.core.message import Message
 from router.core.outcome import Done, Outcome
-from router.delivery.consume.large_messages import LARGE_BYTES, MOST_TURNS
+from router.delivery.consume.in_flight import LARGE_BYTES, MOST_TURNS
 from tests.support.delivery import ProcessorBench, a_processor
 
 LARGE = b"x" * LARGE_BYTES

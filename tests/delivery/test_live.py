@@ -22,7 +22,7 @@ from router.delivery.replies.answers import LIVE_ASKERS, Answers, ReplyRules
 from router.delivery.replies.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
 from router.delivery.replies.overload import BacklogEstimate
 from router.delivery.settings import AdmissionConfig, ConsumerConfig, ReplyConfig
-from router.delivery.wire.frame_parser import PlainFrames
+from router.delivery.wire.frames import PlainFrames
 from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
 from tests.support.waiting import until
 

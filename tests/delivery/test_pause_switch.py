@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.outages import PauseSwitch
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import pytest
 
-from router.delivery.publish.publish_ack import PublishAckBody, RefusedPublish, read_publish_ack
+from router.delivery.publish.publish_acks import PublishAckBody, RefusedPublish, read_publish_ack
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost
-from router.delivery.wire import quorum
-from router.delivery.wire.quorum import CutOffWatch, require_quorum
+from router.delivery.wire import server_state
+from router.delivery.wire.server_state import CutOffWatch, require_quorum
 
 SECOND = 1_000_000_000
 
@@ -120,7 +120,7 @@ async def test_a_publisher_counts_from_when_it_began_to_wait_for_a_publish_ack(
     """Five seconds without a publish ack, and two without an answer: a server that is cut off is
     left at the first look.
     """
-    monkeypatch.setattr(quorum, "ANSWER_S", 0.01)
+    monkeypatch.setattr(server_state, "ANSWER_S", 0.01)
     server = Answering()
     watch, server.answer = server.watch(), None
     server.time = 7.1

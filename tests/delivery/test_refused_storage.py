@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
-from router.delivery.consume.background_tasks import BackgroundTasks
 from router.delivery.consume.refused_storage import RefusedStorage
 from router.delivery.consume.settlement import (
     PendingSettlement,
@@ -18,6 +17,7 @@ from router.delivery.consume.settlement import (
     decide_without_storage,
 )
 from router.delivery.consume.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
+from router.delivery.consume.task_pool import BackgroundTasks
 from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
 from tests.support.delivery import (
     RecordingObserver,

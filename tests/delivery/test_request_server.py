@@ -13,7 +13,7 @@ from nats.aio.client import Client
 
 from router.delivery.wire.calls.request_server import ReplyAddresses, RequestServer
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from tests.support.delivery import connected
 from tests.support.observability import capture_log
 from tests.support.waiting import until

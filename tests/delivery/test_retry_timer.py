@@ -1,6 +1,6 @@
 """Pauses between attempts: they grow up to a bound, and are short again after a success."""
 
-from router.delivery.wire.retry_timer import RetryTimer
+from router.delivery.wire.reconnecting import RetryTimer
 
 
 class StandingClock:

@@ -8,13 +8,12 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck
-from router.delivery.consume.background_tasks import BackgroundTasks
 from router.delivery.consume.in_flight import InFlight, MessageState
-from router.delivery.consume.outages import Outages
-from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.outages import Outages, PauseSwitch
 from router.delivery.consume.redeliveries import RedeliveryTracker
 from router.delivery.consume.settle import Settler, SharedWork
 from router.delivery.consume.settlement import PendingSettlement, decide_settlement
+from router.delivery.consume.task_pool import BackgroundTasks
 from tests.support.delivery import (
     FakeAttemptCounter,
     FakeConnection,

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import closing
 
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.socket import DirectProtocol, DirectTransport
+from router.delivery.wire.frames import DirectProtocol, DirectTransport
 from tests.support.broker import Broker
 from tests.support.delivery import CallRecorder, connected
 from tests.support.waiting import until

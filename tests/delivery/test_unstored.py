@@ -4,7 +4,7 @@ tells of the stream.
 
 from typing import Any
 
-from router.delivery.replies.unstored import AGAIN_S, BOUND_S, FORGET_S, UnstoredRequests
+from router.delivery.replies.listen import AGAIN_S, BOUND_S, FORGET_S, UnstoredRequests
 
 BEGIN = 1_800_000_000.0
 STREAM = "ROUTER_DECIDE"

@@ -10,8 +10,8 @@ from nats.aio.msg import Msg
 
 from router import Client as Gateway
 from router.core.ids import random_tokens
-from router.delivery.wire.calls.reply_streams import ReplyStreams
 from router.delivery.wire.calls.request_reply import RequestReplyClient
+from router.delivery.wire.calls.stream import ReplyStreams
 from router.delivery.wire.first_connection import connect
 from router.sdk.samples.extensions.pii_guard import pii_guard
 from tests.support.delivery import connected

@@ -25,7 +25,7 @@ from router.delivery.wire.api import JetStream
 from router.operate.topology.declared_topology import declare_topology
 from router.process.supervision import draw
 from router.serve.app_context import AppContext
-from router.serve.joined_subscription import JoinedSubscription, SubscriptionHandler
+from router.serve.consumer_child import JoinedSubscription, SubscriptionHandler
 from router.serve.subscriptions import JOINED
 from tests.support.deployed import DEPLOY, TOML, Deployed
 from tests.support.service import a_router

@@ -15,7 +15,7 @@ from router.config import Settings
 from router.contracts.header_rules import violations
 from router.contracts.headers import CONTRACT_HEADERS
 from router.operate.catalogue import RECEIVED, build_shapes
-from router.serve.contract.commands.readers import build_readers
+from router.serve.contract.commands.field_report import build_readers
 from router.serve.contract.contract_document import build_contract_document
 from tests.contracts.agreement.compare import validator_of
 

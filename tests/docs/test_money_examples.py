@@ -13,8 +13,7 @@ from router.contracts.money import NANOS
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.usage import UsageEvent
 from router.work.model import CostBound, MeteredEvent, make_correction
-from router.work.model.invocation_events import make_unfinished_event
-from router.work.model.invocation_record import InvocationRecord
+from router.work.model.invocation_record import InvocationRecord, make_unfinished_event
 from router.work.settings import ResultsConfig
 from tests.docs.test_money_page import EQUATIONS, LABEL_END, compute
 from tests.support.usage import a_usage_event

@@ -9,7 +9,7 @@ import pytest
 
 from router.core.errors import Conflict
 from router.extensions.model import EntryError
-from router.extensions.model.parse import MAX_ENTRY_BYTES
+from router.extensions.model.entry import MAX_ENTRY_BYTES
 from router.extensions.store import ExtensionNotFound, ExtensionStore, WrittenExtension
 from tests.support.buckets import Bucket
 from tests.support.registry import a_version, an_entry

@@ -7,7 +7,7 @@ import pytest
 from router.contracts.provider import SUCCESS, ProviderResponse
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import Conflict
-from router.extensions.model.first_answers import KILOBYTE, MAX_KEPT_BYTES, FirstAnswers
+from router.extensions.model.invocation_answers import KILOBYTE, MAX_KEPT_BYTES, FirstAnswers
 
 ANSWER = ProviderResponse(request_id="r-1", status=SUCCESS, body="hello")
 

@@ -10,9 +10,8 @@ from router.contracts.version_record import make_record
 from router.delivery.kv.entries import BucketEntry as Held
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.extensions.followed import FollowedExtensions
 from router.extensions.model import ExtensionRegistry, HealthTracker
-from router.extensions.store import ExtensionStore
+from router.extensions.store import ExtensionStore, FollowedExtensions
 from tests.support.buckets import Bucket, a_bucket
 from tests.support.observability import capture_log
 from tests.support.registry import Document, an_entry

@@ -8,7 +8,7 @@ import pytest
 from router.extensions.instances import Instances
 from router.extensions.model import ExtensionRegistry, HealthTracker
 from router.operate.admin import ServiceError
-from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import RequestFields
 from router.policies import breakers
 
 OPENED = {"opened_at_ms": 7, "failure_count": 5, "error_rate": 0.5}

@@ -7,9 +7,8 @@ import asyncio
 import orjson
 import pytest
 
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.core.errors import BrokerUnavailable, NoResponders
 from router.extensions.model import (
     ExtensionRegistry,

@@ -4,8 +4,7 @@ import pytest
 
 from router.extensions.pipeline_services import PipelineServices, Trial
 from router.operate.admin import ServiceError
-from router.operate.admin.request_fields import RequestFields
-from router.operate.admin.service import Answer
+from router.operate.admin.service import Answer, RequestFields
 
 
 class Trials(PipelineServices):

@@ -16,9 +16,8 @@ from router.core.errors import (
     RouterError,
     StreamOverrun,
 )
-from router.extensions.model.failure import ExtensionFailure, InvocationRefused
-from router.extensions.model.provider_failure import make_too_large
-from router.extensions.model.relay import StreamRelay
+from router.extensions.model.failure import ExtensionFailure, InvocationRefused, make_too_large
+from router.extensions.model.invocation_answers import StreamRelay
 from tests.support.ledgers import KeptLedger
 
 REQUEST = ProviderRequest(provider_id="echo", tenant_id="acme", request_id="r-1", trace_id="t-1")

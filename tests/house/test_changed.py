@@ -63,6 +63,6 @@ def test_what_a_branch_changed_is_what_differs_from_where_it_left_and_what_git_d
 
 
 def test_in_this_repository_a_change_of_delivery_reaches_its_tests_and_none_of_pure_rules() -> None:
-    tests = find_tests({"router/delivery/wire/frame_parser.py"}, read_sources())
+    tests = find_tests({"router/delivery/wire/frames.py"}, read_sources())
     assert {"tests/delivery/test_frame_parser.py", "tests/stories/test_results.py"} <= {*tests}
     assert "tests/policies/test_draw.py" not in tests

@@ -23,7 +23,6 @@ COMMAND = re.compile(r"^@command\(", re.MULTILINE)
 # They join all settings, or load them.
 JOINS_SETTINGS = {
     "router.config.settings",
-    "router.shell.load_settings",
     "router.bus.build_settings",
 }
 

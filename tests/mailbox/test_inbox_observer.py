@@ -7,8 +7,8 @@ from typing import cast
 from msgspec.structs import replace
 
 from router.core.outcome import PROCESSING_ERROR, Dead, Done, Fault, Hold, Retry
+from router.mailbox.inbox.adapter import InboxStatusWriter
 from router.mailbox.inbox.observer import CODES, InboxObserver
-from router.mailbox.inbox.status_writer import InboxStatusWriter
 from tests.support.inbox import a_message
 
 FAULT = Fault("handler_transient", "503")

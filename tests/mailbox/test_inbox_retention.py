@@ -7,7 +7,7 @@ import pytest
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import Topology
-from router.mailbox.inbox.retention import DELETE_OLD_ROWS, InboxRetention
+from router.mailbox.inbox.adapter import DELETE_OLD_ROWS, InboxRetention
 from router.mailbox.postgres import Database
 from router.mailbox.streams import events_stream
 from tests.support.broker import Broker

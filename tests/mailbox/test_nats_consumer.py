@@ -12,7 +12,7 @@ from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import Topology
-from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox.inbox.consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.rules import durable_of
 from router.mailbox.ports import JetStreamConsumer
 from tests.support.broker import Broker

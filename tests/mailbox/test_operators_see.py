@@ -14,9 +14,9 @@ from nats.aio.client import Client
 from router.config import Settings, load
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
-from router.mailbox import drift
 from router.mailbox import inbox_process as inbox
-from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
+from router.mailbox import streams
+from router.mailbox.inbox.consumer import NatsJetStreamConsumer
 from router.mailbox.inbox_finding import examine_inbox
 from router.mailbox.inbox_process import InboxService
 from router.mailbox.relay_process import RelayService
@@ -58,8 +58,8 @@ class Lines:
 @pytest.fixture
 def drifts(monkeypatch: pytest.MonkeyPatch) -> Lines:
     lines = Lines()
-    monkeypatch.setattr(drift, "log", lines)
-    monkeypatch.setattr(drift, "DRIFT_EVERY_S", 0.05)
+    monkeypatch.setattr(streams, "log", lines)
+    monkeypatch.setattr(streams, "DRIFT_EVERY_S", 0.05)
     return lines
 
 

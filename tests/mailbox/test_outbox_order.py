@@ -13,8 +13,7 @@ import psycopg
 import pytest
 
 from router import outbox
-from router.mailbox.outbox.failed_rows import requeue
-from router.mailbox.outbox.repository import PostgresOutboxAdapter
+from router.mailbox.outbox.repository import PostgresOutboxAdapter, requeue
 from router.mailbox.postgres import Database, Driver
 from tests.support.mailbox import OutboxStream, add_events, an_event, run_rounds
 from tests.support.postgres import rows

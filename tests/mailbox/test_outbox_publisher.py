@@ -5,10 +5,14 @@ import orjson
 import pytest
 
 from router.core.errors import Misconfigured
-from router.mailbox.outbox.failed_rows import count_parked, list_failed_rows, requeue
 from router.mailbox.outbox.publisher import OutboxPublisher
 from router.mailbox.outbox.relay_batch import RelayReport
-from router.mailbox.outbox.repository import PostgresOutboxAdapter
+from router.mailbox.outbox.repository import (
+    PostgresOutboxAdapter,
+    count_parked,
+    list_failed_rows,
+    requeue,
+)
 from router.mailbox.postgres import Database, DatabaseConfig
 from tests.support.broker import Broker
 from tests.support.mailbox import (

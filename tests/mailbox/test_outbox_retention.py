@@ -1,6 +1,6 @@
 import pytest
 
-from router.mailbox.outbox.retention import OutboxRetention
+from router.mailbox.outbox.repository import OutboxRetention
 from router.mailbox.postgres import Database
 from tests.support.mailbox import OutboxStream, fill_outbox, run_rounds
 from tests.support.postgres import rows

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from router.operate.violations.refused_requests import REFUSED, SETTLE_S, RefusedRequests
+from router.operate.violations.violations import REFUSED, SETTLE_S, RefusedRequests
 from router.operate.violations.windows import BrokenContract
 from tests.operate.test_violations import a_broken_contract
 from tests.support.app import ManualClock
@@ -104,7 +104,7 @@ def test_the_same_request_many_times_costs_as_much_each_time(
         made.append(len(data))
         return blake2b(data, **options)
 
-    monkeypatch.setattr("router.operate.violations.refused_requests.blake2b", digest)
+    monkeypatch.setattr("router.operate.violations.violations.blake2b", digest)
     listeners = Listeners("a", "b")
     for _ in range(300):
         for instance in listeners.instances.values():

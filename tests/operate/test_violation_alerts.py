@@ -4,8 +4,8 @@ instances together.
 
 from typing import Any
 
+from router.operate.violations.events import ViolationEvent
 from router.operate.violations.recorder import MESSAGES_LIMIT, WINDOW_S, ViolationAlerts
-from router.operate.violations.violation import ViolationEvent
 from tests.support.app import RecordedAlerts
 
 

@@ -4,10 +4,9 @@ import pytest
 
 from router.contracts.decision import Decision
 from router.policies.model import NO_STATES, Averages
-from router.policies.model.narrowed import set_figures
+from router.policies.model.narrowed import ProviderState, set_figures
 from router.policies.model.policy import DEFAULT_COST
 from router.policies.model.providers import MAX_COST, MAX_LATENCY_MS
-from router.policies.model.states import ProviderState
 
 
 def observe(

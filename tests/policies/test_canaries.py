@@ -19,7 +19,7 @@ from router.policies.canaries import SharedCanaries
 from router.policies.followed import FollowedPolicies
 from router.policies.model import Policy, PolicyError, PolicyTable
 from router.policies.model.canaries import CanaryVerdict
-from router.policies.model.canary_record import CanaryRecord, canary_key, read_canary_record
+from router.policies.model.canary import CanaryRecord, canary_key, read_canary_record
 from router.policies.store import PolicyNotFound, PolicyStore
 from tests.support.app import RecordedAlerts
 from tests.support.buckets import Bucket, a_bucket

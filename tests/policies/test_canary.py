@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from router.contracts.canary import CANDIDATE, CONTROL, CanaryPlan
 from router.contracts.decision import Decision
 from router.contracts.version_record import VersionRecord, make_record
-from router.decide.model.explain import explain_decision
+from router.decide.model.recorder import explain_decision
 from router.policies.model import (
     Policy,
     evaluate,

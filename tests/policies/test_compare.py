@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from router.policies.model import CHANGED, UNCHANGED, UNCLEAR, Choice, ProviderState, compare
-from router.policies.model.compare import ExpectedFigures
 from router.policies.model.measurements import LearnedFigures
+from router.policies.model.reevaluation import ExpectedFigures
 from tests.support.policy import SHUT, a_policy, a_provider, a_request
 from tests.support.recorded import HALVES, a_policy_that_asks_for, record_decision
 

@@ -3,7 +3,7 @@
 import pytest
 
 from router.policies.model.conditions import match_always
-from router.policies.model.depth import check_depth
+from router.policies.model.parse import check_depth
 from router.policies.model.policy import ExtensionUse, Pipeline
 
 

@@ -13,7 +13,7 @@ from router.policies.model import (
     evaluate,
     read_session,
 )
-from router.policies.model.selection import is_failure
+from router.policies.model.engine import is_failure
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, a_rule, decide
 
 A, B = a_provider("a", 50), a_provider("b", 50)

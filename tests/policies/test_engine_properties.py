@@ -4,8 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from router.contracts.decision import Decision, Refusal
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.policies.model import (
     NO_STATES,
     Averages,

@@ -6,9 +6,8 @@ from itertools import count
 
 import pytest
 
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.failure_class import FailureClass
-from router.contracts.request import RouteRequest
 from router.policies.model import Averages, ProviderTracker, evaluate
 from router.policies.model.measurements import ErrorCounts, Measurements
 from router.policies.model.measurements.measured_provider import (

@@ -11,9 +11,8 @@ import pytest
 
 from router.core.errors import BrokerUnavailable
 from router.core.ids import key
-from router.policies.followed import FollowedPolicies
+from router.policies.followed import SAMPLE_POLICIES, FollowedPolicies
 from router.policies.model import PolicyTable
-from router.policies.seed import SAMPLE_POLICIES
 from tests.support.beside import beside
 from tests.support.observability import capture_log
 from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of

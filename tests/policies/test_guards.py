@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from router.contracts.canary import CanaryPlan
-from router.policies.model.canaries.guards import GuardError, parse_guard, parse_span_ms
+from router.policies.model.canaries.verdict import GuardError, parse_guard, parse_span_ms
 
 DAY_MS = 86_400_000
 

@@ -4,7 +4,7 @@ most 5 % off.
 
 import pytest
 
-from router.policies.model.measurements.latencies import (
+from router.policies.model.measurements.values import (
     add_up,
     find_bucket,
     find_edge,

@@ -9,8 +9,7 @@ from router.policies.model.measurements import (
     find_percentile,
     measured_tenant,
 )
-from router.policies.model.measurements.latencies import find_bucket
-from router.policies.model.measurements.values import LearnedFigures, TenantFigures
+from router.policies.model.measurements.values import LearnedFigures, TenantFigures, find_bucket
 from tests.support.measurements import TENANT, SomeMeasurements
 
 

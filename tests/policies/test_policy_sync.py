@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from router.core.errors import Conflict
-from router.policies.files import read_policies
 from router.policies.store import AuditedPolicies
-from router.policies.sync import apply_step, plan
+from router.policies.sync import apply_step, plan, read_policies
 from tests.support.audit import KeptTrail
 from tests.support.policy_buckets import PolicyBucket, a_policy_bucket, a_policy_of
 

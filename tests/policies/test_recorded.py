@@ -5,8 +5,7 @@ without any difference.
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.decision import Decision, Refusal
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.decide.model import DecisionRecorder
 from router.policies.model import Policy, RecordedDecision, reevaluate
 from router.policies.model.measurements import Measurements

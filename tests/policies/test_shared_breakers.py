@@ -14,8 +14,8 @@ from router.core.breakers import CLOSED, HALF_OPEN, OPEN, BreakerTransition
 from router.delivery.kv.entries import BucketEntry
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.policies.model.breaker_record import BreakerRecord, breaker_key
-from router.policies.shared_breakers import SharedBreakers
+from router.policies.breakers import SharedBreakers
+from router.policies.model.breakers import BreakerRecord, breaker_key
 from tests.support.breakers import SomeProviders
 from tests.support.buckets import Bucket
 from tests.support.delivery import connected

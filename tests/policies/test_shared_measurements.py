@@ -12,7 +12,7 @@ from router.delivery.kv.shared_bucket import SHARE_S
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.policies.model import Policy
-from router.policies.model.measurements.figures_record import (
+from router.policies.model.measurements.values import (
     FiguresRecord,
     figures_key,
     read_figures_record,

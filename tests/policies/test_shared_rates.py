@@ -9,7 +9,7 @@ import pytest
 
 from router.policies.model import RateShort, RateSlice, SharedRates, take_tokens
 from router.policies.model.policy import RateLimit
-from router.policies.model.shared_rates import ALONE_S, WAIT_S
+from router.policies.model.rate_limits import ALONE_S, WAIT_S
 from tests.support.policy import a_policy
 
 SECOND_NS = 10**9
@@ -98,7 +98,7 @@ def test_tokens_not_used_for_a_second_are_dropped() -> None:
 async def test_a_bucket_without_an_answer_lets_each_instance_count_alone_for_a_while(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("router.policies.model.shared_rates.WAIT_S", 0.01)
+    monkeypatch.setattr("router.policies.model.rate_limits.WAIT_S", 0.01)
     town, policy = Town(1), a_policy(rate_limit={"requests_per_second": 1, "burst": 3})
     rates = town.instances[0]
     causes: list[str] = []

@@ -24,7 +24,7 @@ from router.policies.model.canaries.verdict import (
     is_evident,
     list_findings,
 )
-from router.policies.model.canary_record import GROUPS
+from router.policies.model.canary import GROUPS
 
 GUARDS = (CanaryGuard("error_rate", 1.2), CanaryGuard("p95_latency", 1.2))
 END_MS = 1000

@@ -12,7 +12,7 @@ from router.contracts.result import MAX_LATENCY_MS, ExecResult, read_result
 from router.core.errors import Transient
 from router.sdk.extension import Refused, provider
 from router.sdk.extension.function_runner import FunctionRunner
-from router.sdk.extension.results import RequestFailed
+from router.sdk.extension.request import RequestFailed
 from tests.support.extension_author import a_prompt, data_of
 from tests.support.requests import a_message
 from tests.support.sdk import WorkerStreams, a_body, run_workers

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from router.core.handler_exit import HandlerExited
+from router.core.user_functions import HandlerExited
 from router.sdk.threads import DaemonThreads
 from tests.support.sdk import refuse_to_start
 

@@ -26,18 +26,18 @@ from router.delivery.replies.answers import Answers
 from router.delivery.settings import ReplyConfig
 from router.delivery.wire.calls.request_server import ReplyAddresses
 from router.delivery.wire.connection import head_of
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 from router.extensions.model import EntryError, load_entry
 from router.mailbox.entities import EventSubject
 from router.operate.admin import RequestGuard, ServiceError
-from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import RequestFields
 from router.operate.dead_letters import NotReplayed
 from router.operate.dead_letters.original import ReplayOptions, _rebuild_from_letter
 from router.operate.dead_letters.parse import parse
-from router.policies.check import check_ids
 from router.policies.model import PolicyError
+from router.policies.store import check_ids
 from router.process.observability import Metrics, render
-from router.process.observability.bounds import MAX_LABEL, label_of
+from router.process.observability.instruments import MAX_LABEL, label_of
 from router.sdk import Worker
 from tests.support.dead_letters import a_dead_letter, a_failed_message, a_stored_dead_letter
 from tests.support.extension_author import a_prompt

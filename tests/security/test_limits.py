@@ -34,7 +34,7 @@ from router.core.outcome import Fault
 from router.decide.model.read import read as read_decide
 from router.delivery.kv.entries import BucketEntry as Held
 from router.extensions.model import load_entry
-from router.extensions.model.parse import MAX_ENTRY_BYTES
+from router.extensions.model.entry import MAX_ENTRY_BYTES
 from router.extensions.store import read_registered
 from router.lake.tables.body import read_event as read_usage
 from router.mailbox.inbox.event import read_event
@@ -42,10 +42,10 @@ from router.operate.admin import RequestGuard
 from router.operate.commands.dead_letters.replay import _decode_text as opened_in_an_editor
 from router.operate.dead_letters.export import as_full_fields
 from router.operate.dead_letters.parse import parse
-from router.policies.check import check_policy
 from router.policies.model import load_policy
 from router.policies.model.parse import MAX_POLICY_BYTES
-from router.shell.formatting import format_bytes
+from router.policies.store import check_policy
+from router.shell.output import format_bytes
 from tests.support.dead_letters import a_stored_dead_letter
 from tests.support.policy import a_document, a_provider
 from tests.support.registry import an_entry

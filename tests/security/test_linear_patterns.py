@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 import router
-from router.delivery.wire.frame_parser import PlainFrames
+from router.delivery.wire.frames import PlainFrames
 
 ROOT = Path(router.__file__).parent
 FUNCTIONS = {
@@ -44,18 +44,18 @@ INSIDE_FUNCTIONS = {
     ("contracts/shapes/notation.py", ",|;"): "our own notation of an operators' service",
     ("contracts/shapes/notation.py", r" or | \| "): "our own notation of an operators' service",
     (
-        "delivery/wire/frame_parser.py",
+        "delivery/wire/frames.py",
         None,
     ): "measured all the same: `PlainFrames` compiles three for each subscription",
     ("lake/tables/schemas.py", r",\s+"): "our own table of columns",
     ("lake/session.py", r'version "(?:1\.)?(\d+)'): "what `java -version` prints",
     (
-        "core/instants.py",
+        "core/clock.py",
         r"([0-9]{1,6})([smhd])",
     ): "an option, or a filter in the console's address: six digits",
-    ("cli/docs/site.py", r"[^\w\- ]"): "one character at a time, of the headings of our own pages",
+    ("cli/docs.py", r"[^\w\- ]"): "one character at a time, of the headings of our own pages",
     (
-        "cli/docs/site.py",
+        "cli/docs.py",
         r"\[([^\]]*)\]\([^)]*\)|<[^>]*>",
     ): "the headings of our own pages, read from the package",
     ("sdk/samples/extensions/pii_guard.py", r"\D"): "one character at a time",
@@ -120,7 +120,7 @@ def _patterns() -> dict[str, re.Pattern[str] | re.Pattern[bytes]]:
             }
     plain = PlainFrames(7)
     for read in (plain._match_begin, plain._match_headed, plain._match_bare):
-        found[f"router.delivery.wire.frame_parser.PlainFrames {len(found)}"] = read.__self__  # type: ignore[attr-defined]
+        found[f"router.delivery.wire.frames.PlainFrames {len(found)}"] = read.__self__  # type: ignore[attr-defined]
     return found | {place: re.compile(pattern) for place, pattern in _of_msgspec()}
 
 

@@ -7,11 +7,11 @@ import pytest
 from router.core.errors import BrokerUnavailable, Conflict, Poison
 from router.extensions.store import ExtensionNotFound
 from router.operate.admin import ServiceError
-from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import RequestFields
 from router.operate.audit import OperatorWrite
 from router.policies.model import PolicyError
 from router.policies.store import PolicyNotFound
-from router.serve.admin_stores import PolicyServices, translate_errors
+from router.serve.admin import PolicyServices, translate_errors
 from tests.support.policy_buckets import a_policy_bucket, a_policy_of
 
 

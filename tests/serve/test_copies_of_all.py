@@ -6,7 +6,7 @@ import pytest
 
 from router.agents.commands import make_places
 from router.bus.build_settings import build_bus_settings
-from router.bus.topology import declare_streams
+from router.bus.subjects import declare_streams
 from router.config import Settings, load
 from router.delivery.wire.topology import StreamSpec
 from router.mailbox.inbox_process import InboxService

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from router.process.garbage_collection import YOUNG, calm_collector
+from router.process.memory import YOUNG, calm_collector
 
 
 def test_it_is_calm_within_and_as_before_afterwards() -> None:

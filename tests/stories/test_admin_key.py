@@ -12,7 +12,7 @@ from nats.aio.msg import Msg
 
 from router.config import load
 from router.core.errors import Misconfigured
-from router.operate.admin import key_guesses
+from router.operate.admin import request_guard
 from tests.support.admin import GET_DECISION, call, call_on, code
 from tests.support.observability import capture_log
 from tests.support.patient_client import connect_patiently
@@ -81,7 +81,7 @@ async def test_guesses_are_few_counted_and_logged_and_who_has_the_key_is_served_
     nc: Client, nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # no further guess accrues while the machine is busy
-    monkeypatch.setattr(key_guesses, "ONE_PER_S", 1e-6)
+    monkeypatch.setattr(request_guard, "ONE_PER_S", 1e-6)
     settings = settings_for(nats_url, prefix, admin__api_key=KEY)
     guesser, known = await connect_patiently(nats_url), await connect_patiently(nats_url)
     with capture_log("warning") as lines:

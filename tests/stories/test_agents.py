@@ -20,8 +20,7 @@ from nats.errors import Error as NatsError
 from router.agents.adapter import Context, Outgoing
 from router.agents.database import open_read_only
 from router.agents.envelope import Envelope
-from router.agents.hashes import hashes_of
-from router.agents.replay import replay
+from router.agents.replay import hashes_of, replay
 from router.agents.store import Store
 from router.agents.topology import AgentTopology
 from router.core.errors import Misconfigured, Poison

@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.operate.admin import reply_addresses
+from router.operate.admin import request_guard
 from router.serve import consumer_metrics
 from tests.support.service import a_router, settings_for
 from tests.support.stories import (
@@ -109,7 +109,7 @@ async def test_a_refused_reply_address_is_counted_once_and_told(
 ) -> None:
     """With two routers, both of which hear the request, and one of which decides it."""
     lines = Lines()
-    monkeypatch.setattr(reply_addresses, "log", lines)
+    monkeypatch.setattr(request_guard, "log", lines)
     async with a_router(settings) as one, a_router(settings) as other:
         headers = {"Reply-To": "$JS.API.STREAM.PURGE.X" + "x" * 1_000}
         await nc.publish(settings.decide.subject, a_request("away"), headers=headers)

@@ -15,9 +15,9 @@ from nats.aio.client import Client
 from router.budgets import settlement
 from router.budgets.model.spent_record import SETTLEMENT_KEY
 from router.contracts.money import format_nanos
-from router.lake.reconcile.settled import read_sums
+from router.lake.reconcile.budgets import read_sums
 from router.lake.source.options import read_options
-from router.operate.recovery.snapshot import restore_snapshot, take_snapshot
+from router.operate.recovery.backup import restore_snapshot, take_snapshot
 from tests.support.budgets import BudgetTown, serve_assignments, write_policies
 from tests.support.made_anew import create_stream
 from tests.support.router_streams import AlertRecorder, publish_result, read_usage

@@ -18,7 +18,7 @@ from router.config import Settings
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import apply
 from router.operate.topology.declared_topology import declare_topology
-from router.process.observability.readiness import is_ready
+from router.process.observability.http import is_ready
 from tests.support.cli import call_command_async
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
 from tests.support.delivery import connected

@@ -12,7 +12,7 @@ from nats.aio.client import Client
 from router import Client as RouterClient
 from router.config import Settings
 from router.contracts.extension import RETRY_AFTER
-from router.policies.model import limited_providers, rate_closure
+from router.policies.model import providers, rate_limits
 from router.sdk.providers import InvocationFailed
 from tests.support.breakers import end_rate_limit
 from tests.support.policy import a_document, a_provider, a_rule
@@ -37,8 +37,8 @@ BREAKER = {"enabled": True, "failure_threshold": 3}
 @pytest.fixture(autouse=True)
 def probes_last(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test need be faster than a probe."""
-    monkeypatch.setattr(rate_closure, "PROBE_S", 600.0)
-    monkeypatch.setattr(limited_providers, "CAREFUL_S", 600.0)
+    monkeypatch.setattr(rate_limits, "PROBE_S", 600.0)
+    monkeypatch.setattr(providers, "CAREFUL_S", 600.0)
 
 
 class Reports:

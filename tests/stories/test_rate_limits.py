@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
-from router.policies.model import shared_rates
+from router.policies.model import rate_limits
 from tests.support.policy import a_document, a_provider
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import Json, a_request, ask
@@ -51,9 +51,9 @@ async def test_two_routers_let_through_what_one_policy_allows(
     """A busy machine lets a request wait longer than a second for the bucket's answer, and then its
     router counts alone.
     """
-    monkeypatch.setattr(shared_rates, "WAIT_S", 60.0)
+    monkeypatch.setattr(rate_limits, "WAIT_S", 60.0)
     # nor is a token that was taken for a request dropped before the request's turn
-    monkeypatch.setattr(shared_rates, "HELD_S", 60.0)
+    monkeypatch.setattr(rate_limits, "HELD_S", 60.0)
     began = time.monotonic()
     answers = await ask_many(nc, routers[0], push_assignment=is_pushed)
     allowed = sum(answer["ok"] for answer in answers)

@@ -14,8 +14,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.lake.reconcile import ReconcileCheck, reconcile
-from router.lake.reconcile.budgets import BUDGETS_CHECK
-from router.lake.reconcile.settled import read_sums
+from router.lake.reconcile.budgets import BUDGETS_CHECK, read_sums
 from router.lake.source.broker import read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange, StreamState

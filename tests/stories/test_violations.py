@@ -14,7 +14,7 @@ from router.config import Settings
 from router.core.message import Message
 from router.core.outcome import Handler, Outcome
 from router.operate.violations import events as violation_events
-from router.operate.violations import refused_requests
+from router.operate.violations import violations
 from tests.support.router_streams import AlertRecorder, a_result, headers_of, read_stream
 from tests.support.service import Running, a_router, settings_for
 from tests.support.stories import (
@@ -153,7 +153,7 @@ async def test_what_the_listeners_refuse_is_counted_once(
 ) -> None:
     """No stream has it, and every listener hears it."""
     # one that stands still hears the others before it counts
-    monkeypatch.setattr(refused_requests, "SETTLE_S", 6.0)
+    monkeypatch.setattr(violations, "SETTLE_S", 6.0)
     settings, inboxes = routers._settings, await Inboxes.under(nc, prefix)
     await routers.start(count)
     for number in range(6):

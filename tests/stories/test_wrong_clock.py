@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from router.sdk.answer import Answer
-from router.sdk.client import Client
+from router.sdk.client import Answer, Client
 from tests.support.cli import ServedRouter, serve_router
 
 CLOCKED = (sys.executable, "-m", "tests.support.clocked")

@@ -17,8 +17,7 @@ from nats.aio.client import Client
 from router.agents.agent import AgentRuntime
 from router.agents.batch import BatchProcessor
 from router.agents.database import StoreFile
-from router.agents.outgoing import OutputRules
-from router.agents.publish_acks import PublishAckBuffer
+from router.agents.outgoing import OutputRules, PublishAckBuffer
 from router.agents.store import Store
 from router.agents.topology import AgentTopology
 from router.contracts.alert import Alert

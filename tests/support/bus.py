@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from router.bus import BusHandler
 from router.bus.consumer import DEFAULT_OPTIONS
-from router.bus.envelope_making import make_envelope
+from router.bus.publisher import make_envelope
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
 from router.core.errors import BrokerUnavailable

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from router import Bus
 from router.bus import BusHandler
-from router.bus.answers import BusAnswer
+from router.bus.consumer import BusAnswer
 from router.contracts.envelope import MessageEnvelope
 from tests.support.bus import MORTAL
 from tests.support.kills import KilledProcess

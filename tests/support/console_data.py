@@ -18,8 +18,7 @@ from router.contracts.assignment_record import (
     assignment_ack_key,
     build_record,
 )
-from router.contracts.decision import Decision
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, RouteRequest
 from router.contracts.stored_record import record_bytes
 from router.core.clock import now_ms
 from router.core.ids import key
@@ -29,7 +28,7 @@ from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import head_of
 from router.extensions.model.entry import SUBJECT_PREFIXES
 from router.extensions.store import ExtensionStore
-from router.operate.violations.violation import ViolationEvent, violation_bytes, violation_subject
+from router.operate.violations.events import ViolationEvent, violation_bytes, violation_subject
 from router.policies.store import PolicyStore
 from tests.support.dead_letters import a_failed_message, build_letter
 

@@ -13,7 +13,7 @@ from router.contracts.heartbeat import HEARTBEAT_SUBJECTS, MAX_INTERVAL_MS
 from router.contracts.stored_record import record_bytes
 from router.core.clock import now_ms
 from router.delivery.wire.api import JetStream
-from router.policies.model.measurements.figures_record import (
+from router.policies.model.measurements.values import (
     FiguresRecord,
     MinuteRecord,
     ProviderFiguresRecord,

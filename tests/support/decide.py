@@ -5,8 +5,7 @@ from typing import Any, TypeVar, cast
 
 from router.budgets.model.reserving import Charge
 from router.contracts.assignment import Assignment
-from router.contracts.decision import Decision, Refusal
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.core.clock import steady, wall
 from router.core.deferred import Deferred
 from router.decide.model import (

@@ -17,7 +17,7 @@ from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Done, Fault, Handler, PublishAck
 from router.delivery.consume.attempts import AttemptRecord
-from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.outages import PauseSwitch
 from router.delivery.consume.processor import MessageProcessor
 from router.delivery.consume.subscription import ACK, ConsumerOptions, Subscription
 from router.delivery.publish.acked_publisher import NotPublished, PublishAcks, PublishCallback
@@ -25,7 +25,7 @@ from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.denials import Denials
 from router.delivery.wire.first_connection import connect
-from router.delivery.wire.frame_parser import Headers, parse_head
+from router.delivery.wire.frames import Headers, parse_head
 from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology, bucket, create
 from tests.support.made_anew import retry_while_removed
 

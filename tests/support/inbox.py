@@ -28,11 +28,11 @@ from router.delivery.settings import BucketConfig, DrainConfig
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.delivery.wire.topology import bucket
+from router.mailbox.inbox.consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult, RemoteBreaker
 from router.mailbox.inbox.http_handler import HttpEventHandler
 from router.mailbox.inbox.inbox import Inbox
-from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.observer import InboxStats
 from router.mailbox.inbox.rules import inbox_streams
 from router.mailbox.inbox.stale_row_scan import StaleRowScan

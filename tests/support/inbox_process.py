@@ -15,9 +15,9 @@ from router.config import load
 from router.core.crashpoints import crashpoint
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
+from router.mailbox.inbox.consumer import NatsJetStreamConsumer
 from router.mailbox.inbox.event import InboxEvent, read_event
 from router.mailbox.inbox.handling import HandlerResult
-from router.mailbox.inbox.nats_consumer import NatsJetStreamConsumer
 from router.mailbox.postgres import Database, DatabaseConfig, Driver
 from tests.support.kills import KilledProcess
 

@@ -157,5 +157,5 @@ def a_feed(*extra: str, **config: Any) -> Iterator[tuple[Broker, Feed]]:
 
 def in_small_steps(monkeypatch: pytest.MonkeyPatch, rows: int = 100) -> None:
     """Record batches and pulls of a few messages, so that a short range has a middle."""
-    monkeypatch.setattr("router.lake.source.consumer.ROWS_A_BATCH", rows)
-    monkeypatch.setattr("router.lake.source.consumer.MESSAGES_IN_FLIGHT", rows)
+    monkeypatch.setattr("router.lake.source.fetch.ROWS_A_BATCH", rows)
+    monkeypatch.setattr("router.lake.source.fetch.MESSAGES_IN_FLIGHT", rows)

@@ -9,12 +9,11 @@ import orjson
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from router.contracts.request import ADJUSTMENT_TYPE
+from router.contracts.decision import ADJUSTMENT_TYPE
 from router.contracts.usage import derive_identity
 from router.lake.files import read_columns
-from router.lake.jobs.micro_batch_sink import MicroBatchSink
-from router.lake.jobs.staging import stage_range
-from router.lake.jobs.staging_source import STAGED_ROW
+from router.lake.jobs.ingest import MicroBatchSink
+from router.lake.jobs.staging import STAGED_ROW, stage_range
 from router.lake.source.offset import StreamState
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Cut, Warehouse

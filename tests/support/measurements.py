@@ -9,9 +9,8 @@ from itertools import count
 
 from msgspec.structs import replace
 
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.failure_class import PROVIDER, FailureClass
-from router.contracts.request import RouteRequest
 from router.policies.model import PROBE, Policy, evaluate
 from router.policies.model.measurements import LearnedFigures, Measurements
 from tests.support.breakers import FrozenClocks

@@ -6,9 +6,8 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.extension import DEADLINE, read_validator_answer
-from router.contracts.request import RouteRequest
 from router.core.errors import CallTimeout, RouterError
 from router.extensions.model import (
     ExtensionRegistry,

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.policies.model import (
     NO_STATES,
     Policy,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from router.contracts.request import RouteRequest
+from router.contracts.decision import RouteRequest
 from router.decide.model import DecisionRecorder
 from router.policies.model import NO_STATES, Policy, ProviderState, RecordedDecision
 from tests.support.policy import a_policy, a_provider, a_request, a_rule

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from router.config import Settings, load
-from router.serve.joined_subscription import JoinedSubscription
+from router.serve.consumer_child import JoinedSubscription
 from router.serve.service import Ready, RouterService
 from router.serve.subscriptions import JOINED
 from tests.support.beside import beside

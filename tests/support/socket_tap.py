@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import pytest
 from nats.aio.transport import TcpTransport
 
-from router.delivery.wire.socket import DirectTransport
+from router.delivery.wire.frames import DirectTransport
 
 _LINE = re.compile(rb"([A-Z]+)(?: ([^\r]*))?\r\n")
 _IN_PROGRESS = b"+WPI\r\n"

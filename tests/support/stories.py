@@ -19,7 +19,7 @@ from nats.js.kv import KeyValue
 from prometheus_client.parser import text_string_to_metric_families
 
 from router.config import Settings
-from router.core.ack_subject import parse_ack_subject
+from router.core.message import parse_ack_subject
 from router.core.outcome import Handler
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream

@@ -4,8 +4,8 @@ import pytest
 
 from router.contracts.assignment import Assignment, assignment_id_of
 from router.contracts.assignment_record import build_record
+from router.contracts.decision import RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.contracts.stored_record import record_bytes
 from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable

@@ -26,8 +26,12 @@ from router.extensions.model.failure import InvocationRefused
 from router.work.assignment_claims import ENDED, AssignmentClaims
 from router.work.invocations.attempt_store import AttemptStore
 from router.work.invocations.unfinished_invocations import UnfinishedInvocations
-from router.work.model.invocation_events import make_attempt_event, make_unfinished_event
-from router.work.model.invocation_record import InvocationRecord, draw_attempt_id
+from router.work.model.invocation_record import (
+    InvocationRecord,
+    draw_attempt_id,
+    make_attempt_event,
+    make_unfinished_event,
+)
 from tests.support.delivery import connected
 from tests.support.router_streams import read_stream
 from tests.support.waiting import until

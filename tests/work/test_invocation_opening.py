@@ -15,8 +15,8 @@ from router.budgets.model.prices import PriceTable, Pricing
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable
 from router.extensions.model.failure import InvocationRefused
+from router.work.invocations.attempt_store import Patience
 from router.work.invocations.invocation_bill import BillingParts, InvocationBill
-from router.work.invocations.patience import Patience
 from router.work.model.assignments import AssignmentLookup
 from tests.support.waiting import until
 from tests.support.workers import an_assignment

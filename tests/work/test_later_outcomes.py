@@ -5,9 +5,9 @@ import itertools
 import pytest
 from msgspec.structs import replace
 
-from router.budgets.model.adjustment import outcome_identity
+from router.budgets.model.held_cost import outcome_identity
 from router.contracts.usage import UsageEvent, assignment_identity
-from router.work.model.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
+from router.work.model.result_memory import MeteredEvent, is_same, make_correction, may_follow
 from tests.support.usage import a_usage_event
 from tests.support.workers import ASSIGNED
 

@@ -4,11 +4,18 @@
 Budget, parse_budget    the document
 find_window             which hour, day or month a time is in
 BudgetTable             the slices of this instance, by tenant; a decision reserves from them
-leases                  what becomes of the shared document: grant, return, settle, expire
+spent_record            what becomes of the shared document: grant, return, settle, expire
 """
 
-from router.budgets.model.budget import Budget, BudgetError, parse_budget
-from router.budgets.model.leases import (
+from router.budgets.model.budget import Budget, BudgetError, BudgetWindow, find_window, parse_budget
+from router.budgets.model.reserving import (
+    BudgetSlice,
+    BudgetTable,
+    Charge,
+    SliceShort,
+    TenantBudgets,
+)
+from router.budgets.model.spent_record import (
     LeaseGrant,
     expire_leases,
     grant_lease,
@@ -17,10 +24,6 @@ from router.budgets.model.leases import (
     return_lease,
     settle_costs,
 )
-from router.budgets.model.reserving import Charge, TenantBudgets
-from router.budgets.model.slices import BudgetSlice, SliceShort
-from router.budgets.model.table import BudgetTable
-from router.budgets.model.windows import BudgetWindow, find_window
 
 __all__ = [
     "Budget",

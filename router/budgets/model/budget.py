@@ -1,4 +1,5 @@
-"""One budget: its document, read and checked (docs/reference/budgets.md#document).
+"""One budget: its document, read and checked (docs/reference/budgets.md#document), and its windows
+of hours, days and months.
 
 {amount, window, policy?, provider?, then, created_ms}      amount is a text or an integer: no float
 """
@@ -6,14 +7,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
 from msgspec import Struct
 
-from router.budgets.model.windows import WINDOWS
 from router.contracts.money import NANOS, round_to_nanos
 from router.core import ids
 from router.core.errors import RouterError
+
+# -- Windows of budgets: hours, days and months, UTC.
+
+
+WINDOWS = ("hour", "day", "month")
+
+
+class BudgetWindow(Struct, frozen=True):
+    """From `starts_s` on, before `ends_s`: seconds since the epoch."""
+
+    starts_s: int
+    ends_s: int
+
+
+def find_window(window: str, at_s: float) -> BudgetWindow:
+    """The window that a time is in; `window`: one of WINDOWS."""
+    at = datetime.fromtimestamp(at_s, UTC).replace(minute=0, second=0, microsecond=0)
+    if window == "hour":
+        return BudgetWindow(int(at.timestamp()), int((at + timedelta(hours=1)).timestamp()))
+    day = at.replace(hour=0)
+    if window == "day":
+        return BudgetWindow(int(day.timestamp()), int((day + timedelta(days=1)).timestamp()))
+    month = day.replace(day=1)
+    after = (month + timedelta(days=31)).replace(day=1)
+    return BudgetWindow(int(month.timestamp()), int(after.timestamp()))
+
+
+# -- One budget: its document, read and checked.
+
 
 MAX_AMOUNT = 1_000_000_000
 DENY = "deny"

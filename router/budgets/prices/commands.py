@@ -18,12 +18,12 @@ import typer
 
 from router.budgets.model.prices import Price, PriceError, PriceList, parse_prices, price_document
 from router.budgets.model.prices.price import format_time, name_price, read_time
-from router.budgets.prices.followed import check_currency
 from router.budgets.prices.store import (
     AuditedPrices,
     PriceStore,
     StoredPrices,
     WrittenPrice,
+    check_currency,
     describe_price,
     list_documents,
     list_name,
@@ -34,7 +34,7 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.versioned_store import Change
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import record_missed_event, watch_deletion
-from router.shell.option_values import choose_author, read_bytes
+from router.shell.options import choose_author, read_bytes
 from router.shell.output import print_json_lines, print_view
 from router.shell.view import View, ViewColumn
 

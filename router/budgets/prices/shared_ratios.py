@@ -20,7 +20,8 @@ import msgspec
 from msgspec import structs
 
 from router.budgets.model.prices import LearnedRatios, RatioSums, TokenRatio, TokenRatios
-from router.budgets.model.prices.ratios_record import (
+from router.budgets.model.prices.ratio_sums import (
+    KINDS,
     MAX_SHARED,
     RatioRecord,
     RatiosRecord,
@@ -28,7 +29,6 @@ from router.budgets.model.prices.ratios_record import (
     ratios_key,
     read_ratios_record,
 )
-from router.budgets.model.prices.text_count import KINDS
 from router.contracts.stored_record import record_bytes
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady

@@ -1,8 +1,9 @@
-"""The bucket of prices: each is checked and versioned before it is written.
+"""The bucket of prices: each is checked and versioned before it is written, and each process keeps
+its table equal to the bucket.
 
     key: provider, model     {prices: [{input, output, ..., valid_from, version}, ...]}
 
-The command line writes (`AuditedPrices`), a router reads (`followed`). A document has the prices of
+The command line writes (`AuditedPrices`), a router reads (`FollowedPrices`). A document has the prices of
 one provider and model for all times, the earliest first: a price of next month stands beside the
 one of today. Each keeps the version of the document with which it was written; the newest has none
 of its own in the document, it is the record's.
@@ -16,15 +17,26 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.budgets.model.prices import Price, PriceError, PriceList, parse_price, price_document
+from router.budgets.model.prices import (
+    Price,
+    PriceError,
+    PriceList,
+    PriceTable,
+    parse_price,
+    price_document,
+)
 from router.budgets.model.prices.price import format_time, name_price
 from router.contracts.version_record import VersionRecord, read_record
 from router.core import ids
 from router.core.errors import Poison, RouterError
 from router.delivery.kv.entries import BucketEntry
+from router.delivery.kv.followed_bucket import FollowedBucket
 from router.delivery.kv.versioned_store import MAX_AUTHOR, VersionedStore
+from router.delivery.wire.api import JetStream
+from router.delivery.wire.shared_info import SharedInfo
 from router.operate.audit import AuditedStore, OperatorWrite
 from router.operate.audit.audit_event import Values
+from router.process.observability import events
 
 MAX_PRICE_BYTES = 64 * 1024
 MAX_TIMES = 64  # prices of one provider and model
@@ -207,3 +219,39 @@ def _make_room(prices: list[Price]) -> list[Price]:
             f"there are {MAX_TIMES} prices of this provider and model already: delete one first"
         )
     return prices
+
+
+# -- Keeps the prices of this process equal to their bucket.
+
+
+class FollowedPrices(FollowedBucket[PriceList]):
+    """A document that cannot be read leaves the last good one in force.
+
+    `currency`: of every cost, so that sums are of one.
+    """
+
+    optional = "prices"
+
+    def __init__(
+        self, jetstream: JetStream, bucket: str, table: PriceTable, currency: str, infos: SharedInfo
+    ) -> None:
+        super().__init__(jetstream, bucket, events.PRICE_BROKEN, infos)
+        self._table = table
+        self._currency = currency
+
+    def read(self, entry: BucketEntry) -> PriceList:
+        found = read_stored_prices(entry).list
+        check_currency(found, self._currency)
+        return found
+
+    def install(self, values: Sequence[PriceList]) -> None:
+        self._table.replace(values)
+
+
+def check_currency(prices: PriceList, currency: str) -> None:
+    """Raises PriceError."""
+    other = next((one.currency for one in prices.prices if one.currency != currency), None)
+    if other is not None:
+        raise PriceError(
+            f"currency: is {other}, and costs are in {currency} (the setting usage.currency)"
+        )

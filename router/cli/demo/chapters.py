@@ -13,7 +13,6 @@ import orjson
 
 from router.cli.demo.environment import DemoEnvironment, open_environment
 from router.cli.demo.printing import DemoPrinter
-from router.cli.demo.recorder import MessageRecorder, ObservedMessage
 from router.cli.demo.requests import (
     DEMO_STEPS,
     NO_TENANT_REQUEST,
@@ -24,6 +23,8 @@ from router.cli.demo.requests import (
 from router.cli.demo.round_trip import (
     BODY,
     DemoSubjects,
+    MessageRecorder,
+    ObservedMessage,
     check_round_trip,
     describe_decision,
     describe_outcome,

@@ -15,9 +15,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.request import urlopen
 
-from router.cli.demo.recorder import SEEN_WITHIN_S, MessageRecorder, record_messages
 from router.cli.demo.requests import Counters, DemoCall, DemoRequest
-from router.cli.demo.round_trip import DemoSubjects
+from router.cli.demo.round_trip import SEEN_WITHIN_S, DemoSubjects, MessageRecorder, record_messages
 from router.config import Settings, load
 from router.delivery.wire.api import JetStream
 from router.operate.dead_letters import (
@@ -33,7 +32,7 @@ from router.operate.dead_letters import (
 from router.process.embedded import EmbeddedServer
 from router.sdk import Answer, Client, Worker
 from router.sdk.background import poll, run_in_background
-from router.sdk.echo import Echo
+from router.sdk.step import Echo
 from router.serve.commands.serve import find_samples
 from router.serve.service import Ready, RouterService
 from router.shell.session import open_jetstream

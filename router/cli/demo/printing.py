@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 from rich.text import Text
 
-from router.cli.demo.recorder import ObservedMessage
 from router.cli.demo.requests import Counters, DemoCall
+from router.cli.demo.round_trip import ObservedMessage
 from router.operate.commands.dead_letters.list_show import print_dead_letter
 from router.operate.dead_letters import DeadLetter, as_fields
 from router.serve.service import Ready

@@ -34,8 +34,7 @@ from router.core.errors import Misconfigured, RouterError
 from router.delivery.wire.connection import Connection
 from router.extensions.commands.call import HEALTH_SUBJECT
 from router.operate.admin.broadcast import request_one
-from router.sdk.answer import Answer
-from router.sdk.client import Client
+from router.sdk.client import Answer, Client
 from router.sdk.connect import open_connection
 
 # -- The programs of the project.

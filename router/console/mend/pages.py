@@ -1,24 +1,28 @@
-"""The pages of writes: a run and its progress, all runs, and the editor of a dead letter's payload.
-For who may write.
+"""The pages of writes, and their addresses: a run and its progress, all runs, and the editor of a
+dead letter's payload. For who may write.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 
-from router.console.events import answer_with_events
+from router.console.page_feed import answer_with_events
 from router.contracts.codec import require_foreign_value
-from router.contracts.json_layout import indent
 from router.contracts.malformed import Malformed
+from router.contracts.payload_display import indent
 from router.core.errors import RouterError, describe_causes
+from router.extensions import mend as extensions
 from router.operate.dead_letters import NotReplayed, original_of, show
+from router.operate.dead_letters import mend as dead_letters
 from router.operate.dead_letters.mend import build_options
+from router.policies import mend as policies
 from router.shell.access import Access
-from router.shell.access.scope import describe_limit
+from router.shell.access.control import describe_limit
 from router.shell.mend.frame import MendFrame
 from router.shell.mend.runs import MendRun
 from router.shell.page_data import PageNotFound
@@ -175,3 +179,36 @@ class MendPages:
 
 def _ask_login(request: Request) -> Response:
     return RedirectResponse(f"/login?next={request.url.path}", 303)
+
+
+# -- The addresses of writes, and of their pages.
+
+
+FORMS = {
+    "/dead-letters/replay": dead_letters.replay_chosen,
+    "/dead-letters/discard": dead_letters.discard_chosen,
+    "/dead-letters/{sequence}/replay": dead_letters.replay_one,
+    "/dead-letters/{sequence}/discard": dead_letters.discard_one,
+    "/dead-letters/runs/{run}/stop": dead_letters.stop_run,
+    "/policies/{tenant}/{policy}/rollback": policies.roll_back,
+    "/extensions/enable": extensions.enable,
+    "/extensions/disable": extensions.disable,
+    "/extensions/{extension}/enable": extensions.enable,
+    "/extensions/{extension}/disable": extensions.disable,
+}
+
+
+def list_routes(frame: MendFrame) -> Sequence[Route]:
+    """Before those of the pages that read: `/dead-letters/runs` is no number."""
+    pages, editor = MendPages(frame), policies.PolicyEditor(frame)
+    return (
+        Route("/dead-letters/runs", pages.show_runs),
+        Route("/dead-letters/runs/{run}", pages.show_run),
+        Route("/dead-letters/runs/{run}/live", pages.follow_run),
+        Route("/dead-letters/{sequence}/edit", pages.edit),
+        Route("/policies/{tenant}/{policy}/edit", editor.edit),
+        Route("/policies/{tenant}/{policy}/put", editor.put, methods=["POST"]),
+        Route("/policies/{tenant}/{policy}/lint", editor.check, methods=["POST"]),
+        Route("/policies/{tenant}/{policy}/try", editor.try_out, methods=["POST"]),
+        *(Route(path, frame.bind(do), methods=["POST"]) for path, do in FORMS.items()),
+    )

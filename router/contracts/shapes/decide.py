@@ -10,17 +10,20 @@ from __future__ import annotations
 from typing import Any
 
 from router.contracts.codec import BASE64
-from router.contracts.request import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, PUSH_VALUES
+from router.contracts.decision import MAX_IDEMPOTENCY_KEY, MAX_REFERENCE, PUSH_VALUES
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import Schema, add_description, build_object, refer
-from router.contracts.shapes.precedence import (
+from router.contracts.shapes.parts import (
     NEVER,
     NULL,
     Path,
+    Schema,
+    add_description,
+    build_object,
     constrain,
     find_first,
     is_anywhere_present,
     is_present,
+    refer,
 )
 
 _WORKFLOW = ("run_id", "flow_id", "step_id")

@@ -4,7 +4,7 @@ an id of its own.
 
 from __future__ import annotations
 
-from router.contracts.envelope_schema import envelope_schema
+from router.contracts.envelope import envelope_schema
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
 
 _OWN = ("$schema", "$id", "title", "description")

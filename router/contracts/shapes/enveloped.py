@@ -13,8 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.contracts.shapes.parts import Schema, build_object, refer
-from router.contracts.shapes.precedence import NEVER, NULL, Path, find_first
+from router.contracts.shapes.parts import NEVER, NULL, Path, Schema, build_object, find_first, refer
 
 VERSIONS = ("version", "schema_version")
 # the kind of each, where it is given

@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from router.contracts.shapes.parts import Schema, build_object
-from router.contracts.shapes.precedence import is_anywhere_present
+from router.contracts.shapes.parts import Schema, build_object, is_anywhere_present
 
 _TEXT: Schema = {"type": "string"}
 _OBJECT: Schema = {"type": "object"}

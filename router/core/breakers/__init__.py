@@ -12,9 +12,8 @@ Other rooms feed them with outcomes, share openings among instances and report t
 """
 
 from router.core.breakers.breaker import CircuitBreaker
-from router.core.breakers.counts import Window
 from router.core.breakers.registry import BreakerRegistry, ServiceSnapshot
-from router.core.breakers.values import (
+from router.core.breakers.states import (
     CLOSED,
     HALF_OPEN,
     OPEN,
@@ -22,6 +21,7 @@ from router.core.breakers.values import (
     BreakerSnapshot,
     BreakerTransition,
     CallPermit,
+    Window,
 )
 
 __all__ = [

@@ -17,9 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from router.core.breakers.counts import Probes, Window
-from router.core.breakers.states import States
-from router.core.breakers.values import (
+from router.core.breakers.states import (
     CLOSED,
     HALF_OPEN,
     OPEN,
@@ -27,6 +25,9 @@ from router.core.breakers.values import (
     BreakerSnapshot,
     BreakerTransition,
     CallPermit,
+    Probes,
+    States,
+    Window,
 )
 from router.core.clock import Clock, steady, wall
 

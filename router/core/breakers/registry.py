@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from msgspec import Struct
 
 from router.core.breakers.breaker import CircuitBreaker, OnTransition
-from router.core.breakers.values import (
+from router.core.breakers.states import (
     CLOSED,
     HALF_OPEN,
     OPEN,

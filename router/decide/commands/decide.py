@@ -13,7 +13,7 @@ from router.core.errors import RouterError, Unanswered
 from router.sdk import Answer, Client
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.option_values import PAYLOAD, read_bytes, read_pairs, read_payload
+from router.shell.options import PAYLOAD, read_bytes, read_pairs, read_payload
 from router.shell.output import print_json, print_json_lines
 
 OneLine = Annotated[bool, typer.Option("--json", help="The answer on one line, for programs.")]

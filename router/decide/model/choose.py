@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from router.budgets.model import BudgetSlice, TenantBudgets
-from router.budgets.model.spent_budgets import Downgrades, find_downgrade, refuse_for_budget
+from router.budgets.model.reserving import Downgrades, find_downgrade, refuse_for_budget
 from router.contracts.decision import (
     EXPIRED,
     POLICY_NOT_FOUND,
     RATE_LIMIT_EXCEEDED,
     Decision,
     Refusal,
+    RouteRequest,
 )
-from router.contracts.request import RouteRequest
 from router.core.lease_short import LeaseShort
 from router.decide.model.ports import DecideCall, DecideRules, ProviderKnowledge, SessionMeter
 from router.decide.model.recorder import Evaluator
@@ -40,7 +40,7 @@ from router.policies.model import (
     find_arm,
     read_session,
 )
-from router.policies.model.canary_meter import CanaryMeter
+from router.policies.model.canary import CanaryMeter
 from router.policies.model.measurements import NO_FIGURES
 
 TOO_OLD = Refusal(EXPIRED, "The request waited longer than decide.max_age_ms")

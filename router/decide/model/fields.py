@@ -11,6 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from router.contracts.codec import BASE64, bytes_of
+from router.contracts.decision import (
+    MAX_IDEMPOTENCY_KEY,
+    MAX_REFERENCE,
+    NOTHING,
+    PUSH_VALUES,
+    RESERVED,
+    RESERVED_TYPES,
+)
 from router.contracts.headers import is_supported_version
 from router.contracts.malformed import (
     CORRELATION_FIELDS_INVALID,
@@ -29,14 +37,6 @@ from router.contracts.raw_json import (
     has_endless_number,
     has_long_integer,
     payload_of,
-)
-from router.contracts.request import (
-    MAX_IDEMPOTENCY_KEY,
-    MAX_REFERENCE,
-    NOTHING,
-    PUSH_VALUES,
-    RESERVED,
-    RESERVED_TYPES,
 )
 from router.core import ids
 

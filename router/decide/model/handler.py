@@ -41,11 +41,11 @@ from router.contracts.decision import (
     UNAUTHORIZED,
     Decision,
     Refusal,
+    RouteRequest,
     SkippedAssignment,
 )
 from router.contracts.headers import traceparent_in
 from router.contracts.malformed import STAGE_TENANT, TENANT_FORBIDDEN
-from router.contracts.request import RouteRequest
 from router.core import ids
 from router.core.clock import Clock, steady
 from router.core.lease_short import LeaseShort

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
+from router.contracts.decision import NO_HINTS
 from router.contracts.malformed import Malformed
-from router.contracts.request import NO_HINTS
 from router.decide.model.fields import RARE, Object
 
 # -- The place of a wrong field as its sender wrote it: readers name the RouteRequest's place, a

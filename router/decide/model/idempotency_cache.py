@@ -20,8 +20,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from router.contracts.content import digest, is_same
-from router.contracts.decision import EXECUTED_EXTENSIONS, Decision
-from router.contracts.request import RouteRequest
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, RouteRequest
 from router.core.bounded_cache import BoundedCache, weight_of
 from router.core.clock import Clock, steady
 

@@ -13,9 +13,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from router.contracts.decision import Decision, Refusal
+from router.contracts.decision import Decision, Refusal, RouteRequest
 from router.contracts.header_rules import Violation
-from router.contracts.request import RouteRequest
 from router.core.message import Message
 from router.decide.model.read import RequestLimits
 from router.decide.settings import DecideConfig

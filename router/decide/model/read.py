@@ -32,6 +32,7 @@ from router.contracts.codec import (
     UNREADABLE_ERRORS,
     may_hold_long_number,
 )
+from router.contracts.decision import NO_HINTS, NOTHING, RESERVED_TYPES, RouteRequest
 from router.contracts.extract import find_answer_id, ids_in, place_of
 from router.contracts.flow import read_body
 from router.contracts.header_rules import MISMATCH, Violation, control_violations, violations
@@ -48,7 +49,6 @@ from router.contracts.malformed import (
     invalid_field,
 )
 from router.contracts.raw_json import RawJson, has_endless_number, has_long_integer
-from router.contracts.request import NO_HINTS, NOTHING, RESERVED_TYPES, RouteRequest
 from router.core import ids
 from router.core.ids import MAX_TYPE, is_opaque
 from router.core.message import Message

@@ -14,14 +14,14 @@ from functools import partial
 
 from router.config import Settings
 from router.contracts.alert import CRITICAL, INFO, Alert
-from router.core.backoff import spread
+from router.core.clock import spread
 from router.core.errors import BrokerRefused, PermissionDenied, RouterError
 from router.decide.partitions.partition_lease import lease_key
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.shared_info import SharedAnswer, SharedInfo
 from router.operate.alerts import Alerts
-from router.operate.topology.partitions import list_partitions, partition_stream
+from router.operate.topology.declared_topology import list_partitions, partition_stream
 from router.process.observability import Metrics, events, logs
 
 log = logs.logger(__name__)

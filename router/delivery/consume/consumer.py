@@ -35,7 +35,7 @@ from msgspec import Struct
 from router.core.errors import BrokerUnavailable, NoLeader, QuorumLost, RouterError
 from router.core.message import Message
 from router.delivery.consume.attempts import AttemptCounter
-from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.outages import PauseSwitch
 from router.delivery.consume.processor import MessageProcessor
 from router.delivery.consume.pull import Puller, PullLimits
 from router.delivery.consume.settle import Answer
@@ -44,8 +44,8 @@ from router.delivery.publish.acked_publisher import AckedPublisher, EffectPublis
 from router.delivery.publish.batching_publisher import BatchingPublisher
 from router.delivery.publish.known_effects import KnownEffects
 from router.delivery.wire.api import JetStream, Json
-from router.delivery.wire.retry_timer import RetryTimer
-from router.delivery.wire.server_pause import ServerPause
+from router.delivery.wire.reconnecting import RetryTimer
+from router.delivery.wire.server_state import ServerPause
 from router.delivery.wire.topology import Create, OnFound, ignore_durable, restore
 
 CONSUMER_TICK_S = 0.25

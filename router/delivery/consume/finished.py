@@ -27,8 +27,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from router.core.backoff import spread
-from router.core.clock import Clock, steady
+from router.core.clock import Clock, spread, steady
 from router.core.errors import RouterError
 from router.core.ids import subject_matcher
 from router.delivery.consume.stream_reader import open_reader

@@ -1,5 +1,5 @@
 """What some messages of a subscription need and cannot reach now: a bucket without a leader, or one
-that was deleted.
+that was deleted. And the switch that pauses the whole subscription.
 
     waits_alone               the messages that need it wait, kept alive, and the others go on;
                               beyond `max_waiting` they are not held
@@ -14,9 +14,61 @@ nothing is delivered, so nothing goes on.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 from router.core.errors import StorageRefused
-from router.delivery.consume.pause_switch import PauseSwitch
 from router.delivery.consume.subscription import Subscription
+
+# -- The switch that pauses a subscription, for example while effects cannot be stored.
+#
+# Meanwhile nothing is pulled, no attempt is spent, and what is not stored gets no ack.
+
+
+class PauseSwitch:
+    """Open, or closed for causes that an operator can read. The part that closes it for a cause
+    opens it again.
+    """
+
+    def __init__(self, changed: Callable[[str | None], None]) -> None:
+        self._causes: dict[str, str] = {}
+        self._changed = changed
+        self._opened = asyncio.Event()
+        self._opened.set()
+        self.is_open = True  # a plain attribute, because it is read for each message
+
+    @property
+    def cause(self) -> str | None:
+        return next(iter(self._causes.values()), None)
+
+    def is_closed_by(self, by: str) -> bool:
+        return by in self._causes
+
+    def close(self, by: str, cause: str) -> None:
+        self._causes[by] = cause
+        if self.is_open:
+            self.is_open = False
+            self._opened.clear()
+            self._changed(cause)
+
+    def open(self, by: str) -> None:
+        if self._causes.pop(by, None) is not None and not self._causes:
+            self.is_open = True
+            self._opened.set()
+            self._changed(None)
+
+    def reset(self) -> None:
+        """Open for every cause: the parts that closed it have ended."""
+        for by in list(self._causes):
+            self.open(by)
+
+    async def wait(self) -> None:
+        """Until it is open."""
+        await self._opened.wait()
+
+
+# -- What some messages of a subscription need and cannot reach now: a bucket without a leader, or
+# one that was deleted.
 
 
 class Outages:

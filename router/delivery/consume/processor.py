@@ -4,7 +4,7 @@ message until it answers.
     on_delivery --> first delivery -----------------------------> handler --> outcome --> `settle`
                 \\-> redelivery: its attempt is recorded first ---^
                 \\-> the subscription is paused: it waits
-                \\-> it is large: it begins in its turn (`large_messages`)
+                \\-> it is large: it begins in its turn (`LargeMessages`)
 
 A handler that returns a value costs no task, future or lock; one that returns a Deferred, whose
 maker sees to its end, costs two calls; one that returns any other awaitable takes a slot
@@ -28,31 +28,37 @@ from types import CoroutineType
 
 from msgspec.structs import replace
 
-from router.core.ack_subject import parse_ack_subject
 from router.core.clock import steady
 from router.core.deferred import Deferred, HoldableDeferred
 from router.core.errors import BrokerUnavailable, StorageRefused
-from router.core.message import NO_HEADERS, Message
+from router.core.message import NO_HEADERS, Message, parse_ack_subject
 from router.core.outcome import PROCESSING_ERROR, Dead, Done, Fault, Outcome, Retry
 from router.delivery.consume.attempts import AttemptCounter, AttemptRecord
-from router.delivery.consume.background_tasks import BackgroundTasks
-from router.delivery.consume.hand_back import IMMEDIATE_NAK_S, NOT_BEGUN, STUCK, HandBack
-from router.delivery.consume.in_flight import HandlerCall, InFlight, InFlightMessage, MessageState
-from router.delivery.consume.large_messages import LARGE_BYTES, LargeMessages
-from router.delivery.consume.outages import Outages
-from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.in_flight import (
+    LARGE_BYTES,
+    HandlerCall,
+    InFlight,
+    InFlightMessage,
+    LargeMessages,
+    MessageState,
+)
+from router.delivery.consume.outages import Outages, PauseSwitch
 from router.delivery.consume.redeliveries import (
     ATTEMPTS_EXHAUSTED,
     ATTEMPTS_UNAVAILABLE,
+    IMMEDIATE_NAK_S,
+    NOT_BEGUN,
+    STUCK,
+    HandBack,
     RedeliveryTracker,
 )
 from router.delivery.consume.settle import Answer, Settler, SharedWork
 from router.delivery.consume.settlement import BUCKET_REFUSES, nak, outcome_of_error
 from router.delivery.consume.subscription import REFUSED, Subscription
-from router.delivery.consume.task_pool import PooledCall, PooledOutcome, TaskPool
+from router.delivery.consume.task_pool import BackgroundTasks, PooledCall, PooledOutcome, TaskPool
 from router.delivery.publish.acked_publisher import EffectPublisher
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
 ANSWERED_LIVE = Done()  # from its live copy

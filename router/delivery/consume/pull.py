@@ -32,7 +32,7 @@ from msgspec import Struct
 
 from router.core.clock import steady
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 
 OnDelivery = Callable[[str, str, bytes, Headers | None], bool]  # False: an unexplained redelivery
 

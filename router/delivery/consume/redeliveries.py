@@ -1,5 +1,5 @@
-"""What a process knows of messages that come again, and the counting of their attempts, in the
-record that all processes share.
+"""Messages that come again: what a process knows of them, the counting of their attempts in the
+record that all processes share, and messages that it gives back itself.
 
     settled a moment ago      --> it crossed its last ack on the wire: that ack is sent again,
                               nothing is begun
@@ -24,13 +24,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from router.core.backoff import delay_after
-from router.core.clock import steady
+from router.core.clock import delay_after, steady
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError, StorageRefused
 from router.core.message import Message
 from router.core.outcome import Fault, Retry
 from router.delivery.consume.attempts import AttemptCounter, AttemptRecord
+from router.delivery.consume.in_flight import InFlight, MessageState
 from router.delivery.consume.outages import Outages
+from router.delivery.consume.settlement import nak
 from router.delivery.consume.subscription import Subscription
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.publish_faults import PublishFault, find_fault
@@ -254,3 +255,53 @@ def _is_refused(exc: RouterError) -> bool:
     """
     is_numbered = isinstance(exc, BrokerRefused) and find_fault(exc.err_code) is PublishFault.STREAM
     return is_numbered or isinstance(exc, StorageRefused)
+
+
+# -- Gives messages back to the server, which delivers them to another process, or here again: one
+# by one, or all in some states.
+
+
+# seconds, the server's floor: a NAK that spends nothing and hands the message to the next puller
+IMMEDIATE_NAK_S = 0.01
+
+# What a drain hands back first: no handler works on it, and its attempt is not used up.
+NOT_BEGUN = (
+    MessageState.QUEUED,
+    MessageState.UNEXPLAINED,
+    MessageState.WAITING_FOR_SLOT,
+    MessageState.UNAVAILABLE,
+)
+# What a drain hands back along with it: nothing but time would help it.
+STUCK = (MessageState.UNSTORED, MessageState.WAITING_FOR_ROOM)
+
+
+class HandBack:
+    """The NAKs of one subscription that no outcome asks for."""
+
+    def __init__(
+        self, connection: Connection, in_flight: InFlight, redeliveries: RedeliveryTracker
+    ) -> None:
+        self._connection = connection
+        self._in_flight = in_flight
+        self._redeliveries = redeliveries
+
+    def refuse(self, message: Message) -> None:
+        """NAK a delivery that comes during a drain: it never enters the table."""
+        self._redeliveries.give_back(message)
+        self._connection.publish_nowait(message.ack_subject, nak(IMMEDIATE_NAK_S))
+
+    def send_all(self, *states: MessageState) -> None:
+        """NAK every message in one of these states, and cancel what works on it."""
+        for held in self._in_flight.list_in(*states):
+            if held.state in NOT_BEGUN:
+                self._redeliveries.give_back(held.message)
+            self.send(held.message)
+            if held.call is not None:
+                held.call.cancel()
+
+    def send(self, message: Message, delay_s: float = IMMEDIATE_NAK_S) -> None:
+        """NAK it, unless another process may have it by now."""
+        if self._in_flight.is_overdue(message):
+            self._in_flight.pop(message)
+        elif message in self._in_flight:
+            self._connection.publish_nowait(self._in_flight.pop(message), nak(delay_s))

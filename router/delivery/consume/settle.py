@@ -23,10 +23,8 @@ from msgspec import Struct
 from router.core.crashpoints import crashpoint, crashpoint_sent
 from router.core.message import Message, Reply
 from router.core.outcome import PROCESSING_ERROR, Commit, Dead, Done, Fault, Outcome, Retry, Then
-from router.delivery.consume.background_tasks import BackgroundTasks
 from router.delivery.consume.in_flight import PUBLISHING_STATE, InFlight, MessageState
-from router.delivery.consume.outages import Outages
-from router.delivery.consume.pause_switch import PauseSwitch
+from router.delivery.consume.outages import Outages, PauseSwitch
 from router.delivery.consume.redeliveries import ATTEMPTS_UNAVAILABLE, RedeliveryTracker
 from router.delivery.consume.refused_storage import RefusedStorage
 from router.delivery.consume.settlement import (
@@ -44,6 +42,7 @@ from router.delivery.consume.settlement import (
     outcome_of_error,
 )
 from router.delivery.consume.subscription import ACK, REFUSED, SENT_BACK, WAITING, Subscription
+from router.delivery.consume.task_pool import BackgroundTasks
 from router.delivery.publish.acked_publisher import EffectPublisher, NotPublished, PublishAcks
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.publish_faults import PublishFault, find_fault

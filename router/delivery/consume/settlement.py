@@ -15,9 +15,8 @@ from typing import assert_never
 from msgspec import Struct
 
 from router.contracts.dead_letter import leave_out_payload
-from router.core.backoff import delay_after
+from router.core.clock import delay_after
 from router.core.errors import BrokerUnavailable, Poison
-from router.core.handler_exit import text_of
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import (
     MAXDELIVER_EXHAUSTED,
@@ -31,6 +30,7 @@ from router.core.outcome import (
     Retry,
     Then,
 )
+from router.core.user_functions import text_of
 from router.delivery.consume.subscription import (
     ACK,
     DEAD_LETTER_OMITTED,

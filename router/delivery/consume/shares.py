@@ -20,8 +20,7 @@ from contextlib import suppress
 
 from msgspec import Struct, field
 
-from router.core.backoff import spread
-from router.core.clock import Clock, steady
+from router.core.clock import Clock, spread, steady
 from router.core.errors import RouterError
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream, StoredMessage

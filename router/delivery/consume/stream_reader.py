@@ -20,11 +20,11 @@ from typing import Generic, TypeVar
 
 import orjson
 
-from router.core.ack_subject import parse_ack_subject
 from router.core.errors import BrokerRefused, BrokerUnavailable
+from router.core.message import parse_ack_subject
 from router.delivery.consume.pull import SPREAD_BYTES
 from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, Json, StoredMessage
-from router.delivery.wire.frame_parser import Headers, parse_head
+from router.delivery.wire.frames import Headers, parse_head
 
 READ_TIMEOUT_S = 5.0
 READ_BATCH = 1_000

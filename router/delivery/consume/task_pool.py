@@ -1,5 +1,5 @@
-"""Run waiting handlers in slots: each slot is a task, which goes from one message straight to the
-next.
+"""The tasks of a subscription. Waiting handlers run in slots: each slot is a task, which goes from
+one message straight to the next.
 
     put --> the queue --> a task begins one call after the other, until one waits: that call keeps
     the task as its slot,
@@ -17,12 +17,13 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import copy_context
+from typing import Any
 
 from router.core.clock import steady
+from router.core.deferred import RemainingSteps
 from router.core.errors import BrokerUnavailable
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.core.remaining_steps import RemainingSteps
 
 AT_ONCE_S = 0.002  # a handler that takes longer holds the loop, though it does not wait
 
@@ -251,3 +252,44 @@ class TaskPool:
         self._overdue.discard(task)
         task.uncancel()
         return True
+
+
+# -- The background tasks of one subscription; a drain cancels them.
+
+
+Work = Coroutine[Any, Any, None]
+
+
+class BackgroundTasks:
+    """They run in the consumer's task group."""
+
+    def __init__(self, tasks: asyncio.TaskGroup) -> None:
+        self._tasks = tasks
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._named: set[str] = set()
+
+    def start(self, work: Work) -> None:
+        task = self._tasks.create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+
+    def start_once(self, name: str, work: Callable[[], Work]) -> None:
+        """Start it, unless the task of this name still runs."""
+        if name not in self._named:
+            self._named.add(name)
+            self.start(self._run(name, work))
+
+    def start_uncancelled(self, work: Work) -> None:
+        """Start it; a drain waits for it."""
+        self._tasks.create_task(work)
+
+    def end(self) -> None:
+        """Cancel all but those that a drain waits for."""
+        for task in self._under_way:
+            task.cancel()
+
+    async def _run(self, name: str, work: Callable[[], Work]) -> None:
+        try:
+            await work()
+        finally:
+            self._named.discard(name)

@@ -25,9 +25,9 @@ from router.core.clock import steady
 from router.core.deferred import Deferred
 from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.core.ids import bucket_prefix
-from router.delivery.kv.unavailable import missing_bucket
+from router.delivery.kv.entries import missing_bucket
 from router.delivery.wire.api import EXPLAIN_S, JetStream
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 
 # -- Ask a stream's leader whether a record is absent, where a direct get found none.
 #

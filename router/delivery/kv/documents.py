@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from router.core.errors import BrokerRefused, Conflict, StorageFull, TooLargeToStore
 from router.core.ids import bucket_prefix
-from router.delivery.kv.entries import BucketEntry, DeletedKey, read_entry
-from router.delivery.kv.unavailable import unavailable_bucket
+from router.delivery.kv.entries import BucketEntry, DeletedKey, read_entry, unavailable_bucket
 from router.delivery.kv.watcher import KvWatcher
 from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream, nanos
 from router.delivery.wire.publish_faults import STORAGE_FULL_CODES, TOO_LARGE_CODES

@@ -16,7 +16,7 @@ from __future__ import annotations
 from router.core.clock import Clock, steady
 from router.core.errors import BrokerRefused
 from router.delivery.kv.documents import DocumentBucket
-from router.delivery.kv.unavailable import unavailable_bucket
+from router.delivery.kv.entries import unavailable_bucket
 
 
 class LeaseBucket(DocumentBucket):

@@ -30,7 +30,7 @@ from router.core.errors import RouterError
 from router.delivery.kv.entries import BucketEntry, DeletedKey
 from router.delivery.kv.watcher import RARE_HEARTBEAT_S, BucketState, KvWatcher, read_state
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.retry_timer import RetryTimer
+from router.delivery.wire.reconnecting import RetryTimer
 from router.delivery.wire.shared_info import SharedInfo
 from router.process.observability import ReadinessCheck, events, logs
 

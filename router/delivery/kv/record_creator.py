@@ -1,12 +1,12 @@
-"""Create records of a bucket, many at once: each is published under a key that must be free, and
-its publish ack comes by callback.
+"""Records of a bucket that are written once, under a key that must be free: one by one, or many at
+once, each with its publish ack by callback.
 
     create ──> publish (expected last sequence 0) ──> publish ack ──> the record stands
                                                   └── refused, or too large ──> `WriteOnceKv.create`, which looks at what is there
 
 A request of its own costs a record a task and a future. What this costs: a refused record is
 published twice, and refusals are rare (a duplicate after a crash, a full bucket). What a leader or
-a connection took with it is published again before its time is over (`publish_probes`).
+a connection took with it is published again before its time is over (`known_effects`).
 """
 
 from __future__ import annotations
@@ -21,13 +21,65 @@ from msgspec import Struct
 from router.core.clock import steady
 from router.core.crashpoints import crashpoint
 from router.core.deferred import Deferred
-from router.core.errors import NoLeader
+from router.core.errors import BrokerUnavailable, Conflict, NoLeader
 from router.core.ids import bucket_prefix
-from router.delivery.kv.write_once import WriteOnceKv
-from router.delivery.publish.publish_ack import PublishAckBody, read_publish_ack
-from router.delivery.publish.publish_probes import Probe, PublishProbes
+from router.delivery.kv.documents import DocumentBucket
+from router.delivery.kv.entries import BucketEntry
+from router.delivery.publish.known_effects import Probe, PublishProbes
+from router.delivery.publish.publish_acks import PublishAckBody, read_publish_ack
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import head_of
+
+# -- Records of a key-value bucket that are written once: the first writer wins, and every reader
+# gets the same record.
+#
+# create   store under a free key (expected last sequence 0), else return the record that is there
+# find     the record under a key
+#
+# A bucket that is missing or silent is unavailable (BrokerUnavailable): it is never taken for an
+# empty one. A full one takes no new record (StorageFull) and can be read.
+
+
+_TRIES = 5
+
+
+class WriteOnceKv(DocumentBucket):
+    """One bucket over one connection."""
+
+    async def create(self, key: str, record: bytes) -> bytes:
+        """The record under the key afterwards: this one, or the one that was there before.
+
+        BrokerUnavailable; StorageFull when the bucket is full; Poison when the record is too large.
+        """
+        created = await self.try_create(key, record)
+        return created.value if isinstance(created, BucketEntry) else record
+
+    async def try_create(self, key: str, record: bytes) -> int | BucketEntry:
+        """The revision of this record, or the one that was there before. Raises as `create`."""
+        last = 0
+        for _ in range(_TRIES):
+            crashpoint("before_create")
+            try:
+                revision = await self._write(key, record, {}, last)
+            except Conflict:
+                newest = await self.read_newest(key)
+            else:
+                crashpoint("after_create")
+                return revision
+            if isinstance(newest, BucketEntry):
+                return newest
+            last = newest.revision if newest is not None else 0
+        raise BrokerUnavailable(f"bucket {self.bucket}: others write and delete the same key")
+
+    async def find(self, key: str) -> bytes | None:
+        """The record under the key. BrokerUnavailable."""
+        entry = await self.get(key)
+        return entry.value if entry is not None else None
+
+
+# -- Create records of a bucket, many at once: each is published under a key that must be free,
+# and its publish ack comes by callback.
+
 
 LOOK_EVERY_S = 0.5
 ALREADY_THERE = 10071  # the key's last sequence is another one

@@ -14,14 +14,19 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 
-from router.core.ack_subject import parse_ack_subject
 from router.core.clock import steady
 from router.core.errors import BrokerRefused, NoLeader
 from router.core.ids import bucket_prefix
-from router.delivery.kv.entries import BucketEntry, DeletedKey, read_entry
-from router.delivery.kv.unavailable import missing_bucket, unavailable_bucket
+from router.core.message import parse_ack_subject
+from router.delivery.kv.entries import (
+    BucketEntry,
+    DeletedKey,
+    missing_bucket,
+    read_entry,
+    unavailable_bucket,
+)
 from router.delivery.wire.api import JetStream, Json
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 
 # A change of a policy that is missed until then is late, and nothing else: the last known state
 # serves.

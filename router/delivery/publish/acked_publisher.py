@@ -16,7 +16,7 @@ No stream may take the effect's subject: then the server is asked whether one is
 none is, the stream is missing; else it has no leader now, which says as little as silence.
 
 An effect is sent again before its time is over if the connection was lost meanwhile, or a probe
-shows that its leader was (`publish_probes`).
+shows that its leader was (`PublishProbes`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,10 @@ from router.core.errors import RouterError
 from router.core.message import Effect
 from router.core.outcome import PublishAck
 from router.delivery.publish.encoded_headers import head_with_id
-from router.delivery.publish.known_effects import KnownEffects
-from router.delivery.publish.publish_ack import read_publish_ack
-from router.delivery.publish.publish_probes import Probe, PublishProbes, group_of
+from router.delivery.publish.known_effects import KnownEffects, Probe, PublishProbes, group_of
+from router.delivery.publish.publish_acks import read_publish_ack
 from router.delivery.wire.api import IN_PROCESS, JetStream
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 from router.delivery.wire.publish_faults import NO_STREAM, TOO_LARGE
 
 PublishAcks = tuple[PublishAck, ...]

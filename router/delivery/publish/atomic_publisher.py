@@ -27,7 +27,7 @@ from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
 from router.delivery.publish.encoded_headers import head_with_id
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.delivery.wire.publish_faults import NO_STREAM, TOO_LARGE
 
 MAX_BATCH = 1000  # messages in one batch, the server's limit

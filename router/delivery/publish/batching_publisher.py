@@ -37,7 +37,7 @@ from router.delivery.publish.atomic_publisher import (
 from router.delivery.publish.known_effects import KnownEffects
 from router.delivery.publish.publish_costs import PublishCosts
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 
 MAX_BATCH_BYTES = 8 << 20  # the server keeps a batch apart until its last message
 PATIENCE_S = 1.0  # with a batch that is silent; more where the stream is slow

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from router.core.repeated_headers import replace_headers
+from router.core.header_names import replace_headers
 from router.delivery.wire.connection import head_of, open_head_of
 
 MESSAGE_ID = "Nats-Msg-Id"

@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from router.core.ack_subject import parse_ack_subject
 from router.core.clock import steady
 from router.core.errors import BrokerRefused, BrokerUnavailable, Poison
+from router.core.message import parse_ack_subject
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import head_of
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 
 MSG_ID = "Nats-Msg-Id"
 SUBSCRIPTION_CHECK_S = 0.25

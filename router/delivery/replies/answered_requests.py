@@ -25,7 +25,7 @@ class AnsweredRequests:
         # when the newest live copy was heard, seconds since the epoch; the processor reads it,
         # nearly always empty
         self.by_hash: dict[int, float] = {}
-        # read ahead: sequence -> stored time, ns; bounded by what one run of `read_ahead` takes
+        # read ahead: sequence -> stored time, ns; bounded by what one run of `ReadAhead` takes
         self.by_sequence: dict[int, int] = {}
         self._old: dict[int, float] = {}
         # of identical requests without an id: how many beyond the first

@@ -24,9 +24,7 @@ from router.contracts.headers import (
 from router.core.clock import Clock, steady, wall
 from router.core.ids import is_literal_subject
 from router.core.message import Message, Reply
-from router.delivery.replies.identical import MAX_LINES, IdenticalRequests
-from router.delivery.replies.live_answers import LiveAnswers
-from router.delivery.replies.pub_acks import (
+from router.delivery.publish.publish_acks import (
     CONFIRM,
     EXPECTED_STREAM,
     is_for_another_stream,
@@ -35,6 +33,8 @@ from router.delivery.replies.pub_acks import (
     tenant_of_publisher,
     wrong_stream,
 )
+from router.delivery.replies.identical import MAX_LINES, IdenticalRequests
+from router.delivery.replies.live_answers import LiveAnswers
 from router.delivery.replies.reply_correlator import (
     CorrelatorRules,
     ReplyCorrelator,
@@ -42,7 +42,7 @@ from router.delivery.replies.reply_correlator import (
 )
 from router.delivery.settings import ReplyConfig, StreamConfig
 from router.delivery.wire.connection import Connection, head_of
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 
 MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"

@@ -26,7 +26,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from router.core.backoff import spread
+from router.core.clock import spread
 
 ANNOUNCE_EVERY_S = 7.0
 # instances that announced themselves lately: then all have heard another one, and the rest keep

@@ -9,7 +9,7 @@ the live copy of each request, and serves the tenants in turn:
         ├── another of its tenant gives way (`is_high`) ──> the same, and that one has no room
         ├── no room, and even stored copies come too late ──> answered `overloaded` with retry_after_ms
         ├── no room ──> left to its stored copy
-        ├── no stream stores requests now (`unstored`), and it needs its stored copy ──> answered `overloaded`
+        ├── no stream stores requests now (`UnstoredRequests`), and it needs its stored copy ──> answered `overloaded`
         └── its tenant or identity is not readable (`describe`: None) ──> left to its stored copy
 
 No request is lost: the stored copy of each request that is not answered here is delivered and
@@ -25,12 +25,11 @@ from typing import Generic, Protocol
 
 from msgspec import Struct
 
-from router.core.ack_subject import parse_ack_subject
 from router.core.clock import Clock, steady, wall
 from router.core.errors import BrokerUnavailable
 from router.core.fair_queue import FairQueue
 from router.core.fair_slots import FairSlots
-from router.core.message import NO_HEADERS, Message, Reply
+from router.core.message import NO_HEADERS, Message, Reply, parse_ack_subject
 from router.core.outcome import Dead, Done, Outcome
 from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.stream_reader import RawMessage
@@ -38,12 +37,11 @@ from router.delivery.consume.subscription import Subscription
 from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
 from router.delivery.replies.answered_requests import AnsweredRequests
 from router.delivery.replies.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
-from router.delivery.replies.overload import Overload
-from router.delivery.replies.read_ahead import Share
+from router.delivery.replies.overload import Overload, Share
 from router.delivery.replies.refusals import A, AskerReader, Refusals
 from router.delivery.replies.reply_correlator import RequestIdentity
 from router.delivery.settings import AdmissionConfig, ConsumerConfig
-from router.delivery.wire.frame_parser import Headers, parse_head
+from router.delivery.wire.frames import Headers, parse_head
 
 BUDGET_S = 0.002  # for handlers in one turn of the event loop
 SHORT_BUDGET_S = 0.0005  # while the socket is behind: reading requests comes before handling them
@@ -213,7 +211,7 @@ class LiveRequests(Generic[A]):
         else:
             self._leave(data, headers, inbox)
 
-    # -- in, from the stream (`read_ahead`) --------------------------------------------------------
+    # -- in, from the stream (`ReadAhead`) --------------------------------------------------------
 
     @property
     def next_sequence(self) -> int:

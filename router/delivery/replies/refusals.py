@@ -16,9 +16,8 @@ from typing import Generic, Protocol, TypeVar
 from router.core.clock import Clock, wall
 from router.delivery.replies.answered_requests import AnsweredRequests, key_of
 from router.delivery.replies.answers import MSG_ID, Answers
-from router.delivery.replies.overload import Overload
-from router.delivery.replies.read_ahead import Share
-from router.delivery.wire.frame_parser import PlainFrames
+from router.delivery.replies.overload import Overload, Share
+from router.delivery.wire.frames import PlainFrames
 
 SHARED_TIME_S = 0.01  # refusals within it are kept with one time, which is one object
 MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are reported together

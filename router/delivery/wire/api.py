@@ -26,7 +26,7 @@ from router.core.errors import (
     StorageRefused,
 )
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 
 Json = dict[str, Any]
 

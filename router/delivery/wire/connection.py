@@ -31,10 +31,12 @@ from nats.protocol.parser import PERMISSIONS_ERR
 
 from router.core.cancellation import preserve_cancellation
 from router.core.clock import steady
+from router.core.header_names import RepeatedHeaders, list_lines
 from router.core.ids import random_tokens
-from router.core.repeated_headers import RepeatedHeaders, list_lines
 from router.delivery.wire import denials, tls
-from router.delivery.wire.frame_parser import (
+from router.delivery.wire.frames import (
+    LAST_CLOSE_S,
+    DirectTransport,
     FrameParser,
     Headers,
     PlainFrames,
@@ -42,7 +44,6 @@ from router.delivery.wire.frame_parser import (
     parse_head,
 )
 from router.delivery.wire.reconnecting import ReconnectingClient
-from router.delivery.wire.socket import LAST_CLOSE_S, DirectTransport
 
 OnMessage = Callable[[str, str, bytes, Headers | None], None]  # subject, reply, data, headers
 # subject, reply, data, header block, as they came

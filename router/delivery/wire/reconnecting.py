@@ -1,5 +1,5 @@
 """How a connection notices that its server is gone, and finds another one: nats-py's client, with a
-bound on every step.
+bound on every step. And when to ask again what a server refused.
 
     silent   nothing came after three PINGs, and a full socket took nothing ─┐
     deaf     messages come, no PONG for a minute, and nothing is taken     ──┤
@@ -15,15 +15,16 @@ watches what is written here, and ends the process if it does not hold.
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import nats.errors
 from nats.aio.client import Client
 
 from router.core.cancellation import preserve_cancellation
-from router.core.clock import steady
+from router.core.clock import Clock, steady
+from router.delivery.wire.frames import DirectTransport
 from router.delivery.wire.ping_schedule import PingSchedule, TransportProgress
-from router.delivery.wire.socket import DirectTransport
 
 PING_EVERY_S = 2.0  # a tick of `ping_schedule`
 LOGIN_STEPS = 3  # of a login, each within the connect timeout: INFO, TLS, CONNECT and PONG
@@ -144,3 +145,34 @@ class ReconnectingClient(Client):
         if initial_connection and info.get("server_id") == server_id and steady() < until:
             raise nats.errors.Error("it leads to the server that was left")
         await super()._process_info(info, initial_connection)
+
+
+# -- When to try again what the server refused: pauses that grow, with a random part, so that a
+# cluster without a quorum is not flooded.
+
+
+class RetryTimer:
+    """When to try again: at once, then after pauses that double from `first` to `most`, each up to
+    a half shorter at random.
+    """
+
+    def __init__(self, first: float, most: float, clock: Clock = steady) -> None:
+        self._first = first
+        self._most = most
+        self._clock = clock
+        self._pause = first
+        self._due_at = float("-inf")
+
+    @property
+    def is_due(self) -> bool:
+        return self._clock() >= self._due_at
+
+    def delay(self) -> None:
+        """An attempt begins: the next one is due after a pause, which is longer each time."""
+        self._due_at = self._clock() + self._pause * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        self._pause = min(self._pause * 2, self._most)
+
+    def reset(self) -> None:
+        """An attempt succeeded: pauses are short again, and so is the one that is under way."""
+        self._pause = self._first
+        self._due_at = min(self._due_at, self._clock() + self._first)

@@ -5,7 +5,7 @@ the answer.
       └── none ──> ask the server, publish the answer ──> every instance keeps it
 
 So idle instances cost the server as many calls as one instance costs it. Each caller spreads its
-rounds (`core.backoff.spread`). The instance that asked last goes on asking, because it finds its
+rounds (`core.clock.spread`). The instance that asked last goes on asking, because it finds its
 own answers too old in its next round, and the others find theirs too old only when it has missed
 one. An answer may be as old as `max_age`, a heard one two to four times as old; what decides asks
 with `max_age` 0. Where the server gives no answer any more, the instance that asks says so, and
@@ -31,8 +31,8 @@ from msgspec import Struct
 from router.core.clock import Clock, steady
 from router.core.errors import NoLeader, RouterError
 from router.delivery.wire.api import JetStream, Json
-from router.delivery.wire.frame_parser import Headers
-from router.delivery.wire.quorum import require_quorum
+from router.delivery.wire.frames import Headers
+from router.delivery.wire.server_state import require_quorum
 
 SHARED_INFO = "beamline.router.v1.internal.info"
 # How much older than its own answer a heard one may be: longer than the longest time between two

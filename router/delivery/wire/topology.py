@@ -15,8 +15,7 @@ from router.core.errors import BrokerRefused
 from router.core.ids import bucket_prefix
 from router.delivery.wire.api import JetStream, Json
 from router.delivery.wire.publish_faults import SEALED
-from router.delivery.wire.quorum import require_quorum
-from router.delivery.wire.server_pause import describe_pause
+from router.delivery.wire.server_state import describe_pause, require_quorum
 
 NANOS_PER_S = 1_000_000_000
 MISSING = "missing"

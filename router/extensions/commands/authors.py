@@ -35,11 +35,11 @@ from router.extensions.model.entry import KINDS, SUBJECT_PREFIXES
 from router.sdk.extension import Extension, ExtensionServer
 from router.sdk.extension.contract import ContractCase, Reaction, cases
 from router.sdk.extension.function_runner import FunctionRunner
-from router.sdk.extension.results import RequestFailed
+from router.sdk.extension.request import RequestFailed
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
 from router.shell.import_target import import_extensions
-from router.shell.option_values import read_object, read_text_payload
+from router.shell.options import read_object, read_text_payload
 from router.shell.output import announce_event, print_json, print_table, printable
 
 # -- `router extension try`.

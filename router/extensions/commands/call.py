@@ -18,15 +18,15 @@ import typer
 from router.contracts.exact_json import load_written
 from router.contracts.raw_json import RawJson, prompt_of, write_payload
 from router.extensions.commands.registry import ExtensionId, open_store
-from router.extensions.count_services import count_services
 from router.extensions.model import ExtensionRegistry, Route
+from router.extensions.pipeline_services import count_services
 from router.extensions.store import ExtensionNotFound
 from router.extensions.views import HEALTH, list_figures
 from router.operate.admin.broadcast import list_key_headers, request_one
 from router.shell import exit_codes
 from router.shell.broadcast import describe_error
 from router.shell.command_frame import CommandSession, command
-from router.shell.option_values import read_object, read_text_payload
+from router.shell.options import read_object, read_text_payload
 from router.shell.output import print_json, print_view, printable
 
 # -- `router extension call`.

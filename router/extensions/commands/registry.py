@@ -13,7 +13,7 @@ import typer
 
 from router.delivery.kv.documents import DocumentBucket
 from router.extensions.model import KINDS, EntryError, parse_entry, subject_of
-from router.extensions.model.parse import read_document
+from router.extensions.model.entry import read_document
 from router.extensions.store import (
     AuditedExtensions,
     ExtensionStore,
@@ -24,10 +24,9 @@ from router.extensions.store import (
 from router.extensions.views import list_extension_fields, make_extensions_view
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_time
 from router.shell.missed_events import record_missed_event, watch_deletion
-from router.shell.option_values import choose_author, confirm, read_bytes, read_json
-from router.shell.output import print_json, printable
+from router.shell.options import choose_author, confirm, read_bytes, read_json
+from router.shell.output import format_time, print_json, printable
 
 # -- The registry's bucket; the audit event of a write.
 

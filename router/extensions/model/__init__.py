@@ -14,16 +14,18 @@ No broker in here.
 from router.extensions.model.complexity import Complexity, measure_complexity
 from router.extensions.model.entry import (
     KINDS,
+    EntryError,
     ExtensionEntry,
     ExtensionInstance,
     ExtensionVersion,
     VersionRules,
+    load_entry,
+    parse_entry,
     subject_of,
 )
 from router.extensions.model.health import HealthFigures, HealthTracker
 from router.extensions.model.invoke import Invoker
 from router.extensions.model.modes import ExecutedExtension, executed_fields
-from router.extensions.model.parse import EntryError, load_entry, parse_entry
 from router.extensions.model.pipeline import PipelineResult, PipelineRunner
 from router.extensions.model.ports import (
     ExtensionCaller,
@@ -32,7 +34,7 @@ from router.extensions.model.ports import (
     NullCaller,
 )
 from router.extensions.model.registry import ExtensionRegistry, Route
-from router.extensions.model.slots import PipelineSlots
+from router.extensions.model.stage import PipelineSlots
 
 __all__ = [
     "KINDS",

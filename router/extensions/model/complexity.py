@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from router.policies.model.depth import (
+from router.policies.model.parse import (
     MAX_EXTENSIONS,
     MAX_OF_A_KIND,
     RECOMMENDED,

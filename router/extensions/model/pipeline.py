@@ -13,17 +13,21 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, Refusal
-from router.contracts.request import RouteRequest
+from router.contracts.decision import EXECUTED_EXTENSIONS, Decision, Refusal, RouteRequest
 from router.core.clock import Clock, steady
-from router.extensions.model.context import PipelineContext
 from router.extensions.model.entry import POST, PRE, VALIDATOR
 from router.extensions.model.invoke import Invoker
 from router.extensions.model.modes import SKIPPED, ExecutedExtension, executed_text
 from router.extensions.model.ports import NULL_METER, ExtensionMeter
 from router.extensions.model.registry import ExtensionRegistry
-from router.extensions.model.slots import TOO_MANY_PIPELINES, PipelineSlots
-from router.extensions.model.stage import Decide, PipelineDependencies, PipelineRun
+from router.extensions.model.stage import (
+    TOO_MANY_PIPELINES,
+    Decide,
+    PipelineContext,
+    PipelineDependencies,
+    PipelineRun,
+    PipelineSlots,
+)
 from router.policies.model.policy import Policy
 
 

@@ -42,21 +42,19 @@ from router.extensions.model.failure import (
     EXTENSION_UNAVAILABLE,
     RATE_LIMITS,
     ExtensionFailure,
-    is_sent,
-)
-from router.extensions.model.health import HealthTracker
-from router.extensions.model.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
-from router.extensions.model.ports import ExtensionMeter, InvocationLedger
-from router.extensions.model.provider_failure import (
     caller_deadline_failure,
     failed_response,
     failure_of,
+    is_sent,
     make_limited,
     make_not_found,
     status_of,
 )
+from router.extensions.model.health import HealthTracker
+from router.extensions.model.invocation_answers import ProviderMessage, Send, StreamRelay
+from router.extensions.model.invoke import PERMIT_GRACE_S, ExtensionCall, Invoker
+from router.extensions.model.ports import ExtensionMeter, InvocationLedger
 from router.extensions.model.registry import ExtensionRegistry, Route
-from router.extensions.model.relay import ProviderMessage, Send, StreamRelay
 
 # -- The invoker: one call, or a stream.
 
@@ -68,7 +66,7 @@ DEFAULT_POLICY = "default"
 
 
 class ProviderLimits(Protocol):
-    """`policies.model.limited_providers`: who limits which tenant, shared with the decisions."""
+    """`policies.model.providers`: who limits which tenant, shared with the decisions."""
 
     def find_left_ms(self, tenant_id: str, provider_id: str) -> int:
         """For how long the provider is left alone; 0: it may be asked."""

@@ -1,5 +1,5 @@
-"""One run of a pipeline, stage by stage: extensions of one kind, one after the other, or in
-parallel when the policy says `parallel`.
+"""One run of a pipeline: the request on its way, the slots that bound runs, and stage by stage the
+extensions of one kind, one after the other or in parallel.
 
     pre ── validators ── the decision, on the request as they left it ── post; the first refusal ends it
     condition does not hold -> skipped
@@ -13,21 +13,29 @@ in the document's order.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from router.contracts.decision import Decision, Refusal
+from router.contracts.content import is_same_payload
+from router.contracts.decision import OVERLOADED, Decision, Refusal, RouteRequest
 from router.contracts.extension import (
     InvalidExtensionMessage,
     ProcessorAnswer,
     ValidatorAnswer,
+    message_bytes,
+    metadata_bytes,
+    opening_bytes,
     read_processor_answer,
     read_validator_answer,
+    request_bytes,
 )
-from router.contracts.request import RouteRequest
+from router.core import ids
 from router.core.clock import Clock
-from router.extensions.model.context import PipelineContext
+from router.core.fair_queue import FairQueue
+from router.core.fair_slots import FairSlots
 from router.extensions.model.entry import POST, PRE, VALIDATOR
 from router.extensions.model.failure import EXTENSION_ERROR, EXTENSION_NOT_FOUND, ExtensionFailure
 from router.extensions.model.invoke import ExtensionCall, Invoker
@@ -46,6 +54,94 @@ from router.extensions.model.ports import ExtensionMeter
 from router.extensions.model.registry import ExtensionRegistry
 from router.policies.model.conditions import NO_VALUE, ConditionInput, match_always
 from router.policies.model.policy import ExtensionUse, Policy
+
+# -- The request on its way through a pipeline: what extensions receive, and what they may change.
+#
+#     a pre-processor    replaces payload, message metadata and message type; what it answers as
+#                        metadata goes into the context
+#     a post-processor   adds to the decision's metadata: all strings, and no key that stands there
+#                        already
+#
+# An answer never changes the tenant, the policy, ids, constraints or an assignment's subject. An
+# extension that returns what it was sent has added nothing, also where it wrote the payload anew:
+# the same values are no change, and the bytes that came go on. The request is encoded once until
+# it changes: the next extensions get the same bytes.
+
+
+# the router adds them: an extension that returns them has added nothing
+OWN = ("policy_id", "decision")
+
+
+class PipelineContext:
+    """One request, and the decision once there is one."""
+
+    def __init__(self, request: RouteRequest, policy_id: str, traceparent: str | None) -> None:
+        self.request = request
+        trace_id = request.trace_id or ids.derived_uuid(request.tenant_id, request.request_key)
+        self.headers = {"trace_id": trace_id, "tenant_id": request.tenant_id}
+        if traceparent is not None:
+            self.headers["traceparent"] = traceparent
+        self.additions: dict[str, str] = {}  # to the decision's metadata
+        self._policy_id = policy_id
+        self._decision: Decision | None = None
+        self._opening = opening_bytes(trace_id, request.tenant_id)
+        self._message: bytes | None = None
+        self._metadata: bytes | None = None
+
+    def build_request(self, config: Mapping[str, object]) -> bytes:
+        """What an extension with this config is asked. Raises InvalidExtensionMessage when it is
+        too large to be.
+        """
+        if self._message is None:
+            self._message = message_bytes(self.request)
+        if self._metadata is None:
+            self._metadata = metadata_bytes(self.request.context, self._policy_id, self._decision)
+        return request_bytes(self._opening, self._message, self._metadata, config)
+
+    def apply_answer(self, asked: RouteRequest, changed: ProcessorAnswer) -> None:
+        """What a pre-processor answered to `asked`: only what it changed counts, for neighbours may
+        have changed the rest.
+        """
+        message = changed.message
+        fields: dict[str, object] = {}
+        if message.payload is not None and not is_same_payload(message.payload, asked.payload):
+            fields.update(payload=message.payload, payload_ref=None)
+        if message.message_type and message.message_type != asked.message_type:
+            fields["message_type"] = message.message_type
+        if message.metadata is not None and message.metadata != asked.metadata:
+            fields["metadata"] = message.metadata
+        if news := _find_changes(changed.metadata, asked.context):
+            fields["context"] = {**self.request.context, **news}
+        if fields:
+            self.request = replace(self.request, **fields)
+            self._message = self._metadata = None
+
+    def set_decision(self, decision: Decision) -> None:
+        """Set the decision: from now on extensions receive it."""
+        self._decision = decision
+        self._metadata = None
+
+    def read_additions(self, data: bytes) -> dict[str, str]:
+        """What a post-processor adds. Raises InvalidExtensionMessage, also for what is no text."""
+        news = _find_changes(read_processor_answer(data).metadata, self.request.context)
+        for name, value in news.items():
+            if not isinstance(value, str):
+                raise InvalidExtensionMessage(f"metadata.{name}: a decision's metadata is all text")
+        return news
+
+
+def _find_changes(metadata: Mapping[str, Any], context: Mapping[str, object]) -> dict[str, Any]:
+    """The entries that were not sent, or were sent with another value."""
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name not in OWN and not (name in context and context[name] == value)
+    }
+
+
+# -- One run of a pipeline, stage by stage: extensions of one kind, one after the other, or in
+# parallel when the policy says `parallel`.
+
 
 Decide = Callable[[RouteRequest], Decision | Refusal]
 
@@ -213,3 +309,74 @@ class PipelineRun(Struct, frozen=True, gc=False):
             code = came.code if isinstance(came, ExtensionFailure) else VALIDATION_REJECTED
             self.dependencies.meter.on_tolerated(use.id, kind, self.policy.policy_id, code)
         return None
+
+
+# -- Limits of this process: pipelines that run at once, requests that wait for a slot, and each
+# tenant's share of both.
+#
+# try_acquire ── a slot is free, and the tenant holds fewer than are free ──> the pipeline runs
+# enqueue ── the tenant's share of the queue has room ──> it waits; freed slots go to the waiting tenants in turn
+#         ── another of its tenant gives way (`core.fair_queue`) ──> it waits instead of that one
+# neither ──> `TOO_MANY_PIPELINES`: the request is answered `overloaded`
+#
+# A tenant may hold at most as many slots as are free, and the same holds for the queue, by requests
+# and by bytes: a lone tenant gets half, two get a third each, and the next one always finds room.
+# (Choudhury and Hahne's dynamic thresholds: https://doi.org/10.1109/90.664262) Slots that were
+# borrowed come back only when their calls end, so a free part must remain.
+
+
+RETRY_AFTER_MS = 1_000
+TOO_MANY_PIPELINES = Refusal(
+    OVERLOADED,
+    "Too many requests with extensions are under way here; try again",
+    {"retry_after_ms": RETRY_AFTER_MS},
+)
+QUEUE_BYTES = 64 * 1024 * 1024
+
+# whether its tenant was given a slot; False: its place was given to another of its tenant
+SlotWaiter = asyncio.Future[bool]
+
+
+class PipelineSlots:
+    """`try_acquire`, or else `enqueue` and `wait`; then `release`, whatever happened."""
+
+    def __init__(self, slots: int = 128, queue: int = 1024, queue_bytes: int = QUEUE_BYTES) -> None:
+        self._slots = FairSlots(slots)
+        self._queue: FairQueue[tuple[str, SlotWaiter]] = FairQueue(queue, queue_bytes)
+
+    def try_acquire(self, tenant: str) -> bool:
+        """Take a slot now, if the tenant may have one and none of its requests waits."""
+        return not self._queue.has_waiting(tenant) and self._slots.acquire(tenant)
+
+    def enqueue(self, tenant: str, size: int, *, goes_first: bool = False) -> SlotWaiter | None:
+        """A place in the queue for a request of so many bytes; None: the tenant's share is taken."""
+        waiter: SlotWaiter = asyncio.get_running_loop().create_future()
+        queue, item = self._queue, (tenant, waiter)
+        if queue.put(tenant, item, size, goes_first=goes_first):
+            return waiter
+        replaced = queue.put_instead(tenant, item, size, goes_first=goes_first)
+        if replaced is None:
+            return None
+        if not replaced[1].done():
+            replaced[1].set_result(False)
+        return waiter
+
+    async def wait(self, tenant: str, waiter: SlotWaiter) -> bool:
+        """Wait for a slot; False: another request has the place. Raises CancelledError: then the
+        request holds none.
+        """
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if not waiter.cancelled() and waiter.result():
+                self.release(tenant)  # it was handed over in the same turn of the loop
+            raise
+
+    def release(self, tenant: str) -> None:
+        """Free the slot, and give it to the waiting tenants in turn."""
+        self._slots.release(tenant)
+        while (waiting := self._queue.take_of(self._slots.has_room)) is not None:
+            tenant, waiter = waiting
+            if not waiter.done():  # else its request was cancelled while it waited
+                self._slots.acquire(tenant)
+                waiter.set_result(True)

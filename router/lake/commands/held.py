@@ -12,17 +12,15 @@ import typer
 
 from router.budgets.adjustments import check_held_amount
 from router.budgets.held_costs import HeldCost, find_held, list_held, remove_held, settle_held
-from router.budgets.model.adjustment import derive_held_identity
-from router.budgets.model.held_cost import make_held_adjustment
+from router.budgets.model.held_cost import derive_held_identity, make_held_adjustment
 from router.budgets.usage_search import FoundAdjustment, UsageReference, find_adjustment, find_bills
 from router.contracts.usage import MAX_REASON, UsageEvent, identity
-from router.core.instants import read_instant
+from router.core.clock import read_instant
 from router.operate.audit.audit_event import OperatorWrite
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_time
 from router.shell.missed_events import is_audited
-from router.shell.output import show_progress
+from router.shell.output import format_time, show_progress
 from router.shell.view import View, ViewColumn
 
 MAX_PLACES, MAX_AMOUNT = 9, Decimal("1e9")

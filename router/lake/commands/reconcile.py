@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from router.budgets.sums import BudgetSum
+from router.budgets.spent_documents import BudgetSum
 from router.config import Settings
 from router.core.errors import BrokerUnavailable, Misconfigured
 from router.lake.commands.command import (
@@ -118,7 +118,7 @@ def _open_result_streams(settings: Settings) -> ResultStreams | None:
 
 def _read_settled(settings: Settings) -> Sequence[BudgetSum] | None:
     """None: this account has no budgets, or may not read them."""
-    from router.lake.reconcile.settled import read_sums
+    from router.lake.reconcile.budgets import read_sums
 
     buckets, options = (
         settings.buckets,

@@ -21,7 +21,7 @@ from router.lake.commands.command import WAREHOUSE, WarehouseAt, open_warehouse,
 from router.lake.commands.ingest import make_bounds
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, skip_settings
-from router.shell.option_values import confirm
+from router.shell.options import confirm
 from router.shell.output import build_table, open_console
 from router.shell.view import View, ViewColumn
 

@@ -31,7 +31,7 @@ from router.lake.commands.command import (
 from router.lake.tables.schemas import TABLE_DESCRIPTIONS, list_columns
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
-from router.shell.option_values import confirm
+from router.shell.options import confirm
 from router.shell.output import build_heading, build_table, open_console, print_fields
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ warehouse.
 
 from router.lake.generate.fill import FillResult, fill
 from router.lake.generate.load import Load
-from router.lake.generate.plan import LoadPlan
+from router.lake.generate.population import LoadPlan
 from router.lake.generate.truth import Truth
 
 __all__ = ["FillResult", "Load", "LoadPlan", "Truth", "fill"]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from router.contracts.usage import USAGE_SUBJECT
 from router.core.errors import BrokerUnavailable, Misconfigured, RouterError
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.lake.generate.load import Load, LoadMessage
 
 FillProgress = Callable[[int, int], None]

@@ -16,10 +16,16 @@ from typing import Any
 import orjson
 
 from router.contracts.usage import decimal, derive_identity
-from router.lake.generate.plan import DAY_MS, Irregularity, LoadPlan
-from router.lake.generate.population import FACTORS, Population, Profile
+from router.lake.generate.population import (
+    DAY_MS,
+    FACTORS,
+    Irregularity,
+    LoadPlan,
+    Population,
+    Profile,
+)
 from router.lake.generate.truth import ProfileDay, Truth
-from router.lake.tables.gold_tables import NO_MODEL
+from router.lake.tables.gold_columns import NO_MODEL
 
 # -- The load.
 

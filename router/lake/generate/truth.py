@@ -14,8 +14,7 @@ from math import ceil
 
 from msgspec import Struct
 
-from router.lake.generate.plan import Irregularity
-from router.lake.generate.population import Profile
+from router.lake.generate.population import Irregularity, Profile
 
 Row = dict[str, object]
 _EPOCH = date(1970, 1, 1)

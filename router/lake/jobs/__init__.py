@@ -1,11 +1,10 @@
 """The jobs: each reads the log of commits, writes files into a directory of its own, and ends in
 one commit.
 
-    ingest     the streaming query; `micro_batch_sink` commits each micro-batch exactly once
-                 stream_end   asks the stream after each cut;   stream_history: what a batch must
-                              search
+    ingest     the streaming query, and its sink: each micro-batch is committed exactly once
+                 stream_end   asks the stream after each cut; what a batch must search
                  staging      one range, where it is read: bronze, quarantine, typed events;
-                              staging_source: the same for Spark
+                              and the same for Spark
                  micro_batch  all staged ranges into all tables:   derive, rejects
     seal       closes a period
     compact    fewer files, same rows

@@ -32,7 +32,7 @@ from router.core.crashpoints import crashpoint
 from router.core.errors import RouterError
 from router.lake.jobs.derive import FilesByTable, write_sums
 from router.lake.tables.arrow import EVENT
-from router.lake.tables.gold_tables import GOLD_TABLES
+from router.lake.tables.gold_columns import GOLD_TABLES
 from router.lake.tables.late import list_sealed_days
 from router.lake.warehouse import Cut, DataFile, Progress, Warehouse
 from router.lake.warehouse.delta import Decide

@@ -30,10 +30,9 @@ from msgspec import Struct
 from router.lake.jobs.daily_writer import write_days
 from router.lake.jobs.staging import FILES, StagedRange, decode_events, decode_files
 from router.lake.tables.arrow import EVENT
-from router.lake.tables.dedupe import KEY_COLUMNS, find_rejects
+from router.lake.tables.event import KEY_COLUMNS, find_identity_buckets, find_rejects
 from router.lake.tables.gold import sum_events
-from router.lake.tables.gold_tables import GOLD_TABLES
-from router.lake.tables.identity_buckets import find_identity_buckets
+from router.lake.tables.gold_columns import GOLD_TABLES
 from router.lake.tables.late import assign_windows, compute_lateness, count_late
 from router.lake.warehouse.commit import DataFile
 from router.lake.warehouse.storage import Storage

@@ -34,8 +34,7 @@ from router.lake.jobs.erase_scope import (
     list_days_of,
     sum_others,
 )
-from router.lake.jobs.maintenance import vacuum
-from router.lake.jobs.rewrite import rewrite_file
+from router.lake.jobs.maintenance import rewrite_file, vacuum
 from router.lake.jobs.seal import (
     ChooseRows,
     SealContent,

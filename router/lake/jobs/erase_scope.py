@@ -23,10 +23,10 @@ from msgspec import Struct
 
 from router.lake.jobs.commits import GOLD
 from router.lake.jobs.derive import sum_by_table
-from router.lake.jobs.rewrite import read_rows
+from router.lake.jobs.maintenance import read_rows
 from router.lake.tables.arrow import ARROW, EVENT
 from router.lake.tables.gold import INSTANT, floor_instants
-from router.lake.tables.gold_tables import GOLD_TABLES
+from router.lake.tables.gold_columns import GOLD_TABLES
 from router.lake.tables.late import floor_to_days, list_sealed_days
 from router.lake.tables.tenants import find_messages_of
 from router.lake.warehouse import DataFile, Progress, Seal, SequenceSpans, Warehouse

@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from router.core.errors import Misconfigured
 from router.lake.jobs.erase import SPARED, append_whole_cut, move_seals
-from router.lake.jobs.maintenance import vacuum
-from router.lake.jobs.rewrite import read_rows, rewrite_file
+from router.lake.jobs.maintenance import read_rows, rewrite_file, vacuum
 from router.lake.tables.late import list_sealed_days
 from router.lake.warehouse import DataFile, Removal, SequenceSpans, Warehouse
 

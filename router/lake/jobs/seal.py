@@ -23,8 +23,7 @@ from msgspec import Struct
 from router.core.errors import Conflict, Misconfigured
 from router.lake.files import read_columns
 from router.lake.tables.gold import GOLD_KEYS, merge_sums
-from router.lake.tables.gold_columns import AMOUNTS, FIGURES
-from router.lake.tables.gold_tables import GOLD_DIMENSIONS
+from router.lake.tables.gold_columns import AMOUNTS, FIGURES, GOLD_DIMENSIONS
 from router.lake.tables.late import list_days, list_sealed_days
 from router.lake.warehouse import Cut, DataFile, Seal, Warehouse
 from router.lake.warehouse.seals import name_mark

@@ -1,5 +1,5 @@
-"""What an ingest asks its stream after a cut: how far the tables are behind; and, if that is
-wanted, to delete what they hold.
+"""The two ends of the stream, as an ingest knows them: how far the tables are behind its newest
+message, and what was read of its state before a batch.
 
     silver, gold … and the cut are committed ──> the stream's end, the age of its first message that the tables lack ──> StreamReport
                                             └──> purge up to the last sequence of the cut
@@ -10,6 +10,8 @@ answer ends no ingest: the next cut asks again.
 """
 
 from __future__ import annotations
+
+from collections import deque
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,3 +73,50 @@ class StreamEnd:
         except RouterError:
             pass  # what is committed stands; the next cut asks again
         return report
+
+
+# -- What an ingest has read of its stream's state, each time with a wall clock: it bounds the
+# search for what came before.
+#
+# a batch begins at sequence N ──> the newest state whose last sequence is before N: all of the batch came after it
+#
+# After that state the stream only lost old messages and got new ones: whatever it held when a
+# message of the batch came has a sequence from that state's first on. A newer state is too narrow
+# for a batch that waited: the stream may have lost an identity's first message since the second
+# one came.
+
+
+class StreamReading(Struct, frozen=True):
+    """The stream's state as it was read, and a time before it was asked for (seconds since the
+    epoch).
+    """
+
+    facts: StreamState
+    at: float
+
+    @property
+    def oldest_s(self) -> float | None:
+        """The time since which the stream would hold its messages if nothing trimmed it; None: no
+        age ends them.
+        """
+        return self.at - self.facts.max_age_s if self.facts.max_age_s else None
+
+
+class StreamHistory:
+    """The readings of one ingest's stream, the first of them at its start."""
+
+    def __init__(self, facts: StreamState, at: float) -> None:
+        self._readings = deque([StreamReading(facts, at)])
+
+    def add(self, facts: StreamState, at: float) -> None:
+        """`at`: a time before the stream was asked, seconds since the epoch."""
+        self._readings.append(StreamReading(facts, at))
+
+    def find_before(self, sequence: int) -> StreamReading:
+        """Return the newest reading whose stream ends before this sequence, else the first one.
+
+        Earlier ones are forgotten: batches go forward.
+        """
+        while len(self._readings) > 1 and self._readings[1].facts.last < sequence:
+            self._readings.popleft()
+        return self._readings[0]

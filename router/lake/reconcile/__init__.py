@@ -14,12 +14,12 @@
     budgets settled = silver    cost and events of each budget and window    (if their buckets can
                                 be reached)
 
-Each check is a Spark job (`shuffle`) and names what differs: sequences, ids, groups. The driver
+Each check is a Spark job (`comparison`) and names what differs: sequences, ids, groups. The driver
 gets counts and the first names. `audit` looks at all of silver for identities that count more than
 once.
 """
 
-from router.lake.reconcile.checks import ReconcileCheck, Reconciliation
+from router.lake.reconcile.comparison import ReconcileCheck, Reconciliation
 from router.lake.reconcile.reconcile import reconcile
 
 __all__ = ["ReconcileCheck", "Reconciliation", "reconcile"]

@@ -20,9 +20,8 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from router.lake.reconcile.checks import NAMED
-from router.lake.reconcile.exact import format_money, sum_exactly
-from router.lake.reconcile.shuffle import Sent, run_comparison, split_rows
+from router.lake.reconcile.comparison import NAMED, Sent, run_comparison, split_rows
+from router.lake.reconcile.sums import format_money, sum_exactly
 from router.lake.warehouse import DataFile, Warehouse
 from router.lake.warehouse.storage import Storage
 

@@ -1,5 +1,5 @@
-"""Compare what is settled of budgets with silver: the same events, and the same cost to the last
-decimal.
+"""Compare what is settled of budgets, read first, with silver: the same events, and the same cost
+to the last decimal.
 
 A window is by the time at which the usage stream stored an event, as the settlement counts it. What
 is marked, because its assignment is not known, counts in none; an adjustment that names a budget
@@ -23,13 +23,20 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
-from router.budgets.sums import BudgetSum
+from router.budgets.spent_documents import BudgetSum, read_budget_sums
 from router.contracts.money import format_nanos
 from router.lake.files import read_files
-from router.lake.reconcile.checks import ReconcileCheck, name_first
-from router.lake.reconcile.exact import sum_exactly
-from router.lake.reconcile.shuffle import Sent, run_comparison, split_rows
-from router.lake.reconcile.snapshot import WarehouseSnapshot
+from router.lake.reconcile.comparison import (
+    ReconcileCheck,
+    Sent,
+    name_first,
+    run_comparison,
+    split_rows,
+)
+from router.lake.reconcile.stream import WarehouseSnapshot
+from router.lake.reconcile.sums import sum_exactly
+from router.lake.source.broker import Broker
+from router.lake.source.options import SourceOptions
 from router.lake.warehouse import DataFile
 from router.lake.warehouse.storage import Storage
 
@@ -202,3 +209,12 @@ def _tell(sums: Sequence[BudgetSum], found: Found, left_out: int) -> ReconcileCh
         "not compared"
     )
     return ReconcileCheck(BUDGETS_CHECK, not wrong, says, figures, name_first(sorted(wrong)))
+
+
+# -- What is settled of budgets: read before the tables, so that these are not behind for long.
+
+
+def read_sums(options: SourceOptions, budgets: str, spent: str) -> list[BudgetSum]:
+    """Every window of the budgets in these buckets. Raises BrokerUnavailable."""
+    with Broker(options) as broker:
+        return broker.run(read_budget_sums(broker.jetstream, budgets, spent))

@@ -27,11 +27,24 @@ import pyarrow.parquet as pq
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
-from router.lake.reconcile.checks import NAMED, ReconcileCheck, name_first
-from router.lake.reconcile.exact import format_money, sum_exactly
-from router.lake.reconcile.shuffle import Integers, Sent, run_comparison, split_rows
-from router.lake.reconcile.snapshot import WarehouseSnapshot
-from router.lake.reconcile.stream import BRONZE_CHECK, RANGE, Ends, OpenStream, split_ends
+from router.lake.reconcile.comparison import (
+    NAMED,
+    Integers,
+    ReconcileCheck,
+    Sent,
+    name_first,
+    run_comparison,
+    split_rows,
+)
+from router.lake.reconcile.stream import (
+    BRONZE_CHECK,
+    RANGE,
+    Ends,
+    OpenStream,
+    WarehouseSnapshot,
+    split_ends,
+)
+from router.lake.reconcile.sums import format_money, sum_exactly
 from router.lake.warehouse import DataFile, SequenceSpans
 from router.lake.warehouse.storage import Storage
 

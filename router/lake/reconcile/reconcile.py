@@ -17,18 +17,22 @@ from msgspec import Struct
 from pyspark.sql import SparkSession
 
 from router.lake.reconcile.budgets import BUDGETS_CHECK, check_budgets
-from router.lake.reconcile.checks import NAMED, ReconcileCheck, Reconciliation, name_first
+from router.lake.reconcile.comparison import (
+    NAMED,
+    SLICES_PER_TASK,
+    ReconcileCheck,
+    Reconciliation,
+    name_first,
+)
 from router.lake.reconcile.messages import check_messages
 from router.lake.reconcile.results import RESULTS_CHECK, check_results
-from router.lake.reconcile.shuffle import SLICES_PER_TASK
-from router.lake.reconcile.snapshot import WarehouseSnapshot
-from router.lake.reconcile.stream import refuse_other_stream
+from router.lake.reconcile.stream import WarehouseSnapshot, refuse_other_stream
 from router.lake.reconcile.sums import check_sums
 from router.lake.warehouse import DataFile, Warehouse
 from router.lake.warehouse.storage import Storage
 
 if TYPE_CHECKING:
-    from router.budgets.sums import BudgetSum
+    from router.budgets.spent_documents import BudgetSum
     from router.lake.reconcile.results import ResultStreams
     from router.lake.reconcile.stream import OpenStream
 

@@ -26,26 +26,32 @@ import pyarrow.compute as pc
 from msgspec import Struct
 from pyspark.sql import SparkSession
 
+from router.contracts.decision import INVOKED_TYPE, STREAMED_TYPE
 from router.contracts.field_readers import MAX_INT64
-from router.contracts.request import INVOKED_TYPE, STREAMED_TYPE
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import assignment_identity, identity_of
 from router.contracts.worker import WorkerMessageLimits
 from router.core.message import Message
 from router.delivery.wire.api import nanos
 from router.lake.files import read_files
-from router.lake.reconcile.checks import ReconcileCheck, name_first
-from router.lake.reconcile.shuffle import (
+from router.lake.reconcile.comparison import (
+    ReconcileCheck,
     Sent,
     compare_rows,
     encode_table,
     hash_groups,
+    name_first,
     send_again,
     send_rows,
     split_rows,
 )
-from router.lake.reconcile.snapshot import WarehouseSnapshot
-from router.lake.reconcile.stream import Ends, OpenStream, open_stream, split_ends
+from router.lake.reconcile.stream import (
+    Ends,
+    OpenStream,
+    WarehouseSnapshot,
+    open_stream,
+    split_ends,
+)
 from router.lake.source.broker import Broker
 from router.lake.source.options import SourceOptions
 from router.lake.warehouse import DataFile, SequenceSpans

@@ -1,4 +1,4 @@
-"""A stream that is read once more, to be compared with the tables."""
+"""What a reconciliation reads: the stream once more, and the files of the warehouse as of one cut."""
 
 from __future__ import annotations
 
@@ -9,11 +9,27 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.errors import Misconfigured
-from router.lake.reconcile.snapshot import WarehouseSnapshot
 from router.lake.source.broker import Broker, read_facts
 from router.lake.source.fetch import read_record_batches
 from router.lake.source.offset import SequenceRange, StreamState
 from router.lake.source.options import SourceOptions
+from router.lake.warehouse import DataFile, Warehouse
+
+# -- The files of a warehouse as of one cut: later commits do not disturb a reconciliation.
+
+
+class WarehouseSnapshot(Struct, frozen=True):
+    """A warehouse as of one cut."""
+
+    warehouse: Warehouse
+    as_of: int
+
+    def list_files(self, table: str) -> list[DataFile]:
+        return self.warehouse.files(table, self.as_of)
+
+
+# -- A stream that is read once more, to be compared with the tables.
+
 
 RANGE = 250_000  # sequences of a task
 BRONZE_CHECK = "stream = bronze"

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from router.core.errors import Misconfigured
 from router.lake.report.lines import CORRECTIONS, FAILED_STATUSES, UsageQuery
+from router.lake.tables.gold import widen
 from router.lake.tables.gold_columns import FIGURES, FOLDS
-from router.lake.tables.wide import widen
 
 SUMS = {**FOLDS, "failed": "sum", **dict.fromkeys(CORRECTIONS, "sum")}
 DICTIONARIES = ("tenant_id", "provider_id", "event_type", "status", "model")

@@ -8,12 +8,12 @@ sequence together with the stream's creation time, a partition is a range of seq
 durable and no ack: any process can read any range again and gets the same rows. Option names follow
 Spark's Kafka source (`options`).
 
-    datasource ── reader ── offset           what Spark calls; which ranges there are, and what counts as lost
-                     └── fetch ── consumer   one range, whatever fails meanwhile; one ephemeral consumer
-                           └── rows ── positions              headers and Arrow batches, without a look at each message
+    reader ── offset           what Spark calls; which ranges there are, and what counts as lost
+      └── fetch                one range, whatever fails meanwhile; one ephemeral consumer after the other
+            └── rows           headers and Arrow batches, without a look at each message
 """
 
-from router.lake.source.datasource import JetStreamDataSource, register
-from router.lake.source.errors import DataLoss
+from router.lake.source.offset import DataLoss
+from router.lake.source.reader import JetStreamDataSource, register
 
 __all__ = ["DataLoss", "JetStreamDataSource", "register"]

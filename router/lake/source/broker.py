@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from router.core.errors import Misconfigured, NoLeader
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
-from router.delivery.wire.quorum import require_quorum
+from router.delivery.wire.server_state import require_quorum
 from router.lake.source.offset import StreamState, parse_facts
 from router.lake.source.options import SourceOptions
 

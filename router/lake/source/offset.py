@@ -1,5 +1,5 @@
-"""Offsets of a query, the size of a micro-batch, how a range is split, and what counts as lost.
-Pure.
+"""Offsets of a query, the size of a micro-batch, how a range is split, and what counts as lost,
+with its errors. Pure.
 
     {"stream": name, "next": the sequence to read next, "created": the stream's creation time}
 
@@ -15,8 +15,29 @@ from typing import Any
 
 from msgspec import Struct
 
-from router.core.errors import Misconfigured
-from router.lake.source.errors import DataLoss
+from router.core.errors import Misconfigured, RouterError, Transient
+
+# -- Errors of a stream that is read by ranges.
+
+
+class DataLoss(RouterError):
+    """Messages of the range are gone, or the stream was recreated. `failOnDataLoss=false` continues
+    without them.
+    """
+
+    code = "data_loss"
+
+
+class Interrupted(Transient):
+    """The consumer ended before its range was read: deleted, or cut off. The caller continues with
+    another one.
+    """
+
+    code = "interrupted"
+
+
+# -- Offsets of a query, the size of a micro-batch, how a range is split, and what counts as lost.
+
 
 Json = dict[str, Any]
 NANOS_PER_S = 1e9

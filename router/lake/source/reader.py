@@ -1,4 +1,5 @@
-"""What Spark calls: where a query starts, where a micro-batch ends, its partitions and their rows.
+"""What Spark calls: the `jetstream` format, where a query starts, where a micro-batch ends, its
+partitions and their rows.
 
 The planner (driver) and the readers (executors) are different processes: what travels between them
 are options, offsets and ranges, all plain values.
@@ -9,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -33,7 +40,8 @@ from router.lake.source.offset import (
     resolve_start,
     split,
 )
-from router.lake.source.options import SourceOptions
+from router.lake.source.options import SourceOptions, read_options
+from router.lake.source.rows import MESSAGE_SCHEMA
 
 
 class RangePartition(InputPartition):
@@ -131,3 +139,30 @@ class JetStreamStreamReader(_RangeReader, DataSourceStreamReader, SupportsTrigge
 
     def commit(self, end: Json) -> None:
         """Do nothing: a stream with limits keeps its messages whether they were read or not."""
+
+
+# -- The `jetstream` format: its options and the schema of its rows. The readers do the rest.
+
+
+class JetStreamDataSource(DataSource):
+    """`spark.read` and `spark.readStream` of a JetStream stream; see the package's docstring."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "jetstream"
+
+    def schema(self) -> StructType:
+        return MESSAGE_SCHEMA
+
+    def reader(self, schema: StructType) -> JetStreamReader:
+        return JetStreamReader(self._read_options(), schema)
+
+    def streamReader(self, schema: StructType) -> JetStreamStreamReader:  # noqa: N802 - Spark's name
+        return JetStreamStreamReader(self._read_options(), schema)
+
+    def _read_options(self) -> SourceOptions:
+        return read_options(dict(self.options))
+
+
+def register(spark: SparkSession) -> None:
+    spark.dataSource.register(JetStreamDataSource)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from router.lake.tables.gold import HISTOGRAM_TYPE, INSTANT
+from router.lake.tables.gold import MONEY_TYPE as COST
 from router.lake.tables.gold_columns import MONEY
 from router.lake.tables.schemas import SCHEMAS, list_columns
-from router.lake.tables.wide import MONEY_TYPE as COST
 
 _KINDS = {
     "string": pa.string(),

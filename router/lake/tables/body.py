@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from msgspec import DecodeError, Meta, Struct
 from msgspec.json import Decoder
 
-from router.contracts.request import ADJUSTMENT_TYPE
+from router.contracts.decision import ADJUSTMENT_TYPE
 from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
 from router.contracts.usage import ADJUSTMENTS, IDENTITY_FORM, MAX_MODEL, MAX_REASON, MAX_TOKENS
 from router.contracts.worker import DAY_MS, MAX_COST, MAX_TIMESTAMP_AGE_MS, MAX_TIMESTAMP_AHEAD_MS

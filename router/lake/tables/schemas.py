@@ -10,8 +10,14 @@ from __future__ import annotations
 
 import re
 
-from router.lake.tables.gold_columns import FIRST_FIGURES, GOLD_COLUMNS, HISTOGRAM, MONEY, declare
-from router.lake.tables.gold_tables import GOLD_TABLES
+from router.lake.tables.gold_columns import (
+    FIRST_FIGURES,
+    GOLD_COLUMNS,
+    GOLD_TABLES,
+    HISTOGRAM,
+    MONEY,
+    declare,
+)
 
 _MESSAGE = (
     "stream string, seq bigint, subject string, time timestamp, headers map<string,string>, "

@@ -1,5 +1,5 @@
 """The inbox's dead letters: EVT-047-002 MessageDeadLettered and the message itself, in one
-(docs/reference/contracts.md#inbox-dead-letters).
+(docs/reference/contracts.md#inbox-dead-letters). And the text that is kept of a failure.
 
     subject   {context}.dlq.{original_subject}, in {CONTEXT}_DLQ; the context is the consumer's own
     id        dlq:{durable}:{message_id}: one message has one dead letter, whichever process writes
@@ -15,10 +15,14 @@ from __future__ import annotations
 import orjson
 from msgspec.structs import replace
 
-from router.contracts.dead_letter_writer import DeadLetterWriter
+from router.contracts.dead_letter import DeadLetterWriter
+from router.core.errors import RouterError
+from router.core.masking import hide_keys, hide_logins, printable, shorten
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
+from router.core.user_functions import text_of
 from router.delivery.wire.topology import StreamSpec
+from router.mailbox.errors import DatabaseRefused
 from router.mailbox.inbox.event import message_id_of
 
 # bytes that the event's four names and values add to a dead letter, its subject and reason apart
@@ -75,3 +79,30 @@ def letters_stream(context: str, replicas: int = 1) -> StreamSpec:
         duplicate_window=3600.0,
         replicas=replicas,
     )
+
+
+# -- The text that is kept of a handler's failure, with its row and its dead letter: the kind of
+# failure, and its message.
+#
+#     Poison("no customer")     no customer
+#     ValueError("no stock")    ValueError: no stock
+#     a database's refusal      PostgreSQL 23505 orders_pkey: its own text may hold a value, and is
+#                               left out
+#
+# Both places hold the event as well, so the text may quote it; no log line does. Logins and keys
+# are hidden, a long text is cut, and characters that a column of PostgreSQL cannot hold are
+# escaped.
+
+
+MAX_FAILURE_TEXT = 500  # characters
+
+
+def describe_failure(exc: BaseException) -> str:
+    """Raises nothing, even if the exception's own text raises."""
+    kind = type(exc).__name__
+    if isinstance(exc, DatabaseRefused):
+        return f"PostgreSQL {exc.sqlstate}{f' {exc.constraint}' if exc.constraint else ''}"
+    text = printable(hide_logins(hide_keys(shorten(text_of(exc), MAX_FAILURE_TEXT))))
+    if isinstance(exc, RouterError):
+        return text or exc.code
+    return f"{kind}: {text}" if text else kind

@@ -20,8 +20,7 @@ from msgspec import Struct
 
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES, require_foreign_value
 from router.contracts.exact_json import load_json
-from router.contracts.first_stored import FIRST_STORED, first_stored_ms
-from router.contracts.headers import MESSAGE_ID, traceparent_in
+from router.contracts.headers import FIRST_STORED, MESSAGE_ID, first_stored_ms, traceparent_in
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.core import ids
 from router.core.message import Message

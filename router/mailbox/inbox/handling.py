@@ -57,7 +57,7 @@ class Blame(Enum):
 
 
 class HandlerAnswer(Struct, frozen=True, gc=False):
-    """A result, and the text that is kept of it: a status, or the error as `failure_text` writes
+    """A result, and the text that is kept of it: a status, or the error as `describe_failure` writes
     it.
     """
 

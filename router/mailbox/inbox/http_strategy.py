@@ -14,12 +14,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
-from router.core.backoff import delay_after
+from router.core.clock import delay_after
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerUnavailable, Poison
 from router.core.message import Message
+from router.mailbox.inbox.dead_letters import describe_failure
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import (
     Blame,
     HandlerAnswer,

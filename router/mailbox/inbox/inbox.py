@@ -24,7 +24,7 @@ from router.delivery.consume.subscription import SILENT, ConsumerOptions, Subscr
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import ConsumerSpec, Topology
-from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.adapter import InboxRetention, InboxStatusWriter, PostgresInboxAdapter
 from router.mailbox.inbox.consumer import InboxConsumer
 from router.mailbox.inbox.dead_letters import InboxDeadLetters
 from router.mailbox.inbox.http_handler import HttpEventHandler
@@ -32,7 +32,6 @@ from router.mailbox.inbox.http_strategy import HttpStrategy
 from router.mailbox.inbox.max_deliver_recovery import InboxMaxDeliverRecovery
 from router.mailbox.inbox.observer import InboxObserver
 from router.mailbox.inbox.process import ProcessInboxMessage
-from router.mailbox.inbox.retention import InboxRetention
 from router.mailbox.inbox.rules import (
     check_names,
     consumer_options_of,
@@ -41,7 +40,6 @@ from router.mailbox.inbox.rules import (
     recovery_consumer_of,
 )
 from router.mailbox.inbox.stale_row_scan import StaleRowScan
-from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.inbox.transactional_strategy import Handler, TransactionalStrategy
 from router.mailbox.postgres import Database
 from router.process.supervision import Child, Helper, Intensity, Strategy, Supervisor

@@ -29,13 +29,12 @@ from router.delivery.consume.advisories import read_stranded
 from router.delivery.wire.api import JetStream, StoredMessage, nanos
 from router.mailbox.entities import InboxMessage
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
-from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.adapter import InboxStatusWriter, PostgresInboxAdapter
 from router.mailbox.inbox.dead_letters import InboxDeadLetters
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.handling import InboxUnavailable
 from router.mailbox.inbox.process import build_dead_mark
 from router.mailbox.inbox.rules import durable_name_of
-from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.postgres import Database
 from router.process.observability import events, logs
 

@@ -20,11 +20,11 @@ from router.core.outcome import (
     Outcome,
     Retry,
 )
-from router.delivery.consume.logging_observer import LoggingObserver
+from router.delivery.consume.subscription import LoggingObserver
+from router.mailbox.inbox.adapter import InboxStatusWriter
 from router.mailbox.inbox.event import message_id_of
 from router.mailbox.inbox.max_deliver_recovery import PROCESSED, STRANDED
 from router.mailbox.inbox.process import build_dead_mark
-from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.process.observability import LogRateLimit, events, logs
 
 log = logs.logger(__name__)

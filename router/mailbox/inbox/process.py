@@ -32,9 +32,8 @@ from router.core.outcome import (
     PublishAck,
     Retry,
 )
-from router.mailbox.inbox.adapter import InboxMark
+from router.mailbox.inbox.adapter import InboxMark, InboxStatusWriter
 from router.mailbox.inbox.handling import HandlerAnswer, HandlerResult, InboxDelivery
-from router.mailbox.inbox.status_writer import InboxStatusWriter
 from router.mailbox.settings import InboxConfig
 
 POISON = "handler_poison"

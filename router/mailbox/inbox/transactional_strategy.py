@@ -32,13 +32,12 @@ from router.core.coalescer import Coalescer
 from router.core.crashpoints import crashpoint
 from router.core.deferred import Deferred
 from router.core.errors import Poison
-from router.core.handler_exit import contain_cancellation
 from router.core.outcome import Done
-from router.core.signatures import HandlerMisused, require_call
+from router.core.user_functions import HandlerMisused, contain_cancellation, require_call
 from router.mailbox.errors import DatabaseRefused, DatabaseUnavailable
 from router.mailbox.inbox.adapter import PostgresInboxAdapter
+from router.mailbox.inbox.dead_letters import describe_failure
 from router.mailbox.inbox.event import InboxEvent
-from router.mailbox.inbox.failure_text import describe_failure
 from router.mailbox.inbox.handling import (
     HandlerAnswer,
     HandlerResult,

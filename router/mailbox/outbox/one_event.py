@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from router.core.errors import BrokerUnavailable
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.message import EventEncoder
+from router.mailbox.outbox.add import EventEncoder
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher
 from router.mailbox.outbox.page import Row, UnreadableRow
 from router.mailbox.outbox.relay_batch import RelayBatch

@@ -30,12 +30,11 @@ from router.core.clock import steady
 from router.core.crashpoints import crashpoint
 from router.core.errors import BrokerRefused, Misconfigured, RouterError, Transient
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.quorum import CutOffWatch
+from router.delivery.wire.server_state import CutOffWatch
 from router.mailbox.errors import DatabaseRefused
-from router.mailbox.outbox.add import CHANNEL
+from router.mailbox.outbox.add import CHANNEL, EventEncoder
 from router.mailbox.outbox.broker_loss import reset_lost_rows
 from router.mailbox.outbox.integrity_scan import IntegrityScan
-from router.mailbox.outbox.message import EventEncoder
 from router.mailbox.outbox.nats_publisher import NatsJetStreamPublisher, open_nats_publisher
 from router.mailbox.outbox.relay_batch import RelayBatch, RelayReport
 from router.mailbox.outbox.repository import PARTITIONS, PostgresOutboxAdapter

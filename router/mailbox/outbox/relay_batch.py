@@ -22,7 +22,7 @@ from router.core.crashpoints import crashpoint
 from router.core.errors import Poison
 from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
-from router.mailbox.outbox.message import EventEncoder
+from router.mailbox.outbox.add import EventEncoder
 from router.mailbox.outbox.nats_publisher import (
     NatsJetStreamPublisher,
     OutgoingMessage,

@@ -1,5 +1,5 @@
-"""outbox_events as one transaction sees it (PORT-047-001), and what the relay needs beyond the
-port.
+"""outbox_events: as one transaction sees it (PORT-047-001) and the relay needs it; rows that
+failed, put back; and published rows, deleted after a while.
 
 A relay needs no lease, so no clock: an aggregate belongs to one of eight partitions, a transaction
 locks partitions by advisory locks and rows by SKIP LOCKED, and the end of the transaction releases
@@ -20,12 +20,16 @@ commits late. One transaction reads the rows that one statement chose when it be
 
 from __future__ import annotations
 
+import asyncio
 from bisect import bisect_right
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from router.core.backoff import delay_after
+from msgspec import Struct
+
+from router.core.clock import delay_after
 from router.core.outcome import PublishAck
 from router.mailbox.entities import OutboxEvent
 from router.mailbox.outbox.page import (
@@ -37,8 +41,9 @@ from router.mailbox.outbox.page import (
     find_positions,
     write_array,
 )
-from router.mailbox.postgres import Session
+from router.mailbox.postgres import Database, Session
 from router.mailbox.settings import RelayConfig
+from router.process.observability import events, logs
 
 PARTITIONS: Final = 8
 ROUND: Final = 8000  # rows that one transaction chooses, at most
@@ -157,3 +162,141 @@ class PostgresOutboxAdapter:
             UPDATE_FAILED, (error[:MOST_OF_AN_ERROR], id, delay_s, is_parked)
         )
         return is_parked
+
+
+# -- List rows that failed or are parked, and put parked rows back among those to publish.
+#
+# A parked row holds back its aggregate, to keep the order. Mend the cause and requeue it; or, if it
+# must never be published, delete it from outbox_events while no relay works: the rows behind it are
+# then published.
+#
+# To requeue waits for the batch that a relay has in hand, by the lock of the row's partition. That
+# batch may have passed the row already, and would publish those behind it first.
+
+
+FAILING: Final = """
+    SELECT e.id, left(e.aggregate_type, 256), left(e.aggregate_id, 256), left(e.event_type, 256),
+           greatest(e.occurred_at, '0001-01-01'), s.failures, left(e.publish_error, 500), s.next_attempt_at, s.parked_at,
+           (SELECT count(*) FROM outbox_events AS b
+            WHERE b.published_at IS NULL AND b.aggregate_type = e.aggregate_type AND b.aggregate_id = e.aggregate_id AND b.id <> e.id)
+    FROM outbox_relay_state AS s JOIN outbox_events AS e ON e.id = s.outbox_id
+    WHERE e.published_at IS NULL AND (s.parked_at IS NOT NULL OR %s)
+    ORDER BY e.position LIMIT %s"""
+PARKED: Final = "SELECT count(*) FROM outbox_relay_state WHERE parked_at IS NOT NULL"
+LOCK_PARTITIONS: Final = """
+    SELECT pg_advisory_xact_lock(hashtext('router.outbox.' || current_schema()), partition) FROM (
+      SELECT DISTINCT hashtext(aggregate_type || '/' || aggregate_id) & 7 AS partition FROM outbox_relay_state
+      WHERE CASE WHEN %s THEN parked_at IS NOT NULL ELSE outbox_id = ANY(%s::uuid[]) END ORDER BY 1) AS wanted"""
+REQUEUE: Final = "DELETE FROM outbox_relay_state WHERE outbox_id = ANY(%s::uuid[])"
+REQUEUE_ALL: Final = "DELETE FROM outbox_relay_state WHERE parked_at IS NOT NULL"
+
+
+class FailedRow(Struct, frozen=True):
+    """A row that failed. `behind`: events of its aggregate that wait for it. `parked_at` None: the
+    relay tries it again by itself.
+
+    Names are cut at 256 characters, the error at 500; a time before the year 1 is shown as the
+    first moment of that year.
+    """
+
+    id: UUID
+    aggregate_type: str
+    aggregate_id: str
+    event_type: str
+    occurred_at: datetime
+    failures: int
+    publish_error: str | None
+    next_attempt_at: datetime
+    parked_at: datetime | None
+    behind: int
+
+
+async def list_failed_rows(
+    session: Session, *, limit: int = 100, is_also_waiting: bool = False
+) -> Sequence[FailedRow]:
+    """Return parked rows in the order in which they were added; with `is_also_waiting` also those
+    in backoff.
+    """
+    return await session.fetch(FAILING, (is_also_waiting, limit), make=FailedRow)
+
+
+async def count_parked(session: Session) -> int:
+    return await session.fetch_one(PARKED, make=int) or 0
+
+
+async def requeue(session: Session, ids: Sequence[UUID] | None = None) -> int:
+    """Delete the failures of these rows (None: of all parked ones), so that they are published
+    next. Returns how many there were.
+    """
+    await session.execute(LOCK_PARTITIONS, (ids is None, list(ids or ())))
+    if ids is None:
+        return await session.execute(REQUEUE_ALL)
+    return await session.execute(REQUEUE, (list(ids),))
+
+
+# -- Delete published rows after a while, few at a time, so that no vacuum, lock or replica has to
+# process a million at once.
+#
+# Their ack rows say which rows they are, oldest first: the specified table has no index on
+# published_at, and needs none.
+
+
+log = logs.logger(__name__)
+
+EVERY_S = 60.0
+ACK_ROWS = 2  # deleted in one transaction, each with the rows of one marking (at most 1000)
+PAUSE_S = 0.05  # between two transactions
+
+DELETE_OLD_ROWS: Final = """
+    WITH old AS (
+      DELETE FROM outbox_publish_acks WHERE id IN (
+        SELECT id FROM outbox_publish_acks WHERE published_at < now() - make_interval(secs => %s)
+        ORDER BY published_at LIMIT %s FOR UPDATE SKIP LOCKED)
+      RETURNING outbox_ids
+    ), gone AS (
+      DELETE FROM outbox_events USING old WHERE id = ANY(old.outbox_ids) AND published_at IS NOT NULL RETURNING 1
+    )
+    SELECT (SELECT count(*) FROM old), (SELECT count(*) FROM gone)"""
+
+
+class CleanupResult(Struct, frozen=True):
+    ack_rows: int
+    rows: int
+
+
+async def clean(session: Session, keep_s: float, ack_rows: int) -> CleanupResult:
+    """Delete the rows of one transaction."""
+    return await session.fetch_one(
+        DELETE_OLD_ROWS, (keep_s, ack_rows), make=CleanupResult
+    ) or CleanupResult(0, 0)
+
+
+class OutboxRetention:
+    """The child that deletes old rows. Several may run: each takes ack rows that no other holds."""
+
+    def __init__(self, database: Database, keep_s: float, *, ack_rows: int = ACK_ROWS) -> None:
+        self._database = database
+        self._keep_s, self._ack_rows = keep_s, ack_rows
+        self.cleaned = 0
+
+    async def run(self) -> None:
+        """Run until cancelled. Raises DatabaseUnavailable, DatabaseRefused: it is a helper, and its
+        supervisor starts it again.
+        """
+        while True:
+            rows = await self.sweep()
+            if rows:
+                log.info(events.OUTBOX_CLEANED, rows=rows)
+            await asyncio.sleep(EVERY_S)
+
+    async def sweep(self) -> int:
+        """Delete all rows that are old enough now; return how many."""
+        rows = 0
+        while True:
+            async with self._database.transaction() as session:
+                cleaned = await clean(session, self._keep_s, self._ack_rows)
+            rows += cleaned.rows
+            self.cleaned += cleaned.rows
+            if cleaned.ack_rows < self._ack_rows:
+                return rows
+            await asyncio.sleep(PAUSE_S)

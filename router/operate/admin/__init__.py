@@ -12,7 +12,6 @@ api_key is checked after that.
 
 from router.operate.admin.request_guard import RequestGuard
 from router.operate.admin.server import AdminServer
-from router.operate.admin.service import Service
-from router.operate.admin.service_error import ServiceError
+from router.operate.admin.service import Service, ServiceError
 
 __all__ = ["AdminServer", "RequestGuard", "Service", "ServiceError"]

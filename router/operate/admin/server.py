@@ -26,13 +26,23 @@ from router.contracts.shapes.notation import build_request, build_response
 from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
 from router.core.message import NO_HEADERS
 from router.delivery.wire.calls import request_server
-from router.delivery.wire.calls.micro_endpoint import CountCallback, MicroEndpoint, stop_service
-from router.delivery.wire.calls.request_server import RequestServer
+from router.delivery.wire.calls.request_server import (
+    CountCallback,
+    MicroEndpoint,
+    RequestServer,
+    stop_service,
+)
 from router.delivery.wire.connection import Connection, head_of
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.operate.admin.request_guard import RequestGuard
-from router.operate.admin.service import INTERNAL_PREFIX, Service
-from router.operate.admin.service_error import INTERNAL, OVERLOADED, ServiceError, explain_storage
+from router.operate.admin.service import (
+    INTERNAL,
+    INTERNAL_PREFIX,
+    OVERLOADED,
+    Service,
+    ServiceError,
+    explain_storage,
+)
 from router.process.observability import ReadinessCheck
 
 NOT_SERVING = ReadinessCheck(False, "not serving")

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from router.core.errors import RouterError
 from router.delivery.kv.versioned_store import Versioned, VersionedStore
 from router.operate.audit.audit_event import OperatorWrite, Values
-from router.operate.audit.trail import AuditTrail
+from router.operate.audit.log import AuditTrail
 
 S = TypeVar("S", bound=VersionedStore[Any])
 T = TypeVar("T", bound=Versioned)

@@ -1,5 +1,5 @@
-"""The stream of audit events: `AuditLog` stores them, each with a publish ack, `AuditReader` reads
-them.
+"""Stores audit events in their stream, each with a publish ack, also those of a write that takes
+long; and reads them.
 
 A stream that is missing is made: an operator who writes may be the first on a server. A stored
 event is never changed: the roles of deploy/nats may neither delete nor purge there.
@@ -7,16 +7,21 @@ event is never changed: the roles of deploy/nats may neither delete nor purge th
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from secrets import token_hex
+from typing import Protocol
 
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from router.core.clock import wall
-from router.core.errors import BrokerUnavailable
+from router.core.errors import BrokerUnavailable, RouterError
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import StreamSpec, Topology, create
 from router.operate.audit.audit_event import (
+    BEGUN,
+    FAILED,
     AuditEvent,
     OperatorWrite,
     audit_bytes,
@@ -93,3 +98,32 @@ class AuditFilter(Struct, frozen=True, kw_only=True):
 class AuditReader(EventReader[AuditEvent]):
     def parse(self, data: bytes) -> AuditEvent:
         return read_audit_event(data)
+
+
+# -- A frame for a write that takes long: an event before it, and one when it ends, however it
+# ends; and who stores the events.
+
+
+class AuditTrail(Protocol):
+    async def record(self, write: OperatorWrite) -> None:
+        """Store the event of a write that is done. It raises nothing: it says by itself that an
+        event could not be stored.
+        """
+
+
+@asynccontextmanager
+async def track(trail: AuditTrail, write: OperatorWrite) -> AsyncIterator[OperatorWrite]:
+    """Two events around a write that takes long: a killed one has the first alone. The body fills
+    in `after`.
+    """
+    await trail.record(replace(write, outcome=BEGUN))
+    try:
+        yield write
+    except BaseException as exc:  # also a cancellation: what was done until then stands
+        write.outcome, write.error = (
+            FAILED,
+            exc.code if isinstance(exc, RouterError) else type(exc).__name__,
+        )
+        await trail.record(write)
+        raise
+    await trail.record(write)

@@ -14,8 +14,7 @@ from router.operate.commands.dead_letters.selection import parse_instant
 from router.operate.event_reader import StoredEvent
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_time
-from router.shell.output import print_json_lines, printable
+from router.shell.output import format_time, print_json_lines, printable
 from router.shell.view import View, ViewColumn
 
 Since = Annotated[str, typer.Option("--since", help="10m, 1d, 30d ago, or an ISO time.")]

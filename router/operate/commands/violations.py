@@ -13,9 +13,9 @@ import typer
 
 from router.contracts.exact_json import dump_json
 from router.contracts.header_rules import find_rule
-from router.contracts.masked_payload import describe_payload
+from router.contracts.payload_display import describe_payload
+from router.core.header_names import tell_headers
 from router.core.masking import mask_secrets
-from router.core.repeated_headers import tell_headers
 from router.delivery.wire.api import JetStream, StoredMessage
 from router.operate.commands.dead_letters.selection import parse_instant
 from router.operate.views import make_violations_view
@@ -26,11 +26,17 @@ from router.operate.violations import (
     ViolationReader,
     add_up,
 )
-from router.operate.violations.violation import list_violation_fields
+from router.operate.violations.events import list_violation_fields
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_time
-from router.shell.output import build_grid, build_heading, open_console, print_json_lines, printable
+from router.shell.output import (
+    build_grid,
+    build_heading,
+    format_time,
+    open_console,
+    print_json_lines,
+    printable,
+)
 
 DEFAULT_BY = "tenant,subject,rule"
 NONE = "no violations"

@@ -3,15 +3,12 @@ cause is mended.
 
     parse      one stored message -> one DeadLetter, also if it is unreadable
     listing    dead letters newest first, filtered
-    selection  dead letters oldest first, in batches, for the steps below
-    choice     which ones an operator chose
-    heads      what tells the kind of each, read at a tenth of the cost
-    stats      dead letters counted by kind
+    selection  which ones an operator chose, oldest first, in batches, for the steps below
+    stats      dead letters counted by kind; only what tells it is read, at a tenth of the cost
     export     dead letters as JSON lines
     original   a dead letter -> the message to send again, or why that is impossible
-    replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress,
-               `publishers` prove what is stored,
-               `interrupted` finds what a killed one sent
+    replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress
+               and finds what a killed one sent, `publishers` prove what is stored
     discard    removes dead letters
     depth      the gauge: how many dead letters there are
     requests   many API requests at once
@@ -19,21 +16,25 @@ cause is mended.
 `contracts.dead_letter` writes dead letters, `delivery` stores them.
 """
 
-from router.operate.dead_letters.choice import DeadLetterChoice
 from router.operate.dead_letters.depth import DepthGauge
 from router.operate.dead_letters.discard import discard
 from router.operate.dead_letters.export import as_fields, as_full_fields, export
-from router.operate.dead_letters.heads import DeadLetterHead, read_heads
-from router.operate.dead_letters.interrupted import ReplayUnprovable
-from router.operate.dead_letters.journal import ReplayRunning
+from router.operate.dead_letters.journal import ReplayRunning, ReplayUnprovable
 from router.operate.dead_letters.listing import DeadLetterFilter, list_newest_first, show
 from router.operate.dead_letters.original import NotReplayed, ReplayOptions, original_of
 from router.operate.dead_letters.parse import DeadLetter, DeadLetterSource, parse
 from router.operate.dead_letters.replay import ReplayRate, ReplayReport, rehearse, replay
-from router.operate.dead_letters.selection import DeadLetterBatch, read_by_filter, read_by_sequence
+from router.operate.dead_letters.selection import (
+    DeadLetterBatch,
+    DeadLetterChoice,
+    read_by_filter,
+    read_by_sequence,
+)
 from router.operate.dead_letters.stats import (
     DeadLetterGroup,
+    DeadLetterHead,
     group_by,
+    read_heads,
     reason_and_error,
     subject_and_reason,
 )

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN
-from router.core.backoff import spread
+from router.core.clock import spread
 from router.core.errors import RouterError
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED
 from router.delivery.consume.stream_reader import open_reader

@@ -14,7 +14,7 @@ import orjson
 
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.operate.dead_letters.selection import DeadLetterBatch
 
 Progress = Callable[[int, int], None]  # dead letters looked at, of how many

@@ -16,7 +16,7 @@ import orjson
 from router.contracts.codec import check_limits, text_of
 from router.contracts.exact_json import dump_json, load_written
 from router.contracts.malformed import Malformed
-from router.core.repeated_headers import tell_headers
+from router.core.header_names import tell_headers
 from router.operate.dead_letters.discard import Progress
 from router.operate.dead_letters.parse import DeadLetter
 from router.operate.dead_letters.selection import DeadLetterBatch

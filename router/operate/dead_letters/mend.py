@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections import Counter
 
 from router.contracts.codec import require_foreign_value
-from router.contracts.json_layout import pack
 from router.contracts.malformed import Malformed
+from router.contracts.payload_display import pack
+from router.core.clock import read_instant
 from router.core.errors import BrokerUnavailable, Poison
-from router.core.instants import read_instant
 from router.operate.audit import OperatorWrite, track
 from router.operate.dead_letters import (
     DeadLetterChoice,

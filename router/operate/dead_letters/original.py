@@ -22,15 +22,15 @@ from msgspec import Struct
 
 from router.contracts.assignment_record import read_record
 from router.contracts.dead_letter import DEFAULT_SUBJECT_PATTERN, dead_letter_subject
-from router.contracts.first_stored import FIRST_STORED, read_first_stored
+from router.contracts.headers import FIRST_STORED, read_first_stored
 from router.core import ids
 from router.core.errors import Poison
+from router.core.header_names import keep_headers, replace_headers
 from router.core.masking import MASK
 from router.core.message import Effect
-from router.core.repeated_headers import keep_headers, replace_headers
 from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS, DeadLetter
-from router.operate.topology.partitions import is_stored_as
+from router.operate.topology.declared_topology import is_stored_as
 
 REPLAY_COUNT = "x-replay-count"
 REPLAY_RUN = "x-replay-run"  # proves which replay sent the message (`journal.prove`)

@@ -17,13 +17,13 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.codec import bytes_of
-from router.contracts.first_stored import read_first_stored
+from router.contracts.headers import read_first_stored
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.unread_report import UNREAD_SUBJECT, find_report
 from router.contracts.worker import read_body
+from router.core.header_names import read_headers
 from router.core.outcome import PROCESSING_ERROR
-from router.core.repeated_headers import read_headers
 from router.delivery.wire.api import StoredMessage
 
 WORKERS_SUBJECT = "caf.exec.dlq.v1"

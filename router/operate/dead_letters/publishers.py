@@ -31,7 +31,7 @@ from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished
 from router.delivery.publish.encoded_headers import head_with_id
 from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.selection import SELECTION_PAGE
-from router.operate.topology.partitions import list_partition_streams
+from router.operate.topology.declared_topology import list_partition_streams
 
 PUBLISH_TIMEOUT_S = 5.0  # without news of a message that was sent
 LOOK_EVERY_S = 0.01

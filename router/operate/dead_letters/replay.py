@@ -20,7 +20,7 @@ there is always a moment in which both are there. A duplicate window does not co
 
 Killed in 1 the next one begins there again; in 3 nothing was sent; in 4 to 6 the floors and the
 secret tell what was. A process' last bytes reach the server before its death does, but a stream
-stores a little later than it receives: 1 waits for that (`interrupted`). A message that fails again
+stores a little later than it receives: 1 waits for that (`journal`). A message that fails again
 makes a new dead letter; n goes with it as `x-replay-count`, and is capped.
 """
 
@@ -34,13 +34,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from router.core.crashpoints import crashpoint
+from router.core.header_names import replace_headers
 from router.core.message import Effect
-from router.core.repeated_headers import replace_headers
 from router.delivery.publish.storing import open_publisher
 from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.discard import Progress, remove
-from router.operate.dead_letters.interrupted import finish, read_letter_sequence
-from router.operate.dead_letters.journal import ReplayJournal, prove
+from router.operate.dead_letters.journal import ReplayJournal, finish, prove, read_letter_sequence
 from router.operate.dead_letters.original import (
     REPLAY_RUN,
     NotReplayed,
@@ -49,7 +48,7 @@ from router.operate.dead_letters.original import (
 )
 from router.operate.dead_letters.publishers import ReplayPublishers
 from router.operate.dead_letters.selection import SELECTION_PAGE, DeadLetterBatch
-from router.process.observability.tracing_messages import trace_replay
+from router.process.observability.tracing import trace_replay
 
 
 class ReplayReport(Struct):

@@ -1,4 +1,5 @@
-"""Count dead letters by kind: operators read a thousand of them as five causes.
+"""Count dead letters by kind: operators read a thousand of them as five causes. Only what tells the
+kind is read.
 
 Grouped by reason and error, or by subject and reason; the most numerous group first.
 """
@@ -6,12 +7,153 @@ Grouped by reason and error, or by subject and reason; the most numerous group f
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
 
+import msgspec
 from msgspec import Struct
 
-from router.core.ack_subject import parse_ack_subject
-from router.delivery.consume.stream_reader import format_stored_time
-from router.operate.dead_letters.heads import DeadLetterHead
+from router.core.message import parse_ack_subject
+from router.delivery.consume.stream_reader import RawMessage, RawReader, format_stored_time
+from router.delivery.wire.api import JetStream, StoredMessage
+from router.delivery.wire.frames import parse_head
+from router.operate.dead_letters.listing import NO_FILTER, DeadLetterFilter
+from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS, instant, parse
+
+# -- Read what tells the kind of each dead letter, and nothing else: a tenth of the cost of
+# reading them whole.
+#
+#     stored bytes ──> the few fields of a dead letter of ours ──> DeadLetterHead
+#                  └── anything else: `parse`, as for one that is shown
+#
+# So a hundred thousand are counted by cause in less than a second of processor time.
+
+
+HEADS_PAGE = 1_000
+_WORKERS = frozenset(subject.encode() for subject in WORKERS_SUBJECTS)
+
+
+class DeadLetterHead(Struct, frozen=True, gc=False):
+    """The kind of one dead letter. `ack_subject`: has its sequence and time; `size`: bytes as it is
+    stored.
+    """
+
+    ack_subject: bytes
+    subject: str
+    original_subject: str
+    reason: str
+    size: int
+    code: str | None = None
+    field: str | None = None
+    tenant_id: str | None = None
+
+    @property
+    def sequence(self) -> int:
+        return parse_ack_subject(self.ack_subject.decode()).sequence
+
+    @property
+    def stored_at(self) -> str:
+        return format_stored_time(parse_ack_subject(self.ack_subject.decode()).stored_ns)
+
+    @property
+    def stored(self) -> datetime | None:
+        return instant(self.stored_at)
+
+
+class _HeadFault(Struct, gc=False):
+    code: str | None = None
+    field: str | None = None
+
+
+class _HeadBody(Struct, gc=False):
+    """The fields of a dead letter of ours that tell its kind."""
+
+    reason: str
+    original_subject: str | None = None
+    tenant_id: str | None = None
+    validation_error: _HeadFault | None = None
+    last_error: _HeadFault | None = None
+
+
+_decode = msgspec.json.Decoder(_HeadBody).decode
+
+
+async def read_heads(
+    jetstream: JetStream,
+    stream: str,
+    wanted: DeadLetterFilter = NO_FILTER,
+    newest: int | None = None,
+) -> AsyncIterator[Sequence[DeadLetterHead]]:
+    """The matching ones, oldest first, in batches; with `newest`, of so many sequences at the end
+    of the stream.
+
+    None when there is no such stream. Raises BrokerUnavailable.
+    """
+    info = await jetstream.stream(stream)
+    if info is None:
+        return
+    start = 1 if newest is None else info["state"]["last_seq"] - newest + 1
+    # the server finds the first; a consumer begins at a time or at a sequence
+    is_late = wanted.since is not None and newest is None
+    reader = RawReader(jetstream, stream, start, since=wanted.since if is_late else None)
+    try:
+        await reader.open()
+        async for found in reader.read_all(HEADS_PAGE):
+            heads = map(read_head, found)
+            yield (
+                list(heads)
+                if wanted == NO_FILTER
+                else [head for head in heads if wanted.is_match(head)]
+            )
+    finally:
+        await reader.close()
+
+
+def read_head(message: RawMessage) -> DeadLetterHead:
+    """The head of whatever is stored there, equal to what `parse` says of it."""
+    subject, ack_subject, data, _ = message
+    if subject in _WORKERS:
+        return _read_by_parsing(message)
+    try:
+        if not data.isascii():
+            data.decode()  # the decoder looks into the fields that it reads, and no other
+        body = _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _read_by_parsing(message)
+    fault = body.validation_error or body.last_error
+    if not body.reason or not body.original_subject or (fault is not None and not fault.code):
+        return _read_by_parsing(message)  # seldom: `parse` knows what stands in for what is absent
+    code, field = (fault.code, fault.field or None) if fault is not None else (None, None)
+    tenant = body.tenant_id or None
+    return DeadLetterHead(
+        ack_subject,
+        subject.decode(),
+        body.original_subject,
+        body.reason,
+        len(data),
+        code,
+        field,
+        tenant,
+    )
+
+
+def _read_by_parsing(message: RawMessage) -> DeadLetterHead:
+    subject, ack_subject, data, head = message
+    headers = parse_head(head) if head is not None else None
+    letter = parse(StoredMessage(subject.decode("utf-8", "replace"), 0, data, headers or {}, ""))
+    return DeadLetterHead(
+        ack_subject,
+        letter.subject,
+        letter.original_subject,
+        letter.reason or UNREADABLE,
+        len(data),
+        letter.code,
+        letter.field,
+        letter.tenant_id,
+    )
+
+
+# -- Count dead letters by kind: operators read a thousand of them as five causes.
+
 
 Kind = tuple[str | None, ...]  # None: it has no such part
 

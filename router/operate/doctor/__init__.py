@@ -1,11 +1,11 @@
 """`router doctor`: is the broker fit for the router, and if not, what should the operator do?
 
-facts     streams, consumers and the server as plain values
+facts     streams, consumers and the server as plain values, and what is found of them
 collect   reads them from JetStream, and what only a server itself tells
 checks    facts -> findings, pure; one function for each question; those of consumers and of
           partitions
-capacity  checks of streams' limits
-cluster   checks of servers        storage    checks of what the streams reserve together
+storage   checks of streams' limits, and of what they reserve together
+cluster   checks of servers
 """
 
 from router.operate.doctor.checks import examine
@@ -13,6 +13,7 @@ from router.operate.doctor.collect import collect
 from router.operate.doctor.facts import (
     ConsumerFacts,
     Facts,
+    Finding,
     Follower,
     Origin,
     PartitionFacts,
@@ -21,9 +22,9 @@ from router.operate.doctor.facts import (
     ServerStorage,
     StreamFacts,
     SyncMode,
+    Verdict,
     ViolationFacts,
 )
-from router.operate.doctor.finding import Finding, Verdict
 from router.operate.doctor.storage import describe_need, find_shortages
 
 __all__ = [

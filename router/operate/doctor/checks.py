@@ -13,11 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from router.delivery.wire.topology import IRREVERSIBLE, MISSING, PAUSED, UNBATCHED, WIDENED
-from router.operate.doctor.capacity import NEARLY_FULL, hours_until_full
 from router.operate.doctor.cluster import followers, leaders, lost_server, quorum
-from router.operate.doctor.facts import ConsumerFacts, Facts, PartitionFacts, StreamFacts
-from router.operate.doctor.finding import Finding, fail, ok, share, span, warn
-from router.operate.doctor.storage import account_limits, storage
+from router.operate.doctor.facts import (
+    ConsumerFacts,
+    Facts,
+    Finding,
+    PartitionFacts,
+    StreamFacts,
+    fail,
+    ok,
+    share,
+    span,
+    warn,
+)
+from router.operate.doctor.storage import NEARLY_FULL, account_limits, hours_until_full, storage
 
 # -- Partitions of the decide subject: each has a router, and another that takes it when the
 # first one dies.

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from router.operate.doctor.facts import Facts, Follower, RaftGroup
-from router.operate.doctor.finding import Finding, fail, ok, warn
+from router.operate.doctor.facts import Facts, Finding, Follower, RaftGroup, fail, ok, warn
 
 NO_QUORUM = (
     "JetStream's cluster has no leader: fewer than half of its servers reach one another; "

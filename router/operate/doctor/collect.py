@@ -32,7 +32,7 @@ from router.core.errors import (
 from router.core.ids import bucket_prefix
 from router.decide.partitions.partition_lease import lease_key, read_lease, standby_key
 from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, Json, StoredMessage, nanos
-from router.delivery.wire.server_pause import describe_pause
+from router.delivery.wire.server_state import describe_pause
 from router.delivery.wire.topology import NANOS_PER_S, ConsumerSpec, StreamSpec, Topology, compare
 from router.operate.doctor.facts import (
     AccountCount,
@@ -48,7 +48,7 @@ from router.operate.doctor.facts import (
     SyncMode,
     ViolationFacts,
 )
-from router.operate.topology.partitions import list_partitions, partition_stream
+from router.operate.topology.declared_topology import list_partitions, partition_stream
 
 # -- All facts.
 

@@ -14,10 +14,10 @@ import orjson
 
 from router.contracts import codes
 from router.contracts.exact_json import dump_json
-from router.contracts.masked_payload import describe_payload
+from router.contracts.payload_display import describe_payload
+from router.core.header_names import list_lines
 from router.core.legible import shorten
 from router.core.masking import MASK, is_masked_key
-from router.core.repeated_headers import list_lines
 from router.operate.dead_letters import (
     DeadLetter,
     DeadLetterFilter,

@@ -13,12 +13,17 @@ windows             how long effect streams must know ids, so that a message whi
                     changes nothing
 """
 
-from router.operate.recovery.backup import save_backup
-from router.operate.recovery.durables import choose_start, start_durables
+from router.operate.recovery.backup import RestoredStream, restore, save_backup
 from router.operate.recovery.manifest import Manifest, SavedStream, read_manifest, verify_files
-from router.operate.recovery.mirrors import add_source, declare_mirror, declare_mirrors
-from router.operate.recovery.promotion import PromotedStream, promote_streams
-from router.operate.recovery.restore import RestoredStream, restore
+from router.operate.recovery.promotion import (
+    PromotedStream,
+    add_source,
+    choose_start,
+    declare_mirror,
+    declare_mirrors,
+    promote_streams,
+    start_durables,
+)
 
 __all__ = [
     "Manifest",

@@ -1,18 +1,23 @@
-"""In which order a place's streams are copied, and which of them hold effects
-(docs/how-to/two-places.md).
+"""In which order a place's streams are copied, which of them hold effects
+(docs/how-to/two-places.md), and for how long those must know the ids of their messages.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 from router.config import DECIDE, Settings, select_partition
 from router.core.errors import NotFound
-from router.delivery.wire.api import JetStream
-from router.delivery.wire.topology import StreamSpec, Topology
+from router.delivery.wire.api import JetStream, Json
+from router.delivery.wire.topology import NANOS_PER_S, WIDENED_WINDOW, StreamSpec, Topology
 from router.operate.dead_letters.journal import journal_bucket
-from router.operate.topology.declared_topology import declare_partitions, declare_topology
-from router.operate.topology.partitions import list_partitions, list_promotable_partitions
+from router.operate.topology.declared_topology import (
+    declare_partitions,
+    declare_topology,
+    list_partitions,
+    list_promotable_partitions,
+)
 
 
 def list_in_order(settings: Settings, partitions: Sequence[str] = ()) -> list[StreamSpec]:
@@ -115,3 +120,33 @@ def list_effect_streams(settings: Settings) -> frozenset[str]:
     return frozenset(
         (streams.assignments.name, streams.usage.name, streams.held.name, streams.dlq.name)
     )
+
+
+# -- How long a stream of effects must know the ids of its messages, once the durables before it
+# may hand messages out again.
+#
+# A message that is handled again publishes the effects that it published before, with the same ids.
+# Its stream drops them while it knows the ids. A server reads them from the stored messages when it
+# starts, as far back as the stream's duplicate window reaches *then*; it reads none when a snapshot
+# is restored or a mirror is promoted, and none when the window is widened (nats-server 2.15.1). So
+# the window is widened first, and the servers are started again after that.
+
+
+SLACK = timedelta(hours=1)  # for the restart, and for what waits to be handled again
+
+
+def widen(config: Json, since: datetime, now: datetime) -> Json:
+    """The configuration, marked, with a window from one declared window before `since` to an hour
+    from now; at most `max_age`.
+    """
+    declared = int(config.get("duplicate_window") or 0)
+    needed = declared + int((now - since + SLACK).total_seconds()) * NANOS_PER_S
+    metadata = {
+        **(config.get("metadata") or {}),
+        WIDENED_WINDOW: since.isoformat(timespec="seconds"),
+    }
+    return {
+        **config,
+        "duplicate_window": min(needed, config.get("max_age") or needed),
+        "metadata": metadata,
+    }

@@ -23,11 +23,11 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 from router.contracts.alert import CRITICAL, Alert
-from router.core.backoff import spread
+from router.core.clock import spread
 from router.core.errors import BrokerRefused, Misconfigured, NoLeader, QuorumLost, RouterError
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream, Json
-from router.delivery.wire.quorum import require_quorum
+from router.delivery.wire.server_state import require_quorum
 from router.delivery.wire.shared_info import RecentInfo, SharedInfo
 from router.delivery.wire.topology import ConsumerSpec, Difference, Topology
 from router.operate.alerts import Alerts

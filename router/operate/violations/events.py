@@ -1,5 +1,5 @@
-"""Stores violations of the header contract as events in a stream of their own, beside the way of
-the messages.
+"""Violations of the header contract as events, and their stream: stored beside the way of the
+messages.
 
     add ── an event of its own (`windows`) ──> queue ──> published, with publish acks
       └── above the limit, or while the queue is full: counted by the event that ends the minute
@@ -14,20 +14,96 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import islice
 
+import msgspec
+import orjson
 from msgspec import Struct
 
+from router.contracts.codec import UNREADABLE_ERRORS
 from router.contracts.header_rules import find_rule
 from router.contracts.headers import MESSAGE_ID
+from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.core.clock import Clock, now_ms, steady
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.replies.answers import INSTANCE
 from router.delivery.wire.api import JetStream
-from router.operate.violations.violation import ViolationEvent, violation_bytes, violation_subject
 from router.operate.violations.windows import BrokenContract, ViolationWindow, ViolationWindows
 from router.process.observability import LogRateLimit, Metrics, events, logs
+
+# -- A violation of the header contract as an event: which tenant broke which rule, and where;
+# never a value of a header.
+#
+# An event stands for `count` violations: itself, and those of the same tenant, subject, header and
+# rule that were left out of the stream since the one before. `messages` of them are the first
+# violation of their message, so the sum over all events counts messages. Rule:
+# docs/reference/contracts.md#violation-events.
+
+
+VIOLATION_SUBJECT = "beamline.router.v1.contract.violation.{subscription}"
+ALL_VIOLATIONS = VIOLATION_SUBJECT.replace("{subscription}", "*")
+
+
+class ViolationEvent(Struct, frozen=True, kw_only=True):
+    """`tenant_id` None: it could not be read, or with `several_tenants` the event stands for more
+    than one.
+
+    `stream` and `sequence` None: the listener refused the message, which no stream has.
+    """
+
+    version: str = "1"
+    subscription: str  # decide | results | acks
+    subject: str
+    header: str
+    rule: str
+    expected: str  # what the header should be
+    tenant_id: str | None = None
+    several_tenants: bool | None = None
+    message_id: str | None = None
+    trace_id: str | None = None
+    stream: str | None = None
+    sequence: int | None = None
+    inbox_prefix: str | None = None  # of the requester: each role has its own
+    timestamp: int  # milliseconds since the epoch
+    router_node_id: str
+    count: int = 1
+    messages: int = 1
+
+
+def violation_subject(subscription: str) -> str:
+    return VIOLATION_SUBJECT.replace("{subscription}", subscription)
+
+
+def list_violation_fields(event: ViolationEvent) -> Mapping[str, object]:
+    """The event as it is on the wire: what is not known is absent."""
+    return {
+        name: value
+        for name in ViolationEvent.__struct_fields__
+        if (value := getattr(event, name)) is not None
+    }
+
+
+def violation_bytes(event: ViolationEvent) -> bytes:
+    return orjson.dumps(list_violation_fields(event))
+
+
+def read_violation(data: bytes) -> ViolationEvent:
+    """Raises Malformed."""
+    try:
+        return _DECODER.decode(data)
+    except UNREADABLE_ERRORS as exc:
+        raise Malformed(
+            SCHEMA_VALIDATION_FAILED, "This is no violation event", STAGE_SCHEMA
+        ) from exc
+
+
+_DECODER = msgspec.json.Decoder(ViolationEvent)
+
+
+# -- Stores violations of the header contract as events in a stream of their own, beside the way
+# of the messages.
+
 
 log = logs.logger(__name__)
 

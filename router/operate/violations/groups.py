@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from router.core.ids import subject_matcher
 from router.operate.event_reader import EventReader, StoredEvent
-from router.operate.violations.violation import ViolationEvent, read_violation
+from router.operate.violations.events import ViolationEvent, read_violation
 
 UNREADABLE, SEVERAL = "(not readable)", "(several)"
 

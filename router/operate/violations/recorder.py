@@ -25,13 +25,16 @@ from router.core.message import Message
 from router.delivery.replies.answers import INSTANCE
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
-from router.operate.admin.reply_addresses import SHARED_INBOX_PREFIX
+from router.delivery.wire.frames import Headers
+from router.operate.admin.request_guard import SHARED_INBOX_PREFIX
 from router.operate.alerts import Alerts
-from router.operate.violations.events import ViolationEvents
-from router.operate.violations.refused_requests import RefusedRequests
-from router.operate.violations.violation import ALL_VIOLATIONS, ViolationEvent, read_violation
-from router.operate.violations.violations import Violations
+from router.operate.violations.events import (
+    ALL_VIOLATIONS,
+    ViolationEvent,
+    ViolationEvents,
+    read_violation,
+)
+from router.operate.violations.violations import RefusedRequests, Violations
 from router.operate.violations.windows import BrokenContract
 from router.process.observability import Metrics
 

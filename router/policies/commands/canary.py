@@ -15,7 +15,6 @@ from router.contracts.canary import GUARDED, MAX_SHARE, CanaryGuard, CanaryPlan
 from router.core.errors import Poison
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.server_clock import ServerClock
-from router.policies.check import check_policy
 from router.policies.commands.list_show import (
     Author,
     Name,
@@ -33,12 +32,12 @@ from router.policies.model.canaries import (
     parse_span_ms,
 )
 from router.policies.model.canaries.verdict import describe_shadow, judge, list_findings
-from router.policies.model.canary_record import ArmRecord, read_canary_record
+from router.policies.model.canary import ArmRecord, read_canary_record
 from router.policies.model.measurements import find_percentile
-from router.policies.store import StoredPolicy
+from router.policies.store import StoredPolicy, check_policy
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.option_values import choose_author, read_bytes
+from router.shell.options import choose_author, read_bytes
 from router.shell.view import View, ViewColumn
 
 Fields = dict[str, Any]

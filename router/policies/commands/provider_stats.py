@@ -9,7 +9,7 @@ import typer
 from router.core import ids
 from router.operate.admin.broadcast import request_from_all
 from router.operate.admin.service import ADMIN
-from router.policies.provider_figures import merge_stats
+from router.policies.provider_stats import merge_stats
 from router.policies.views import PROVIDERS
 from router.shell import exit_codes
 from router.shell.broadcast import report_failure

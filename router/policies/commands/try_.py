@@ -16,16 +16,14 @@ from typing import Annotated, NamedTuple
 import typer
 from msgspec import structs, to_builtins
 
-from router.contracts.decision import Decision
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, RouteRequest
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Fault
 from router.decide.model import read
-from router.decide.model.explain import encode_answer
+from router.decide.model.recorder import encode_answer
 from router.decide.views import TRACE_STEPS, describe_answer
 from router.operate.admin.broadcast import request_from_all
 from router.operate.admin.service import ADMIN
-from router.policies.check import check_policy
 from router.policies.commands.list_show import refuse
 from router.policies.model import (
     SHARED,
@@ -37,6 +35,7 @@ from router.policies.model import (
     load_policy,
 )
 from router.policies.model import lint as findings_of
+from router.policies.store import check_policy
 from router.policies.trial import (
     SIDES,
     PolicyTrial,

@@ -9,13 +9,20 @@ Running extensions, measuring providers and storing documents belong to other ro
 """
 
 from router.policies.model.breakers import ProviderBreakers, RemoteTransition
-from router.policies.model.canary import find_arm, parse_record, select_arm
-from router.policies.model.compare import CHANGED, UNCHANGED, UNCLEAR, Choice, Comparison, compare
+from router.policies.model.canary import evaluate_shadow, find_arm, parse_record, select_arm
 from router.policies.model.engine import evaluate, read_session
 from router.policies.model.fields import PolicyError
-from router.policies.model.limited_providers import LimitedProviders
 from router.policies.model.lint import lint
-from router.policies.model.narrowed import StatesBehindBreakers
+from router.policies.model.narrowed import (
+    ATTEMPTS,
+    NO_STATES,
+    AverageStates,
+    PreviousAttempt,
+    ProviderState,
+    ProviderStates,
+    StatesBehindBreakers,
+    TraceStep,
+)
 from router.policies.model.parse import ParsedPolicy, load_policy, parse_policy
 from router.policies.model.policy import (
     DEFAULT_COST,
@@ -29,25 +36,27 @@ from router.policies.model.policy import (
     StickySessions,
     list_arms,
 )
-from router.policies.model.providers import Averages, ProviderTracker
-from router.policies.model.rate_limits import RateLimiter, RateLimits, TokensTaken, take_tokens
+from router.policies.model.providers import Averages, LimitedProviders, ProviderTracker, Sessions
+from router.policies.model.rate_limits import (
+    RateLimiter,
+    RateLimits,
+    RateShort,
+    RateSlice,
+    SharedRates,
+    TokensTaken,
+    take_tokens,
+)
 from router.policies.model.reevaluation import (
+    CHANGED,
+    UNCHANGED,
+    UNCLEAR,
+    Choice,
+    Comparison,
     RecordedDecision,
     Reevaluation,
+    compare,
     is_same_choice,
     reevaluate,
-)
-from router.policies.model.sessions import Sessions
-from router.policies.model.shadow import evaluate_shadow
-from router.policies.model.shared_rates import RateShort, RateSlice, SharedRates
-from router.policies.model.states import (
-    ATTEMPTS,
-    NO_STATES,
-    AverageStates,
-    PreviousAttempt,
-    ProviderState,
-    ProviderStates,
-    TraceStep,
 )
 
 __all__ = [

@@ -1,4 +1,5 @@
-"""The providers' breakers, one for each (tenant, provider) that a policy with a breaker names.
+"""The providers' breakers, one for each (tenant, provider) that a policy with a breaker names, and
+how an opened one stands in its bucket.
 
     a result       ── observe ──> its failure class (`contracts.failure_class`) ──> its breaker
     a decision     ── find_not_closed ──> the tenant's breakers that are open or half open; None: all are closed
@@ -17,12 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from router.contracts.assignment import deadline_ms
 from router.contracts.decision import Decision
 from router.contracts.failure_class import PROVIDER, classify_outcome
+from router.contracts.stored_record import KeyedRecord
+from router.core import ids
 from router.core.bounded_cache import BoundedCache
 from router.core.breakers import (
     CLOSED,
@@ -315,3 +319,48 @@ def _rules_of(breaker: BreakerConfig) -> BreakerRules:
         minimum_calls=breaker.minimum_calls,
         latency_threshold_ms=breaker.latency_threshold_ms,
     )
+
+
+# -- How an opened or closed provider breaker, or a rate limit, stands in its bucket
+# (docs/reference/extensions.md#provider-breaker).
+#
+#     {tenant_id, provider_id, state: open | closed | limited, opened_at_ms, until_ms, node, life}
+#
+# Half open is never written: every instance comes to it by itself at `until_ms`, and probes are
+# each instance's own. A rate limit has a key of its own, because a provider may limit a tenant
+# while its breaker is open.
+
+
+LIMITED = "limited"
+
+_Moment = Annotated[int, Meta(ge=0)]  # milliseconds since the epoch
+
+
+class BreakerRecord(Struct, frozen=True, kw_only=True):
+    """One transition. `node` names the instance to people, `life` one process: a node's name may
+    come back.
+    """
+
+    tenant_id: str
+    provider_id: str
+    state: Literal["open", "closed", "limited"]
+    opened_at_ms: _Moment
+    until_ms: _Moment  # no call before; 0 when closed
+    node: str
+    life: str
+
+    @property
+    def key(self) -> str:
+        make_key = limit_key if self.state == LIMITED else breaker_key
+        return make_key(self.tenant_id, self.provider_id)
+
+
+def breaker_key(tenant_id: str, provider_id: str) -> str:
+    return ids.key(tenant_id, provider_id)
+
+
+def limit_key(tenant_id: str, provider_id: str) -> str:
+    return ids.key(tenant_id, provider_id, LIMITED)
+
+
+read_breaker_record = KeyedRecord(BreakerRecord, "a breaker's record").read

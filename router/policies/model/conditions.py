@@ -24,8 +24,8 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from router.contracts.decision import RouteRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.policies.model.fields import Problems
 
 MOST_ENTRIES = 32  # of one `when`

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from router.policies.model.conditions import OPERATORS, STATUS_CLASS, kind_of
-from router.policies.model.depth import RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
+from router.policies.model.parse import RECOMMENDED, RECOMMENDED_OF_A_KIND, count_by_kind
 from router.policies.model.policy import Policy, PolicyFinding
 
 _Remark = tuple[str, str]  # path, message

@@ -1,4 +1,5 @@
-"""Read a document as a Policy, or raise a PolicyError that lists every mistake with its path.
+"""Read a document as a Policy, or raise a PolicyError that lists every mistake with its path. The
+limits of a pipeline are checked with it.
 
     bytes -> load_policy -> document -> normalise -> parse_policy -> Policy
 
@@ -18,11 +19,18 @@ from msgspec import Struct
 
 from router.contracts.canary import ARM
 from router.contracts.codec import MAX_DEPTH, describe_mark, is_deeper
+from router.contracts.decision import INVALID_REQUEST, Refusal
 from router.core import ids
-from router.policies.model.depth import check_depth
 from router.policies.model.fields import Fields, PolicyError, Problems, quote
 from router.policies.model.normalise import normalise
-from router.policies.model.policy import SHARED, WEIGHTED, Policy, PolicyFinding, make_plan
+from router.policies.model.policy import (
+    SHARED,
+    WEIGHTED,
+    Pipeline,
+    Policy,
+    PolicyFinding,
+    make_plan,
+)
 from router.policies.model.sections import (
     MAX_COUNTS,
     MOST_CONDITIONS,
@@ -35,6 +43,51 @@ from router.policies.model.sections import (
     read_sticky,
     read_strategy,
 )
+
+# -- The limits of a pipeline: at most 10 extensions and 5 of a kind; 4 and 2 are recommended.
+
+
+MAX_EXTENSIONS, MAX_OF_A_KIND = 10, 5
+RECOMMENDED, RECOMMENDED_OF_A_KIND = 4, 2
+
+
+def count_by_kind(pipeline: Pipeline) -> dict[str, int]:
+    return {
+        "pre": len(pipeline.pre),
+        "validators": len(pipeline.validators),
+        "post": len(pipeline.post),
+    }
+
+
+def check_depth(pipeline: Pipeline) -> Refusal | None:
+    """The refusal for every request of a policy that has too many extensions; None: the pipeline is
+    within the limits.
+    """
+    by_kind = count_by_kind(pipeline)
+    if sum(by_kind.values()) > MAX_EXTENSIONS:
+        return _refusal("pipeline_too_deep", sum(by_kind.values()), MAX_EXTENSIONS)
+    reasons = {
+        "pre": "too_many_pre_processors",
+        "validators": "too_many_validators",
+        "post": "too_many_post_processors",
+    }
+    for kind, count in by_kind.items():
+        if count > MAX_OF_A_KIND:
+            return _refusal(reasons[kind], count, MAX_OF_A_KIND)
+    return None
+
+
+def _refusal(reason: str, count: int, most: int) -> Refusal:
+    details = {"reason": reason, "count": count, "max": most}
+    return Refusal(
+        INVALID_REQUEST,
+        f"The policy's pipeline has {count} extensions where {most} are allowed: {reason}",
+        details,
+    )
+
+
+# -- Read a document as a Policy, or raise a PolicyError that lists every mistake with its path.
+
 
 MAX_POLICY_BYTES = 256 * 1024  # bytes of a document
 

@@ -1,5 +1,5 @@
 """The instruments that the hot path counts with: plain ints and floats, written by the loop only,
-read by the scrape only.
+read by the scrape only. Labels have a bounded number of values.
 
     Counter             one number                      metrics.replays.value += 1
     LabelledCounter     a number for each label set     metrics.acks["router-results",] += 1
@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Protocol
 
 from msgspec import Struct
 
 from router.process.observability import events, logs
-from router.process.observability.log_rate_limit import LogRateLimit
+from router.process.observability.log_sink import LogRateLimit
 
 log = logs.logger(__name__)
 
@@ -318,3 +318,62 @@ class CallbackGauge:
             if self._log_limit.allow(self.name):
                 log.exception(events.GAUGE_FAILED, metric=self.name)
             return {}
+
+
+# -- Metric labels with a bounded number of values: senders choose the names, and every new value
+# costs Prometheus a time series.
+#
+# Both classes are dictionaries from a name to its label, so a known name costs one lookup:
+# `metrics.policy[policy_id]`. A label has at most 128 characters. A character that cannot be
+# printed (a control character, one that changes the direction of text) is escaped.
+
+
+OTHER = "other"
+MAX_LABEL = 128  # characters; the longest legal id
+_CUT = "…"
+
+
+def label_of(name: str) -> str:
+    """The name as a label: shortened, without characters that control a terminal."""
+    short = _cut(name)
+    if short.isprintable():
+        return short
+    return _cut(
+        "".join(
+            c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode()
+            for c in short
+        )
+    )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_LABEL else text[: MAX_LABEL - 1] + _CUT
+
+
+class BoundedLabels(dict[str, str]):
+    """The first `limit` distinct names are labels of their own; every later name is "other"."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def __missing__(self, name: str) -> str:
+        label = label_of(name)
+        if label in self:
+            return label
+        if len(self) >= self.limit:
+            return OTHER
+        self[label] = label  # never under the name itself, which may be a megabyte
+        return label
+
+
+class AllowedLabels(dict[str, str]):
+    """Listed names are labels of their own; every other name is "other"
+    (METRICS_TENANT_LABEL_ALLOWLIST).
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__((name, label_of(name)) for name in names)
+
+    def __missing__(self, name: str) -> str:
+        return OTHER

@@ -1,5 +1,5 @@
-"""Where the lines of a log go: a stream that may be full, or that no program reads. Writing never
-raises and never waits.
+"""Where the lines of a log go, and how many: a stream that may be full, or that no program reads.
+Writing never raises and never waits.
 
     write ── the stream takes it ──────────────> written at once, in order
        ├─── its reader stands still (a full pipe) ──> kept, up to 1 MiB; a thread writes it when the reader goes on
@@ -16,8 +16,10 @@ import select
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TextIO
+
+from router.core.clock import Clock, steady
 
 MAX_KEPT = 1 << 20  # bytes that wait for a reader
 # a pipe that is writable takes so much without waiting (PIPE_BUF,
@@ -167,3 +169,42 @@ def _is_writable(descriptor: int, wait_s: float) -> bool:
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
     return bool(poll.poll(wait_s * 1000))
+
+
+# -- At most one log line per interval for each key, in bounded memory: clients cannot flood the
+# log.
+
+
+_OVERFLOW = object()
+
+
+class LogRateLimit:
+    """`if rate_limit.allow((subject, header, rule)): log.warning(…)`.
+
+    `every_s`: seconds between two lines of one key. While there are `limit` keys, all new ones
+    together get one line.
+    """
+
+    def __init__(self, every_s: float = 1.0, limit: int = 1000, clock: Clock = steady) -> None:
+        self._every_s = every_s
+        self._limit = limit
+        self._clock = clock
+        # oldest first: a key moves to the end whenever it is allowed
+        self._until: dict[Hashable, float] = {}
+
+    def allow(self, key: Hashable) -> bool:
+        """Whether a line of this key may be logged now; if so, the next one must wait."""
+        now = self._clock()
+        if key not in self._until:
+            self._forget(now)
+            if len(self._until) >= self._limit:
+                key = _OVERFLOW
+        if now < self._until.get(key, now):
+            return False
+        self._until.pop(key, None)
+        self._until[key] = now + self._every_s
+        return True
+
+    def _forget(self, now: float) -> None:
+        while self._until and self._until[oldest := next(iter(self._until))] <= now:
+            del self._until[oldest]

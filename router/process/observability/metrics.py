@@ -10,10 +10,11 @@ import platform
 from collections.abc import Iterable
 
 from router import __version__
-from router.process.observability.bounds import AllowedLabels, BoundedLabels
 from router.process.observability.exposition import MetricRegistry
 from router.process.observability.instruments import (
     Aggregation,
+    AllowedLabels,
+    BoundedLabels,
     CallbackGauge,
     Counter,
     ExemplarCounter,

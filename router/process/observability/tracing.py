@@ -1,5 +1,5 @@
 """Spans, if the process has an OpenTelemetry SDK (W3C Trace Context, OpenTelemetry's messaging
-conventions).
+conventions); and a consumer's handler inside one.
 
     process    a message in its handler                         consumer    parent: the message's
                `traceparent`
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,12 +28,15 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from router.contracts.headers import MESSAGE_ID, TRACEPARENT, message_id_in, traceparent_in
+from router.core.deferred import Deferred
+from router.core.header_names import replace_headers
 from router.core.message import NO_HEADERS, Effect, Message
-from router.core.repeated_headers import replace_headers
+from router.core.outcome import Dead, Done, Fault, Handler, Hold, Outcome, Retry
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span
+
 
 SDK = "opentelemetry.sdk.trace"
 SCOPE = "router"
@@ -263,3 +266,103 @@ def _stream_facts(message: Message) -> Facts:
 def _id_facts(headers: Mapping[str, str] = NO_HEADERS) -> Facts:
     message_id = message_id_in(headers)
     return {} if message_id is None else {"messaging.message.id": message_id}
+
+
+# -- Traces for a consumer's messages: the handler runs inside a span, and its effects carry that
+# trace.
+#
+#     handle = trace_handler(handle)              the same handler, unless an SDK is configured when
+#                                                 the consumer is created
+#     dead_letter = trace_dead_letter(dead_letter)
+#
+# The handler gets the message unchanged, so it does the same with an SDK as without.
+
+
+DeadLetterWriter = Callable[[Message, str, Fault], Effect | None]
+
+
+def trace_handler(handle: Handler) -> Handler:
+    tracing = find_tracing()
+    return handle if tracing is None else TracedHandler(tracing, handle)
+
+
+def trace_dead_letter(dead_letter: DeadLetterWriter) -> DeadLetterWriter:
+    tracing = find_tracing()
+    if tracing is None:
+        return dead_letter
+
+    def write(message: Message, reason: str, fault: Fault) -> Effect | None:
+        effect = dead_letter(message, reason, fault)
+        if effect is None:
+            return None
+        traced = tracing.trace_effect(effect, message.headers)
+        # A dead letter fits the server's size limit with exactly its headers: one more header could
+        # exceed it.
+        return traced if TRACEPARENT in effect.headers else effect
+
+    return write
+
+
+def trace_replay(effects: Sequence[Effect]) -> Sequence[Effect]:
+    """The messages that an operator replays, each with a new trace."""
+    tracing = find_tracing()
+    return effects if tracing is None else [tracing.trace_replay(effect) for effect in effects]
+
+
+class TracedHandler:
+    """A handler in a span, whether its outcome is a value, a Deferred or an awaitable."""
+
+    def __init__(self, tracing: Tracing, handle: Handler) -> None:
+        self._tracing = tracing
+        self._handle = handle
+
+    def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
+        span = self._tracing.start_message_span(message)
+        with self._activate(span):
+            outcome = self._handle(message)
+        if isinstance(outcome, Deferred):
+            return self._map(span, outcome)
+        return (
+            self._await(span, outcome)
+            if isinstance(outcome, Awaitable)
+            else self._end(span, outcome)
+        )
+
+    async def _await(self, span: Span, awaitable: Awaitable[Outcome]) -> Outcome:
+        with self._activate(span):
+            outcome = await awaitable
+        return self._end(span, outcome)
+
+    def _map(self, span: Span, deferred: Deferred[Outcome]) -> Deferred[Outcome]:
+        traced: Deferred[Outcome] = Deferred()
+        deferred.add_callback(lambda outcome: traced.resolve(self._on_resolved(span, outcome)))
+        return traced
+
+    def _on_resolved(self, span: Span, outcome: Outcome | BaseException) -> Outcome | BaseException:
+        if isinstance(outcome, BaseException):
+            self._tracing.end_span(span, code_of(outcome))
+            return outcome
+        return self._end(span, outcome)
+
+    @contextlib.contextmanager
+    def _activate(self, span: Span) -> Iterator[None]:
+        """An exception inside ends the span; for an outcome `_end` does."""
+        try:
+            with self._tracing.activate(span):
+                yield
+        except BaseException as exc:  # a cancellation ends the span, too
+            self._tracing.end_span(span, code_of(exc))
+            raise
+
+    def _end(self, span: Span, outcome: Outcome) -> Outcome:
+        span.set_attribute("router.outcome", type(outcome).__name__.lower())
+        error = outcome.fault.code if isinstance(outcome, Retry | Dead | Hold) else None
+        if isinstance(outcome, Done) and outcome.effects:
+            outcome = replace(
+                outcome,
+                effects=tuple(
+                    self._tracing.trace_effect(effect, span) for effect in outcome.effects
+                ),
+            )
+        self._tracing.end_span(span, error)
+        return outcome

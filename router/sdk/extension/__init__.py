@@ -17,8 +17,8 @@
       └── refused: an answer with Nats-Service-Error-Code, 4xx or 5xx ────┘
 
 author            the decorators, and what they make of a function
-request           what a function gets; what is wrong with bytes that are no request
-results           what a function may return or raise
+request           what a function gets, and may return or raise; what is wrong with bytes that
+                  are no request
 response          that as bytes, or what is wrong with it
 provider_io       the same two steps for providers, and their streams
 function_runner   one request through all of this, in a span where OpenTelemetry is set up
@@ -26,8 +26,8 @@ contract          what the router expects of any extension, as requests and chec
 dispatcher        receives requests and queues them: how many at once, each with its deadline
 replies           an answer, a refusal, a stream
 server            endpoints, counted and described by nats.micro, on one connection: started,
-                  drained, ended
-register          the entry in the registry, written by the router when it is missing
+                  drained, ended; the entry in the registry, written by the router when it is
+                  missing
 
 Does not know policies, retries and breakers: they are the router's.
 """
@@ -36,8 +36,7 @@ from __future__ import annotations
 
 from router.sdk.extension.author import Extension, post, pre, provider, validator
 from router.sdk.extension.provider_io import Invocation, Output, Usage
-from router.sdk.extension.request import Request
-from router.sdk.extension.results import Refused, Rejection, Response, reject
+from router.sdk.extension.request import Refused, Rejection, Request, Response, reject
 from router.sdk.extension.server import ExtensionServer, serve
 from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused, make_failure
 

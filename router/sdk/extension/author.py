@@ -17,9 +17,15 @@ from typing import Any
 
 from router.core import ids
 from router.core.errors import Misconfigured
-from router.core.signatures import is_async_callable
-from router.extensions.model.entry import POST, PRE, PROVIDER, VALIDATOR, subject_of
-from router.extensions.model.parse import RESERVED_PROVIDER
+from router.core.user_functions import is_async_callable
+from router.extensions.model.entry import (
+    POST,
+    PRE,
+    PROVIDER,
+    RESERVED_PROVIDER,
+    VALIDATOR,
+    subject_of,
+)
 
 Function = Callable[[Any], Any]
 

@@ -21,22 +21,22 @@ from msgspec import Struct
 from router.contracts.extension import DEADLINE
 from router.contracts.provider_call import STREAM_HEADER
 from router.core.clock import steady
-from router.delivery.wire.calls.micro_endpoint import CountCallback
-from router.delivery.wire.calls.reply_streams import ReplyStreams
 from router.delivery.wire.calls.request_server import (
     FAILED,
     INBOXES,
     OVERLOADED,
     STOPPING,
+    CountCallback,
     ReplyAddresses,
     RequestServer,
 )
+from router.delivery.wire.calls.stream import ReplyStreams
 from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.sdk.extension.author import Extension
 from router.sdk.extension.function_runner import FunctionRunner, build_overdue_error
 from router.sdk.extension.replies import IncomingCall, Replies, build_stopping_error
-from router.sdk.extension.results import RequestFailed
+from router.sdk.extension.request import RequestFailed
 from router.sdk.threads import DaemonThreads
 
 REFUSALS: Mapping[str, RequestFailed] = {

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from router.core.clock import steady
-from router.core.handler_exit import is_cancelled, is_from_outside, text_of
+from router.core.user_functions import is_cancelled, is_from_outside, text_of
 from router.extensions.model.entry import POST, PRE, PROVIDER, VALIDATOR
 from router.extensions.model.failure import REQUESTS
 from router.process.observability import LogRateLimit, events, logs
@@ -35,9 +35,8 @@ from router.sdk.extension.provider_io import (
     read_invocation,
 )
 from router.sdk.extension.replies import build_stopping_error
-from router.sdk.extension.request import read_request
+from router.sdk.extension.request import Refused, RequestFailed, read_request
 from router.sdk.extension.response import encode_post, encode_pre, encode_validator
-from router.sdk.extension.results import Refused, RequestFailed
 from router.sdk.failures import ProviderFailed, RateLimited, RequestRefused
 from router.sdk.threads import DaemonThreads
 

@@ -4,7 +4,7 @@
     {trace_id, tenant_id, provider_id, prompt, parameters, context, config?}  ->  {provider_id, output, usage, model?, cost?, metadata}
 
 A stream's pieces and what its last chunk says are here too; how pieces travel is
-`delivery.wire.calls.reply_streams`' business.
+`delivery.wire.calls.stream`' business.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from router.extensions.model.failure import find_fault
 from router.sdk.extension.request import (
     MAX_REQUEST_BYTES,
     NO_HEADERS,
+    NOTHING,
+    RequestFailed,
     check_size,
     refuse,
     tenant,
     trace,
 )
 from router.sdk.extension.response import check_metadata, encode, raise_invalid, require_fit
-from router.sdk.extension.results import NOTHING, RequestFailed
 
 _PARAMETERS = frozenset({"parameters"})  # numbers of any length, as in a payload
 

@@ -4,7 +4,7 @@ answer      the bytes that `function_runner` made
 refusal     {error{code, message, field?}}, with Nats-Service-Error-Code and Nats-Service-Error,
             Router-Fault, Router-Retry-After-Ms
 stream      pieces until the last one, or until the subscriber is gone
-            (`delivery.wire.calls.reply_streams`); a failure is its last piece
+            (`delivery.wire.calls.stream`); a failure is its last piece
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import orjson
 from msgspec import Struct
 
 from router.contracts.extension import FAULT, RETRY_AFTER, SERVICE_ERROR, SERVICE_ERROR_CODE
-from router.delivery.wire.calls.micro_endpoint import CountCallback
-from router.delivery.wire.calls.reply_streams import ReplyStreams
+from router.delivery.wire.calls.request_server import CountCallback
+from router.delivery.wire.calls.stream import ReplyStreams
 from router.delivery.wire.connection import Connection, head_of
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.sdk.extension.provider_io import broken_piece
+from router.sdk.extension.request import RequestFailed
 from router.sdk.extension.response import raise_invalid
-from router.sdk.extension.results import RequestFailed
 
 ERROR_LETTERS = 200  # of an error's text in a header
 MAX_UNSENT_BYTES = 1024 * 1024  # bytes of streams that wait for the broker

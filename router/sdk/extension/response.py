@@ -19,8 +19,14 @@ from router.contracts.codec import MAX_PAYLOAD_BYTES, text_of
 from router.contracts.extension import MAX_METADATA_BYTES, OK, REJECT
 from router.contracts.raw_json import has_long_integer, write_payload
 from router.extensions.model.failure import ANSWERS
-from router.sdk.extension.request import Request
-from router.sdk.extension.results import NOTHING, UNCHANGED, Rejection, RequestFailed, Response
+from router.sdk.extension.request import (
+    NOTHING,
+    UNCHANGED,
+    Rejection,
+    Request,
+    RequestFailed,
+    Response,
+)
 
 PASSED = orjson.dumps({"status": OK})
 

@@ -9,10 +9,8 @@ runs in a thread of its own.
 
 plugin            the fixtures; pytest loads it at its start, so it imports pytest alone
 embedded_router   a nats-server, a router on it in a thread with its event loop, and what a test
-                  does with them
-fakes             a provider and an extension that answer what they are told, and keep what they
-                  were asked
-assertions        what must be true of an answer, in one line
+                  does with them; a provider and an extension that answer what they are told, and
+                  keep what they were asked; what must be true of an answer, in one line
 """
 
 from __future__ import annotations
@@ -21,18 +19,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from router.sdk.testing.assertions import assert_decided, assert_refused
-    from router.sdk.testing.embedded_router import EmbeddedRouter
-    from router.sdk.testing.fakes import FakeExtension, FakeProvider
+    from router.sdk.testing.embedded_router import (
+        EmbeddedRouter,
+        FakeExtension,
+        FakeProvider,
+        assert_decided,
+        assert_refused,
+    )
 
 __all__ = ["EmbeddedRouter", "FakeExtension", "FakeProvider", "assert_decided", "assert_refused"]
 
 _PLACES = {
     "EmbeddedRouter": "embedded_router",
-    "FakeExtension": "fakes",
-    "FakeProvider": "fakes",
-    "assert_decided": "assertions",
-    "assert_refused": "assertions",
+    "FakeExtension": "embedded_router",
+    "FakeProvider": "embedded_router",
+    "assert_decided": "embedded_router",
+    "assert_refused": "embedded_router",
 }
 
 

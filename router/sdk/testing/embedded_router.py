@@ -1,4 +1,5 @@
-"""A nats-server, a router on it, and what a test does with them, from plain functions.
+"""A nats-server, a router on it, and what a test does with them, from plain functions; with
+providers and extensions that answer what they are told, and assertions on answers.
 
     decide                                    ask
     serve_extensions, start_worker            what it calls, and what does the work
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -21,18 +23,19 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from router.config import Settings, load
+from router.contracts.decision import Decision, Refusal
+from router.contracts.exec_assignment import ExecAssignment
 from router.contracts.usage import UsageEvent
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
 from router.operate.dead_letters import DeadLetter, DeadLetterFilter, list_newest_first
 from router.process.embedded import EmbeddedServer
-from router.sdk.answer import Answer
 from router.sdk.assignments import WorkerTopology
 from router.sdk.background import poll, run_in_background
-from router.sdk.client import Client
+from router.sdk.client import Answer, Client
 from router.sdk.connect import open_connection
 from router.sdk.extension import Extension, ExtensionServer
-from router.sdk.step import Handler
+from router.sdk.step import Handler, StepResult
 from router.sdk.worker import Worker
 from router.serve.service import Ready, RouterService
 
@@ -224,3 +227,99 @@ class BackgroundLoop:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+# -- A provider and an extension for tests: they answer what they are told, and keep what they
+# were asked.
+
+
+MAX_KEPT = 10_000  # the oldest go first
+
+
+class FakeProvider:
+    """A worker's handler, for `EmbeddedRouter.start_worker`.
+
+    `output`: any JSON value, or a StepResult. `cost`: of each attempt. `fails`: raised instead, as
+    a worker's function raises it (`router.core.errors`). `latency_s`: seconds that each answer
+    takes.
+    """
+
+    def __init__(
+        self,
+        output: object = "",
+        *,
+        cost: float = 0.0,
+        fails: Exception | None = None,
+        latency_s: float = 0.0,
+    ) -> None:
+        self._step = (
+            output if isinstance(output, StepResult) else StepResult(output=output, cost=cost)
+        )
+        self._fails = fails
+        self._latency_s = latency_s
+        self.assignments: deque[ExecAssignment] = deque(maxlen=MAX_KEPT)
+
+    async def __call__(self, assignment: ExecAssignment) -> StepResult:
+        self.assignments.append(assignment)
+        if self._latency_s:
+            await asyncio.sleep(self._latency_s)
+        if self._fails is not None:
+            raise self._fails
+        return self._step
+
+
+class FakeExtension(Extension):
+    """An extension, for `EmbeddedRouter.serve_extensions`. `kind`: pre, validator, post or
+    provider.
+
+    `answer`: what an author's function would return, or an exception that it would raise.
+    """
+
+    def __init__(
+        self, kind: str, extension_id: str, answer: object = None, *, version: str = "v1"
+    ) -> None:
+        self._answer = answer
+        self.requests: deque[Any] = deque(maxlen=MAX_KEPT)  # Request, of a provider Invocation
+
+        def answer_request(request: Any) -> Any:
+            self.requests.append(request)
+            if isinstance(self._answer, Exception):
+                raise self._answer
+            return self._answer
+
+        super().__init__(
+            answer_request, kind, extension_id, version, blocking=False, timeout_ms=None, retry=None
+        )
+
+
+# -- What must be true of an answer. Each raises AssertionError that says what was answered
+# instead.
+
+
+def assert_decided(
+    answer: Answer, *, provider_id: str | None = None, reason: str | None = None, **metadata: str
+) -> Decision:
+    """Return the decision; with this provider, this reason and this metadata, where they are given."""
+    if answer.decision is None:
+        raise AssertionError(f"it was not decided: {_describe(answer)}")
+    wanted = {"provider_id": provider_id, "reason": reason, **metadata}
+    decision = answer.decision
+    had = {"provider_id": decision.provider_id, "reason": decision.reason}
+    for name, value in wanted.items():
+        found = had[name] if name in had else decision.metadata.get(name)
+        if value is not None and found != value:
+            raise AssertionError(
+                f"{name} should be {value!r} and is {found!r}: {_describe(answer)}"
+            )
+    return decision
+
+
+def assert_refused(answer: Answer, code: str) -> Refusal:
+    """Return the refusal, which has this code (`router explain CODE`)."""
+    if answer.error is None or answer.error.code != code:
+        raise AssertionError(f"it should be refused as {code!r}: {_describe(answer)}")
+    return answer.error
+
+
+def _describe(answer: Answer) -> str:
+    return answer.raw[:2000].decode(errors="replace") if answer.raw else repr(answer)

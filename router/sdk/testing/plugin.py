@@ -23,7 +23,7 @@ def find_policies() -> Path:
     """The directory of policies that `embedded_router` begins with; the package's samples, unless
     you define it.
     """
-    from router.policies.seed import SAMPLE_POLICIES
+    from router.policies.followed import SAMPLE_POLICIES
 
     return SAMPLE_POLICIES
 

@@ -1,12 +1,15 @@
 """`router serve`: run a router until a signal stops it, as one process or several, on an embedded
-broker if asked for.
+broker if asked for, with a console beside it if asked for.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,20 +18,94 @@ import typer
 from router.config import Settings
 from router.core.errors import Misconfigured, NotFound
 from router.delivery.kv.documents import DocumentBucket
-from router.policies.seed import SAMPLE_POLICIES, has_only_samples
+from router.policies.followed import SAMPLE_POLICIES, has_only_samples
 from router.policies.store import PolicyStore
+from router.process.child_process import die_with, stop_process
 from router.process.embedded import EmbeddedServer
 from router.process.observability import configure
 from router.process.supervision import Child, Restart
-from router.serve.commands.serve_console import ConsoleProcess, require_console
 from router.serve.fleet import Fleet
 from router.serve.service import RouterService
 from router.shell import exit_codes
-from router.shell.load_settings import load_settings_of_command
+from router.shell.exit_codes import complain
 from router.shell.options import ConfigFile, NatsUrl, PoliciesDir, Processes, RenamedWorkers
 from router.shell.output import announce_event
-from router.shell.session import open_jetstream
+from router.shell.session import load_settings_of_command, open_jetstream
 from router.shell.signals import run_until_signal, serve_on_embedded_broker
+
+# -- The console beside `router serve --embedded`: a process of its own, started once the router
+# answers, ended with it.
+#
+# It is a child and no part of the router's loop, because a page may compute for a second:
+# grouping 100 000 dead letters would stop every decision for as long. If the console ends, the
+# router goes on and says so.
+
+
+PACKAGES = ("jinja2", "sse_starlette", "argon2", "itsdangerous")  # of the extra `console`
+CONSOLE_STOP_S = 5.0
+
+
+def require_console() -> None:
+    """Raises Misconfigured if the extra is not installed."""
+    missing = [name for name in PACKAGES if find_spec(name) is None]
+    if missing:
+        raise Misconfigured(
+            "console", f"{missing[0]} is not installed: pip install 'beamline-router[console]'"
+        )
+
+
+class ConsoleProcess:
+    """`run` waits until `start` has named the addresses, then keeps the console until it is
+    cancelled. `is_opened`: in a browser.
+    """
+
+    def __init__(self, config: Path | None, *, is_opened: bool) -> None:
+        self._config = config
+        self._is_opened = is_opened
+        self._addresses: asyncio.Future[tuple[str, str]] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    def start(self, nats_url: str, http: str) -> None:
+        """The router answers: it has been announced."""
+        if not self._addresses.done():
+            self._addresses.set_result((nats_url, http))
+
+    async def run(self) -> None:
+        command = self._build_command(*await self._addresses)
+        process = await asyncio.create_subprocess_exec(
+            *command, start_new_session=True, preexec_fn=die_with(os.getpid())
+        )
+        try:
+            status = await process.wait()
+            complain(
+                f"the console ended with status {status}; the router goes on without it, "
+                "and `router console` starts another"
+            )
+        finally:
+            await stop_process(process, CONSOLE_STOP_S)
+
+    def _build_command(self, nats_url: str, http: str) -> Sequence[str]:
+        """Its standard output is ours: the line console.ready comes after router.ready."""
+        config = ("--config", str(self._config)) if self._config is not None else ()
+        opened = ("--open",) if self._is_opened else ()
+        return (
+            sys.executable,
+            "-m",
+            "router.cli",
+            "console",
+            "--nats-url",
+            nats_url,
+            "--metrics",
+            http,
+            *config,
+            *opened,
+        )
+
+
+# -- `router serve`: run a router until a signal stops it, as one process or several, on an
+# embedded broker if asked for.
+
 
 STORE = Path(".router/nats")
 PORT = 4222

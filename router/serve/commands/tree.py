@@ -7,8 +7,8 @@ from router.process.supervision import draw
 from router.serve.fleet import Fleet
 from router.serve.service import RouterService
 from router.shell.command_frame import CommandSession, command
-from router.shell.load_settings import load_settings_of_command
 from router.shell.options import ConfigFile, NatsUrl, Processes, RenamedWorkers
+from router.shell.session import load_settings_of_command
 
 
 def load_router_settings(

@@ -14,7 +14,7 @@ import orjson
 
 from router.contracts.exact_json import dump_json
 from router.contracts.header_rules import RULES, find_rule
-from router.contracts.masked_payload import describe_payload
+from router.contracts.payload_display import describe_payload
 from router.contracts.shapes.message_shape import list_fields, list_required
 from router.contracts.shapes.parts import PARTS, Schema
 from router.core.errors import RouterError
@@ -29,7 +29,7 @@ from router.operate.violations import (
     ViolationReader,
     add_up,
 )
-from router.operate.violations.violation import list_violation_fields
+from router.operate.violations.events import list_violation_fields
 from router.serve.contract.asyncapi.channels import RECEIVE, ChannelSpec, list_channels
 from router.shell.page_data import (
     Fact,

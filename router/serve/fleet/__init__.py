@@ -2,8 +2,8 @@
 N`.
 
 merge_snapshots    metrics of several processes merged into one page; pure
-build              which code a process runs: settings are passed only between equal builds
-ipc                messages between parent and child, over a socket pair
+ipc                messages between parent and child, over a socket pair; settings are passed only
+                   between equal builds
 child              the child's side: a whole RouterService without an HTTP port
 process            the parent's side of one child process; how long it has said nothing while its
                    parent was awake

@@ -24,14 +24,15 @@ from router.core.errors import Misconfigured, RouterError, describe_causes
 from router.process.ipc import Ipc
 from router.process.observability import configure, events, logs
 from router.process.observability.tracing_setup import export_spans
-from router.serve.fleet.build import BuildChanged, build_id
 from router.serve.fleet.ipc import (
+    BuildChanged,
     ChildFailed,
     ChildStarted,
     ChildStatus,
     FromParent,
     ReadStatus,
     StartChild,
+    build_id,
 )
 from router.serve.service import RouterService
 

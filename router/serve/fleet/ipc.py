@@ -1,4 +1,5 @@
-"""Messages between the parent and a child process, over a socket pair that the child inherits.
+"""Messages between the parent and a child process, over a socket pair that the child inherits, and
+the code on which both must agree.
 
 parent    StartChild    the settings, once              ReadStatus    asks for the status
 child     ChildStarted  requests are answered           ChildStatus   an answer, or the last status
@@ -10,10 +11,15 @@ child     ChildStarted  requests are answered           ChildStatus   an answer,
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 
 from msgspec import Struct
 
+from router import __version__
+from router.config import Settings
+from router.core.errors import RouterError
+from router.core.setting_values import list_settings
 from router.process.observability import ReadinessCheck
 from router.process.observability.exposition import Snapshot
 
@@ -57,3 +63,29 @@ class ChildFailed(Struct, tag=True):
 
 FromParent = StartChild | ReadStatus
 FromChild = ChildStarted | ChildStatus | ChildFailed
+
+
+# -- Which code a process runs, as far as parent and child must agree on it.
+#
+# A child runs the code installed when it starts, the parent the code installed when the parent
+# started. Settings that one build wrote must not be read by another: a field that the other build
+# needs could be missing while it works.
+
+
+class BuildChanged(RouterError):
+    """The code on disk is no longer the parent's. The parent must be restarted; a reload is not
+    enough.
+    """
+
+    code = "code_changed"
+
+    def __init__(self) -> None:
+        super().__init__("the code has changed since this parent was started: restart it")
+
+
+def build_id() -> str:
+    """The version, and a digest of the names of all settings: equal if pickled settings mean the
+    same.
+    """
+    names = "\n".join(setting.name for setting in list_settings(Settings()))
+    return f"{__version__}+{hashlib.sha256(names.encode()).hexdigest()[:16]}"

@@ -24,7 +24,6 @@ from router.core.errors import Misconfigured, RouterError
 from router.process.ipc import Ipc
 from router.process.observability import ReadinessCheck, events, logs
 from router.process.observability.exposition import Snapshot, process_families
-from router.serve.fleet.build import build_id
 from router.serve.fleet.ipc import (
     ChildFailed,
     ChildStarted,
@@ -32,6 +31,7 @@ from router.serve.fleet.ipc import (
     FromChild,
     ReadStatus,
     StartChild,
+    build_id,
 )
 from router.serve.fleet.merge_snapshots import drop_gauges
 

@@ -1,9 +1,9 @@
 """Who may see a console, and who may write in it.
 
-    users      the file of users: names, argon2 hashes, the one tenant that a user may be limited to
+    users      the file of users: names, argon2 hashes, the one tenant of a user;
+               how often a password may be tried
     sessions   who is logged in, by a signed cookie; kept in this process
-    attempts   how often a password may be tried
-    control    these together: who asks, may they see this page, may they write
+    control    these together: who asks, may they see this page, may they write; a limited user
     form       reads a form that a browser sends, within bounds
     login      the addresses /login and /logout
 

@@ -1,4 +1,5 @@
-"""Who asks, what they may see, and whether they may write.
+"""Who asks, what they may see, and whether they may write. An address is narrowed for a user who is
+limited to one tenant.
 
                     no console.users                       console.users
 console.writes off  every browser reads                    users read, each what is theirs
@@ -17,10 +18,17 @@ from starlette.requests import Request
 from router.config import Settings
 from router.core.errors import Misconfigured
 from router.process.observability import LogRateLimit, events, logs
-from router.shell.access.attempts import LoginAttempts
 from router.shell.access.form import FormRefused, SentForm
 from router.shell.access.sessions import LoginSession, LoginSessions
-from router.shell.access.users import MAX_PASSWORD, ConsoleUser, UserFile, is_password, is_same_user
+from router.shell.access.users import (
+    MAX_PASSWORD,
+    ConsoleUser,
+    LoginAttempts,
+    UserFile,
+    is_password,
+    is_same_user,
+)
+from router.shell.page_data import Page, PageNotFound, PageParams, PageSpec, Scope
 
 COOKIE = "router_console"
 ADMIN = ConsoleUser("admin key")  # a space: no user of the file is called so
@@ -148,3 +156,44 @@ class AccessControl:
     def _log_unreadable(self, exc: Misconfigured) -> None:
         if self._once.allow("users"):
             log.error(events.CONSOLE_USERS_UNREADABLE, error=str(exc))
+
+
+# -- What a user may see who is limited to one tenant: the address is narrowed before a page is
+# read, one thing is compared after.
+#
+# What is refused and what is not there get the same answer, so nothing tells which dead letters or
+# assignments there are.
+
+
+TENANT = "tenant"
+
+
+def limit_address(spec: PageSpec, params: PageParams, tenant: str | None) -> PageParams:
+    """The values that are read by. Raises PageNotFound."""
+    if tenant is None:
+        return params
+    if spec.scope is Scope.ASKED:
+        return PageParams({**params.values, TENANT: tenant}, params.path)
+    if spec.scope is Scope.CLOSED or (spec.scope is Scope.PATH and params.path[TENANT] != tenant):
+        raise PageNotFound(describe_limit(tenant))
+    return params
+
+
+def check_page(spec: PageSpec, page: Page | None, tenant: str | None) -> None:
+    """Raises PageNotFound."""
+    if (
+        tenant is not None
+        and spec.scope is Scope.SHOWN
+        and page is not None
+        and page.tenant != tenant
+    ):
+        raise PageNotFound(describe_limit(tenant))
+
+
+def describe_absence(cause: PageNotFound, tenant: str | None) -> str:
+    """To them, why there is no such thing would tell what there is."""
+    return str(cause) if tenant is None else describe_limit(tenant)
+
+
+def describe_limit(tenant: str) -> str:
+    return f"There is nothing of tenant {tenant} here. Your login shows this tenant's data only."

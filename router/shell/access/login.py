@@ -12,9 +12,9 @@ from secrets import token_urlsafe
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from router.shell.access.attempts import RETRY_AFTER_S, TooManyLogins
 from router.shell.access.control import COOKIE, Access, AccessControl
 from router.shell.access.form import FormRefused, SentForm, read_form
+from router.shell.access.users import RETRY_AFTER_S, TooManyLogins
 from router.shell.page_data import PageNotFound
 from router.shell.pages import PAGES
 from router.shell.rendering import render

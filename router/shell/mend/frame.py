@@ -25,9 +25,9 @@ from router.shell.access import (
     SentForm,
     read_form,
 )
+from router.shell.access.control import describe_limit
 from router.shell.access.form import MAX_DOCUMENT_FORM_BYTES, MAX_FORM_BYTES
 from router.shell.access.login import read_next
-from router.shell.access.scope import describe_limit
 from router.shell.mend.runs import MendRuns
 from router.shell.page_data import PageNotFound, Sources
 

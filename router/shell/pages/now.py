@@ -5,10 +5,10 @@ of the last reading.
 from __future__ import annotations
 
 from router.core.errors import BrokerUnavailable
-from router.shell.figures import ConsumerBacklog, Sample
 from router.shell.page_data import Page, PageParams, Sources
 from router.shell.rendering import format_moment
 from router.shell.sampler import NowState
+from router.shell.scrape import ConsumerBacklog, Sample
 from router.shell.table import Table
 from router.shell.view import View, ViewColumn
 

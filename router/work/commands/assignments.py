@@ -13,8 +13,7 @@ from rich.text import Text
 from router.contracts.exact_json import dump_json, load_written
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_bytes
-from router.shell.output import build_grid, build_heading, build_panel, open_console
+from router.shell.output import build_grid, build_heading, build_panel, format_bytes, open_console
 from router.work.assignments import StoredAssignment, find_assignment, list_assignments
 from router.work.views import make_assignments_view
 

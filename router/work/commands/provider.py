@@ -15,7 +15,7 @@ from router.sdk import Client
 from router.sdk.providers import InvocationFailed
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.option_values import read_pairs, read_prompt
+from router.shell.options import read_pairs, read_prompt
 from router.shell.output import print_json_lines, printable
 
 

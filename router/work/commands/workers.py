@@ -28,12 +28,11 @@ from router.contracts.heartbeat import (
     read_heartbeat,
 )
 from router.core.clock import now_ms, steady
-from router.process.garbage_collection import calm_collector
+from router.process.memory import calm_collector
 from router.sdk import Client, StepResult, Worker, WorkerTopology
-from router.sdk.echo import Echo
 from router.sdk.provider_handler import ProviderHandler
 from router.sdk.start_point import Start
-from router.sdk.step import Handler
+from router.sdk.step import Echo, Handler
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.exit_codes import OUTPUT_CLOSED

@@ -1,5 +1,5 @@
 """Stores the attempts of invocations: the record before the call, the usage event at the end
-(docs/reference/extensions.md#attempt-record).
+(docs/reference/extensions.md#attempt-record). And how long askers wait while neither is stored.
 
     keep ── publish ack ──> the call ──> meter ── publish ack ──> the record is deleted, and the answer goes out
      └── none: the call is not made, and for a second no other one; once the bucket or the stream has refused for longer than
@@ -36,15 +36,44 @@ from router.delivery.wire.publish_faults import TOO_LARGE as TOO_LARGE_CODE
 from router.delivery.wire.publish_faults import PublishFault, find_fault
 from router.extensions.model.failure import InvocationRefused
 from router.process.observability import LogRateLimit, events, logs
-from router.work.invocations.patience import Patience
-from router.work.model.invocation_events import (
+from router.work.model.invocation_record import (
     ATTEMPT_HEADER,
+    InvocationRecord,
     make_attempt_effect,
     make_bill_effect,
     make_bill_event,
     make_further_effect,
 )
-from router.work.model.invocation_record import InvocationRecord
+
+# -- How long askers are told to ask again while a stream or a bucket refuses them.
+#
+# What refuses until an operator acts (it is missing, sealed) may be made again within seconds. So
+# an asker is told `overloaded` at first, and `cannot_be_stored` once the refusal has lasted.
+
+
+class Patience:
+    """Of one stream or bucket. `seconds`: the setting `effects.patience_ms`."""
+
+    def __init__(self, seconds: float, *, now: Clock = steady) -> None:
+        self._seconds = seconds
+        self._now = now
+        self._since: float | None = None  # the first refusal of those that go on
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is of no use to ask again before an operator has acted."""
+        return self._since is not None and self._since <= self._now() - self._seconds
+
+    def note(self, *, is_refused: bool) -> None:
+        """Note one answer. Silence is no refusal."""
+        if not is_refused:
+            self._since = None
+        elif self._since is None:
+            self._since = self._now()
+
+
+# -- Stores the attempts of invocations: the record before the call, the usage event at the end.
+
 
 log = logs.logger(__name__)
 

@@ -1,5 +1,5 @@
-"""The bill of one invocation: `extensions.model.ports.InvocationLedger` over the stores of this
-process.
+"""The bill of one invocation, attempt by attempt: `extensions.model.ports.InvocationLedger` over
+the stores of this process (docs/reference/extensions.md#metered).
 
 begin   its price, its reservation in budgets, its record and, at the same time, its assignment's
         claim
@@ -11,7 +11,8 @@ close   when all of its events are stored, the answer may go out
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from msgspec import Struct
@@ -19,8 +20,9 @@ from msgspec.structs import replace
 
 from router.budgets.invocation_budgets import InvocationBudgets, InvocationReservation
 from router.budgets.model.prices import PricedAttempt, PricedUsage, Pricing
+from router.budgets.prices.shared_ratios import SharedRatios
 from router.contracts.assignment import Assignment
-from router.contracts.decision import CANNOT_BE_STORED, OVERLOADED
+from router.contracts.decision import CANNOT_BE_STORED, INVOKED_TYPE, OVERLOADED, STREAMED_TYPE
 from router.contracts.money import format_nanos
 from router.contracts.provider import SUCCESS
 from router.contracts.provider_request import ProviderRequest
@@ -30,11 +32,13 @@ from router.core.errors import BrokerUnavailable, StorageFull, StorageRefused
 from router.delivery.consume.settlement import BUCKET_REFUSES
 from router.extensions.model.failure import InvocationRefused
 from router.work.assignment_claims import AssignmentClaims
-from router.work.invocations.attempt_store import AttemptStore
-from router.work.invocations.patience import Patience
+from router.work.invocations.attempt_store import AttemptStore, Patience
 from router.work.model.assignments import AssignmentLookup
-from router.work.model.invocation_events import make_attempt_event
-from router.work.model.invocation_record import InvocationRecord, draw_attempt_id
+from router.work.model.invocation_record import (
+    InvocationRecord,
+    draw_attempt_id,
+    make_attempt_event,
+)
 
 CANCELLED = "cancelled"
 USUAL_OUTPUT_TOKENS = 500  # of an answer, where a request does not allow more
@@ -337,3 +341,37 @@ def _read_most_tokens(request: ProviderRequest) -> int:
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     is_count = 0 < len(text) <= _DIGITS and text.isascii() and text.isdigit()
     return max(int(text), USUAL_OUTPUT_TOKENS) if is_count else USUAL_OUTPUT_TOKENS
+
+
+# -- Meters invocations of providers, attempt by attempt (docs/reference/extensions.md#metered).
+#
+# a request ── open ──> InvocationBill ──> AttemptStore: a record before each call, a usage event after it
+#
+# While nothing can be stored no provider is asked: what it did could not be metered.
+
+
+class InvocationMetering:
+    """Of the process that serves providers."""
+
+    def __init__(self, parts: BillingParts, ratios: SharedRatios) -> None:
+        self._parts = parts
+        self._ratios = ratios
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """For the duration of the block. Raises BrokerUnavailable."""
+        async with self._parts.store.open(), self._parts.claims.open():
+            yield
+
+    def is_paused(self, tenant_id: str) -> bool:
+        """Whether no provider may be asked for this tenant now."""
+        return self._parts.is_on and self._parts.store.is_paused(tenant_id)
+
+    def make_refusal(self) -> InvocationRefused:
+        """Why none may."""
+        return self._parts.store.make_refusal()
+
+    def begin(self, request: ProviderRequest, *, is_stream: bool) -> InvocationBill:
+        """The bill of an invocation that begins now."""
+        self._ratios.want(request.tenant_id)
+        return InvocationBill(request, STREAMED_TYPE if is_stream else INVOKED_TYPE, self._parts)

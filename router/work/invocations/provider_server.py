@@ -7,11 +7,11 @@ registry names.
 One instance of the queue group handles each request, in its own task. Every error is answered.
 Tenants share the slots for requests in flight (`router.core.fair_slots`): one that opens as many
 streams as it can leaves as many slots free. When the client stops listening to a stream
-(`delivery.wire.calls.reply_streams`), the router cancels it, and its provider stops the same way.
+(`delivery.wire.calls.stream`), the router cancels it, and its provider stops the same way.
 What a provider did is metered before its answer, or a stream's last chunk, goes out
-(`work.invocations.invocation_metering`).
+(`work.invocations.invocation_bill`).
 
-The same request again gets the first answer (`extensions.model.first_answers`); at the same time,
+The same request again gets the first answer (`extensions.model.invocation_answers`); at the same time,
 it waits for it (`FirstResponses`).
 """
 
@@ -44,16 +44,20 @@ from router.core.fair_slots import FairSlots
 from router.core.message import NO_HEADERS
 from router.core.single_flight import SingleFlight
 from router.delivery.wire.calls import request_server
-from router.delivery.wire.calls.reply_streams import ReplyStream, ReplyStreams
 from router.delivery.wire.calls.request_server import ReplyAddresses, RequestServer
+from router.delivery.wire.calls.stream import ReplyStream, ReplyStreams
 from router.delivery.wire.connection import Connection, head_of
-from router.delivery.wire.frame_parser import Headers
-from router.extensions.model.failure import EXTENSION_TIMED_OUT, InvocationRefused
-from router.extensions.model.first_answers import MAX_KEPT_BYTES, REPEATED, FirstAnswers
-from router.extensions.model.provider_failure import failed_response, make_too_large
+from router.delivery.wire.frames import Headers
+from router.extensions.model.failure import (
+    EXTENSION_TIMED_OUT,
+    InvocationRefused,
+    failed_response,
+    make_too_large,
+)
+from router.extensions.model.invocation_answers import MAX_KEPT_BYTES, REPEATED, FirstAnswers
 from router.extensions.model.providers import USUAL_S, ProviderInvoker
 from router.process.observability import events, logs
-from router.work.invocations.invocation_metering import InvocationMetering
+from router.work.invocations.invocation_bill import InvocationMetering
 
 # -- The server.
 

@@ -28,8 +28,12 @@ from router.delivery.wire.api import JetStream
 from router.process.observability import LogRateLimit, events, logs
 from router.work.assignment_claims import AssignmentClaims
 from router.work.invocations.attempt_store import AttemptStore
-from router.work.model.invocation_events import ATTEMPT_HEADER, make_unfinished_event
-from router.work.model.invocation_record import InvocationRecord, read_record
+from router.work.model.invocation_record import (
+    ATTEMPT_HEADER,
+    InvocationRecord,
+    make_unfinished_event,
+    read_record,
+)
 
 log = logs.logger(__name__)
 

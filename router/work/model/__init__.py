@@ -6,9 +6,8 @@ results, acks                       the handlers: a result is metered once, an a
 assignments                         a message compared with the assignment that it names, looked up
                                     behind a bounded cache
 result_memory                       which outcomes are metered already; what a result teaches about
-                                    its provider
+                                    its provider; which later outcome corrects a bill
 metering                            one outcome of a worker becomes one usage event
-later_outcomes                      which later outcome of an assignment corrects its bill
 worker_liveness                     which workers are alive, and which are remembered
 """
 
@@ -19,13 +18,14 @@ from router.work.model.assignments import (
     correlate,
     find_contradiction,
 )
-from router.work.model.later_outcomes import MeteredEvent, make_correction
 from router.work.model.metering import CostBound, make_bill, make_marked_event, make_usage_effect
 from router.work.model.result_memory import (
     FirstResults,
+    MeteredEvent,
     ProviderFigures,
     RecentOutcomes,
     Repetition,
+    make_correction,
 )
 from router.work.model.results import (
     Marks,

@@ -9,7 +9,7 @@ results.
     its assignment is unknown                   -> the same, marked: no bill, and no figures learn
                                                 from it; or refused, by setting
     its bill is stored already                  -> what follows from that is stored too: a
-                                                correction, or nothing (`later_outcomes`)
+                                                correction, or nothing (`result_memory`)
     its cost is above the bound                 -> the notice for operators is stored after the
                                                 event that is booked at the bound
     its provider can be invoked                 -> that its worker has reported is stored before the
@@ -27,10 +27,9 @@ from typing import Literal, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.budgets.model.adjustment import make_adjustment_effect
-from router.budgets.model.held_cost import make_held_notice
+from router.budgets.model.held_cost import make_adjustment_effect, make_held_notice
 from router.contracts.assignment import Assignment, assignment_id_of
-from router.contracts.first_stored import first_stored_ms
+from router.contracts.headers import first_stored_ms
 from router.contracts.malformed import CORRELATION_FIELDS_INVALID, STAGE_CORRELATION, STAGE_TENANT
 from router.contracts.result import ExecResult, read_result
 from router.contracts.usage import USAGE_SUBJECT, UsageEvent, identity
@@ -38,9 +37,17 @@ from router.contracts.worker import DEFAULT_LIMITS, ReadResult, WorkerMessageLim
 from router.core.message import Effect, Message
 from router.core.outcome import Commit, Dead, Done, Fault, Outcome, PublishAck, Retry, Then
 from router.work.model.assignments import AssignmentLookup, correlate, find_contradiction
-from router.work.model.later_outcomes import MeteredEvent, is_same, make_correction, may_follow
 from router.work.model.metering import CostBound, make_bill, make_marked_event, make_usage_effect
-from router.work.model.result_memory import FIRST, FirstResults, RecentOutcomes, Repetition
+from router.work.model.result_memory import (
+    FIRST,
+    FirstResults,
+    MeteredEvent,
+    RecentOutcomes,
+    Repetition,
+    is_same,
+    make_correction,
+    may_follow,
+)
 from router.work.settings import ResultsConfig, UsageConfig
 
 FOREIGN_TENANT_RETRY = Retry(

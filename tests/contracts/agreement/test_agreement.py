@@ -14,7 +14,7 @@ from router.config import Settings
 from router.contracts.envelope import envelope_bytes
 from router.contracts.shapes.message_shape import list_fields
 from router.operate.catalogue import RECEIVED, SENT, MessageShape, ShapeLimits, build_shapes
-from router.serve.contract.commands.readers import build_readers
+from router.serve.contract.commands.field_report import build_readers
 from tests.contracts.agreement.compare import find_disagreements, validator_of
 from tests.contracts.agreement.readers import READERS, is_readable
 from tests.contracts.agreement.written import WRITERS

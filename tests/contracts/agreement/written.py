@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from router.bus.envelope_making import make_envelope
+from router.bus.publisher import make_envelope
 from router.contracts.alert import CRITICAL, INFO, WARNING, Alert, alert_bytes
 from router.contracts.answer import (
     build_hint_warning,
@@ -21,7 +21,7 @@ from router.contracts.assignment import assignment_bytes, assignment_id_of
 from router.contracts.codec import oversized_payload
 from router.contracts.codes import read_codes
 from router.contracts.dead_letter import build_dead_letter
-from router.contracts.decision import Decision, SkippedAssignment
+from router.contracts.decision import Decision, RouteRequest, SkippedAssignment
 from router.contracts.envelope import envelope_bytes
 from router.contracts.extension import message_bytes, metadata_bytes, opening_bytes, request_bytes
 from router.contracts.header_rules import RULES
@@ -32,7 +32,6 @@ from router.contracts.provider_call import call_bytes
 from router.contracts.provider_chunk import StreamChunk, chunk_bytes, last_chunk
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
 from router.contracts.result import MAX_LATENCY_MS, RESULT_STATUSES
 from router.contracts.usage import UsageEvent, usage_bytes
 from router.core.outcome import MAXDELIVER_EXHAUSTED, PROCESSING_ERROR, VALIDATION_FAILED, Fault
@@ -46,7 +45,7 @@ from router.operate.audit.audit_event import (
     audit_bytes,
     read_audit_event,
 )
-from router.operate.violations.violation import ViolationEvent, read_violation, violation_bytes
+from router.operate.violations.events import ViolationEvent, read_violation, violation_bytes
 from tests.support.requests import a_message
 
 IDS = ("r-1", "x" * 128, "~", "4bf92f3577b34da6a3ce929d0e0e4736")

@@ -8,9 +8,8 @@ from contextlib import AsyncExitStack
 import pytest
 
 from router.core.errors import CallTimeout, ConnectionLost, NoResponders, StreamOverrun
-from router.delivery.wire.calls.reply_streams import ReplyStreams
 from router.delivery.wire.calls.request_reply import TooLarge
-from router.delivery.wire.calls.stream import Stream
+from router.delivery.wire.calls.stream import ReplyStreams, Stream
 from router.delivery.wire.connection import Connection
 from tests.support.broker import Broker
 from tests.support.delivery import connected

@@ -13,8 +13,7 @@ from router.contracts.assignment_record import (
     reported_key,
     unmarked_key,
 )
-from router.contracts.decision import Decision
-from router.contracts.request import RouteRequest
+from router.contracts.decision import Decision, RouteRequest
 from router.contracts.stored_record import record_bytes
 from router.core.ids import key
 from router.delivery.wire.api import JetStream

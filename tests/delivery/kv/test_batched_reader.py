@@ -11,10 +11,10 @@ import pytest
 from router.core.errors import BrokerUnavailable
 from router.delivery.kv import batched_reader
 from router.delivery.kv.batched_reader import MAX_KEYS_PER_REQUEST, MAX_REPLY_BYTES, BatchedKvReader
-from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.kv.record_creator import WriteOnceKv
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import head_of
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from tests.support.delivery import connected, count_timers
 from tests.support.waiting import until
 

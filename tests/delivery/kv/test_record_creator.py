@@ -11,8 +11,7 @@ import pytest
 from router.core.clock import steady
 from router.core.errors import BrokerUnavailable, NoLeader, Poison, StorageFull
 from router.delivery.kv import record_creator
-from router.delivery.kv.record_creator import RecordCreator
-from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.kv.record_creator import RecordCreator, WriteOnceKv
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import StreamSpec, Topology, bucket, create

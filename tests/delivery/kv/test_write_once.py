@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct
 
 from router.core.errors import BrokerUnavailable, Poison, StorageFull
-from router.delivery.kv.write_once import WriteOnceKv
+from router.delivery.kv.record_creator import WriteOnceKv
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from tests.support.delivery import connected

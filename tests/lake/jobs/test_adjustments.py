@@ -20,8 +20,7 @@ from router.lake.jobs.seal import is_unchanged, seal
 from router.lake.reconcile import reconcile
 from router.lake.report import UsageQuery, read_report
 from router.lake.report.export import Period, export
-from router.lake.tables.gold_columns import FIRST_FIGURES, GOLD_COLUMNS
-from router.lake.tables.gold_tables import GOLD_TABLES
+from router.lake.tables.gold_columns import FIRST_FIGURES, GOLD_COLUMNS, GOLD_TABLES
 from router.lake.tables.schemas import list_columns
 from tests.lake.without_jvm import IN_PROCESS
 from tests.support.lake_commits import replace_files

@@ -13,11 +13,12 @@ from router.lake.jobs.staging import (
     FILES,
     StagedRange,
     StagedRow,
+    StagingOptions,
+    StagingReader,
     decode_events,
     decode_files,
 )
-from router.lake.jobs.staging_source import StagingOptions, StagingReader
-from router.lake.source.errors import DataLoss
+from router.lake.source.offset import DataLoss
 from router.lake.tables.arrow import MESSAGE
 from router.lake.warehouse import Warehouse
 from tests.support.lake import Feed, a_feed

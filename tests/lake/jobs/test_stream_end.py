@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from router.core.errors import Misconfigured
-from router.lake.jobs.ingest import IngestJob, _check_trimming, _follow_cut
-from router.lake.jobs.micro_batch_sink import MicroBatchSink
+from router.lake.jobs.ingest import IngestJob, MicroBatchSink, _check_trimming, _follow_cut
 from router.lake.jobs.stream_end import StreamEnd, StreamReport
 from router.lake.source.broker import read_facts
 from router.lake.warehouse import Progress

@@ -10,10 +10,8 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from router.lake.jobs.ingest import _follow_cut
-from router.lake.jobs.micro_batch_sink import MicroBatchSink
-from router.lake.jobs.stream_end import StreamEnd
-from router.lake.jobs.stream_history import StreamHistory
+from router.lake.jobs.ingest import MicroBatchSink, _follow_cut
+from router.lake.jobs.stream_end import StreamEnd, StreamHistory
 from router.lake.source.broker import read_facts
 from tests.support.broker import Broker
 from tests.support.lake import ARROW, Feed

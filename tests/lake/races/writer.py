@@ -21,7 +21,8 @@ from deltalake import DeltaTable, Transaction
 from pyspark.sql import SparkSession
 
 from router.core.errors import Conflict, Misconfigured
-from router.lake.jobs import commits, micro_batch_sink
+from router.lake.jobs import commits
+from router.lake.jobs import ingest as ingest_module
 from router.lake.jobs.commits import Overtaken, find_end
 from router.lake.jobs.ingest import _complete_last_batch
 from router.lake.jobs.maintenance import compact
@@ -148,7 +149,7 @@ class _Worker:
         self._lake = lake
         self._waits = True
         self._die_at = NEVER
-        for module in (micro_batch_sink, commits):
+        for module in (ingest_module, commits):
             cast(Any, module).crashpoint = self._on_point
 
     def _on_point(self, name: str) -> None:

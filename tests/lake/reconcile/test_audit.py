@@ -5,7 +5,7 @@ from datetime import timedelta
 from msgspec.structs import replace
 
 from router.lake.jobs.backfill import Backfill
-from router.lake.jobs.micro_batch_sink import MicroBatchSink
+from router.lake.jobs.ingest import MicroBatchSink
 from router.lake.reconcile import reconcile
 from router.lake.reconcile.audit import audit
 from tests.support.lake_jobs import FACTS, NOON, TASKS, Lake, a_body

@@ -9,10 +9,10 @@ import pytest
 
 from router.budgets.model import find_window
 from router.budgets.model.reservation import RESERVATION_HEADER
-from router.budgets.sums import BudgetSum
+from router.budgets.spent_documents import BudgetSum
 from router.lake.reconcile.budgets import check_budgets
-from router.lake.reconcile.checks import ReconcileCheck
-from router.lake.reconcile.snapshot import WarehouseSnapshot
+from router.lake.reconcile.comparison import ReconcileCheck
+from router.lake.reconcile.stream import WarehouseSnapshot
 from tests.lake.without_jvm import IN_PROCESS
 from tests.support.lake_accounts import CREATED, DAY, Rows, an_account, body, tables_of
 

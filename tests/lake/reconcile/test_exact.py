@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.lake.reconcile.exact import ExactSums, find_buckets, format_money, sum_exactly
+from router.lake.reconcile.sums import ExactSums, find_buckets, format_money, sum_exactly
 
 MONEY = pa.decimal128(38, 9)
 NANOS = st.integers(-(10**38) + 1, 10**38 - 1)

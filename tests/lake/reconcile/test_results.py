@@ -12,7 +12,7 @@ from router.contracts.usage import assignment_identity, identity_of
 from router.delivery.wire.api import JetStream
 from router.lake.reconcile import ReconcileCheck
 from router.lake.reconcile.results import check_results, open_result_streams
-from router.lake.reconcile.snapshot import WarehouseSnapshot
+from router.lake.reconcile.stream import WarehouseSnapshot
 from router.lake.source.options import SourceOptions, read_options
 from router.lake.warehouse import Removal, SequenceSpans, Warehouse
 from tests.lake.without_jvm import IN_PROCESS

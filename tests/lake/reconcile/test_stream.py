@@ -12,7 +12,7 @@ from router.delivery.wire.api import JetStream
 from router.lake.reconcile import ReconcileCheck, reconcile
 from router.lake.reconcile.stream import open_stream
 from router.lake.source.options import read_options
-from router.lake.tables.gold_tables import GOLD_TABLES
+from router.lake.tables.gold_columns import GOLD_TABLES
 from router.lake.warehouse import Removal, SequenceSpans, Warehouse
 from tests.lake.without_jvm import IN_PROCESS
 from tests.support.delivery import connected

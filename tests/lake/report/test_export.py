@@ -11,8 +11,7 @@ import pytest
 
 from router.core.errors import Misconfigured
 from router.lake.jobs.seal import seal
-from router.lake.report.export import Period, export, parse_period
-from router.lake.report.focus import SCHEMA
+from router.lake.report.export import SCHEMA, Period, export, parse_period
 from tests.support.lake_gold import Use, a_warehouse
 from tests.support.lake_jobs import NOON, Lake, a_body, an_adjustment
 

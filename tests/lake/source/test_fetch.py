@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from router.core.errors import BrokerUnavailable, Misconfigured
 from router.delivery.wire.connection import head_of
-from router.lake.source.consumer import EphemeralConsumer
-from router.lake.source.errors import DataLoss
-from router.lake.source.offset import SequenceRange, split
+from router.lake.source.fetch import EphemeralConsumer
+from router.lake.source.offset import DataLoss, SequenceRange, split
 from tests.support.broker import Broker
 from tests.support.lake import Feed, a_feed, in_small_steps, seqs
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.delivery.wire.connection import head_of
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 from router.lake.source import rows
 
 MAPS = pa.map_(pa.string(), pa.string())

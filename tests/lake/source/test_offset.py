@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from router.core.errors import Misconfigured
-from router.lake.source.errors import DataLoss
 from router.lake.source.offset import (
+    DataLoss,
     SequenceRange,
     StreamState,
     limit_batch,

@@ -1,6 +1,6 @@
 """Reply subjects of a batch, read together."""
 
-from router.lake.source.positions import (
+from router.lake.source.rows import (
     DeliveryPosition,
     DeliveryPositions,
     parse_position,

@@ -7,8 +7,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from router.core.errors import BrokerUnavailable, Misconfigured
-from router.lake.source.errors import DataLoss
-from router.lake.source.offset import Json
+from router.lake.source.offset import DataLoss, Json
 from router.lake.source.options import read_options
 from router.lake.source.reader import JetStreamReader, JetStreamStreamReader
 from router.lake.source.rows import MESSAGE_SCHEMA

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.lake.tables.dedupe import KEY_SCHEMA, find_rejects
+from router.lake.tables.event import KEY_SCHEMA, find_rejects
 
 Row = tuple[int, int, int]  # id_high, id_low, content
 

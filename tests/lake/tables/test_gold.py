@@ -15,13 +15,14 @@ from router.lake.tables.gold import (
     GOLD_KEYS,
     HISTOGRAM_TYPE,
     INSTANT,
+    MONEY_TYPE,
+    SumOverflow,
     find_buckets,
     merge_sums,
     sum_events,
 )
 from router.lake.tables.late import assign_windows
 from router.lake.tables.schemas import list_columns
-from router.lake.tables.wide import MONEY_TYPE, SumOverflow
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 EVENTS = pa.schema(

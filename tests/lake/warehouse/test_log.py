@@ -13,8 +13,8 @@ from router.core.errors import Conflict, Misconfigured
 from router.lake.jobs.maintenance import vacuum
 from router.lake.tables.arrow import ARROW
 from router.lake.warehouse import Cut, DataFile, Progress, Seal, Warehouse
-from router.lake.warehouse.cuts import MAX_READ, Cuts
 from router.lake.warehouse.delta import LakeTable
+from router.lake.warehouse.log import MAX_READ, Cuts
 from router.lake.warehouse.seals import name_mark
 from router.lake.warehouse.storage import Storage
 from tests.support.lake_commits import add_files, replace_files

@@ -2,7 +2,7 @@
 tell.
 """
 
-from router.extensions.fleet_view import merge, merge_breakers, merge_health, node_ids
+from router.extensions.instances import merge, merge_breakers, merge_health, node_ids
 
 QUIET = {
     **{

@@ -2,8 +2,7 @@
 
 import pytest
 
-from router.operate.admin.key_guesses import KeyGuesses
-from router.operate.admin.proof import VALID_MS, Proofs
+from router.operate.admin.request_guard import VALID_MS, KeyGuesses, Proofs
 
 
 class Still:

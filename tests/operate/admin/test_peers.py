@@ -5,8 +5,8 @@ import asyncio
 import orjson
 
 from router.delivery.wire.connection import Connection
-from router.operate.admin.peers import Peers
-from router.operate.admin.proof import PROOF, Proofs
+from router.operate.admin.broadcast import Peers
+from router.operate.admin.request_guard import PROOF, Proofs
 
 
 async def answering(connection: Connection, subject: str, *answers: bytes) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from router.operate.admin import ServiceError
-from router.operate.admin.request_fields import RequestFields
+from router.operate.admin.service import RequestFields
 
 READERS: dict[str, tuple[str, Callable[[RequestFields], object]]] = {
     "tenant_id": ("tenant_id", RequestFields.tenant_id),

@@ -13,8 +13,7 @@ from nats.aio.client import Client
 from router.config.service import AdminConfig
 from router.delivery.wire.connection import Connection
 from router.operate.admin import AdminServer, RequestGuard, Service, ServiceError
-from router.operate.admin.request_fields import RequestFields
-from router.operate.admin.service import Answer
+from router.operate.admin.service import Answer, RequestFields
 from tests.support.admin import Json, call, code
 from tests.support.beside import beside
 from tests.support.delivery import connected

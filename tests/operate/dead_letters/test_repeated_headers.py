@@ -7,9 +7,9 @@ import base64
 import orjson
 import pytest
 
-from router.core.repeated_headers import tell_headers
+from router.core.header_names import tell_headers
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 from router.operate.catalogue import build_shapes
 from router.operate.dead_letters.export import as_fields
 from router.operate.dead_letters.original import Effect, original_of

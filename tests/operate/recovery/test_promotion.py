@@ -47,7 +47,7 @@ async def places(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Places]:
     A start that is chosen lies just before the newest message: whatever is older is left out,
     without ten minutes of waiting.
     """
-    monkeypatch.setattr("router.operate.recovery.durables.LOOK_BACK", timedelta(seconds=GAP_S / 4))
+    monkeypatch.setattr("router.operate.recovery.promotion.LOOK_BACK", timedelta(seconds=GAP_S / 4))
     async with two_places() as places:
         await type_commands(places.hub, APPLY)
         await type_commands(places.second, MIRROR)

@@ -15,8 +15,8 @@ from nats.aio.msg import Msg
 
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream
-from router.operate.recovery import snapshot as snapshots
-from router.operate.recovery.snapshot import Snapshot, restore_snapshot, take_snapshot
+from router.operate.recovery import backup as snapshots
+from router.operate.recovery.backup import Snapshot, restore_snapshot, take_snapshot
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.patient_client import connect_patiently

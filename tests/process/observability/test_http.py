@@ -19,9 +19,8 @@ from router.process.observability import (
     ReadinessCheck,
     exposition,
     http,
-    http_protocol,
 )
-from router.process.observability.http_protocol import OpenConnections
+from router.process.observability.http import OpenConnections
 from router.serve.contract.contract_document import ContractPages
 from tests.support.observability import capture_log, http_get, serve_http
 from tests.support.waiting import until
@@ -103,7 +102,7 @@ async def test_half_open_connections_keep_no_client_out_and_are_not_logged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Three times what there may be; the newest is always served, and the oldest go first."""
-    monkeypatch.setattr(http_protocol, "MAX_CONNECTIONS", 20)
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 20)
     with capture_log() as lines:
         async with serve_http(MetricRegistry()) as port, half_open(port, 60) as held:
             for path in ("/healthz", "/readyz", "/metrics"):
@@ -115,8 +114,8 @@ async def test_half_open_connections_keep_no_client_out_and_are_not_logged(
 
 
 async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(http_protocol, "RESPONSE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(http, "RESPONSE_TIMEOUT_S", 1.0)
     made: list[OpenConnections] = []
     monkeypatch.setattr(http, "OpenConnections", lambda: made.append(OpenConnections()) or made[-1])
     async with serve_http(Much()) as port:  # type: ignore[arg-type]
@@ -131,7 +130,7 @@ async def test_an_answer_that_is_not_taken_has_an_end(monkeypatch: pytest.Monkey
 async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_an_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.5)
     async with (
         serve_http(MetricRegistry()) as port,
         half_open(port, 1) as held,
@@ -148,7 +147,7 @@ async def test_a_request_that_does_not_come_and_a_connection_that_is_kept_have_a
 async def test_a_trickle_between_two_requests_is_no_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_protocol, "REQUEST_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(http, "REQUEST_TIMEOUT_S", 0.1)
     async with serve_http(MetricRegistry()) as port, asyncio.timeout(30):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")

@@ -17,8 +17,7 @@ from router.process.observability import (
     MetricRegistry,
     Metrics,
 )
-from router.process.observability.bounds import label_of
-from router.process.observability.instruments import CallbackGauge
+from router.process.observability.instruments import CallbackGauge, label_of
 from tests.support.observability import capture_log, parse_scrape
 
 # The reference's metrics of what is built, with their labels.

@@ -20,17 +20,17 @@ from router.core.errors import BrokerUnavailable, NoResponders
 from router.core.message import Effect, Message
 from router.core.outcome import Dead, Done, Fault, Outcome
 from router.delivery.wire.api import JetStream
-from router.delivery.wire.calls.request_reply import ServiceReply
-from router.delivery.wire.calls.traced import trace_calls
+from router.delivery.wire.calls.request_reply import ServiceReply, trace_calls
 from router.delivery.wire.connection import open_head_of
 from router.delivery.wire.first_connection import connect
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 from router.operate.dead_letters import read_by_filter, replay
-from router.process.observability.tracing import find_tracing, trace_request
-from router.process.observability.tracing_messages import (
+from router.process.observability.tracing import (
+    find_tracing,
     trace_dead_letter,
     trace_handler,
     trace_replay,
+    trace_request,
 )
 from router.sdk import WorkerTopology
 from router.sdk.extension import post, pre, validator

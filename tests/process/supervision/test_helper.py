@@ -7,8 +7,14 @@ import asyncio
 import pytest
 
 from router.core.errors import Misconfigured
-from router.process.supervision import Helper, Intensity, Supervisor, helper_states
-from router.process.supervision.helper import PAUSES_S, STABLE_AFTER_S
+from router.process.supervision import (
+    PAUSES_S,
+    STABLE_AFTER_S,
+    Helper,
+    Intensity,
+    Supervisor,
+    helper_states,
+)
 from tests.support.observability import capture_log
 from tests.support.supervision import run_tree
 

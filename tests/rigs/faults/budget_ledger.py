@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
 from router.contracts.money import NANOS, format_nanos
-from router.contracts.usage_cost import read_usage_cost
+from router.contracts.usage import read_usage_cost
 
 Event = tuple[bytes, Mapping[str, str]]  # data and headers of a usage event
 Shown = Mapping[str, object]  # a budget as `router budget list --json` prints it

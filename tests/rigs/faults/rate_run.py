@@ -19,7 +19,7 @@ from nats.errors import TimeoutError as NoAnswer
 
 from bench.machine import facts
 from router.config import Settings
-from router.policies.model.shared_rates import PART
+from router.policies.model.rate_limits import PART
 from tests.rigs.faults.rate_stage import RateStage, wrong_clock
 from tests.rigs.faults.stage import Cast, on_stage
 from tests.support.stories import a_request, ask

@@ -52,22 +52,22 @@ from router.decide.model.read import read as read_decide
 from router.delivery.consume.advisories import stranded_sequence
 from router.delivery.kv.entries import BucketEntry as Held
 from router.delivery.wire.connection import Connection, head_of
-from router.delivery.wire.frame_parser import FrameParser, PlainFrames, parse_head
+from router.delivery.wire.frames import FrameParser, PlainFrames, parse_head
 from router.extensions.model import EntryError, load_entry
 from router.extensions.store import read_registered
 from router.lake.tables.arrow import MESSAGE
 from router.lake.tables.event import parse_messages
 from router.mailbox.inbox.event import read_event
 from router.operate.admin.request_guard import RequestGuard
-from router.operate.admin.service_error import ServiceError
+from router.operate.admin.service import ServiceError
 from router.operate.commands.dead_letters.replay import _decode_text as opened_in_an_editor
 from router.operate.dead_letters.export import as_full_fields
 from router.operate.dead_letters.parse import parse
-from router.policies.check import check_policy
 from router.policies.model import PolicyError, load_policy, parse_policy
-from router.policies.model.breaker_record import BreakerRecord, breaker_key, read_breaker_record
-from router.sdk.answer import read_answer
-from router.shell.formatting import format_bytes
+from router.policies.model.breakers import BreakerRecord, breaker_key, read_breaker_record
+from router.policies.store import check_policy
+from router.sdk.client import read_answer
+from router.shell.output import format_bytes
 from router.work.model import make_marked_event, make_usage_effect
 from tests.decide.test_push import Book, a_handler
 from tests.rigs.fuzz.feeding import Decoder, Seed

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message as Protobuf
 
+from router.process.memory import give_large_blocks_back
 from router.process.observability import configure
-from router.shell.allocator import give_large_blocks_back
 from tests.rigs.fuzz.contracts import CONTRACTS, Contract, Sent
 from tests.rigs.fuzz.feeding import Broken
 from tests.rigs.fuzz.hostile import hostile_headers, hostile_json, hostile_protobuf

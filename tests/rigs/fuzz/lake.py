@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 import orjson
 from pyspark.sql import SparkSession
 
-from router.contracts.request import ADJUSTMENT_TYPE
+from router.contracts.decision import ADJUSTMENT_TYPE
 from router.contracts.usage import derive_identity
 from router.lake.jobs.backfill import Backfill
 from router.lake.jobs.maintenance import compact

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from router.delivery.wire.connection import head_of
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
 
 Rng = random.Random
 NOTHING: Mapping[str, str] = {}

@@ -122,7 +122,7 @@ def test_imports_are_found_in_every_form() -> None:
 
 
 def test_the_nearest_tests_of_a_module_are_those_of_its_room_that_import_it() -> None:
-    near = find_nearest("router.budgets.model.leases", TOP, 6)
+    near = find_nearest("router.budgets.model.spent_record", TOP, 6)
     assert {"tests/budgets/test_lease_records.py", "tests/budgets/test_budget_documents.py"} <= {
         *near[:5]
     }

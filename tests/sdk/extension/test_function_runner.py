@@ -27,7 +27,7 @@ from router.sdk.extension import (
     validator,
 )
 from router.sdk.extension.function_runner import FunctionRunner
-from router.sdk.extension.results import RequestFailed
+from router.sdk.extension.request import RequestFailed
 from router.sdk.failures import RequestRefused
 from tests.support.extension_author import a_prompt, a_request, data_of
 from tests.support.sdk import refuse_to_start

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.frames import Headers
 from router.extensions.model import parse_entry
-from router.sdk.extension import post, pre, provider, register, validator
-from router.sdk.extension.register import PUT, entry_of
+from router.sdk.extension import post, pre, provider, server, validator
+from router.sdk.extension.server import PUT, entry_of
 from tests.support.broker import Broker
 from tests.support.extension_author import (
     ExtensionClient,
@@ -55,8 +55,8 @@ class Admin:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(register, "WAITS_S", (0.01,))
-    monkeypatch.setattr(register, "RECONNECT_CHECK_S", 0.005)
+    monkeypatch.setattr(server, "WAITS_S", (0.01,))
+    monkeypatch.setattr(server, "RECONNECT_CHECK_S", 0.005)
 
 
 @pytest.mark.parametrize("decorator", [pre, validator, post, provider])
@@ -95,7 +95,7 @@ async def test_what_stands_already_or_is_refused_is_not_asked_for_again(
         pauses.append(seconds)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(register, "_pause", pause)
+    monkeypatch.setattr(server, "_pause", pause)
     admin = await Admin(asker, answer).open()
     first, second = pre(an_id())(lambda _: None), pre(an_id())(lambda _: None)
     async with serve_extension(nats_url, first, second, register=True):

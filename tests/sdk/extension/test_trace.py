@@ -4,7 +4,7 @@ import pytest
 
 from router.sdk.extension import Refused, Request, pre
 from router.sdk.extension.function_runner import NO_SPAN, FunctionRunner, build_tracer
-from router.sdk.extension.results import RequestFailed
+from router.sdk.extension.request import RequestFailed
 from tests.support.extension_author import a_request, data_of
 from tests.support.tracing import record_spans
 

@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+from router.contracts.decision import RouteRequest
 from router.contracts.extension import read_processor_answer, read_request, read_validator_answer
 from router.contracts.provider_call import call_bytes, read_answer, read_piece
 from router.contracts.provider_request import ProviderRequest
 from router.contracts.raw_json import RawJson
-from router.contracts.request import RouteRequest
-from router.extensions.model.context import PipelineContext
+from router.extensions.model.stage import PipelineContext
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "extension-json.md").read_text()
 BLOCKS = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)

@@ -15,8 +15,14 @@ import pytest
 from router.config import Settings
 from router.process.ipc import Ipc
 from router.serve.fleet import child
-from router.serve.fleet.build import build_id
-from router.serve.fleet.ipc import ChildFailed, ChildStarted, FromChild, ReadStatus, StartChild
+from router.serve.fleet.ipc import (
+    ChildFailed,
+    ChildStarted,
+    FromChild,
+    ReadStatus,
+    StartChild,
+    build_id,
+)
 from tests.support.waiting import until
 
 
@@ -112,5 +118,5 @@ async def test_a_frame_that_arrives_after_sigterm_is_no_error() -> None:
 
 def test_a_build_id_depends_on_the_names_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = build_id()
-    monkeypatch.setattr("router.serve.fleet.build.list_settings", lambda settings: ())
+    monkeypatch.setattr("router.serve.fleet.ipc.list_settings", lambda settings: ())
     assert build_id() != ours

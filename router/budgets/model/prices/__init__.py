@@ -14,15 +14,14 @@ from router.budgets.model.prices.price import (
     Price,
     PriceError,
     PriceList,
+    PriceTable,
     parse_price,
     parse_prices,
     price_document,
 )
 from router.budgets.model.prices.pricing import PricedAttempt, Pricing
-from router.budgets.model.prices.ratio_sums import RatioSums
+from router.budgets.model.prices.ratio_sums import RatioSums, TextCount
 from router.budgets.model.prices.ratios import LearnedRatios, TokenRatio, TokenRatios
-from router.budgets.model.prices.table import PriceTable
-from router.budgets.model.prices.text_count import TextCount
 
 __all__ = [
     "CostLimits",

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from router.budgets.model.prices.passed_by import OutputMark, PassedBy
 from router.budgets.model.prices.price import Price
+from router.budgets.model.prices.ratio_sums import weigh
 from router.budgets.model.prices.ratios import TokenRatio, TokenRatios
-from router.budgets.model.prices.text_count import weigh
 from router.contracts.money import NANOS
 from router.contracts.usage import MAX_TOKENS
 

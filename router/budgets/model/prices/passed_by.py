@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from router.budgets.model.prices.ratio_sums import TextCount
 from router.budgets.model.prices.ratios import TokenRatio
-from router.budgets.model.prices.text_count import TextCount
 from router.contracts.told_usage import NOTHING_TOLD, ToldUsage, read_told_usage
 
 _NOTHING: Sequence[int] = TextCount().counts

@@ -1,4 +1,5 @@
-"""One price: its document, read and checked (docs/reference/prices.md#document).
+"""One price: its document, read and checked (docs/reference/prices.md#document). And the table of
+the prices in force, which a mirror of the bucket fills.
 
 {provider, model?, input?, cached_input?, output?, per_request?, per_second?, currency, valid_from?,
 trust?, characters_per_token?}
@@ -6,7 +7,7 @@ trust?, characters_per_token?}
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
@@ -267,3 +268,50 @@ def _read_version(value: object, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
         raise _refuse(path, "version", "should be the number of a version")
     return value
+
+
+# -- The prices in force in this instance, by provider and model.
+#
+# Pure: a mirror of the bucket fills it.
+
+
+ByModel = dict[str | None, PriceList]
+
+
+class PriceTable:
+    """Empty until it is filled: then no provider has a price."""
+
+    def __init__(self) -> None:
+        self._providers: dict[str, ByModel] = {}
+
+    def replace(self, lists: Iterable[PriceList]) -> None:
+        """All prices."""
+        providers: dict[str, ByModel] = {}
+        for one in lists:
+            provider_id, model = one.name
+            providers.setdefault(provider_id, {})[model] = one
+        self._providers = providers
+
+    def find(self, provider_id: str, model: str | None, at: float) -> Price | None:
+        """The price of the model, else the provider's, else the provider's dearest.
+
+        So no name of a model makes an attempt free. Of each the newest that is valid at this time.
+        `at`: seconds since the epoch.
+        """
+        models = self._providers.get(provider_id)
+        if models is None:
+            return None
+        for one in (models.get(model), models.get(None)):
+            price = one.find(at) if one is not None else None
+            if price is not None:
+                return price
+        return max(
+            (price for one in models.values() if (price := one.find(at)) is not None),
+            key=_order,
+            default=None,
+        )
+
+
+def _order(price: Price) -> tuple[int, ...]:
+    """The dearest is the last."""
+    return price.output, price.input, price.per_request, price.per_second

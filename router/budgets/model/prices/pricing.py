@@ -22,9 +22,8 @@ from router.budgets.model.prices.cost import (
     estimate_so_far,
 )
 from router.budgets.model.prices.passed_by import PassedBy
-from router.budgets.model.prices.price import Price
+from router.budgets.model.prices.price import Price, PriceTable
 from router.budgets.model.prices.ratios import LearnedRatios, TokenRatios
-from router.budgets.model.prices.table import PriceTable
 from router.contracts.money import round_to_nanos
 from router.contracts.provider_request import ProviderRequest
 from router.core import ids

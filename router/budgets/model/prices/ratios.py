@@ -24,8 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 
-from router.budgets.model.prices.ratio_sums import RatioSums
-from router.budgets.model.prices.text_count import KINDS, weigh
+from router.budgets.model.prices.ratio_sums import KINDS, RatioSums, weigh
 from router.core.bounded_cache import BoundedCache
 
 MIN_SAMPLES = 8

@@ -26,7 +26,7 @@ from router.core import ids
 from router.core.message import NO_HEADERS, Message
 from router.core.outcome import Fault
 from router.decide.model.read import RequestLimits, read
-from router.shell.option_values import read_bytes, read_payload
+from router.shell.options import read_bytes, read_payload
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 MAX_REQUESTS = 100_000

@@ -22,14 +22,14 @@ from router.contracts.decision import POLICY_NOT_FOUND
 from router.core.errors import NoRouter, RouterError, Unanswered
 from router.operate.admin.broadcast import list_key_headers, request_one
 from router.operate.admin.service import ADMIN
-from router.policies.check import check_policy
 from router.policies.commands.list_show import refuse
 from router.policies.model import SHARED, PolicyError
+from router.policies.store import check_policy
 from router.sdk import Answer, Client
 from router.shell import exit_codes
 from router.shell.broadcast import describe_error
 from router.shell.command_frame import CommandSession
-from router.shell.option_values import choose_author, read_bytes
+from router.shell.options import choose_author, read_bytes
 
 IN_FORCE_S, LOOK_S = 10.0, 0.1
 NEEDED = (

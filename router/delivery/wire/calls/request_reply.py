@@ -1,5 +1,5 @@
 """Request-reply with a deadline: one inbox for the life of the connection, and a dictionary of the
-calls in flight.
+calls in flight. A call waits for a lost connection, and carries its trace.
 
     call ── post ──> subject ── reply: {inbox}.{token} ──> the reader ──> the future of that token
 
@@ -11,17 +11,21 @@ dropped.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Mapping
 from time import monotonic
+from typing import Protocol
 
 from msgspec import Struct
 
 from router.contracts.extension import DEADLINE, FAULT, read_retry_after
+from router.contracts.headers import TRACEPARENT
 from router.core.errors import BrokerUnavailable, CallTimeout, ConnectionLost, NoResponders, Poison
 from router.core.ids import random_tokens
 from router.core.message import NO_HEADERS
 from router.delivery.wire.connection import Connection, open_head_of
-from router.delivery.wire.frame_parser import parse_head
+from router.delivery.wire.frames import parse_head
+from router.process.observability.tracing import Tracing, find_tracing
 
 TIMEOUT_CHECK_S = 0.005
 _HEAD = b"%b" + DEADLINE.encode() + b": %d\r\n\r\n"
@@ -180,3 +184,73 @@ def _read_error(data: bytes, headers: Mapping[str, str]) -> ServiceReply:
 
 def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else UNKNOWN_ERROR
+
+
+# -- Calls with traces: each in a span that the request carries, if the process has an
+# OpenTelemetry SDK.
+
+
+_LINE = re.compile(rb"(?<=\r\n)traceparent: ([^\r]*)\r\n")
+
+
+class Requester(Protocol):
+    """`Calls`, or the same with traces."""
+
+    def head(self, headers: Mapping[str, str]) -> bytes: ...
+
+    def call(
+        self, subject: str, data: bytes, head: bytes, timeout_s: float
+    ) -> Awaitable[ServiceReply]: ...
+
+
+def trace_calls(calls: Requester) -> Requester:
+    """The same calls, unless an SDK is configured already."""
+    tracing = find_tracing()
+    return calls if tracing is None else TracedCalls(tracing, calls)
+
+
+class TracedCalls:
+    """Parent of each span: the `traceparent` in the head of the call, else the current span."""
+
+    def __init__(self, tracing: Tracing, calls: Requester) -> None:
+        self._tracing = tracing
+        self._calls = calls
+
+    def head(self, headers: Mapping[str, str]) -> bytes:
+        return self._calls.head(headers)
+
+    async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
+        found = _LINE.search(head)
+        with self._tracing.trace_request(
+            subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}
+        ) as traced:
+            if TRACEPARENT in traced:  # it is missing if the SDK is installed and switched off
+                head = _LINE.sub(b"", head) + b"traceparent: %b\r\n" % traced[TRACEPARENT].encode()
+            reply = await self._calls.call(subject, data, head, timeout_s)
+            if reply.error_code is not None:
+                self._tracing.mark_failed(str(reply.error_code))
+            return reply
+
+
+# -- Wait for a lost connection to come back, before a request is sent: what is written meanwhile
+# would be sent after its caller gave up.
+
+
+CHECK_S = 0.05  # how soon a reconnect is noticed
+
+
+async def wait_until_connected(connection: Connection, timeout_s: float) -> float:
+    """Return the seconds that are left, at once where it is connected.
+
+    Raises BrokerUnavailable after `timeout_s` seconds, or when the connection is closed for good.
+    """
+    loop = asyncio.get_running_loop()
+    left_s, until = timeout_s, loop.time() + timeout_s
+    while not connection.is_connected:
+        await asyncio.sleep(min(CHECK_S, max(left_s, 0)))
+        left_s = until - loop.time()
+        if left_s <= 0 or connection.is_closed:
+            raise BrokerUnavailable(
+                f"not connected to a server for {timeout_s:g} s: nothing was sent"
+            )
+    return left_s

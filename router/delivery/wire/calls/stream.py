@@ -1,4 +1,5 @@
-"""One request, many pieces: the reading end of a stream.
+"""One request, many pieces: the reading end of a stream, and the sending end, which learns when no
+reader listens.
 
     async with Stream(connection, subject, data, head, silence_s=5.0) as pieces:
         async for piece in pieces: ...                    the reader knows which piece is the last,
@@ -7,7 +8,7 @@
                                                           knew that it left
 
 Each stream has a subscription, which ends with it: from then on the server tells the sender that
-there is no responder (`reply_streams`), so a reader that is cancelled, or dies, stops its stream
+there is no responder (`ReplyStreams`), so a reader that is cancelled, or dies, stops its stream
 without sending anything. Pieces come in order or the stream breaks: a loss by a lost connection
 always raises.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 from msgspec import Struct
@@ -29,9 +30,10 @@ from router.core.errors import (
     RouterError,
     StreamOverrun,
 )
+from router.core.ids import random_tokens
 from router.delivery.wire.calls.request_reply import TooLarge
-from router.delivery.wire.connection import Connection
-from router.delivery.wire.frame_parser import Headers
+from router.delivery.wire.connection import Connection, head_of
+from router.delivery.wire.frames import Headers
 
 CONNECTION_CHECK_S = 0.25  # how soon a lost connection is noticed by who waits for a piece
 MAX_BUFFERED_BYTES = 8 * 1024 * 1024  # bytes that a reader may be behind
@@ -150,3 +152,72 @@ def require_fit(connection: Connection, head: bytes, data: bytes) -> None:
 
 def _cut() -> ConnectionLost:
     return ConnectionLost("the connection was lost while the stream ran")
+
+
+# -- The sending end of streams: pieces go to an inbox until the last one, or until no reader
+# listens there.
+#
+# Core NATS does not say that a subscriber went away. But a message with a reply subject that
+# finds no subscriber is answered by the server, on that reply subject, with 503. So every piece
+# names one, and the first piece after the reader left (or died) ends the stream. A reader may
+# also say so itself: whatever arrives there means "no more".
+#
+# piece ── to: the reader's inbox ── reply: {ours}.{token} ──> the reader listens: no reply
+#                                                              no reader:          503 on {ours}.{token} ──> on_reader_gone()
+
+
+class ReplyStreams:
+    """One inbox for all streams that are sent over one connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._inbox = connection.new_inbox()
+        self._sid: int | None = None
+        # a reader sees the token of its own stream: it must not lead to those of others
+        self._tokens = random_tokens()
+        self._on_reader_gone: dict[str, Callable[[], object]] = {}
+
+    async def __aenter__(self) -> Self:
+        self._sid = await self._connection.subscribe_direct(f"{self._inbox}.*", self._on_message)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._sid is not None:
+            await self._connection.unsubscribe(self._sid)
+
+    def open(self, to: str, on_reader_gone: Callable[[], object], headers: Headers) -> ReplyStream:
+        """A stream to the inbox `to`, a checked address; `on_reader_gone` is called once when no
+        reader listens there.
+        """
+        token = next(self._tokens)
+        self._on_reader_gone[token] = on_reader_gone
+        head = head_of(headers)
+
+        def send(data: bytes) -> None:
+            self._connection.publish_nowait(to, data, f"{self._inbox}.{token}", head)
+
+        return ReplyStream(send, lambda: self._on_reader_gone.pop(token, None))
+
+    def __len__(self) -> int:
+        return len(self._on_reader_gone)
+
+    def _on_message(
+        self, subject: str, _reply: str, _data: bytes, _headers: Headers | None
+    ) -> None:
+        gone = self._on_reader_gone.pop(subject.rpartition(".")[2], None)
+        if gone is not None:
+            gone()
+
+
+class ReplyStream:
+    """One stream being sent. Close it when the last piece is sent."""
+
+    def __init__(self, send: Callable[[bytes], None], close: Callable[[], object]) -> None:
+        self.send = send
+        self._close = close
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()

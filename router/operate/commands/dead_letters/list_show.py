@@ -30,8 +30,14 @@ from router.operate.dead_letters import show as read_letter
 from router.operate.views import DEAD_LETTERS, make_groups_view
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.formatting import format_bytes
-from router.shell.output import build_grid, build_heading, build_panel, open_console, print_view
+from router.shell.output import (
+    build_grid,
+    build_heading,
+    build_panel,
+    format_bytes,
+    open_console,
+    print_view,
+)
 
 GROUPINGS = ("reason", "error", "field", "subject")
 NO_LETTERS = "no dead letters"

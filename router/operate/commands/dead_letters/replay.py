@@ -17,8 +17,8 @@ import typer
 from msgspec.structs import replace
 
 from router.contracts.codec import require_foreign_value
-from router.contracts.json_layout import indent, pack
 from router.contracts.malformed import Malformed
+from router.contracts.payload_display import indent, pack
 from router.core.whole_files import replace_file
 from router.operate.audit import track
 from router.operate.commands.dead_letters.selection import (
@@ -47,7 +47,7 @@ from router.operate.dead_letters import export as write_out
 from router.operate.dead_letters import replay as send_again
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.option_values import confirm
+from router.shell.options import confirm
 from router.shell.output import print_json_lines, print_table, show_progress
 
 # -- `router dlq replay`.

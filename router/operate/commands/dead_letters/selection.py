@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from router.config import Settings
-from router.core.instants import read_instant
+from router.core.clock import read_instant
 from router.delivery.wire.api import JetStream
 from router.operate.audit import OperatorWrite
 from router.operate.dead_letters import DeadLetterBatch, DeadLetterChoice, DeadLetterFilter
-from router.operate.dead_letters.dead_letter_streams import SYSTEMS, select_dead_letters
+from router.operate.dead_letters.dead_letter_writer import SYSTEMS, select_dead_letters
 from router.operate.dead_letters.selection import SELECTION_PAGE
 from router.shell.options import ConfigFile, NatsUrl
 from router.shell.session import load_settings

@@ -9,14 +9,16 @@ policy.
 """
 
 from router.policies.model.canaries.counts import CanaryCounts
-from router.policies.model.canaries.guards import GuardError, parse_guard, parse_span_ms
 from router.policies.model.canaries.verdict import (
     CanaryTotals,
     CanaryVerdict,
+    GuardError,
     GuardFinding,
     add_totals,
     is_one_sided,
     judge,
+    parse_guard,
+    parse_span_ms,
 )
 
 __all__ = [

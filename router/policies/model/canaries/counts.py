@@ -14,14 +14,14 @@ from router.contracts.canary import CANDIDATE, CONTROL
 from router.contracts.decision import DEADLINE_EXCEEDED, DECISION_FAILED, Decision, Refusal
 from router.contracts.failure_class import PROVIDER, FailureClass
 from router.policies.model import SHARED
-from router.policies.model.canary_record import (
+from router.policies.model.canary import (
     GROUPS,
     ArmRecord,
     CanaryRecord,
     GroupRecord,
     ShadowRecord,
 )
-from router.policies.model.measurements.latencies import find_bucket
+from router.policies.model.measurements.values import find_bucket
 
 FAILURES = frozenset(
     {

@@ -1,4 +1,4 @@
-"""What follows from the counts of a canary: promote it, roll it back, or go on
+"""What follows from the counts of a canary and its guards: promote it, roll it back, or go on
 (docs/reference/canary.md#verdict).
 
     a guard is broken for certain          -> roll back, at once
@@ -14,6 +14,7 @@ decides alone (docs/reference/canary.md#tenants). A shadow only ends with its ti
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from math import exp, inf, log, prod
@@ -21,8 +22,15 @@ from math import exp, inf, log, prod
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contracts.canary import ERROR_RATE, CanaryGuard, CanaryPlan
-from router.policies.model.canary_record import (
+from router.contracts.canary import (
+    ERROR_RATE,
+    GUARDED,
+    MAX_RATIO,
+    MAX_SPAN_MS,
+    CanaryGuard,
+    CanaryPlan,
+)
+from router.policies.model.canary import (
     ArmRecord,
     CanaryRecord,
     GroupRecord,
@@ -31,7 +39,7 @@ from router.policies.model.canary_record import (
     add_groups,
     add_shadows,
 )
-from router.policies.model.measurements.latencies import find_bucket, find_edge
+from router.policies.model.measurements.values import find_bucket, find_edge
 
 # -- The guards, and the verdict.
 
@@ -321,3 +329,35 @@ def _compare(pair: Pair, ratio: float, times: float) -> float:
 def _chance(one: Tally, other: Tally, ratio: float) -> float:
     """That a bad outcome is the one's."""
     return ratio * one.all / (ratio * one.all + other.all)
+
+
+# -- What is typed for a canary: guards like `error_rate<=1.2x`, times like `1h`.
+
+
+_GUARD = re.compile(r"([a-z0-9_]{1,32})\s*<=\s*([0-9]{1,3}(?:\.[0-9]{1,6})?)x")
+_SPAN = re.compile(r"([0-9]{1,9})([smhd])")
+_UNIT_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+class GuardError(ValueError):
+    """It says what is legal."""
+
+
+def parse_guard(text: str) -> CanaryGuard:
+    """Raises GuardError."""
+    found = _GUARD.fullmatch(text.strip())
+    if found is None or found[1] not in GUARDED or not 1 <= float(found[2]) <= MAX_RATIO:
+        raise GuardError(
+            f"write {' or '.join(f'{name}<=1.2x' for name in GUARDED)}; the factor is 1 … "
+            f"{MAX_RATIO:g}"
+        )
+    return CanaryGuard(found[1], float(found[2]))
+
+
+def parse_span_ms(text: str) -> int:
+    """`30s`, `10m`, `1h`, `7d`. Raises GuardError."""
+    found = _SPAN.fullmatch(text.strip())
+    span_ms = int(found[1]) * _UNIT_MS[found[2]] if found is not None else 0
+    if not 0 < span_ms <= MAX_SPAN_MS:
+        raise GuardError("write 30s, 10m, 1h or 7d; at most 30d")
+    return span_ms

@@ -12,7 +12,6 @@ A policy's strategy chooses by them (`policy.strategy`); `policies.shared_measur
 among instances.
 """
 
-from router.policies.model.measurements.latencies import add_up, find_percentile
 from router.policies.model.measurements.measured_provider import MIN_SAMPLES, MINUTE_S
 from router.policies.model.measurements.measured_tenant import REFRESH_S
 from router.policies.model.measurements.measurements import Measurements
@@ -21,6 +20,8 @@ from router.policies.model.measurements.values import (
     ErrorCounts,
     LearnedFigures,
     TenantFigures,
+    add_up,
+    find_percentile,
 )
 
 __all__ = [

@@ -19,12 +19,12 @@ from math import inf
 from msgspec import Struct
 
 from router.contracts.failure_class import CANCELLED, PROVIDER, RATE_LIMIT, REQUEST, FailureClass
-from router.policies.model.measurements.figures_record import (
+from router.policies.model.measurements.values import (
     MAX_FINISHED,
     MinuteRecord,
     ProviderFiguresRecord,
+    find_bucket,
 )
-from router.policies.model.measurements.latencies import find_bucket
 
 MINUTE_S = 60.0  # no assignment's deadline is later
 MIN_SAMPLES = 5  # outcomes, before which figures say nothing

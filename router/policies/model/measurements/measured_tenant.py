@@ -14,20 +14,23 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.policies.model.measurements.figures_record import (
-    MAX_FINISHED,
-    FiguresRecord,
-    MinuteRecord,
-    ProviderFiguresRecord,
-)
-from router.policies.model.measurements.latencies import add_up, find_percentile
 from router.policies.model.measurements.measured_provider import (
     MIN_SAMPLES,
     MINUTE_S,
     OVERDUE_REQUESTS,
     MeasuredProvider,
 )
-from router.policies.model.measurements.values import ErrorCounts, LearnedFigures, TenantFigures
+from router.policies.model.measurements.values import (
+    MAX_FINISHED,
+    ErrorCounts,
+    FiguresRecord,
+    LearnedFigures,
+    MinuteRecord,
+    ProviderFiguresRecord,
+    TenantFigures,
+    add_up,
+    find_percentile,
+)
 
 REFRESH_S = 0.5
 # keys: of a tenant at most, and of a provider that may be added beyond that

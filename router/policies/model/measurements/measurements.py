@@ -16,10 +16,15 @@ from msgspec.structs import replace
 from router.contracts.failure_class import FailureClass
 from router.core.bounded_cache import BoundedCache
 from router.core.clock import Clock, steady, wall
-from router.policies.model.measurements.figures_record import MAX_PROVIDERS, FiguresRecord
 from router.policies.model.measurements.measured_provider import MeasuredProvider
 from router.policies.model.measurements.measured_tenant import MeasuredTenant
-from router.policies.model.measurements.values import NO_FIGURES, ErrorCounts, LearnedFigures
+from router.policies.model.measurements.values import (
+    MAX_PROVIDERS,
+    NO_FIGURES,
+    ErrorCounts,
+    FiguresRecord,
+    LearnedFigures,
+)
 
 
 class Measurements:

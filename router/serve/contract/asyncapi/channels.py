@@ -23,7 +23,7 @@ from router.contracts.provider import INVOKE, INVOKE_STREAM
 from router.contracts.usage import ADJUSTED_SUBJECT, USAGE_SUBJECT
 from router.extensions.model.entry import POST, PRE, PROVIDER, SUBJECT_PREFIXES, VALIDATOR
 from router.operate.audit.audit_event import ADMIN_SERVICE, AUDIT_SUBJECT, CLI, CONSOLE
-from router.operate.violations.violation import VIOLATION_SUBJECT
+from router.operate.violations.events import VIOLATION_SUBJECT
 
 RECEIVE, SEND = "receive", "send"
 

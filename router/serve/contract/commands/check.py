@@ -9,12 +9,16 @@ import typer
 from msgspec import to_builtins
 
 from router.contracts.unread_report import UNREAD_KIND
-from router.serve.contract.commands.field_report import FieldReport, parse, report_fields
-from router.serve.contract.commands.readers import build_readers
+from router.serve.contract.commands.field_report import (
+    FieldReport,
+    build_readers,
+    parse,
+    report_fields,
+)
 from router.serve.contract.contract_document import build_contract_shapes
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.option_values import read_bytes, read_pairs
+from router.shell.options import read_bytes, read_pairs
 from router.shell.output import print_table
 
 MAX_BYTES = 64 * 1024 * 1024  # the most that a NATS server takes as a message

@@ -25,7 +25,7 @@ from router.contracts.shapes.difference import (
 from router.contracts.shapes.message_shape import DIRECTION, SENT
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command, skip_settings
-from router.shell.option_values import read_bytes
+from router.shell.options import read_bytes
 from router.shell.view import View, ViewColumn
 
 MAX_BYTES = 64 * 1024 * 1024  # of one file

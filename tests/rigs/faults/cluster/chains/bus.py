@@ -17,8 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from router import Bus
-from router.bus.answers import BusAnswer
-from router.bus.consumer import DEFAULT_OPTIONS
+from router.bus.consumer import DEFAULT_OPTIONS, BusAnswer
 from router.config import load
 from router.contracts.envelope import MessageEnvelope
 from tests.rigs.faults.child import Child
