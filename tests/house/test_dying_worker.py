@@ -9,14 +9,33 @@ import pytest
 from tests.house.measure import REPOSITORY
 
 PLUGIN = """
+import os
+from pathlib import Path
 from tests.support.distribution import UnitScheduling
 
 def pytest_xdist_make_scheduler(config, log):
     return UnitScheduling(config, log)
+
+def pytest_runtest_logreport(report):
+    if "PYTEST_XDIST_WORKER" not in os.environ and "test_before" in report.nodeid and report.when == "teardown":
+        Path("heard").touch()
 """
 OPTIONS = ("-q", "-p", "xdist", "-p", "no:cacheprovider", "--dist", "loadgroup")
 PASSES = "def test_passes(): pass\n"
-DIES = "import os\ndef test_before(): pass\ndef test_dies(): os._exit(1)\ndef test_after(): pass\n"
+# It dies when all that passed before it has been heard of: xdist blames the first test without a
+# report.
+DIES = """
+import os, pathlib, time
+
+def test_before(): pass
+
+def test_dies():
+    while not pathlib.Path("heard").exists():
+        time.sleep(0.01)
+    os._exit(1)
+
+def test_after(): pass
+"""
 
 
 @pytest.mark.parametrize(("dying", "workers"), [(0, 2), (3, 1), (7, 2)])
