@@ -83,7 +83,7 @@ class AgentTree:
         self._alerts = alerts
         self._drain_s = drain_s
         self._batches = GroupCommit[Message, Outcome](work.handle)
-        self._letter = build_dead_letter_writer(
+        self._build_dead_letter = build_dead_letter_writer(
             agent, jetstream.connection, topology.max_payload_bytes
         ).write
         self.helpers: list[Helper] = []  # of the latest tree
@@ -114,7 +114,7 @@ class AgentTree:
             subscription,
             self._jetstream,
             take=self._batches.add,
-            letter=self._letter,
+            build_dead_letter=self._build_dead_letter,
             alerts=self._alerts,
             is_work_queue=is_queue,
         )
@@ -163,7 +163,7 @@ class AgentTree:
                 pauses_above=True,
             ),
             handle=handle,
-            dead_letter=self._letter,
+            dead_letter=self._build_dead_letter,
             dead_letter_ack=dead_letter_ack,
             observer=AgentObserver(durable, self._work.publish_acks, self._alerts),
             stream_of=self._stream_of,

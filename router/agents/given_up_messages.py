@@ -46,7 +46,7 @@ from router.process.observability import events, logs
 log = logs.logger(__name__)
 
 Take = Callable[[Message], Awaitable[Outcome]]
-Letter = Callable[[Message, str, Fault], Effect | None]
+BuildDeadLetter = Callable[[Message, str, Fault], Effect | None]
 
 
 class AgentMaxDeliverRecovery:
@@ -58,14 +58,14 @@ class AgentMaxDeliverRecovery:
         jetstream: JetStream,
         *,
         take: Take,
-        letter: Letter,
+        build_dead_letter: BuildDeadLetter,
         alerts: AgentAlerts,
         is_work_queue: bool,
     ) -> None:
         self._subscription = subscription
         self._jetstream = jetstream
         self._take = take
-        self._letter = letter
+        self._build_dead_letter = build_dead_letter
         self._alerts = alerts
         self._is_work_queue = is_work_queue
         self._is_ours = subject_matcher(subscription.filters)
@@ -94,9 +94,9 @@ class AgentMaxDeliverRecovery:
             case Done(effects, _, commit):
                 return Done(effects, commit=self._remove_after(message, commit))
             case Dead(fault, reason, _, commit):
-                letter = self._letter(message, reason, fault)
+                dead_letter = self._build_dead_letter(message, reason, fault)
                 return Done(
-                    (letter,) if letter is not None else (),
+                    (dead_letter,) if dead_letter is not None else (),
                     commit=self._remove_after(message, commit),
                 )
             case Retry(fault, delay):

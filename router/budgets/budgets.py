@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import uuid
 
+from router.budgets.booking import BudgetBooking
 from router.budgets.leases import BudgetLeases
 from router.budgets.model import BudgetTable
-from router.budgets.settlement import BudgetSettlement
 from router.budgets.spent_documents import SpentDocuments
 from router.budgets.store import FollowedBudgets
 from router.config import Settings
@@ -40,7 +40,7 @@ class Budgets:
         self.leases = BudgetLeases(
             self.table, self.documents, self.clock, alerts, config.reservation_ms / 1000
         )
-        self.settlement = BudgetSettlement(
+        self.booking = BudgetBooking(
             jetstream,
             usage,
             self.followed,

@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from router.budgets.model import Budget, BudgetError, BudgetWindow, find_window, open_next_window
 from router.budgets.model.spent_record import (
-    SETTLEMENT_KEY,
-    SettlementRecord,
+    BOOKING_KEY,
+    BookingRecord,
     SpentRecord,
     build_spent_key,
     find_created,
-    read_settlement_record,
+    read_booking_record,
     read_spent_record,
 )
 from router.budgets.store import read_stored_budget
@@ -133,22 +133,22 @@ async def read_budget_sums(jetstream: JetStream, budgets: str, spent: str) -> li
     """Every window of the budgets that there are. Raises BrokerUnavailable."""
     documents = DocumentBucket(jetstream, spent)
     # first: what it names is in every document that is read after it
-    entry = await documents.get(SETTLEMENT_KEY)
-    settlement = _read_settlement(entry)
+    entry = await documents.get(BOOKING_KEY)
+    booking = _read_booking(entry)
     stored = await DocumentBucket(jetstream, budgets).read_all()
     entries = await documents.read_all()
-    return [one for budget in stored.values() for one in _list_sums(budget, entries, settlement)]
+    return [one for budget in stored.values() for one in _list_sums(budget, entries, booking)]
 
 
-def _read_settlement(entry: BucketEntry | None) -> SettlementRecord | None:
+def _read_booking(entry: BucketEntry | None) -> BookingRecord | None:
     try:
-        return read_settlement_record(entry.value) if entry is not None else None
+        return read_booking_record(entry.value) if entry is not None else None
     except Poison:
         return None
 
 
 def _list_sums(
-    stored: BucketEntry, entries: Mapping[str, BucketEntry], settlement: SettlementRecord | None
+    stored: BucketEntry, entries: Mapping[str, BucketEntry], booking: BookingRecord | None
 ) -> Iterator[BudgetSum]:
     try:
         budget = read_stored_budget(stored).budget
@@ -158,15 +158,12 @@ def _list_sums(
         "0"
     )
     for key, entry in entries.items():
-        if (
-            key.startswith(prefix)
-            and (one := _read_sum(budget, key, entry, settlement)) is not None
-        ):
+        if key.startswith(prefix) and (one := _read_sum(budget, key, entry, booking)) is not None:
             yield one
 
 
 def _read_sum(
-    budget: Budget, key: str, entry: BucketEntry, settlement: SettlementRecord | None
+    budget: Budget, key: str, entry: BucketEntry, booking: BookingRecord | None
 ) -> BudgetSum | None:
     parts = ids.parts_of(key)
     try:
@@ -186,16 +183,16 @@ def _read_sum(
         settled=record.settled,
         events=record.events,
         through=record.through,
-        complete=_find_complete(record, settlement),
+        complete=_find_complete(record, booking),
         created=find_created(record.timeline),
         is_mixed=record.is_mixed,
     )
 
 
-def _find_complete(record: SpentRecord, settlement: SettlementRecord | None) -> int:
+def _find_complete(record: SpentRecord, booking: BookingRecord | None) -> int:
     """The sequence up to which no event is left out. That of the settlement counts only where both
     are of one timeline.
     """
-    if settlement is None or settlement.timeline != record.timeline:
+    if booking is None or booking.timeline != record.timeline:
         return record.through
-    return max(record.through, settlement.through)
+    return max(record.through, booking.through)

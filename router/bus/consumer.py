@@ -27,8 +27,8 @@ from router.bus.subjects import (
     COMMANDS,
     EVENTS,
     apply_topology,
+    dead_letters_of,
     declare_streams,
-    letters_of,
     names_in,
     stream_of,
 )
@@ -318,6 +318,6 @@ def build_dead_letter_writer(
         node_id=settings.node_id,
         max_bytes=max_bytes,
         payload_bytes=settings.max_payload_bytes,
-        subject_pattern=letters_of(settings.stream_prefix),
+        subject_pattern=dead_letters_of(settings.stream_prefix),
         extract=lambda message: extract_envelope_ids(message.data),
     )

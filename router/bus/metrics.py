@@ -42,7 +42,7 @@ class BusMetrics:
         self.violations = LabelledCounter(
             "router_bus_violations_total", "Messages that could not be read", "consumer", "code"
         )
-        self.letters = LabelledCounter(
+        self.dead_letters = LabelledCounter(
             "router_bus_dlq_total", "Dead letters stored", "consumer", "reason"
         )
         self.handler_seconds = LabelledHistogram(
@@ -56,7 +56,7 @@ class BusMetrics:
             self.delivered,
             self.duplicates,
             self.violations,
-            self.letters,
+            self.dead_letters,
             self.handler_seconds,
         ):
             self.registry.add(instrument)
@@ -83,7 +83,7 @@ class ConsumerMeter:
         self._seconds.observe(seconds)
 
     def on_dead_letter(self, reason: str) -> None:
-        self._metrics.letters[self._durable, reason] += 1
+        self._metrics.dead_letters[self._durable, reason] += 1
 
 
 class MeteringObserver:

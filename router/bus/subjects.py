@@ -82,7 +82,7 @@ def query_subject(prefix: str, query: str) -> str:
     return f"{prefix}.{QUERIES}.{query}"
 
 
-def letters_of(prefix: str) -> str:
+def dead_letters_of(prefix: str) -> str:
     """Where dead letters go: a pattern over `{original_subject}`. A suffix would fall into the
     streams' own wildcards.
 
@@ -109,7 +109,7 @@ def declare_streams(settings: BusSettings) -> Topology:
     """Every stream and bucket that the bus needs; a consumer declares its own durable."""
     attempts = settings.attempts
     records = bucket(attempts.name, ttl=attempts.ttl_ms / 1000, replicas=attempts.replicas)
-    return Topology(streams=(*_stream_specs(settings), _letters(settings), records))
+    return Topology(streams=(*_stream_specs(settings), _dead_letters(settings), records))
 
 
 async def apply_topology(
@@ -151,7 +151,7 @@ def _stream(
     )
 
 
-def _letters(settings: BusSettings) -> StreamSpec:
+def _dead_letters(settings: BusSettings) -> StreamSpec:
     return StreamSpec(
         name=stream_of(settings, DEAD_LETTERS),
         subjects=(f"{settings.stream_prefix}.{DEAD_LETTERS}.>",),

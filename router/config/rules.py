@@ -52,7 +52,7 @@ def check(settings: Settings) -> None:
     _check_partitions(settings)
     _check_replies(settings)
     _check_shared(settings)
-    _check_letters(settings)
+    _check_dead_letters(settings)
     _check_names("streams", settings.streams, StreamConfig)
     _check_names("buckets", settings.buckets, BucketConfig)
     _check_spans(settings)
@@ -72,7 +72,7 @@ def _check_consumer(name: str, consumer: ConsumerConfig) -> None:
     )
 
 
-def _check_letters(settings: Settings) -> None:
+def _check_dead_letters(settings: Settings) -> None:
     pattern, taken = (
         settings.dlq.subject_pattern,
         {subject: name for name, subject in _list_subjects(settings)},

@@ -24,7 +24,7 @@ from router.config.service import (
     LogConfig,
     MetricsConfig,
 )
-from router.config.subscriptions import ACKS, DECIDE, RESULTS, SUBSCRIPTIONS
+from router.config.subscriptions import ACKNOWLEDGEMENTS, DECIDE, RESULTS, SUBSCRIPTIONS
 from router.core.setting_values import Group, Texts, add_fields
 from router.decide.settings import (
     AssignmentConfig,
@@ -64,7 +64,7 @@ class StreamsConfig(Group):
 
     decide: StreamConfig = DECIDE.stream
     results: StreamConfig = RESULTS.stream
-    acks: StreamConfig = ACKS.stream
+    acks: StreamConfig = ACKNOWLEDGEMENTS.stream
     assignments: StreamConfig = declare_stream(
         "ROUTER_ASSIGNMENTS", days=7, mib=512, window_ms=10 * MINUTE_MS
     )
@@ -187,7 +187,7 @@ class Settings(Group):
     nats: NatsConfig = NatsConfig()
     decide: DecideConfig = DECIDE.section
     results: ResultsConfig = RESULTS.section
-    acks: OptionalConsumerConfig = ACKS.section
+    acks: OptionalConsumerConfig = ACKNOWLEDGEMENTS.section
     policies: PoliciesConfig = PoliciesConfig()
     extensions: ExtensionsConfig = ExtensionsConfig()
     admission: AdmissionConfig = AdmissionConfig()

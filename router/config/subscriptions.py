@@ -74,7 +74,7 @@ RESULTS = SubscriptionSpec(
     stream=declare_stream("ROUTER_RESULTS", days=7, mib=512, window_ms=2 * MINUTE_MS),
     sender="worker",
 )
-ACKS = SubscriptionSpec(
+ACKNOWLEDGEMENTS = SubscriptionSpec(
     name="acks",
     section=OptionalConsumerConfig(
         subject="caf.exec.assign.v1.ack", durable="router-acks", deliver_group="router-acks-group"
@@ -84,4 +84,4 @@ ACKS = SubscriptionSpec(
 )
 
 # in the order in which they start
-SUBSCRIPTIONS: tuple[SubscriptionSpec[ConsumerConfig], ...] = (DECIDE, RESULTS, ACKS)
+SUBSCRIPTIONS: tuple[SubscriptionSpec[ConsumerConfig], ...] = (DECIDE, RESULTS, ACKNOWLEDGEMENTS)

@@ -29,7 +29,7 @@ from math import inf
 import msgspec
 from msgspec import Struct
 
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.assignment import (
     Assignment,
     assignment_bytes,
@@ -95,7 +95,7 @@ def content_of(request: RouteRequest, data: bytes) -> str | None:
     return digest(data) if request.idempotency_key is None else None
 
 
-class AssignmentAck(Struct, frozen=True, omit_defaults=True):
+class AssignmentAcknowledgement(Struct, frozen=True, omit_defaults=True):
     """A worker's newest ack of an assignment. `status` as in `ExecAssignmentAck`, `at_ms`:
     milliseconds since the epoch.
     """
@@ -105,12 +105,12 @@ class AssignmentAck(Struct, frozen=True, omit_defaults=True):
     message: str | None = None
 
 
-ACK_SUFFIX = ".ack"  # no key of a record holds a dot, because `ids.key` escapes it
+ACKNOWLEDGEMENT_SUFFIX = ".ack"  # no key of a record holds a dot, because `ids.key` escapes it
 
 
-def assignment_ack_key(assignment_id: str) -> str:
+def acknowledgement_key(assignment_id: str) -> str:
     """The bucket's key of the newest ack of an assignment."""
-    return ids.key(assignment_id) + ACK_SUFFIX
+    return ids.key(assignment_id) + ACKNOWLEDGEMENT_SUFFIX
 
 
 INVOKED_SUFFIX = ".invoked"
@@ -149,9 +149,13 @@ def read_unmarked(note: bytes) -> float:
     return int(note) if note.isdigit() and len(note) <= _DIGITS else inf
 
 
-def assignment_ack_bytes(ack: ExecAssignmentAck) -> bytes:
+def write_acknowledgement(acknowledgement: ExecAssignmentAck) -> bytes:
     """Encode what the bucket keeps of an ack."""
-    return record_bytes(AssignmentAck(ack.status, ack.acknowledged_at, ack.message))
+    return record_bytes(
+        AssignmentAcknowledgement(
+            acknowledgement.status, acknowledgement.acknowledged_at, acknowledgement.message
+        )
+    )
 
 
-read_assignment_ack = RecordKind(AssignmentAck, "the ack of an assignment").read
+read_stored_acknowledgement = RecordKind(AssignmentAcknowledgement, "the ack of an assignment").read

@@ -222,7 +222,7 @@ class PlainBody(Struct, forbid_unknown_fields=True, gc=False):
 def decode_plain(
     message: Message, limits: WorkerMessageLimits, decode: Callable[[bytes], B]
 ) -> B | None:
-    """The body by `decode_result` or `decode_ack`; None where the careful reader must read it."""
+    """The body by `decode_result` or `decode_acknowledgement`; None where the careful reader must read it."""
     data, headers = message.data, message.headers
     size = len(data)
     if data[:1] != b"{" or size > limits.max_payload_bytes or size >= LARGE_BODY_BYTES:

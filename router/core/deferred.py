@@ -87,7 +87,7 @@ class Deferred(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.add_callback(lambda result: None if future.done() else _settle(future, result))
+        self.add_callback(lambda result: None if future.done() else _resolve_future(future, result))
         return (yield from future)
 
 
@@ -127,7 +127,7 @@ def _apply(function: Callable[[T], R], result: T | BaseException) -> R | BaseExc
         return exc
 
 
-def _settle(future: asyncio.Future[T], result: T | BaseException) -> None:
+def _resolve_future(future: asyncio.Future[T], result: T | BaseException) -> None:
     if isinstance(result, asyncio.CancelledError):
         future.cancel()
     elif isinstance(result, BaseException):

@@ -100,7 +100,10 @@ async def _search(
         sources.link.jetstream(), bucket, tenant=tenant, limit=MAX_SEARCHED
     ):
         looked += 1
-        if provider in (None, one.known.provider_id) and named in (None, one.known.request_id):
+        if provider in (None, one.assignment.provider_id) and named in (
+            None,
+            one.assignment.request_id,
+        ):
             found.append(one)
         if len(found) == MAX_LISTED:
             break
@@ -122,13 +125,16 @@ async def _search(
 
 
 def _describe_policy(one: StoredAssignment) -> str:
-    named = one.known.decision.metadata
+    named = one.assignment.decision.metadata
     text = f"{named.get('policy_id', '')}, version {named.get('policy_version', '')}"
     return shorten(text, MAX_SHOWN_TEXT)
 
 
 def _link_explanation(one: StoredAssignment) -> Row:
-    names = {"tenant": one.known.tenant_id or "", "request_id": one.known.request_id or ""}
+    names = {
+        "tenant": one.assignment.tenant_id or "",
+        "request_id": one.assignment.request_id or "",
+    }
     return {"address": "/decisions?" + urlencode(names)}
 
 

@@ -165,7 +165,7 @@ class _Steps:
 
     def __init__(self, jetstream: JetStream, look: int) -> None:
         self._jetstream = jetstream
-        self._look = look
+        self._most = look
         self.found: list[RequestStep] = []
         self.gaps: list[str] = []
         self.denied: dict[str, str] = {}
@@ -176,7 +176,7 @@ class _Steps:
             if start is None:
                 return
             async with open_reader(self._jetstream, stream, start) as reader:
-                taken = await _read_matching(reader, self._look, filter_.matches)
+                taken = await _read_matching(reader, self._most, filter_.matches)
         except PermissionDenied as exc:
             self._note_denied(what, stream, exc)
             return
@@ -195,9 +195,9 @@ class _Steps:
             self.gaps.append(f"{what}: there is no stream {stream}")
             return None
         first, last = info["state"]["first_seq"], info["state"]["last_seq"]
-        start: int = max(first, last - self._look + 1)
+        start: int = max(first, last - self._most + 1)
         if start > first:
-            newest = f"of {stream} the newest {self._look} messages were read"
+            newest = f"of {stream} the newest {self._most} messages were read"
             self.gaps.append(
                 f"{what}: {newest}, from {start} on; {start - first} sequences before were "
                 "not (--look)"
@@ -235,7 +235,7 @@ async def _read_matching(
 
 
 def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
-    decision = one.known.decision
+    decision = one.assignment.decision
     yield RequestStep(
         one.stored_at,
         "decision",
@@ -243,9 +243,9 @@ def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
         {"provider_id": decision.provider_id, "reason": decision.reason},
     )
     facts = {
-        "assignment_id": one.known.assignment_id,
+        "assignment_id": one.assignment.assignment_id,
         "subject": one.record.subject,
-        "deadline_ms": one.known.deadline_ms,
+        "deadline_ms": one.assignment.deadline_ms,
     }
     yield RequestStep(one.stored_at, "assignment", bucket, facts)
 

@@ -34,7 +34,7 @@ class DecideConfig(ConsumerConfig):
         beamline.router.v1.decide ── the account's mapping ──> beamline.router.v1.decide.p.0   in ROUTER_DECIDE_P0
                                                           └──> beamline.router.v1.decide.p.1   in ROUTER_DECIDE_P1
 
-    The server maps the stored copy and the live copy of a request to the same partition, so the
+    The server maps the stored copy and the passing copy of a request to the same partition, so the
     listener of an instance receives only the requests of that partition. Clients do not see
     partitions: dead letters, the allow list and the reply subject use `subject`. An instance that
     stands by for a partition hears its requests as well, and takes them while no router renews the

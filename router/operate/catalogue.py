@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from router.contracts.ack import ACK_SPEC
+from router.contracts.acknowledgement import ACKNOWLEDGEMENT_SPEC
 from router.contracts.answer import build_answer
 from router.contracts.assignment import build_assignment_shape
 from router.contracts.extension import (
@@ -54,7 +54,7 @@ __all__ = ["RECEIVED", "SENT", "MessageShape", "ShapeLimits", "build_shapes"]
 BUILDERS: tuple[Callable[[ShapeLimits], MessageShape], ...] = (
     *(build_decide, build_answer),
     build_assignment_shape,
-    *(partial(build_shape, ACK_SPEC), partial(build_shape, RESULT_SPEC)),
+    *(partial(build_shape, ACKNOWLEDGEMENT_SPEC), partial(build_shape, RESULT_SPEC)),
     *(build_unread_report, partial(build_shape, HEARTBEAT_SPEC)),
     *(build_usage, build_alert, build_dead_letter_shape, build_violation_shape, build_audit_shape),
     *(build_extension_request, build_extension_message, build_extension_verdict),

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.contracts import ack, heartbeat, result
-from router.contracts.ack import ACCEPTED, ERROR, REJECTED, ExecAssignmentAck
+from router.contracts import acknowledgement, heartbeat, result
+from router.contracts.acknowledgement import ACCEPTED, ERROR, REJECTED, ExecAssignmentAck
 from router.contracts.exec_assignment import ExecAssignment, read_exec_assignment
 from router.contracts.headers import message_id_in
 from router.contracts.unread_report import UNREAD_SUBJECT
@@ -58,7 +58,7 @@ class WorkerTopology(Struct, frozen=True, kw_only=True):
     stream: str = "ROUTER_ASSIGNMENTS"
     attempts: str = "ROUTER_ATTEMPTS"  # the bucket in which starts are written down
     results: str = result.RESULT_SUBJECT
-    acks: str = ack.ACK_SUBJECT
+    acks: str = acknowledgement.ACKNOWLEDGEMENT_SUBJECT
     letters: str = "caf.exec.dlq.v1"
     unread: str = UNREAD_SUBJECT
     heartbeats: str = heartbeat.HEARTBEAT_SUBJECTS[0]
@@ -132,9 +132,9 @@ class Assignments:
             assignment = read_exec_assignment(message.data)
         except Poison:
             data = reports.unread_bytes(message, fault, code=UNREADABLE_CODE, now_ms=now_ms())
-            return reports.letter_effect(self._topology.unread, data, message, {})
+            return reports.dead_letter_effect(self._topology.unread, data, message, {})
         data = reports.unstarted_bytes(assignment, fault, code=NO_ATTEMPT_LEFT, now_ms=now_ms())
-        return reports.letter_effect(
+        return reports.dead_letter_effect(
             self._topology.letters, data, message, reports.build_headers(assignment, message)
         )
 
@@ -165,9 +165,9 @@ class Assignments:
     ) -> Effect:
         if attempted.is_hopeless:
             data = self._encode_result(
-                assignment, reports.cut_to_letter(attempted), reports.JSON_ENCODING
+                assignment, reports.cut_to_dead_letter(attempted), reports.JSON_ENCODING
             )
-            return reports.letter_effect(self._topology.letters, data, message, headers)
+            return reports.dead_letter_effect(self._topology.letters, data, message, headers)
         data = self._encode_result(assignment, attempted, self._encoding)
         return reports.result_effect(self._topology.results, data, assignment, headers)
 
@@ -212,7 +212,10 @@ class Assignments:
         )
         head = head_with_id(headers, f"ack:{assignment.assignment_id}:{status}:{self._worker_id}")
         self._connection.publish_nowait(
-            self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding), "", head
+            self._topology.acks,
+            reports.acknowledgement_bytes(acknowledgement, self._encoding),
+            "",
+            head,
         )
 
     def _acknowledge_unread(self, message: Message, says: str) -> None:
@@ -224,5 +227,5 @@ class Assignments:
                 message=shorten(says),
             )
             self._connection.publish_nowait(
-                self._topology.acks, reports.ack_bytes(acknowledgement, self._encoding)
+                self._topology.acks, reports.acknowledgement_bytes(acknowledgement, self._encoding)
             )

@@ -125,7 +125,7 @@ class PendingAnswer(Struct, frozen=True):
     """
 
     answer: asyncio.Future[Any]
-    settle: Callable[[bytes, bool], None]
+    resolve: Callable[[bytes, bool], None]
 
 
 class Client(ProviderCalls):
@@ -228,7 +228,7 @@ class Client(ProviderCalls):
         token = uuid.uuid4().hex
         inbox = f"{self._inbox}.{token}"
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = PendingAnswer(answer, _build_settler(answer, read, subject))
+        self._waiting[token] = PendingAnswer(answer, _build_resolver(answer, read, subject))
         try:
             with (
                 connection.denials.watch(subject, answer),
@@ -283,7 +283,7 @@ class Client(ProviderCalls):
     ) -> None:
         pending = self._waiting.get(subject.rpartition(".")[2])
         if pending is not None:
-            pending.settle(
+            pending.resolve(
                 data, not data and headers is not None and headers.get("Status") == "503"
             )
 
@@ -335,14 +335,14 @@ async def _wait_for_answer(
     )
 
 
-def _build_settler(
+def _build_resolver(
     answer: asyncio.Future[T], read: Callable[[bytes], T | None], subject: str
 ) -> Callable[[bytes, bool], None]:
     """Build the function that handles each message for a request; `read` returns None for a message
     that is no answer yet.
     """
 
-    def settle(data: bytes, is_nobody: bool) -> None:
+    def resolve(data: bytes, is_nobody: bool) -> None:
         if answer.done():
             return  # the second answer of a redelivery, or one that came too late
         try:
@@ -355,7 +355,7 @@ def _build_settler(
         except RouterError as exc:
             answer.set_exception(exc)
 
-    return settle
+    return resolve
 
 
 def _body(

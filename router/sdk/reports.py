@@ -22,7 +22,7 @@ import orjson
 from msgspec.structs import replace
 
 from router.contracts import headers as contract
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.codec import text_of
 from router.contracts.dead_letter import MAX_MESSAGE_TEXT
 from router.contracts.exec_assignment import ExecAssignment
@@ -42,11 +42,11 @@ PROTOBUF_ENCODING = "protobuf"
 ENCODINGS = (JSON_ENCODING, PROTOBUF_ENCODING)
 
 
-def ack_bytes(ack: ExecAssignmentAck, encoding: str) -> bytes:
+def acknowledgement_bytes(acknowledgement: ExecAssignmentAck, encoding: str) -> bytes:
     """An acknowledgement on the wire."""
     if encoding == JSON_ENCODING:
-        return _encode(ack)
-    return ack_pb2.ExecAssignmentAck(**msgspec.to_builtins(ack)).SerializeToString()
+        return _encode(acknowledgement)
+    return ack_pb2.ExecAssignmentAck(**msgspec.to_builtins(acknowledgement)).SerializeToString()
 
 
 def result_bytes(
@@ -74,7 +74,7 @@ def result_effect(
     return Effect(subject, data, f"result:{assignment.assignment_id}", headers)
 
 
-def letter_effect(
+def dead_letter_effect(
     subject: str, data: bytes, message: Message, headers: Mapping[str, str]
 ) -> Effect:
     """A result that gives its assignment up: once for each message, so an assignment that is
@@ -84,7 +84,7 @@ def letter_effect(
     return Effect(subject, data, letter_id, headers, is_dead_letter=True)
 
 
-def cut_to_letter(done: AttemptsResult) -> AttemptsResult:
+def cut_to_dead_letter(done: AttemptsResult) -> AttemptsResult:
     """The part of a result that a dead letter keeps: why it was given up, cut to a length; no
     output, which only a result has.
     """

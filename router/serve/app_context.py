@@ -22,7 +22,7 @@ from router.decide.model import IdempotencyCache
 from router.delivery.consume.shares import TenantShares
 from router.delivery.kv.batched_reader import BatchedKvReader
 from router.delivery.kv.documents import DocumentBucket
-from router.delivery.replies.answered_requests import AnsweredRequests
+from router.delivery.replies.replied_requests import RepliedRequests
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.shared_info import SharedInfo
@@ -102,7 +102,7 @@ async def _connect(config: NatsConfig, name: str, *, on_lost: Told, on_back: Tol
 # -- Objects shared by all consumers of a process: connection, caches, stores, metrics.
 
 
-def has_live_copies(settings: Settings) -> bool:
+def has_passing_copies(settings: Settings) -> bool:
     """Whether the listener receives copies of requests, and may answer from a copy."""
     return (
         settings.reply.listener
@@ -139,7 +139,7 @@ class AppContext:
         )
         self.budgets = Budgets(jetstream, settings, alerts, infos)
         self.rates = SharedRates() if settings.rate_limits.shared else None
-        self.live_marks = _build_live_marks(settings)
+        self.replied_requests = _build_replied_requests(settings)
         self.remembered_answers = IdempotencyCache(
             jetstream.connection, settings.idempotency.entries, settings.idempotency.ttl_ms / 1000
         )
@@ -251,11 +251,11 @@ class AppContext:
 
     def select_partition(self, settings: Settings) -> AppContext:
         """The same objects for another partition: all are shared but the settings and the marks of
-        answered live copies.
+        answered passing copies.
         """
         other = copy.copy(self)
         other.settings = settings
-        other.live_marks = _build_live_marks(settings)
+        other.replied_requests = _build_replied_requests(settings)
         return other
 
     def _forget_other_extensions(self, extension_ids: Collection[str]) -> None:
@@ -267,8 +267,8 @@ class AppContext:
         return self.jetstream.connection
 
 
-def _build_live_marks(settings: Settings) -> AnsweredRequests | None:
-    return AnsweredRequests() if has_live_copies(settings) else None
+def _build_replied_requests(settings: Settings) -> RepliedRequests | None:
+    return RepliedRequests() if has_passing_copies(settings) else None
 
 
 def _build_prices(settings: Settings) -> Pricing:

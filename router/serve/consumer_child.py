@@ -17,7 +17,7 @@ from router.core.clock import Clock, steady
 from router.core.message import Message, Reply
 from router.core.outcome import Fault, Handler
 from router.delivery.consume.consumer import Consumer
-from router.delivery.consume.settle import Answer
+from router.delivery.consume.settle import SendReply
 from router.delivery.consume.subscription import ConsumerOptions, StoredCopies, Subscription
 from router.delivery.settings import ConsumerConfig, DrainConfig
 from router.operate.alerts import Alerts
@@ -48,7 +48,7 @@ class SubscriptionHandler(Struct, frozen=True, kw_only=True):
     subject: str | None = None
     failure_reply: Callable[[Message, Fault], Reply | None] = lambda *_: None
     overloaded: Callable[[Message, float, Fault], Reply] | None = None
-    live_marks: StoredCopies | None = None
+    replied_requests: StoredCopies | None = None
 
 
 class JoinedSubscription(Struct, frozen=True):
@@ -80,7 +80,7 @@ def build_subscription(
         if settings.subject_allowlist
         else None,
         observer=observer,
-        live_marks=handler.live_marks,
+        replied_requests=handler.replied_requests,
         tenant_of=lambda message: extract_ids(message, kind).get("tenant_id", ""),
         overloaded=handler.overloaded,
         publish_acks_kept=handler.publish_acks_kept,
@@ -174,7 +174,7 @@ class ConsumerChild:
         self.durable = joined.spec.read_section(settings).durable
         self.label = label or self.durable
         self.observer = ConsumerMetrics(
-            metrics, alerts, self.label, settings, answers=joined.spec.is_answered
+            metrics, alerts, self.label, settings, is_replied_to=joined.spec.is_answered
         )
         self._consumer: Consumer | None = None
 
@@ -208,7 +208,7 @@ class ConsumerChild:
         context: AppContext,
         monitor: TopologyMonitor,
         drain_deadline: DrainDeadline,
-        answer: Answer,
+        send_reply: SendReply,
     ) -> None:
         """Run the consumer until cancelled, then drain it."""
         drain_deadline.reset()
@@ -217,7 +217,7 @@ class ConsumerChild:
             build_subscription(self.joined, context, self.observer),
             context.jetstream,
             attempts_bucket=context.settings.buckets.attempts.name,
-            answer=answer,
+            send_reply=send_reply,
             create=partial(monitor.create_again, self.stream, self.durable),
             on_found=monitor.compare_again,
             deadlines=drain_deadline,

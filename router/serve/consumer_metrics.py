@@ -14,8 +14,8 @@ from router.contracts.extract import extract_ids
 from router.contracts.headers import TENANT_ID
 from router.core.message import Message
 from router.core.outcome import MAXDELIVER_EXHAUSTED, Dead, Done, Outcome, PublishAck, Retry
-from router.decide.live_requests import count_answer, count_failed
-from router.delivery.consume.processor import ANSWERED_LIVE, REFUSED_SUBJECT
+from router.decide.passing_requests import count_answer, count_failed
+from router.delivery.consume.processor import REFUSED_SUBJECT, REPLIED_IN_PASSING
 from router.delivery.consume.settlement import STORAGE_FULL
 from router.delivery.consume.subscription import (
     DEAD_LETTER_OMITTED,
@@ -46,7 +46,7 @@ class ConsumerMetrics(LoggingObserver):
         durable: str,
         settings: Settings,
         *,
-        answers: bool = False,
+        is_replied_to: bool = False,
     ) -> None:
         super().__init__(durable)
         self._metrics = metrics
@@ -58,9 +58,9 @@ class ConsumerMetrics(LoggingObserver):
             settings.streams.assignments.name: metrics.assignments_published,
         }
         self._labels = (durable,)
-        self._seconds = metrics.request_seconds if answers else None
-        self._answers = answers
-        if answers:
+        self._seconds = metrics.request_seconds if is_replied_to else None
+        self._is_replied_to = is_replied_to
+        if is_replied_to:
             metrics.decisions[metrics.tenant[""], "", "", "", INTERNAL] += 0
         self._failures = LogRateLimit(every_s=1.0)
         self._without_dead_letter: Message | None = None  # the consumer settles it next
@@ -83,18 +83,18 @@ class ConsumerMetrics(LoggingObserver):
         metrics = self._metrics
         self.newest_ns = message.stored_ns
         if (violations := self.violations) is not None and (
-            violations.unsettled or violations.live_copies
+            violations.unsettled or violations.passing_copies
         ):
             violations.on_settled(message)
         if is_final:
             metrics.acks[self._labels] += 1
             if REPLAY_RUN in message.headers:
                 metrics.replayed.value += 1
-            if self._seconds is not None and outcome is not ANSWERED_LIVE:
+            if self._seconds is not None and outcome is not REPLIED_IN_PASSING:
                 self._seconds.observe(time.time() - message.stored_ns / 1e9)
         if isinstance(outcome, Done):
             return
-        if is_final and self._answers:
+        if is_final and self._is_replied_to:
             count_failed(metrics, message, outcome)
         if isinstance(outcome, Retry) and not is_final:
             self._count_redelivery(message, outcome)
@@ -162,7 +162,7 @@ class ConsumerMetrics(LoggingObserver):
             self._report_omitted(message)
         elif what == REFUSED:
             self._report_refused(subject)
-        elif what == DECLINED and self._answers:
+        elif what == DECLINED and self._is_replied_to:
             count_answer(self._metrics, extract_ids(message).get(TENANT_ID, ""), OVERLOADED)
 
     def on_dead_letter_omitted(self, message: Message) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from functools import cached_property
 
 from router.core.message import Message
-from router.decide.live_requests import UnstoredReport, build_live_requests
 from router.decide.partitions.leases import (
     OwnerLease,
     StandbyLease,
@@ -24,16 +23,17 @@ from router.decide.partitions.leases import (
     report_handed_back,
     report_taken_over,
 )
-from router.delivery.replies.answers import Answers
+from router.decide.passing_requests import UnstoredReport, build_passing_requests
 from router.delivery.replies.listen import ListenedSubject, Listener, UnstoredRequests
 from router.delivery.replies.overload import ReadAhead
+from router.delivery.replies.reply_sender import ReplySender
 from router.delivery.wire.api import JetStream
 from router.operate.topology.monitor import TopologyMonitor
 from router.process.observability import ReadinessCheck
 from router.process.supervision import Child
 from router.serve.app_context import AppContext
 from router.serve.consumer_child import ConsumerChild, DrainDeadline
-from router.serve.decide_subscription import build_answers, build_decide_rules
+from router.serve.decide_subscription import build_decide_rules, build_reply_sender
 
 
 class DecideBranch:
@@ -52,11 +52,11 @@ class DecideBranch:
         self._drain_deadline = drain_deadline
 
     @cached_property
-    def _answers(self) -> Answers:
+    def _reply_sender(self) -> ReplySender:
         """Created once: a restarted child must still know which inbox waits for which answer."""
-        answers = build_answers(self._context, self._list_in_flight)
-        self._context.violations.set_requesters(self._child.stream, answers.find_requester)
-        return answers
+        reply_sender = build_reply_sender(self._context, self._list_in_flight)
+        self._context.violations.set_requesters(self._child.stream, reply_sender.find_requester)
+        return reply_sender
 
     def _list_in_flight(self) -> list[Message]:
         processor = self._child.consumer.processor if self._child.consumer is not None else None
@@ -100,12 +100,12 @@ class DecideBranch:
     async def _listen(self, check: str) -> None:
         context, settings = self._context, self._context.settings
         context.checks[check] = self._check_listener
-        live = build_live_requests(
+        passing = build_passing_requests(
             settings,
             metrics=context.metrics,
             alerts=context.alerts,
-            marks=context.live_marks,
-            answers=self._answers,
+            marks=context.replied_requests,
+            replies=self._reply_sender,
             consumer=lambda: self._child.consumer,
             limits=build_decide_rules(settings).limits,
             policies=context.policies,
@@ -120,9 +120,9 @@ class DecideBranch:
             ListenedSubject(
                 stream=self._child.stream, subject=decide.taken_subject, queue=decide.deliver_group
             ),
-            self._answers,
+            self._reply_sender,
             unstored=self._unstored,
-            live=live,
+            passing=passing,
             ahead=ahead,
             infos=context.infos,
         ).run()
@@ -148,7 +148,7 @@ class DecideBranch:
         """
         if self._unstored.cause is not None:
             return ReadinessCheck(False, self._unstored.cause)
-        is_listening = self._answers.is_listening
+        is_listening = self._reply_sender.is_listening
         return ReadinessCheck(
             is_listening,
             "hears every request" if is_listening else "does not hear every request yet",
@@ -158,7 +158,7 @@ class DecideBranch:
         # `_answers` is created here at the latest: `router tree` draws the tree without an event
         # loop.
         await self._child.run(
-            self._context, self._monitor, self._drain_deadline, self._answers.answer
+            self._context, self._monitor, self._drain_deadline, self._reply_sender.send
         )
 
     # -- partitions --------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ class DecideBranch:
 
     def _is_taking(self) -> bool:
         """A standby hands back once this router hears and pulls."""
-        return self._child.is_taking and (self._answers.is_listening or not self._has_listener)
+        return self._child.is_taking and (self._reply_sender.is_listening or not self._has_listener)
 
     @cached_property
     def _standby(self) -> StandbyLease:

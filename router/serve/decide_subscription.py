@@ -25,7 +25,6 @@ from router.contracts.extract import (
 from router.contracts.headers import MESSAGE_ID, TENANT_ID, TRACE_ID, message_id_in
 from router.core.message import Message, Reply
 from router.core.outcome import Fault
-from router.decide.live_requests import count_answer
 from router.decide.model import (
     AssignmentPusher,
     DecideHandler,
@@ -35,6 +34,7 @@ from router.decide.model import (
     ProviderChooser,
     RequestLimits,
 )
+from router.decide.passing_requests import count_answer
 from router.delivery.consume.settlement import (
     BUCKET_REFUSES,
     STORAGE_FULL,
@@ -42,7 +42,7 @@ from router.delivery.consume.settlement import (
     TOO_LARGE,
     UNAVAILABLE,
 )
-from router.delivery.replies.answers import Answers, ReplyRules
+from router.delivery.replies.reply_sender import ReplyRules, ReplySender
 from router.operate.admin.request_guard import note_refused, own_inboxes
 from router.policies.model import RateLimits, Sessions, evaluate
 from router.process.observability import Metrics
@@ -62,7 +62,7 @@ def join_decide(context: AppContext) -> SubscriptionHandler:
         subject=settings.decide.subject,
         failure_reply=_build_failure_reply,
         overloaded=_build_overload_reply,
-        live_marks=context.live_marks,
+        replied_requests=context.replied_requests,
     )
 
 
@@ -127,9 +127,9 @@ def build_decide_rules(settings: Settings) -> DecideRules:
     )
 
 
-def build_answers(
+def build_reply_sender(
     context: AppContext, read_in_flight: Callable[[], Iterable[Message]] = lambda: ()
-) -> Answers:
+) -> ReplySender:
     """Where answers go (docs/reference/contracts.md#replies). `read_in_flight`: the requests that
     are being handled.
     """
@@ -140,7 +140,7 @@ def build_answers(
         own=own_inboxes(settings, connection),
         keep_s=settings.decide.pipeline_timeout_ms / 1000 + BEFORE_PIPELINE_S,
     )
-    return Answers(
+    return ReplySender(
         connection,
         rules,
         conflict=partial(_answer_conflict, metrics),

@@ -4,8 +4,8 @@ log line.
 
 from __future__ import annotations
 
-from router.config.subscriptions import ACKS, DECIDE, RESULTS
-from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck
+from router.config.subscriptions import ACKNOWLEDGEMENTS, DECIDE, RESULTS
+from router.contracts.acknowledgement import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck
 from router.contracts.alert import WARNING, Alert
 from router.contracts.decision import (
     POLICY_NOT_FOUND,
@@ -169,21 +169,23 @@ class ResultsMetrics:
         self._metrics.results_corrected.value += 1
 
 
-class AcksMetrics:
-    """`acks.AcksMeter`, counted."""
+class AcknowledgementMetrics:
+    """`acks.AcknowledgementMeter`, counted."""
 
     def __init__(self, metrics: Metrics, violations: ViolationRecorder) -> None:
         self._metrics = metrics
         self._violations = violations
 
     def on_violation(self, message: Message, reading: ReadResult[ExecAssignmentAck]) -> None:
-        _read_violations(self._violations, ACKS.name, message, reading, EXEC_ASSIGNMENT_ACK)
+        _read_violations(
+            self._violations, ACKNOWLEDGEMENTS.name, message, reading, EXEC_ASSIGNMENT_ACK
+        )
 
-    def on_ack(self, status: str) -> None:
-        self._metrics.assignment_acks[status,] += 1
+    def on_acknowledgement(self, status: str) -> None:
+        self._metrics.assignment_acknowledgements[status,] += 1
 
     def on_uncorrelated(self) -> None:
-        self._metrics.acks_uncorrelated.value += 1
+        self._metrics.acknowledgements_uncorrelated.value += 1
 
 
 def make_held_alert(event: UsageEvent) -> Alert:

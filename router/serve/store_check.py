@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from router.budgets.model.prices.ratio_sums import read_ratios_record
 from router.budgets.model.spent_record import (
-    SETTLEMENT_KEY,
-    read_settlement_record,
+    BOOKING_KEY,
+    read_booking_record,
     read_spent_record,
 )
 from router.config import Settings
@@ -88,7 +88,7 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
 
 def _read_spent(key: str, data: bytes) -> object:
     """The bucket holds the settlement's record beside the documents."""
-    return read_settlement_record(data) if key == SETTLEMENT_KEY else read_spent_record(data)
+    return read_booking_record(data) if key == BOOKING_KEY else read_spent_record(data)
 
 
 def _read_known_assignment(key: str, data: bytes) -> object:
@@ -97,10 +97,10 @@ def _read_known_assignment(key: str, data: bytes) -> object:
     """
     if key.endswith(assignment_record.OF_INVOCATIONS):
         return data.decode("ascii")
-    is_ack = key.endswith(assignment_record.ACK_SUFFIX)
+    is_acknowledgement = key.endswith(assignment_record.ACKNOWLEDGEMENT_SUFFIX)
     return (
-        assignment_record.read_assignment_ack(data)
-        if is_ack
+        assignment_record.read_stored_acknowledgement(data)
+        if is_acknowledgement
         else assignment_record.read_record(data)
     )
 

@@ -5,17 +5,17 @@ function that builds its handler.
 from __future__ import annotations
 
 from router.config import Settings
-from router.config.subscriptions import ACKS, DECIDE, RESULTS
-from router.contracts.ack import EXEC_ASSIGNMENT_ACK
+from router.config.subscriptions import ACKNOWLEDGEMENTS, DECIDE, RESULTS
+from router.contracts.acknowledgement import EXEC_ASSIGNMENT_ACK
 from router.contracts.result import RESULT
 from router.contracts.worker import WorkerMessageLimits
 from router.serve.app_context import AppContext
 from router.serve.consumer_child import JoinedSubscription, SubscriptionHandler
 from router.serve.decide_subscription import join_decide
-from router.serve.handler_metrics import AcksMetrics, ResultsMetrics
-from router.work.assignments import AssignmentAckStore
+from router.serve.handler_metrics import AcknowledgementMetrics, ResultsMetrics
+from router.work.assignments import AcknowledgementStore
 from router.work.metered_events import StoredUsage
-from router.work.model import AcksHandler, RecentOutcomes, ResultRules, ResultsHandler
+from router.work.model import AcknowledgementHandler, RecentOutcomes, ResultRules, ResultsHandler
 from router.work.model.result_memory import DAY_S, FirstResults
 from router.work.report_marks import ReportMarks
 
@@ -51,13 +51,13 @@ def build_results_handler(context: AppContext) -> ResultsHandler:
     )
 
 
-def build_acks_handler(context: AppContext) -> AcksHandler:
+def build_acknowledgement_handler(context: AppContext) -> AcknowledgementHandler:
     """Workers report that they accepted or refused an assignment, and the router makes it visible."""
     settings = context.settings
-    return AcksHandler(
+    return AcknowledgementHandler(
         context.assignments,
-        AcksMetrics(context.metrics, context.violations),
-        AssignmentAckStore(context.jetstream, settings.buckets.assignments_known.name),
+        AcknowledgementMetrics(context.metrics, context.violations),
+        AcknowledgementStore(context.jetstream, settings.buckets.assignments_known.name),
         context.alerts,
         limits=worker_limits(settings),
         tenants_allowed=settings.tenants_allowed,
@@ -80,12 +80,12 @@ def _join_results(context: AppContext) -> SubscriptionHandler:
     return SubscriptionHandler(handle=build_results_handler(context), publish_acks_kept=DAY_S)
 
 
-def _join_acks(context: AppContext) -> SubscriptionHandler:
-    return SubscriptionHandler(handle=build_acks_handler(context))
+def _join_acknowledgements(context: AppContext) -> SubscriptionHandler:
+    return SubscriptionHandler(handle=build_acknowledgement_handler(context))
 
 
 JOINED = (  # in the order in which they start
     JoinedSubscription(DECIDE, join_decide),
     JoinedSubscription(RESULTS, _join_results, RESULT),
-    JoinedSubscription(ACKS, _join_acks, EXEC_ASSIGNMENT_ACK),
+    JoinedSubscription(ACKNOWLEDGEMENTS, _join_acknowledgements, EXEC_ASSIGNMENT_ACK),
 )

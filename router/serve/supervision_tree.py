@@ -220,7 +220,7 @@ class SupervisionTree:
             Child("clock", budgets.clock.follow),
             Child("follow", budgets.followed.run),
             Child("leases", budgets.leases.run),
-            Child("settlement", budgets.settlement.run),
+            Child("settlement", budgets.booking.run),
         )
 
     def _build_rate_leases(self, rates: SharedRates) -> RateLeases:

@@ -16,17 +16,17 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from router.config import Settings
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.assignment import Assignment
 from router.contracts.assignment_record import (
-    ACK_SUFFIX,
+    ACKNOWLEDGEMENT_SUFFIX,
     OF_INVOCATIONS,
-    AssignmentAck,
+    AssignmentAcknowledgement,
     AssignmentRecord,
-    assignment_ack_bytes,
-    assignment_ack_key,
-    read_assignment_ack,
+    acknowledgement_key,
     read_record,
+    read_stored_acknowledgement,
+    write_acknowledgement,
 )
 from router.core import ids
 from router.core.deferred import Deferred
@@ -48,23 +48,23 @@ class StoredAssignment(Struct, frozen=True):
     """One stored assignment: its record, its content, and a worker's latest acknowledgement."""
 
     record: AssignmentRecord
-    known: Assignment
+    assignment: Assignment
     stored_at: str  # the server's RFC 3339 text
-    ack: AssignmentAck | None = None
+    acknowledgement: AssignmentAcknowledgement | None = None
 
     @property
     def status(self) -> str:
-        return self.ack.status if self.ack is not None else UNACKNOWLEDGED
+        return self.acknowledgement.status if self.acknowledgement is not None else UNACKNOWLEDGED
 
-    def known_status(self, *, reads_acks: bool) -> str | None:
+    def known_status(self, *, reads_acknowledgements: bool) -> str | None:
         """The status; None if the router does not listen for acknowledgements, because then a
         missing one means nothing.
         """
-        return self.status if self.ack is not None or reads_acks else None
+        return self.status if self.acknowledgement is not None or reads_acknowledgements else None
 
-    def list_fields(self, *, reads_acks: bool) -> dict[str, object]:
+    def list_fields(self, *, reads_acknowledgements: bool) -> dict[str, object]:
         """What is known, without the work itself, for programs."""
-        known, ack = self.known, self.ack
+        known, acknowledgement = self.assignment, self.acknowledgement
         fields = {
             "assignment_id": known.assignment_id,
             "request_id": known.request_id,
@@ -73,11 +73,11 @@ class StoredAssignment(Struct, frozen=True):
             "job": known.job_type,
             "provider_id": known.provider_id,
             "pushed_at": self.stored_at,
-            "status": self.known_status(reads_acks=reads_acks),
-            "acknowledged_at": datetime.fromtimestamp(ack.at_ms / 1000, UTC).isoformat()
-            if ack is not None
+            "status": self.known_status(reads_acknowledgements=reads_acknowledgements),
+            "acknowledged_at": datetime.fromtimestamp(acknowledgement.at_ms / 1000, UTC).isoformat()
+            if acknowledgement is not None
             else None,
-            "message": ack.message if ack is not None else None,
+            "message": acknowledgement.message if acknowledgement is not None else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -93,18 +93,18 @@ async def list_assignments(
     """At most `limit`, of one tenant or status where asked; none when there is no such bucket.
     Raises BrokerUnavailable.
     """
-    acks: dict[str, AssignmentAck] = {}
+    acknowledgements: dict[str, AssignmentAcknowledgement] = {}
     given = 0
     async for stored in _read_downwards(jetstream, f"KV_{bucket}"):
         key = stored.subject.removeprefix(ids.bucket_prefix(bucket))
-        if key.endswith(ACK_SUFFIX):
+        if key.endswith(ACKNOWLEDGEMENT_SUFFIX):
             if (state := _state(stored)) is not None:
-                acks[key.removesuffix(ACK_SUFFIX)] = state
+                acknowledgements[key.removesuffix(ACKNOWLEDGEMENT_SUFFIX)] = state
         elif (
             not key.endswith(OF_INVOCATIONS)
-            and (found := _read_stored(stored, acks.pop(key, None))) is not None
+            and (found := _read_stored(stored, acknowledgements.pop(key, None))) is not None
         ):
-            if tenant in (None, found.known.tenant_id) and status in (None, found.status):
+            if tenant in (None, found.assignment.tenant_id) and status in (None, found.status):
                 yield found
                 given += 1
             if given == limit:
@@ -123,7 +123,7 @@ async def find_assignment(
     if stored is None:
         return None
     said = await jetstream.get_last(
-        f"KV_{bucket}", ids.bucket_prefix(bucket) + assignment_ack_key(assignment_id)
+        f"KV_{bucket}", ids.bucket_prefix(bucket) + acknowledgement_key(assignment_id)
     )
     return _read_stored(stored, _state(said) if said is not None else None)
 
@@ -143,18 +143,20 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[St
         upper = lower - 1
 
 
-def _read_stored(stored: StoredMessage, ack: AssignmentAck | None) -> StoredAssignment | None:
+def _read_stored(
+    stored: StoredMessage, acknowledgement: AssignmentAcknowledgement | None
+) -> StoredAssignment | None:
     """The stored assignment; None: it was deleted, or is not a record."""
     try:
         record = read_record(stored.data)
-        return StoredAssignment(record, record.read_assignment(), stored.time, ack)
+        return StoredAssignment(record, record.read_assignment(), stored.time, acknowledgement)
     except Poison:
         return None
 
 
-def _state(stored: StoredMessage) -> AssignmentAck | None:
+def _state(stored: StoredMessage) -> AssignmentAcknowledgement | None:
     try:
-        return read_assignment_ack(stored.data)
+        return read_stored_acknowledgement(stored.data)
     except Poison:
         return None
 
@@ -180,7 +182,7 @@ class AssignmentStore:
         records = WriteOnceKv(jetstream, bucket)
         self._records = records
         self._creator = RecordCreator(jetstream, records)
-        self._known = known
+        self._assignments = known
         self._on_assigned = on_assigned
 
     async def find(self, key: str) -> bytes | None:
@@ -193,14 +195,14 @@ class AssignmentStore:
 
     def _keep(self, stored: bytes | BaseException, new: NewAssignment) -> None:
         if stored == new.data:
-            self._known.keep(new.known)
+            self._assignments.keep(new.known)
             self._on_assigned(new.known.tenant_id, new.known.provider_id, new.known.assignment_id)
         elif isinstance(stored, bytes):
             with suppress(Poison):  # the caller reads it too, and says so
-                self._known.keep(read_record(stored).read_assignment())
+                self._assignments.keep(read_record(stored).read_assignment())
 
 
-class AssignmentAckStore:
+class AcknowledgementStore:
     """`acks.AssignmentStates`: stores the newest ack of a known assignment, which `router
     assignments` shows.
 
@@ -212,10 +214,13 @@ class AssignmentAckStore:
         self._connection = jetstream.connection
         self._prefix = jetstream.write_subject(bucket_prefix(bucket))
 
-    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None:
+    def on_acknowledgement(
+        self, acknowledgement: ExecAssignmentAck, known: Assignment | None
+    ) -> None:
         if known is not None:
             self._connection.publish_nowait(
-                self._prefix + assignment_ack_key(ack.assignment_id), assignment_ack_bytes(ack)
+                self._prefix + acknowledgement_key(acknowledgement.assignment_id),
+                write_acknowledgement(acknowledgement),
             )
 
 

@@ -51,7 +51,7 @@ async def read_assignments(sources: Sources, params: PageParams) -> Page:
             sources.link.jetstream(), bucket, tenant=tenant, status=status, limit=MAX_LISTED
         )
     ]
-    view = make_assignments_view(reads_acks=settings.acks.enabled)
+    view = make_assignments_view(reads_acknowledgements=settings.acks.enabled)
     off = (
         ""
         if settings.acks.enabled
@@ -92,9 +92,9 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
             str(value),
             kind="time" if name.endswith("_at") else "text",
         )
-        for name, value in found.list_fields(reads_acks=settings.acks.enabled).items()
+        for name, value in found.list_fields(reads_acknowledgements=settings.acks.enabled).items()
     ]
-    decision = found.known.decision
+    decision = found.assignment.decision
     why = [
         Fact("Provider", decision.provider_id),
         Fact("Reason", decision.reason),
@@ -106,7 +106,7 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
     ).decode()
     return Page(
         title="Assignment",
-        tenant=found.known.tenant_id,
+        tenant=found.assignment.tenant_id,
         lead=assignment_id,
         command=build_command("router", "assignments", "show", assignment_id),
         back=("/assignments", "Assignments"),

@@ -15,11 +15,11 @@ from router.work.model.worker_liveness import TrackedWorker, WorkerCondition
 HeardWorker = tuple[TrackedWorker, WorkerCondition]
 
 
-def make_assignments_view(*, reads_acks: bool) -> View:
+def make_assignments_view(*, reads_acknowledgements: bool) -> View:
     """Return the view of a `StoredAssignment`: a status is known where acknowledgements are read."""
 
     def find_status(one: StoredAssignment) -> str | None:
-        return one.known_status(reads_acks=reads_acks)
+        return one.known_status(reads_acknowledgements=reads_acknowledgements)
 
     return View(
         ViewColumn(
@@ -36,8 +36,8 @@ def make_assignments_view(*, reads_acks: bool) -> View:
         ViewColumn("provider_id", "provider", "Provider", of="known.provider_id"),
         ViewColumn("status", label="Status", of=find_status, kind="verdict"),
         ViewColumn("message", "said", "Said", of="ack.message"),
-        fields=lambda one: one.list_fields(reads_acks=reads_acks),
-        links=lambda one: {"address": f"/assignments/{one.known.assignment_id}"},
+        fields=lambda one: one.list_fields(reads_acknowledgements=reads_acknowledgements),
+        links=lambda one: {"address": f"/assignments/{one.assignment.assignment_id}"},
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from nats.aio.client import Client
 
 from router.budgets.model import Budget, find_window
-from router.budgets.model.spent_record import SETTLEMENT_KEY, SettlementRecord, SpentRecord
+from router.budgets.model.spent_record import BOOKING_KEY, BookingRecord, SpentRecord
 from router.budgets.spent_documents import (
     BudgetSum,
     SpentDocument,
@@ -33,14 +33,14 @@ class Sums:
         self.store = BudgetStore(DocumentBucket(jetstream, budgets))
         self.documents = SpentDocuments(jetstream, spent)
 
-    async def write(self, record: SpentRecord, settlement: SettlementRecord | None) -> None:
+    async def write(self, record: SpentRecord, settlement: BookingRecord | None) -> None:
         await self.store.put(DAY, author="me")
         (stored,) = await self.store.list("acme")
         document = await self.documents.read(stored.budget, find_window("day", AT_S))
         await self.documents.write(SpentDocument(document.key, record, 0), record)
         if settlement is not None:
             await self.documents.bucket.put(
-                SETTLEMENT_KEY, msgspec.json.encode(settlement), revision=None
+                BOOKING_KEY, msgspec.json.encode(settlement), revision=None
             )
 
     async def read(self) -> list[BudgetSum]:
@@ -75,27 +75,27 @@ def a_record(timeline: str, through: int, **fields: object) -> SpentRecord:
     [
         pytest.param(None, 40, id="no instance has settled yet"),
         pytest.param(
-            SettlementRecord("one", FIRST, 90, 0),
+            BookingRecord("one", FIRST, 90, 0),
             90,
             id="the settlement is ahead: no event of this budget since",
         ),
         pytest.param(
-            SettlementRecord("one", FIRST, 30, 0),
+            BookingRecord("one", FIRST, 30, 0),
             40,
             id="the document is ahead: the settlement's record comes last",
         ),
         pytest.param(
-            SettlementRecord("one", SECOND, 90, 0),
+            BookingRecord("one", SECOND, 90, 0),
             40,
             id="another stream's sequences say nothing of this document",
         ),
         pytest.param(
-            SettlementRecord("one", SECOND, 10, 0), 40, id="another stream's lower sequences, too"
+            BookingRecord("one", SECOND, 10, 0), 40, id="another stream's lower sequences, too"
         ),
     ],
 )
 async def test_a_sum_is_complete_up_to_the_sequence_that_its_own_stream_was_settled_to(
-    sums: Sums, settlement: SettlementRecord | None, complete: int
+    sums: Sums, settlement: BookingRecord | None, complete: int
 ) -> None:
     await sums.write(a_record(FIRST, 40), settlement)
     (one,) = await sums.read()
@@ -126,7 +126,7 @@ async def test_a_settlement_that_cannot_be_read_leaves_each_document_its_own_wor
     sums: Sums,
 ) -> None:
     await sums.write(a_record(FIRST, 40), None)
-    await sums.documents.bucket.put(SETTLEMENT_KEY, b"{}", revision=None)
+    await sums.documents.bucket.put(BOOKING_KEY, b"{}", revision=None)
     (one,) = await sums.read()
     assert one.complete == 40
 

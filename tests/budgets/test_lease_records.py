@@ -4,14 +4,14 @@ import pytest
 
 from router.budgets.model.spent_record import (
     MAX_LEASES,
-    SettledCost,
+    BookedCost,
     SpentLease,
     SpentRecord,
+    book_costs,
     expire_leases,
     grant_lease,
     move_lease,
     return_lease,
-    settle_costs,
 )
 
 
@@ -102,8 +102,8 @@ def test_a_lease_ends_at_its_time_and_when_it_holds_nothing() -> None:
 
 
 def test_an_event_of_more_than_its_lease_holds_takes_nothing_from_the_others() -> None:
-    cost = SettledCost(1, 10, 7, lease_id="a", reserved=50)
-    assert settle_costs(a_record(a=30, b=9), "first", [cost]).leases == {
+    cost = BookedCost(1, 10, 7, lease_id="a", reserved=50)
+    assert book_costs(a_record(a=30, b=9), "first", [cost]).leases == {
         "a": SpentLease(0, 1000),
         "b": SpentLease(9, 1000),
     }
@@ -111,11 +111,11 @@ def test_an_event_of_more_than_its_lease_holds_takes_nothing_from_the_others() -
 
 def test_adjustments_are_counted_beside_what_they_change() -> None:
     costs = [
-        SettledCost(1, 10, 7),
-        SettledCost(2, 20, -3, is_adjustment=True),
-        SettledCost(3, 30, -1, is_adjustment=True),
+        BookedCost(1, 10, 7),
+        BookedCost(2, 20, -3, is_adjustment=True),
+        BookedCost(3, 30, -1, is_adjustment=True),
     ]
-    record = settle_costs(a_record(), "first", costs)
+    record = book_costs(a_record(), "first", costs)
     assert (record.settled, record.events, record.adjusted, record.adjustments) == (3, 3, -4, 2)
-    again = settle_costs(record, "first", [SettledCost(4, 40, -1, is_adjustment=True)])
+    again = book_costs(record, "first", [BookedCost(4, 40, -1, is_adjustment=True)])
     assert (again.settled, again.events, again.adjusted, again.adjustments) == (2, 4, -5, 3)

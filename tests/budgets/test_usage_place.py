@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.budgets.model.spent_record import SettlementRecord, find_created
-from router.budgets.settlement import UsagePlace, find_place
+from router.budgets.booking import UsagePlace, find_place
+from router.budgets.model.spent_record import BookingRecord, find_created
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream, nanos
 from tests.support.delivery import connected
@@ -35,14 +35,14 @@ async def settled_at(jetstream: JetStream, stream: str, sequence: int) -> UsageP
     return UsagePlace(place.timeline, sequence, nanos(message.time))
 
 
-def record_of(place: UsagePlace, **changed: object) -> SettlementRecord:
+def record_of(place: UsagePlace, **changed: object) -> BookingRecord:
     fields = {
         "timeline": place.timeline,
         "through": place.through,
         "stored_ns": place.stored_ns,
         **changed,
     }
-    return SettlementRecord(life="one", **fields)  # type: ignore[arg-type]
+    return BookingRecord(life="one", **fields)  # type: ignore[arg-type]
 
 
 async def test_without_a_record_it_begins_at_the_end(jetstream: JetStream, prefix: str) -> None:

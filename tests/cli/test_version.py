@@ -9,12 +9,12 @@ import pytest
 
 from router import __version__
 from router.config import Settings
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.assignment_record import (
-    assignment_ack_bytes,
-    assignment_ack_key,
+    acknowledgement_key,
     reported_key,
     unmarked_key,
+    write_acknowledgement,
 )
 from router.core.errors import Poison
 from router.delivery.wire.api import JetStream
@@ -75,11 +75,11 @@ async def test_what_this_version_wrote_it_reads_and_what_it_cannot_read_is_named
 def test_a_bucket_of_two_kinds_of_records_is_read_by_key() -> None:
     read = list_readers(Settings())["KV_ROUTER_ASSIGNMENTS_KNOWN"]
     ack = ExecAssignmentAck(assignment_id="a-1", status="accepted", acknowledged_at=1)
-    assert read(assignment_ack_key("a-1"), assignment_ack_bytes(ack))
+    assert read(acknowledgement_key("a-1"), write_acknowledgement(ack))
     assert read(reported_key("a-1"), b"reported") == "reported"
     assert read(unmarked_key("acme", "openai"), b"1") == "1"
     with pytest.raises(Poison):
-        read("a-1", assignment_ack_bytes(ack))
+        read("a-1", write_acknowledgement(ack))
 
 
 def test_what_is_spent_of_budgets_is_read_beside_the_record_of_the_settlement() -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from router.config.describe import Row as Setting
 from router.config.views import SETTINGS
-from router.contracts.assignment_record import AssignmentAck
+from router.contracts.assignment_record import AssignmentAcknowledgement
 from router.contracts.heartbeat import Heartbeat
 from router.contracts.version_record import VersionRecord
 from router.decide.request_steps import RequestStep
@@ -163,7 +163,9 @@ ASSIGNMENT = Known(
 )
 REJECTED = Known(status="rejected", message="no room", at_ms=1795947072123)
 ASSIGNED = [
-    StoredAssignment(cast(Any, None), cast(Any, ASSIGNMENT), AT, cast(AssignmentAck | None, ack))
+    StoredAssignment(
+        cast(Any, None), cast(Any, ASSIGNMENT), AT, cast(AssignmentAcknowledgement | None, ack)
+    )
     for ack in (None, REJECTED)
 ]
 BUSY = Heartbeat(
@@ -186,9 +188,9 @@ SHOWN: dict[str, tuple[View, Any, Any]] = {
     "violations": (make_violations_view(["tenant", "header"]), GROUPS, GROUPS),
     "policies": (POLICIES, *[[StoredPolicy("acme", "default", RECORD)]] * 2),
     "providers": (PROVIDERS, STATS, STATS),
-    "assignments": (make_assignments_view(reads_acks=True), ASSIGNED, ASSIGNED),
+    "assignments": (make_assignments_view(reads_acknowledgements=True), ASSIGNED, ASSIGNED),
     "assignments without acknowledgements": (
-        make_assignments_view(reads_acks=False),
+        make_assignments_view(reads_acknowledgements=False),
         ASSIGNED,
         ASSIGNED,
     ),

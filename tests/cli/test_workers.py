@@ -96,7 +96,7 @@ def acknowledged(url: str, assignment_id: str) -> None:
 
 async def _has_ack(jetstream: JetStream, assignment_id: str) -> bool:
     found = await find_assignment(jetstream, "ROUTER_ASSIGNMENTS_KNOWN", assignment_id)
-    return found is not None and found.ack is not None
+    return found is not None and found.acknowledgement is not None
 
 
 def next_line(process: "subprocess.Popen[str]") -> dict[str, object]:

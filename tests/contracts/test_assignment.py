@@ -6,7 +6,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.assignment import (
     assignment_bytes,
     assignment_headers,
@@ -15,12 +15,12 @@ from router.contracts.assignment import (
     read_assignment,
 )
 from router.contracts.assignment_record import (
-    AssignmentAck,
-    assignment_ack_bytes,
-    assignment_ack_key,
+    AssignmentAcknowledgement,
+    acknowledgement_key,
     build_record,
-    read_assignment_ack,
     read_record,
+    read_stored_acknowledgement,
+    write_acknowledgement,
 )
 from router.contracts.decision import RouteRequest
 from router.contracts.raw_json import RawJson
@@ -168,14 +168,14 @@ def test_the_state_that_an_acknowledgement_leaves_is_read_back(message: str | No
     ack = ExecAssignmentAck(
         assignment_id="a-1", status="rejected", acknowledged_at=1_700_000_000_000, message=message
     )
-    assert read_assignment_ack(assignment_ack_bytes(ack)) == AssignmentAck(
+    assert read_stored_acknowledgement(write_acknowledgement(ack)) == AssignmentAcknowledgement(
         "rejected", 1_700_000_000_000, message
     )
 
 
 def test_the_state_stands_beside_its_record_under_a_key_no_record_can_have() -> None:
-    assert assignment_ack_key("a-1") == "a-1.ack"
-    assert assignment_ack_key("a-1") != ids.key("a-1.ack")
+    assert acknowledgement_key("a-1") == "a-1.ack"
+    assert acknowledgement_key("a-1") != ids.key("a-1.ack")
 
 
 @pytest.mark.parametrize(
@@ -183,4 +183,4 @@ def test_the_state_stands_beside_its_record_under_a_key_no_record_can_have() -> 
 )
 def test_bytes_that_are_no_state_are_poison(data: bytes) -> None:
     with pytest.raises(Poison):
-        read_assignment_ack(data)
+        read_stored_acknowledgement(data)

@@ -7,7 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.contracts.ack import decode_ack, read_ack, read_ack_carefully
+from router.contracts.acknowledgement import (
+    decode_acknowledgement,
+    read_acknowledgement,
+    read_acknowledgement_carefully,
+)
 from router.contracts.result import decode_result, read_carefully, read_result
 from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, WorkerMessageLimits, decode_plain
 from router.core.message import Message
@@ -133,8 +137,8 @@ def agrees(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> bo
 
 def agrees_on_ack(message: Message) -> bool:
     """The same of an acknowledgement."""
-    assert read_ack(message) == read_ack_carefully(message)
-    return decode_plain(message, DEFAULT_LIMITS, decode_ack) is not None
+    assert read_acknowledgement(message) == read_acknowledgement_carefully(message)
+    return decode_plain(message, DEFAULT_LIMITS, decode_acknowledgement) is not None
 
 
 def with_fields(

@@ -5,7 +5,7 @@ place.
 import orjson
 import pytest
 
-from router.contracts.ack import EXEC_ASSIGNMENT_ACK
+from router.contracts.acknowledgement import EXEC_ASSIGNMENT_ACK
 from router.contracts.decision import RESERVED_TYPES
 from router.contracts.extract import extract_ids
 from router.contracts.pb.beamline.flow.v1 import flow_pb2

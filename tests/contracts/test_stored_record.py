@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from router.budgets.model.spent_record import read_settlement_record, read_spent_record
-from router.contracts.assignment_record import read_assignment_ack, read_record
+from router.budgets.model.spent_record import read_booking_record, read_spent_record
+from router.contracts.assignment_record import read_record, read_stored_acknowledgement
 from router.contracts.malformed import Malformed
 from router.core.errors import Poison
 from router.decide.partitions.partition_lease import read_lease
@@ -26,10 +26,10 @@ FOREIGN = {
 }
 RECORDS = {
     "assignment": read_record,
-    "ack": read_assignment_ack,
+    "ack": read_stored_acknowledgement,
     "invocation": invocation_record.read_record,
     "rate": read_rate_record,
-    "settlement": read_settlement_record,
+    "settlement": read_booking_record,
     "spent": read_spent_record,
 }
 EVENTS = {"audit": read_audit_event, "violation": read_violation}

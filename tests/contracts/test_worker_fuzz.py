@@ -4,7 +4,11 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck, read_ack
+from router.contracts.acknowledgement import (
+    EXEC_ASSIGNMENT_ACK,
+    ExecAssignmentAck,
+    read_acknowledgement,
+)
 from router.contracts.extract import extract_ids
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
 from router.contracts.result import RESULT, ExecResult, read_result
@@ -46,7 +50,7 @@ headers = st.dictionaries(
 def is_sound(message: Message, *, strict: bool = False) -> None:
     result = read_result(message, WorkerMessageLimits(strict=strict)).found
     assert isinstance(result, ExecResult | Fault)
-    assert isinstance(read_ack(message).found, ExecAssignmentAck | Fault)
+    assert isinstance(read_acknowledgement(message).found, ExecAssignmentAck | Fault)
     assert isinstance(read_heartbeat(message.data, 1), Heartbeat | Fault)
     extract_ids(message, RESULT)
     extract_ids(message, EXEC_ASSIGNMENT_ACK)

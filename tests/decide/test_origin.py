@@ -7,7 +7,7 @@ from router.decide.model import origin
 from router.decide.model.origin import (
     NOT_SERVED,
     RequestOrigin,
-    build_overload_reply,
+    build_overload_answer,
     glance_origin,
     read_origin,
 )
@@ -63,7 +63,7 @@ def test_a_request_without_an_id_has_one_of_its_bytes() -> None:
 def _read_refusal_id(data: bytes) -> str:
     found = read_origin(data, {}, RequestLimits())
     assert found is not None
-    return str(orjson.loads(build_overload_reply(found, 1000))["context"]["request_id"])
+    return str(orjson.loads(build_overload_answer(found, 1000))["context"]["request_id"])
 
 
 ODD: tuple[object, ...] = (
@@ -117,7 +117,7 @@ def test_tenants_that_are_not_served_have_one_share_together(tenant: str) -> Non
 
 
 def test_a_refusal_names_the_request_and_when_to_ask_again() -> None:
-    answer = orjson.loads(build_overload_reply(RequestOrigin("acme", 'r-"1', "t-1"), 1500))
+    answer = orjson.loads(build_overload_answer(RequestOrigin("acme", 'r-"1', "t-1"), 1500))
     assert (answer["ok"], answer["error"]["code"], answer["error"]["details"]) == (
         False,
         "overloaded",

@@ -33,7 +33,7 @@ class Book:
         self.records: dict[str, bytes] = {}
         self.created = 0
         self.is_away = False
-        self.may_answer = True
+        self.may_reply = True
         self.creating: list[tuple[Deferred[bytes], str, bytes]] = []
 
     async def find(self, key: str) -> bytes | None:
@@ -43,13 +43,13 @@ class Book:
         self.created += 1
         created: Deferred[bytes] = Deferred()
         self.creating.append((created, key, new.data))
-        if self.may_answer:
+        if self.may_reply:
             self.answer()
         return created
 
     def answer(self) -> None:
         """Answer every create that waits, and from now on at once."""
-        self.may_answer = True
+        self.may_reply = True
         while self.creating:
             created, key, record = self.creating.pop(0)
             created.resolve(
@@ -208,7 +208,7 @@ async def test_the_subject_that_a_request_names_is_used() -> None:
 
 async def test_concurrent_duplicates_wait_for_the_first() -> None:
     book = Book()
-    book.may_answer = False
+    book.may_reply = False
     handler = a_handler(book)
     asked = [asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(5)]
     await asyncio.sleep(0)
@@ -229,7 +229,7 @@ async def test_concurrent_duplicates_wait_for_the_first() -> None:
 
 async def test_when_the_first_is_cancelled_the_next_goes_on() -> None:
     book = Book()
-    book.may_answer = False
+    book.may_reply = False
     handler = a_handler(book)
     first, second, third = (
         asyncio.ensure_future(pushed(handler, a_push(sequence=n))) for n in range(3)

@@ -65,7 +65,7 @@ class OneMessage:
             subscription,
             jetstream,
             attempts_bucket=place.bucket,
-            answer=lambda *_: None,
+            send_reply=lambda *_: None,
             deadlines=Deadlines(soft=0.05, hard=0.1),
         )
 

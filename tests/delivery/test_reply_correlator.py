@@ -54,7 +54,7 @@ class Meeting:
         may_wait: bool = True,
         tenant: str | None = "t",
     ) -> None:
-        self.rendezvous.answer(
+        self.rendezvous.reply(
             RequestIdentity(msg_id, tenant, data),
             says,
             lambda: self.strays.append(says),
@@ -70,7 +70,7 @@ class Meeting:
         data: bytes = b"x",
         says: bytes = b"yes",
     ) -> None:
-        self.rendezvous.answer_to_named_inbox(RequestIdentity(msg_id, "t", data), says, to, at)
+        self.rendezvous.reply_to_named_inbox(RequestIdentity(msg_id, "t", data), says, to, at)
 
     def tick(self, *times: float) -> None:
         for at in times:
@@ -485,7 +485,7 @@ def test_what_was_answered_is_forgotten_after_the_span(meeting: Meeting) -> None
         meeting.answer(1.0, None, data=b"%d" % number, may_wait=False)
     meeting.tick(1.0 + SPAN + 0.01, 4.0)
     memory = meeting.rendezvous
-    assert (len(memory._answered), len(memory._answered_without_id), len(memory._waiting)) == (
+    assert (len(memory._replied), len(memory._replied_without_id), len(memory._waiting)) == (
         0,
         0,
         0,

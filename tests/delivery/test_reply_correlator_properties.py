@@ -73,7 +73,7 @@ def answers_to(sent: list[Sent]) -> Counter[str]:
         if kind == 0:
             rendezvous.add_request(question, str(number), now)
         else:
-            rendezvous.answer(question, b"yes", lambda: None, may_wait=True, now=now)
+            rendezvous.reply(question, b"yes", lambda: None, may_wait=True, now=now)
     return told
 
 
@@ -146,7 +146,7 @@ def test_without_ids_no_inbox_of_two_instances_is_left_out(
             elif kind == 0:
                 rendezvous.add_request(question, str(number), now)
             elif instance == sent[number][2]:
-                rendezvous.answer(question, b"yes", lambda: None, may_wait=True, now=now)
+                rendezvous.reply(question, b"yes", lambda: None, may_wait=True, now=now)
     assert set(told) == {str(number) for number in range(len(sent))}
 
 
@@ -191,7 +191,7 @@ class Fleet:
 
     def answer(self, number: int, now: float, decides: int) -> None:
         self.now = now
-        self.instances[decides].answer(
+        self.instances[decides].reply(
             QUESTION, b"yes", lambda: None, may_wait=True, now=now, sequence=101 + number
         )
 

@@ -55,7 +55,7 @@ class Settling(FakeConnection):
             ),
             connection=self,  # type: ignore[arg-type]
             publisher=self.publisher,  # type: ignore[arg-type]
-            answer=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
+            send_reply=lambda _, reply: self.diary.append(f"reply {reply.data.decode()}"),
         )
 
     @property

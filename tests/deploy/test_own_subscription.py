@@ -114,7 +114,7 @@ async def test_a_message_is_handled_and_a_poisoned_one_is_a_dead_letter_and_noth
         await worker.publish("caf.notice.v1", b'{"text": "hello"}', headers=HEADERS)
         await worker.publish("caf.notice.v1", b"{}", headers={**HEADERS, "Nats-Msg-Id": "n-2"})
         http = running.ready.http
-        await until(lambda: _is_settled(http))
+        await until(lambda: _is_booked(http))
         _, ready = await read_page(http, "/readyz")
         dead = await read_metric(
             http, "router_dlq_total", subject="caf.notice.v1", reason="validation_failed"
@@ -131,7 +131,7 @@ async def test_a_message_is_handled_and_a_poisoned_one_is_a_dead_letter_and_noth
         await client.close()
 
 
-async def _is_settled(http: str) -> bool:
+async def _is_booked(http: str) -> bool:
     return await read_metric(http, "router_jetstream_ack_total", consumer="router-notices") == 2
 
 

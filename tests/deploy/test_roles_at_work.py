@@ -65,7 +65,7 @@ async def test_the_whole_circle_and_nothing_is_refused(deployed: Deployed, tmp_p
             answer = await client.decide(**asked, payload="hello", push=True, request_id="r-1")
             blocked = await client.decide(**asked, payload=SECRET)
         rows = await until_usage(deployed)
-        await until(lambda: _is_settled(deployed), within_s=20, what="the budget counts it")
+        await until(lambda: _is_booked(deployed), within_s=20, what="the budget counts it")
         letters = await call_command_async(
             "dlq", "list", "--json", environ=deployed.environ("operator")
         )
@@ -163,7 +163,7 @@ async def test_a_router_that_takes_the_settlement_over_goes_on_and_nothing_is_re
                     timeout=60.0,
                 )
                 await until(
-                    lambda settled=settled: _is_settled(deployed, "heir", settled),
+                    lambda settled=settled: _is_booked(deployed, "heir", settled),
                     within_s=20,
                     what="the budget counts it",
                 )
@@ -193,7 +193,7 @@ async def until_usage(deployed: Deployed) -> list[dict[str, Any]]:
     return rows
 
 
-async def _is_settled(deployed: Deployed, tenant_id: str = "acme", settled: str = "0.5") -> bool:
+async def _is_booked(deployed: Deployed, tenant_id: str = "acme", settled: str = "0.5") -> bool:
     shown = await call_command_async(
         "budget", "show", tenant_id, "month", "--json", environ=deployed.environ("operator")
     )

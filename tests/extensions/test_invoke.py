@@ -9,9 +9,9 @@ import pytest
 from router.core.errors import BrokerUnavailable, ConnectionLost, NoResponders, Poison
 from router.extensions.model.failure import is_sent
 from tests.support.pipelines import (
-    Answers,
     FakeExtensions,
     FakeReply,
+    ReplySender,
     decision,
     in_turn,
     late,
@@ -25,7 +25,7 @@ from tests.support.waiting import until
 BIG = "x" * (1024 * 1024)
 
 
-def guarded(answer: Answers, **fields: object) -> tuple[FakeExtensions, object]:
+def guarded(answer: ReplySender, **fields: object) -> tuple[FakeExtensions, object]:
     world = FakeExtensions(guard=answer).register(guard="validator")
     return world, piped_policy(validators=[{"id": "guard", **fields}])
 

@@ -9,7 +9,7 @@ from nats.aio.client import Client
 
 from router.core.errors import Misconfigured, Poison
 from router.delivery.wire.api import JetStream
-from router.mailbox.inbox.dead_letters import letters_stream
+from router.mailbox.inbox.dead_letters import dead_letters_stream
 from router.mailbox.inbox.event import InboxEvent
 from router.mailbox.inbox.handling import HandlerResult
 from router.mailbox.inbox.transactional_strategy import Handler
@@ -248,7 +248,7 @@ async def test_while_dead_letters_cannot_be_stored_nothing_is_marked_or_acknowle
         await until(lambda: running.inbox.consumer.health.waits_for)
         assert (await row_of(dsn, 1), "+ACK" in heard.of(1)) == ((False, 1, None), False)
         async with connected(broker.url) as connection:
-            await create_streams(JetStream(connection), letters_stream("sea"))
+            await create_streams(JetStream(connection), dead_letters_stream("sea"))
         await until(lambda: "+ACK" in heard.of(1))
     assert len(await read_dead_letters(nc)) == 1
 

@@ -29,7 +29,7 @@ def a_broken_contract(**fields: object) -> BrokenContract:
 
 
 class Counting:
-    """Violations and their count. A live copy has no place in the stream."""
+    """Violations and their count. A passing copy has no place in the stream."""
 
     def __init__(self, *tenants: str) -> None:
         self.metrics = Metrics(tenants)
@@ -121,9 +121,9 @@ def test_a_live_copy_whose_stored_copy_another_instance_settles_is_counted_here_
     counting = Counting()
     counting.read(replace(a_delivery(), sequence=0))
     counting.read(a_delivery(2))
-    counting.violations.count_live_copies()
+    counting.violations.count_passing_copies()
     assert counting.count == 0
-    counting.violations.count_live_copies()
+    counting.violations.count_passing_copies()
     assert (counting.count, len(counting.violations.unsettled)) == (1, 1)
 
 

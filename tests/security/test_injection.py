@@ -22,7 +22,7 @@ from router.core.errors import Misconfigured, RouterError
 from router.core.outcome import Fault
 from router.decide.model.read import read
 from router.delivery.kv.directory import Document, read_documents
-from router.delivery.replies.answers import Answers
+from router.delivery.replies.reply_sender import ReplySender
 from router.delivery.settings import ReplyConfig
 from router.delivery.wire.calls.request_server import ReplyAddresses
 from router.delivery.wire.connection import head_of
@@ -32,7 +32,7 @@ from router.mailbox.entities import EventSubject
 from router.operate.admin import RequestGuard, ServiceError
 from router.operate.admin.service import RequestFields
 from router.operate.dead_letters import NotReplayed
-from router.operate.dead_letters.original import ReplayOptions, _rebuild_from_letter
+from router.operate.dead_letters.original import ReplayOptions, _rebuild_from_dead_letter
 from router.operate.dead_letters.parse import parse
 from router.policies.model import PolicyError
 from router.policies.store import check_ids
@@ -103,7 +103,7 @@ def _is_scoped(value: str) -> bool:
 
 def _may_reach(address: str) -> bool:
     answers = SimpleNamespace(_prefixes=ReplyConfig().prefixes, _own=())
-    return Answers._may_reach(answers, address) or ReplyAddresses().may_reach(address)  # type: ignore[arg-type]
+    return ReplySender._may_reach(answers, address) or ReplyAddresses().may_reach(address)  # type: ignore[arg-type]
 
 
 def _replayed(value: str) -> bool:
@@ -111,7 +111,7 @@ def _replayed(value: str) -> bool:
     letter = a_dead_letter(a_failed_message())
     body = {**orjson.loads(letter.data), "original_subject": value}
     return isinstance(
-        _rebuild_from_letter(parse(a_stored_dead_letter(_bytes(body))), ReplayOptions()),
+        _rebuild_from_dead_letter(parse(a_stored_dead_letter(_bytes(body))), ReplayOptions()),
         NotReplayed,
     )
 

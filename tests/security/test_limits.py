@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from router.agents.envelope import read_envelope as read_agent_envelope
-from router.contracts.ack import read_ack
+from router.contracts.acknowledgement import read_acknowledgement
 from router.contracts.codec import MAX_DEPTH, MAX_PAYLOAD_BYTES
 from router.contracts.envelope import read_envelope as read_bus_envelope
 from router.contracts.extension import (
@@ -91,7 +91,7 @@ CHUNK = b'{"request_id":"r","data":"x","done":true,"metadata":{"a":%b}}'
 ENTRANCES = {
     "decide": Entrance(_faults(read_decide), MAX_PAYLOAD_BYTES),
     "results": Entrance(_faults(read_result), MAX_PAYLOAD_BYTES),
-    "acks": Entrance(_faults(read_ack), MAX_PAYLOAD_BYTES),
+    "acks": Entrance(_faults(read_acknowledgement), MAX_PAYLOAD_BYTES),
     "heartbeats": Entrance(
         lambda data: isinstance(read_heartbeat(data, 1), Fault), MAX_HEARTBEAT_BYTES
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from router.contracts.ack import ExecAssignmentAck, read_ack
+from router.contracts.acknowledgement import ExecAssignmentAck, read_acknowledgement
 from router.contracts.heartbeat import Heartbeat, read_heartbeat
 from router.contracts.ingress import read_ingress
 from router.contracts.malformed import Malformed
@@ -58,12 +58,12 @@ REQUESTS: dict[str, tuple[int, Callable[[str], object]]] = {
         lambda name: read(a_message(a_protobuf(message_type=name))).asked,
     ),
     "message, protobuf": (128, lambda name: read(a_message(a_protobuf(message_id=name))).asked),
-    "ack's assignment": (128, lambda name: read_ack(an_ack(assignment_id=name)).found),
+    "ack's assignment": (128, lambda name: read_acknowledgement(an_ack(assignment_id=name)).found),
     "ack's assignment, protobuf": (
         128,
-        lambda name: read_ack(a_protobuf_ack(assignment_id=name)).found,
+        lambda name: read_acknowledgement(a_protobuf_ack(assignment_id=name)).found,
     ),
-    "ack's tenant": (128, lambda name: read_ack(an_ack(tenant_id=name)).found),
+    "ack's tenant": (128, lambda name: read_acknowledgement(an_ack(tenant_id=name)).found),
     "worker": (128, lambda name: read_heartbeat(_beat(name), 0)),
     "ingress message": (128, lambda name: _ingress(message_id=name)),
     "ingress tenant": (128, lambda name: _ingress(tenant_id=name)),
@@ -111,8 +111,8 @@ def test_a_result_s_name_is_taken_up_to_its_length_in_every_form(
 def test_words_for_people_are_cut_and_refuse_nothing() -> None:
     told = read_result(a_result(status="error", error_code=HALF, error_message=HALF)).found
     ack, by_protobuf = (
-        read_ack(an_ack(message=MEGABYTE)).found,
-        read_ack(a_protobuf_ack(message=MEGABYTE)).found,
+        read_acknowledgement(an_ack(message=MEGABYTE)).found,
+        read_acknowledgement(a_protobuf_ack(message=MEGABYTE)).found,
     )
     assert isinstance(told, ExecResult)
     assert isinstance(ack, ExecAssignmentAck)

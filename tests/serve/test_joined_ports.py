@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from router.serve.app_context import AppContext
 from router.serve.decide_subscription import build_decide_handler
-from router.serve.subscriptions import build_acks_handler, build_results_handler
+from router.serve.subscriptions import build_acknowledgement_handler, build_results_handler
 from router.work.report_marks import ReportMarks
 from tests.support.breakers import a_registry
 from tests.support.service import a_router, settings_for
@@ -104,7 +104,7 @@ async def test_no_port_of_a_running_router_does_nothing(nats_url: str, prefix: s
         handlers = (
             build_decide_handler(context),
             build_results_handler(context),
-            build_acks_handler(context),
+            build_acknowledgement_handler(context),
         )
         assert find_idle_ports(router.service, context, *handlers) == ALLOWED
         assert_counted(context)

@@ -12,8 +12,8 @@ import orjson
 import pytest
 from nats.aio.client import Client
 
-from router.budgets import settlement
-from router.budgets.model.spent_record import SETTLEMENT_KEY
+from router.budgets import booking
+from router.budgets.model.spent_record import BOOKING_KEY
 from router.contracts.money import format_nanos
 from router.lake.reconcile.budgets import read_sums
 from router.lake.source.options import read_options
@@ -180,14 +180,14 @@ async def test_a_document_that_cannot_be_read_is_counted_anew(
     town: BudgetTown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As a router of another version may write it while this one settles."""
-    monkeypatch.setattr(settlement, "CHECK_S", 0.5)
+    monkeypatch.setattr(booking, "CHECK_S", 0.5)
     await town.put("--amount", "10", "--window", "month")
     for number in range(3):
         assert (await town.ask(number))["ok"]
     await town.wait_until_settled("month", 3)
     spent_name = town.routers[0].settings.buckets.budgets_spent.name
     spent = await town.nc.jetstream().key_value(spent_name)
-    (key,) = (key for key in await list_keys(town.nc, spent_name) if key != SETTLEMENT_KEY)
+    (key,) = (key for key in await list_keys(town.nc, spent_name) if key != BOOKING_KEY)
     await spent.put(key, b'{"settled": 1, "is_counted": true}')
     assert (await town.wait_until_settled("month", 3))["settled"] == "0.03"
     assert (await town.ask("then"))["ok"]

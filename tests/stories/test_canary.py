@@ -79,10 +79,10 @@ class Town:
         ):
             decision = answer["decision"]
             chosen[f"{decision['metadata'].get('canary')}:{decision['provider_id']}"] += 1
-        await until(self._is_settled, within_s=WITHIN_S, what="the results are settled")
+        await until(self._is_booked, within_s=WITHIN_S, what="the results are settled")
         return chosen
 
-    async def _is_settled(self) -> bool:
+    async def _is_booked(self) -> bool:
         return await results_are_settled(self._nc, self._settings[0])
 
     async def call(self, *arguments: str) -> CommandResult:

@@ -78,17 +78,17 @@ async def test_a_hundred_invocations_under_one_id_are_billed_as_often_as_the_pro
 async def test_the_same_at_the_same_time_waits_for_the_first(
     nc: Nats, router: Running, client: Client
 ) -> None:
-    may_answer = asyncio.Event()
+    may_reply = asyncio.Event()
 
     async def answer_late(message: Msg) -> None:
-        await may_answer.wait()
+        await may_reply.wait()
         await answers(message)
 
     async with serve_provider(nc, answer_late) as asked:
         asking = [asyncio.create_task(client.invoke(**ASKED, request_id="r-1")) for _ in range(5)]
         await until(lambda: asked)
         await asyncio.sleep(0)
-        may_answer.set()
+        may_reply.set()
         told = await asyncio.gather(*asking)
     assert len(asked) == 1
     assert all(response.ok for response in told)
@@ -117,10 +117,10 @@ async def test_other_content_under_an_id_that_is_known_is_refused(
 async def test_other_content_under_an_id_is_refused_while_the_first_is_under_way(
     nc: Nats, router: Running, client: Client
 ) -> None:
-    may_answer = asyncio.Event()
+    may_reply = asyncio.Event()
 
     async def answer_late(message: Msg) -> None:
-        await may_answer.wait()
+        await may_reply.wait()
         await answers(message)
 
     async with serve_provider(nc, answer_late) as asked:
@@ -130,7 +130,7 @@ async def test_other_content_under_an_id_is_refused_while_the_first_is_under_way
             client.invoke(**{**ASKED, "prompt": "something else"}, request_id="r-1")
         )
         await asyncio.sleep(0)
-        may_answer.set()
+        may_reply.set()
         assert (await first).body == "you said hello"
         told = await other
     assert (told.status, told.error_code, told.metadata["field"]) == (
@@ -421,7 +421,7 @@ async def test_a_report_whose_mark_finds_no_room_at_first_makes_no_later_invocat
             await _publish_report(nc, router)
             await until(lambda: _is_waiting(router), what="the mark finds no room")
             assert await read_usage(nc, settings) == []
-        await until(lambda: _has_settled(nc, router), what="the result is settled")
+        await until(lambda: _has_booked(nc, router), what="the result is settled")
         events = await _invoke_later(nc, router, client, known)
     assert len({event["event_id"] for event in events}) == len(events) == 2
     assert cost_of(events) == COST
@@ -441,7 +441,7 @@ async def test_a_report_whose_router_ends_before_its_mark_is_stored_makes_no_lat
         await _publish_report(nc, router)
         await until(lambda: _is_waiting(router), what="the mark finds no room")
     async with a_router(settings) as router, Client(nats_url) as client:
-        await until(lambda: _has_settled(nc, router), what="the result is settled")
+        await until(lambda: _has_booked(nc, router), what="the result is settled")
         events = await _invoke_later(nc, router, client, known)
     assert len({event["event_id"] for event in events}) == len(events) == 2
     assert cost_of(events) == COST
@@ -455,7 +455,7 @@ async def test_a_provider_that_is_registered_after_the_report_makes_no_later_inv
     async with a_router(settings) as router, Client(nats_url) as client:
         known = await store_assignment(nc, settings, "own", provider="echo")
         await _report(nc, router, known)
-        await until(lambda: _has_settled(nc, router), what="the result is settled")
+        await until(lambda: _has_booked(nc, router), what="the result is settled")
         await register(router, an_entry())
         events = await _invoke_later(nc, router, client, known)
     assert len({event["event_id"] for event in events}) == len(events) == 2
@@ -521,7 +521,7 @@ async def _is_waiting(router: Running) -> bool:
     )
 
 
-async def _has_settled(nc: Nats, router: Running) -> bool:
+async def _has_booked(nc: Nats, router: Running) -> bool:
     stream, durable = router.settings.streams.results.name, router.settings.results.durable
     info = await nc.jsm().consumer_info(stream, durable)
     return info.num_pending == info.num_ack_pending == 0

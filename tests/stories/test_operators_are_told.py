@@ -11,7 +11,7 @@ from nats.aio.client import Client
 from nats.js.errors import NotFoundError
 
 from router.config import Settings
-from router.contracts.assignment_record import assignment_ack_key, read_assignment_ack
+from router.contracts.assignment_record import acknowledgement_key, read_stored_acknowledgement
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.operate.dead_letters import list_newest_first
@@ -150,10 +150,10 @@ async def _is_stored(
     """It is stored without an ack, so its alert may be heard before."""
     bucket = await nc.jetstream().key_value(settings.buckets.assignments_known.name)
     try:
-        entry = await bucket.get(assignment_ack_key(assigned["assignment_id"]))
+        entry = await bucket.get(acknowledgement_key(assigned["assignment_id"]))
     except NotFoundError:
         return False
-    state = read_assignment_ack(entry.value or b"")
+    state = read_stored_acknowledgement(entry.value or b"")
     return (state.status, state.message) == status
 
 

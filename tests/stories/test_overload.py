@@ -30,7 +30,7 @@ from tests.support.stories import (
 from tests.support.waiting import until
 
 BACKLOG, MORE = 700, 700
-PLACES = 128  # of the queue for live copies, of which one tenant gets half
+PLACES = 128  # of the queue for passing copies, of which one tenant gets half
 STORED_BEFORE = 1_000  # requests of the flood, two seconds of work
 # of one request of the flood, in seconds of the processor: a busy machine slows it down as it does
 # everything else

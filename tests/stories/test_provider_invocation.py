@@ -313,10 +313,10 @@ async def test_a_stream_may_be_asked_for_in_protobuf(nc: Nats, router: Running) 
 async def test_more_than_it_may_have_in_hand_are_told_to_ask_again(
     nc: Nats, nats_url: str, prefix: str
 ) -> None:
-    may_answer = asyncio.Event()
+    may_reply = asyncio.Event()
 
     async def answers_later(message: Msg) -> None:
-        await may_answer.wait()
+        await may_reply.wait()
         await answers(message)
 
     async with (
@@ -328,7 +328,7 @@ async def test_more_than_it_may_have_in_hand_are_told_to_ask_again(
             first = asyncio.create_task(client.invoke(**ASKED, timeout=60))
             await until(lambda: asked)
             assert (await client.invoke(**ASKED)).error_code == "overloaded"
-            may_answer.set()
+            may_reply.set()
             assert (await first).ok
 
 
@@ -361,17 +361,17 @@ async def test_an_answer_goes_to_inboxes_alone(nc: Nats, router: Running, client
 async def test_what_is_in_hand_when_a_router_stops_is_still_answered(
     nc: Nats, router: Running, client: Client
 ) -> None:
-    may_answer = asyncio.Event()
+    may_reply = asyncio.Event()
 
     async def slowly(message: Msg) -> None:
-        await may_answer.wait()
+        await may_reply.wait()
         await answers(message)
 
     async with serve_provider(nc, slowly, PATIENT) as asked:
         asking = asyncio.create_task(client.invoke(**{**ASKED, "provider_id": "patient"}))
         await until(lambda: asked)
         stopping = asyncio.create_task(router.stop())
-        may_answer.set()
+        may_reply.set()
         assert (await asking).ok
         await stopping
 

@@ -173,7 +173,7 @@ def compare_with_silver(town: BudgetTown, warehouse: Path) -> ReconcileCheck:
     lake = Lake(IN_PROCESS, warehouse, facts)
     lake.batch(read_all(options, facts))
     settled = read_sums(options, settings.buckets.budgets.name, settings.buckets.budgets_spent.name)
-    checks = reconcile(IN_PROCESS, lake.warehouse, settled=settled).checks
+    checks = reconcile(IN_PROCESS, lake.warehouse, budget_sums=settled).checks
     return next(check for check in checks if check.name == BUDGETS_CHECK)
 
 

@@ -19,7 +19,7 @@ from router.contracts.pb.beamline.flow.v1.flow_pb2 import RouteDecision
 from router.contracts.provider import PROTOBUF
 from router.core.message import Message
 from router.core.outcome import Outcome
-from router.decide.model.origin import build_overload_reply, read_origin
+from router.decide.model.origin import build_overload_answer, read_origin
 from router.decide.model.read import RequestLimits
 from tests.support.observability import capture_log
 from tests.support.requests import GOOD_HEADERS, TRACEPARENT, a_body, a_protobuf, every_form
@@ -228,7 +228,7 @@ def test_a_request_above_its_tenants_share_is_refused_with_the_fields_of_the_tab
     )
     origin = read_origin(data, headers, limits)
     assert origin is not None
-    assert find_faults("decide_error", json.loads(build_overload_reply(origin, 1000))) == []
+    assert find_faults("decide_error", json.loads(build_overload_answer(origin, 1000))) == []
 
 
 async def test_every_answer_on_the_reply_subject_has_the_headers_of_its_table(

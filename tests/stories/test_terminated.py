@@ -25,7 +25,7 @@ LEAVING_S = 20.0  # closing connections and ending the interpreter, on a machine
 @pytest.fixture
 def router(nats_url: str, prefix: str) -> Iterator[RouterProcess]:
     names = names_for(nats_url, prefix)
-    # what was answered from its live copy and not acknowledged yet is decided again
+    # what was answered from its passing copy and not acknowledged yet is decided again
     names["admission.fair_after_ms"] = ""
     with RouterProcess(
         {**names, "drain.soft_deadline_ms": 2_000, "drain.hard_deadline_ms": HARD_DEADLINE_MS}

@@ -26,7 +26,7 @@ AT_A_TIME = 250  # published between two looks at what else there is to do
 
 @pytest.fixture
 def routers(nats_url: str, prefix: str) -> Iterator[list[RouterProcess]]:
-    # Live copies are another story (test_overload): there an answer may come twice when two routers
+    # Passing copies are another story (test_overload): there an answer may come twice when two routers
     # see the backlog differently.
     names = {**names_for(nats_url, prefix), "admission.fair_after_ms": "", **PATIENT}
     with RouterProcess(names) as one, RouterProcess(names) as other:

@@ -220,7 +220,7 @@ class ServerDriver:
             ),
             jetstream,
             attempts_bucket=place.bucket,
-            answer=lambda message, reply: self._note(REPLIED, message.sequence, reply.data),
+            send_reply=lambda message, reply: self._note(REPLIED, message.sequence, reply.data),
             deadlines=Deadlines(soft=0.05, hard=0.1),
         )
         return self._consumer

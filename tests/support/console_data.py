@@ -11,12 +11,12 @@ import orjson
 from msgspec import Struct
 
 from router.config import Settings
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import (
-    assignment_ack_bytes,
-    assignment_ack_key,
+    acknowledgement_key,
     build_record,
+    write_acknowledgement,
 )
 from router.contracts.decision import Decision, RouteRequest
 from router.contracts.stored_record import record_bytes
@@ -180,7 +180,11 @@ def _make_assignments(
             ack = ExecAssignmentAck(
                 assignment_id=assignment_id, status=status, acknowledged_at=now_ms(), message=said
             )
-            yield f"$KV.{bucket}.{assignment_ack_key(assignment_id)}", assignment_ack_bytes(ack), {}
+            yield (
+                f"$KV.{bucket}.{acknowledgement_key(assignment_id)}",
+                write_acknowledgement(ack),
+                {},
+            )
 
 
 async def _store_policies(jetstream: JetStream, settings: Settings, count: int) -> None:

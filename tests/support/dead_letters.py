@@ -144,7 +144,7 @@ class DeadLetterStreams:
         return [
             letter.sequence
             async for handful in read_by_filter(self.jetstream, self.letters)
-            for letter in handful.letters
+            for letter in handful.dead_letters
         ]
 
     async def sent(self) -> list[StoredMessage]:

@@ -369,7 +369,7 @@ async def a_processor(handle: Handler, **facts: object) -> AsyncIterator[Process
             attempt_counter=bench.attempt_counter,  # type: ignore[arg-type]
             pause_switch=bench.pause_switch,
             tasks=tasks,
-            answer=lambda _, reply: replies.append(reply.data),
+            send_reply=lambda _, reply: replies.append(reply.data),
         )
         yield bench
         bench.processor.stop_taking()

@@ -66,7 +66,7 @@ def some_facts(**facts: Any) -> Facts:
         "max_request": MIB,
         **facts,
     }
-    return Facts(now=NOW, letters="DLQ", **given)
+    return Facts(now=NOW, dead_letters="DLQ", **given)
 
 
 def find_finding(check: str, **facts: Any) -> Finding:

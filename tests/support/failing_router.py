@@ -77,7 +77,9 @@ if __name__ == "__main__":
         decide_subscription.build_decide_handler, raises=True
     )  # type: ignore[assignment]
     subscriptions.build_results_handler = _watched(subscriptions.build_results_handler)  # type: ignore[assignment]
-    subscriptions.build_acks_handler = _watched(subscriptions.build_acks_handler)  # type: ignore[assignment]
+    subscriptions.build_acknowledgement_handler = _watched(
+        subscriptions.build_acknowledgement_handler
+    )  # type: ignore[assignment]
     note = Violations.note
 
     def note_and_write(self: Violations, broken: BrokenContract) -> None:

@@ -44,13 +44,13 @@ class RecordedCall(Struct, frozen=True):
 
 
 # the request -> JSON, bytes, a Said, an exception to raise, or an awaitable of these
-Answers = Callable[[dict[str, Any]], object]
+ReplySender = Callable[[dict[str, Any]], object]
 
 
 class FakeExtensions:
     """Extensions by id, the registry that knows them, and time."""
 
-    def __init__(self, **answers: Answers) -> None:
+    def __init__(self, **answers: ReplySender) -> None:
         self.now = 0.0
         self.asked: list[RecordedCall] = []
         self.told: list[tuple[str, str]] = []
@@ -182,7 +182,7 @@ def echo(body: dict[str, Any]) -> object:
     return {"payload": body["payload"], "metadata": body["metadata"]}
 
 
-def says(payload: object = None, **metadata: object) -> Answers:
+def says(payload: object = None, **metadata: object) -> ReplySender:
     """A processor that answers this payload (the one it got, without) and metadata."""
     return lambda body: {
         "payload": {**body["payload"], **({} if payload is None else {"payload": payload})},
@@ -202,7 +202,7 @@ def late(_: dict[str, Any]) -> object:
     return CallTimeout("late")
 
 
-def in_turn(*answers: object) -> Answers:
+def in_turn(*answers: object) -> ReplySender:
     """One answer after the other."""
     left = list(answers)
     return lambda body: answer(body) if callable(answer := left.pop(0)) else answer

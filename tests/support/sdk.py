@@ -165,7 +165,7 @@ class WorkerStreams:
 
     async def settled(self) -> None:
         """Nothing is left to do for the durable."""
-        await until(self._is_settled)
+        await until(self._is_booked)
 
     async def stored(self, subject: str) -> list[StoredMessage]:
         found, sequence = [], 1
@@ -177,7 +177,7 @@ class WorkerStreams:
     async def _has(self, subject: str, count: int) -> bool:
         return len(await self.stored(subject)) >= count
 
-    async def _is_settled(self) -> bool:
+    async def _is_booked(self) -> bool:
         info = await self.jetstream.consumer(self.topology.stream, "caf-worker")
         stream = await self.jetstream.stream(self.topology.stream)
         if info is None or stream is None or info["num_ack_pending"]:

@@ -172,9 +172,9 @@ class RecordedOutcomes:
 
 
 class RecordedAcks(RecordedOutcomes):
-    """The same for acknowledgements, where both the meter and the states have `on_ack`."""
+    """The same for acknowledgements, where both the meter and the states have `on_acknowledgement`."""
 
-    def on_ack(self, what: Any, known: Assignment | None = None) -> None:
+    def on_acknowledgement(self, what: Any, known: Assignment | None = None) -> None:
         self.told.append(
             ("counted", what)
             if isinstance(what, str)

@@ -17,12 +17,12 @@ from router.budgets.model.reserving import (
 )
 from router.budgets.model.spent_record import (
     LeaseGrant,
+    book_costs,
     expire_leases,
     grant_lease,
     move_lease,
     open_next_window,
     return_lease,
-    settle_costs,
 )
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "LeaseGrant",
     "SliceShort",
     "TenantBudgets",
+    "book_costs",
     "expire_leases",
     "find_window",
     "grant_lease",
@@ -42,5 +43,4 @@ __all__ = [
     "open_next_window",
     "parse_budget",
     "return_lease",
-    "settle_costs",
 ]

@@ -30,7 +30,7 @@ from router.core import ids
 from router.core.errors import Poison
 
 MAX_LEASES = 2000  # of one document: it stays far below a server's largest message
-SETTLEMENT_KEY = "settlement"
+BOOKING_KEY = "settlement"
 
 _Count = Annotated[int, Meta(ge=0)]
 
@@ -68,7 +68,7 @@ class SpentRecord(Struct, frozen=True, kw_only=True):
         return sum(lease.held for lease in self.leases.values())
 
 
-class SettlementRecord(Struct, frozen=True):
+class BookingRecord(Struct, frozen=True):
     """Who settles, and the last sequence of the usage stream whose event is in every document; when
     it was stored.
     """
@@ -97,7 +97,7 @@ def read_spent_record(data: bytes) -> SpentRecord:
     return record
 
 
-read_settlement_record = RecordKind(SettlementRecord, "the record of the settlement").read
+read_booking_record = RecordKind(BookingRecord, "the record of the settlement").read
 _read = RecordKind(SpentRecord, "a record of what was spent").read
 
 
@@ -117,7 +117,7 @@ class LeaseGrant(Struct, frozen=True):
     left: int
 
 
-class SettledCost(Struct, frozen=True):
+class BookedCost(Struct, frozen=True):
     """One usage event of a budget: its sequence, when it was stored, its cost, and the reservation
     that it ends, if any.
 
@@ -186,11 +186,11 @@ def return_lease(record: SpentRecord, lease_id: str, nanos: int) -> SpentRecord:
     return replace(record, leases=leases)
 
 
-def settle_costs(record: SpentRecord, timeline: str, costs: Iterable[SettledCost]) -> SpentRecord:
+def book_costs(record: SpentRecord, timeline: str, costs: Iterable[BookedCost]) -> SpentRecord:
     """Add the costs of events that are not in it yet. `costs`: in the order of the stream, their
     sequences of this timeline.
     """
-    missing = [cost for cost in costs if not _has_settled(record, timeline, cost)]
+    missing = [cost for cost in costs if not _has_booked(record, timeline, cost)]
     if not missing:
         return record
     adjustments = [cost.nanos for cost in missing if cost.is_adjustment]
@@ -208,7 +208,7 @@ def settle_costs(record: SpentRecord, timeline: str, costs: Iterable[SettledCost
     )
 
 
-def _has_settled(record: SpentRecord, timeline: str, cost: SettledCost) -> bool:
+def _has_booked(record: SpentRecord, timeline: str, cost: BookedCost) -> bool:
     """By the sequence; by the stored time where the record counts another timeline: that of a copy
     of the stream, or of a later stream.
     """
@@ -220,7 +220,7 @@ def _has_settled(record: SpentRecord, timeline: str, cost: SettledCost) -> bool:
 
 
 def _end_reservations(
-    leases: Mapping[str, SpentLease], costs: Iterable[SettledCost]
+    leases: Mapping[str, SpentLease], costs: Iterable[BookedCost]
 ) -> dict[str, SpentLease]:
     """What the leases hold when these events have ended their reservations."""
     left = dict(leases)
@@ -266,18 +266,18 @@ def is_counted(budget: Budget, cost: UsageCost, reservation: BudgetReservation |
     return budget.provider_id in (None, cost.provider_id) and budget.policy_id in (None, policy_id)
 
 
-def make_settled_cost(
+def make_booked_cost(
     budget: Budget,
     cost: UsageCost,
     sequence: int,
     stored_ns: int,
     *,
     ended: BudgetReservation | None = None,
-) -> SettledCost:
+) -> BookedCost:
     """What the budget's document takes of it; `ended`: the reservation that ends with it."""
     number = ended.leases.get(budget.budget_id) if ended is not None else None
     lease_id = f"{ended.life}.{number}" if ended is not None and number is not None else None
     reserved = ended.nanos if ended is not None else 0
-    return SettledCost(
+    return BookedCost(
         sequence, stored_ns, cost.nanos, lease_id, reserved, cost.adjustment is not None
     )

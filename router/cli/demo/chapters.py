@@ -97,7 +97,7 @@ async def play_round_trip(stage: DemoEnvironment, telling: DemoPrinter) -> Probl
         ),
         way,
     )
-    return list(check_round_trip(way, await stage.read_stored_ack(way[2].body["assignment_id"])))
+    return list(check_round_trip(way, await stage.read_stored_status(way[2].body["assignment_id"])))
 
 
 async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:

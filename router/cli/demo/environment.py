@@ -70,14 +70,14 @@ class DemoEnvironment:
     async def decide(self, body: bytes) -> Answer:
         return await self._client.decide_raw(body, timeout=SEEN_WITHIN_S)
 
-    async def read_stored_ack(self, assignment_id: str) -> str | None:
+    async def read_stored_status(self, assignment_id: str) -> str | None:
         """Return an assignment's status, as `router assignments` shows it; the router writes it
         shortly after the ack arrives.
         """
         bucket = self.settings.buckets.assignments_known.name
         found = await poll(
             lambda: find_assignment(self._jetstream, bucket, assignment_id),
-            lambda one: one is not None and one.ack is not None,
+            lambda one: one is not None and one.acknowledgement is not None,
             SEEN_WITHIN_S,
         )
         return found.status if found is not None else None

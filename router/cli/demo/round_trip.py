@@ -127,13 +127,13 @@ class DemoSubjects:
     def __init__(self, settings: Settings) -> None:
         self.decide = settings.decide.subject
         self.assignments = settings.assignment.subjects[0]
-        self.acks = settings.acks.subject
+        self.acknowledgements = settings.acks.subject
         self.results = settings.results.subject
         self.usage = USAGE
 
     @property
     def all(self) -> tuple[str, ...]:
-        return (self.assignments, self.acks, self.results, self.usage)
+        return (self.assignments, self.acknowledgements, self.results, self.usage)
 
 
 def describe_request(subjects: DemoSubjects) -> ObservedMessage:
@@ -156,7 +156,9 @@ async def observe_work(
             subjects.assignments,
             lambda body: f"deadline {body['options']['deadline_ms']} ms",
         ),
-        await witness.wait_for("acknowledgement", subjects.acks, lambda body: str(body["status"])),
+        await witness.wait_for(
+            "acknowledgement", subjects.acknowledgements, lambda body: str(body["status"])
+        ),
         await witness.wait_for("result", subjects.results, describe_outcome),
         await witness.wait_for("usage event", subjects.usage, describe_outcome),
     )
@@ -167,26 +169,26 @@ def describe_outcome(body: Mapping[str, Any]) -> str:
     return f"{body['status']} · {body['latency_ms']} ms · cost {body['cost']}"
 
 
-def check_round_trip(way: Sequence[ObservedMessage], stored_ack: str | None) -> Iterator[str]:
-    """Yield what was not as expected. `stored_ack`: the status stored with the assignment."""
-    *_, decision, assignment, ack, result, usage = way
+def check_round_trip(way: Sequence[ObservedMessage], stored_status: str | None) -> Iterator[str]:
+    """Yield what was not as expected. `stored_status`: the status stored with the assignment."""
+    *_, decision, assignment, acknowledgement, result, usage = way
     if not decision.body.get("ok"):
         yield "the pushed request was refused"
     elif decision.body["decision"] != assignment.body["decision"]:
         yield "the assignment holds another decision than the answer"
-    for one in (ack, result, usage):
+    for one in (acknowledgement, result, usage):
         if one.body.get("assignment_id") != assignment.body["assignment_id"]:
             yield f"the {one.name} is another assignment's"
-    if (ack.body["status"], result.body["status"], usage.body["status"]) != (
+    if (acknowledgement.body["status"], result.body["status"], usage.body["status"]) != (
         "accepted",
         "success",
         "success",
     ):
         yield (
-            f"the circle ended with {ack.body['status']}, {result.body['status']}, "
+            f"the circle ended with {acknowledgement.body['status']}, {result.body['status']}, "
             f"{usage.body['status']}"
         )
     if (usage.body["cost"], usage.body["request_id"]) != (result.body["cost"], REQUEST_ID):
         yield "the usage event differs from the result"
-    if stored_ack != "accepted":
-        yield f"the assignment's status is {stored_ack}, expected accepted"
+    if stored_status != "accepted":
+        yield f"the assignment's status is {stored_status}, expected accepted"

@@ -286,7 +286,7 @@ class FileWatch:
     async def wait_for_change(self) -> list[str]:
         """Return the names that were saved, made or removed since the last call, sorted."""
         while True:
-            now = await self._read_settled()
+            now = await self._read_unchanged()
             before, self._before = self._before, now
             if changed := sorted(
                 name for name in before.keys() | now.keys() if before.get(name) != now.get(name)
@@ -294,7 +294,7 @@ class FileWatch:
                 return changed
             await asyncio.sleep(INTERVAL_S)
 
-    async def _read_settled(self) -> Stamps:
+    async def _read_unchanged(self) -> Stamps:
         """Return stamps that are those of before, or stayed the same for one interval."""
         last, now = self._before, read_stamps(self._root)
         for _ in range(MAX_READINGS):

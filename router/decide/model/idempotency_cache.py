@@ -81,7 +81,7 @@ class IdempotencyCache:
         self._ttl_s = ttl_s
         self._clock = clock
         self.is_of_this_life = True  # the decision that was recalled last
-        self._known: BoundedCache[str, CachedDecision] = BoundedCache(limit)
+        self._cached: BoundedCache[str, CachedDecision] = BoundedCache(limit)
         # looked up last: nearly always the next to be remembered
         self._request: RouteRequest | None = None
         self._request_key = ""
@@ -91,7 +91,7 @@ class IdempotencyCache:
         has read already.
         """
         self._request, self._request_key = request, f"{request.tenant_id}\0{request.request_key}"
-        known = self._known.get(self._request_key, now)
+        known = self._cached.get(self._request_key, now)
         if known is None:
             return CacheResult.NEW
         self.is_of_this_life = known.life == self._connection.reconnect_count
@@ -125,7 +125,7 @@ class IdempotencyCache:
             if request is self._request
             else _key(request.tenant_id, request.request_key)
         )
-        self._known.put(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
+        self._cached.put(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
 
     async def find(
         self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None
@@ -133,7 +133,7 @@ class IdempotencyCache:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""
         for given in (request_id, message_id):  # most requests are kept under one of them
             known = (
-                self._known.peek(_key(tenant_id, given), self._clock())
+                self._cached.peek(_key(tenant_id, given), self._clock())
                 if given is not None
                 else None
             )
@@ -144,12 +144,12 @@ class IdempotencyCache:
     async def _search(
         self, tenant_id: str, request_id: str | None, message_id: str | None
     ) -> CachedDecision | None:
-        keys, mine = self._known.keys(), _key(tenant_id, "")
+        keys, mine = self._cached.keys(), _key(tenant_id, "")
         for last in range(len(keys), 0, -ENTRIES_PER_TURN):
             for key in reversed(keys[max(0, last - ENTRIES_PER_TURN) : last]):
                 if (
                     key.startswith(mine)
-                    and (known := self._known.peek(key, self._clock()))
+                    and (known := self._cached.peek(key, self._clock()))
                     and known.has_ids(request_id, message_id)
                 ):
                     return known
@@ -157,7 +157,7 @@ class IdempotencyCache:
         return None
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._cached)
 
 
 def _is_same(content: bytes | str | None, data: bytes) -> bool:

@@ -166,7 +166,7 @@ _REFUSAL = failure(
 _HEAD = _REFUSAL.partition(b'"},"context":{')[0]
 
 
-def build_overload_reply(asker: RequestOrigin, retry_after_ms: int) -> bytes:
+def build_overload_answer(asker: RequestOrigin, retry_after_ms: int) -> bytes:
     """The answer to a request above its tenant's share."""
     if asker.answer_id is None:  # only now: most requests are answered, and need none
         asker = replace(asker, answer_id=derived_uuid(asker.tenant_id, digest_of(asker.unnamed)))

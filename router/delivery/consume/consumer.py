@@ -38,7 +38,7 @@ from router.delivery.consume.attempts import AttemptCounter
 from router.delivery.consume.outages import PauseSwitch
 from router.delivery.consume.processor import MessageProcessor
 from router.delivery.consume.pull import Puller, PullLimits
-from router.delivery.consume.settle import Answer
+from router.delivery.consume.settle import SendReply
 from router.delivery.consume.subscription import Subscription
 from router.delivery.publish.acked_publisher import AckedPublisher, EffectPublisher
 from router.delivery.publish.batching_publisher import BatchingPublisher
@@ -127,7 +127,7 @@ class Consumer:
         attempts_bucket: str,
         create: Create | None = None,
         on_found: OnFound = ignore_durable,
-        answer: Answer = lambda *_: None,  # a sender that waits for no reply gets none
+        send_reply: SendReply = lambda *_: None,  # a sender that waits for no reply gets none
         deadlines: DrainDeadlines = Deadlines(),  # noqa: B008 - frozen
         quorum_seen_at: Callable[[], float] = _see_none,
     ) -> None:
@@ -138,7 +138,7 @@ class Consumer:
         self._jetstream = jetstream
         self._connection = jetstream.connection
         self._attempts_bucket = attempts_bucket
-        self._answer = answer
+        self._send_reply = send_reply
         self._create = create
         self._on_found = on_found
         self._deadlines = deadlines
@@ -217,7 +217,7 @@ class Consumer:
                 attempt_counter=attempt_counter,
                 pause_switch=self.pause_switch,
                 tasks=tasks,
-                answer=self._answer,
+                send_reply=self._send_reply,
             )
             puller = self.puller = self._make_puller(processor)
             processor.settler.on_capacity = puller.refill_soon

@@ -52,7 +52,7 @@ from router.delivery.consume.redeliveries import (
     HandBack,
     RedeliveryTracker,
 )
-from router.delivery.consume.settle import Answer, Settler, SharedWork
+from router.delivery.consume.settle import SendReply, Settler, SharedWork
 from router.delivery.consume.settlement import BUCKET_REFUSES, nak, outcome_of_error
 from router.delivery.consume.subscription import REFUSED, Subscription
 from router.delivery.consume.task_pool import BackgroundTasks, PooledCall, PooledOutcome, TaskPool
@@ -61,7 +61,7 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.frames import Headers
 
 REFUSED_SUBJECT = Fault("subject_refused", "the subject is not in the allow list")
-ANSWERED_LIVE = Done()  # from its live copy
+REPLIED_IN_PASSING = Done()  # from its passing copy
 # handlers in a row: where one of a hundred waits, a dozen messages are pulled ahead
 AT_ONCE_FOR_ONE_AHEAD = 8
 HANDLER = "handler"
@@ -81,12 +81,12 @@ class MessageProcessor:
         attempt_counter: AttemptCounter,
         pause_switch: PauseSwitch,
         tasks: asyncio.TaskGroup,
-        answer: Answer,
+        send_reply: SendReply,
     ) -> None:
         options = subscription.options
         self.subscription = subscription
         self._subject = subscription.subject
-        self._marks = subscription.live_marks
+        self._marks = subscription.replied_requests
         self._connection = connection
         self._pause_switch = pause_switch
         self._background_tasks = BackgroundTasks(tasks)
@@ -108,7 +108,7 @@ class MessageProcessor:
             ),
             connection=connection,
             publisher=publisher,
-            answer=answer,
+            send_reply=send_reply,
         )
         self._outcome_of_error = partial(outcome_of_error, subscription)
         self._task_pool = TaskPool(
@@ -122,7 +122,7 @@ class MessageProcessor:
         self._large = LargeMessages(connection, self._begin_large)
         self.taken = 0  # first deliveries and others, since the consumer started
         self._newest = ""  # of the delivery that came last
-        # a bound below the prefetch, while live copies are answered
+        # a bound below the prefetch, while passing copies are answered
         self.most_held: int | None = None
         self._is_draining = False
         self._now = steady
@@ -163,7 +163,7 @@ class MessageProcessor:
             and (marks.by_hash or message.sequence in marks.by_sequence)
             and marks.take(message)
         ):
-            self.settler.settle_plain(message, ANSWERED_LIVE, ack_subject)
+            self.settler.settle_plain(message, REPLIED_IN_PASSING, ack_subject)
             return True
         if not self._pause_switch.is_open or self._is_draining:
             self._take_later(message)

@@ -1,5 +1,5 @@
-"""From an outcome to an ack, in one order and only one: effects published, commit, what follows,
-reply, ack.
+"""Settle a message: from an outcome to an ack, in one order and only one: effects published,
+commit, what follows, reply, ack.
 
 conclude ──> a first delivery failed: its attempt is counted before anything is decided
    └──> decide_settlement ──> publish ──> commit ──> then ──> reply, ack
@@ -50,7 +50,7 @@ from router.delivery.wire.publish_faults import PublishFault, find_fault
 PUBLISHING = "publishing"
 ROOM = "room"
 
-Answer = Callable[[Message, Reply], None]
+SendReply = Callable[[Message, Reply], None]
 
 
 class SharedWork(Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class Settler:
         *,
         connection: Connection,
         publisher: EffectPublisher,
-        answer: Answer,
+        send_reply: SendReply,
     ) -> None:
         self._subscription = subscription
         self._connection = connection
@@ -83,7 +83,7 @@ class Settler:
         self._pause_switch = work.pause_switch
         self._outages = work.outages
         self._background_tasks = work.background_tasks
-        self._answer = answer
+        self._send_reply = send_reply
         self._observer = subscription.observer
         self.refused = RefusedStorage(subscription, publisher)
         # there is room again: the puller may ask for more
@@ -94,7 +94,7 @@ class Settler:
         order, no Settlement object.
         """
         if done.reply is not None:
-            self._answer(message, done.reply)
+            self._send_reply(message, done.reply)
         self._connection.acknowledge(ack_subject)
         self._observer.on_settled(message, done, True)
 
@@ -268,7 +268,7 @@ class Settler:
         ack_subject = self._in_flight.pop(message)
         crashpoint("after_commit")
         if settlement.reply is not None:
-            self._answer(message, settlement.reply)
+            self._send_reply(message, settlement.reply)
         if settlement.ack is not None and not is_left:
             if settlement.ack is ACK:
                 self._connection.acknowledge(ack_subject)

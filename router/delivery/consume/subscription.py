@@ -142,7 +142,7 @@ SILENT: Observer = NullObserver()
 
 
 class StoredCopies(Protocol):
-    """Which stored copies need only an ack (`AnsweredRequests`)."""
+    """Which stored copies need only an ack (`RepliedRequests`)."""
 
     @property
     def by_hash(self) -> Sized: ...
@@ -177,7 +177,9 @@ class Subscription(Struct, frozen=True, kw_only=True):
     dead_letter_ack: bytes = ACK
     is_allowed: Callable[[str], bool] | None = None  # the subject allow list; None = every subject
     observer: Observer = SILENT
-    live_marks: StoredCopies | None = None  # None: requests are never answered from their live copy
+    replied_requests: StoredCopies | None = (
+        None  # None: requests are never answered from their passing copy
+    )
     tenant_of: Callable[[Message], str] = tenant_in_header  # whose share a waiting message takes
     # the answer with seconds to wait; None: there is no requester
     overloaded: Callable[[Message, float, Fault], Reply] | None = None

@@ -107,7 +107,7 @@ class AckedPublisher:
         self, jetstream: JetStream, timeout_s: float = 5.0, known: KnownEffects | None = None
     ) -> None:
         self._jetstream = jetstream
-        self._known = known
+        self._known_effects = known
         # effects with an owner that wait for a publish ack, by id
         self._owned: dict[str, PendingPublish] = {}
         self._connection = connection = jetstream.connection
@@ -158,7 +158,7 @@ class AckedPublisher:
             self._publish(PendingPublish(effect, now, partial(group.take, place)))
 
     def _publish(self, pending: PendingPublish) -> None:
-        known = self._known
+        known = self._known_effects
         if known is None or not pending.effect.owner or self._is_needed(pending, known):
             self._carry(pending)
 
@@ -355,9 +355,9 @@ class AckedPublisher:
 
     def _accept(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         others: Sequence[PublishCallback] = ()
-        if self._known is not None and pending.effect.owner:
+        if self._known_effects is not None and pending.effect.owner:
             others = self._remove_owned(pending)
-            self._known.keep(pending.effect, publish_ack, self._now())
+            self._known_effects.keep(pending.effect, publish_ack, self._now())
         pending.callback((publish_ack,))
         for callback in others:
             callback((replace(publish_ack, is_duplicate=True),))

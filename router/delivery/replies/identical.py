@@ -117,7 +117,7 @@ class IdenticalRequests:
     def on_repeat(self, key: CorrelationKey, request: bytes, now: float) -> None:
         """Called for every request without an id."""
         if self.first_ones and (first := self.first_ones.pop(key, None)) is not None:
-            self.tell_answered(self.note(key, request), first, now)
+            self.tell_replied(self.note(key, request), first, now)
 
     def note(self, key: CorrelationKey, data: bytes) -> int:
         """Several requests have these bytes; returns their checksum."""
@@ -168,7 +168,7 @@ class IdenticalRequests:
             at - 1 if at and target - inboxes[at - 1].number < inboxes[at].number - target else at
         )
 
-    def tell_answered(self, checksum: int, one: WaitingInbox, now: float) -> None:
+    def tell_replied(self, checksum: int, one: WaitingInbox, now: float) -> None:
         """Tell the other instances with the next `announce`, if the bytes are repeated."""
         if self.shift is None or not one.number or checksum not in self._keys or self.is_alone(now):
             return

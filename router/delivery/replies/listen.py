@@ -15,9 +15,14 @@ from msgspec import Struct
 from router.core.clock import Clock
 from router.core.errors import RouterError
 from router.delivery.consume.task_pool import BackgroundTasks
-from router.delivery.replies.answers import IDENTICAL, LIVE_ANSWERS, LIVE_ASKERS, Answers
-from router.delivery.replies.live import LiveRequests
 from router.delivery.replies.overload import ReadAhead
+from router.delivery.replies.passing import PassingRequests
+from router.delivery.replies.reply_sender import (
+    IDENTICAL,
+    PASSING_ASKERS,
+    PASSING_REPLIES,
+    ReplySender,
+)
 from router.delivery.wire.api import JetStream, Json, nanos
 from router.delivery.wire.reconnecting import RetryTimer
 from router.delivery.wire.shared_info import SharedInfo
@@ -129,7 +134,7 @@ NOTHING_YET = 2**63  # no sequence is above it: no inbox is expected
 
 
 class ListenedSubject(Struct, frozen=True, kw_only=True):
-    """What is listened to. `queue`: the group whose instances share the live copies."""
+    """What is listened to. `queue`: the group whose instances share the passing copies."""
 
     stream: str
     subject: str
@@ -143,10 +148,10 @@ class Listener:
         self,
         jetstream: JetStream,
         listened: ListenedSubject,
-        answers: Answers,
+        replies: ReplySender,
         *,
         unstored: UnstoredRequests,
-        live: LiveRequests[Any] | None = None,
+        passing: PassingRequests[Any] | None = None,
         ahead: ReadAhead | None = None,
         infos: SharedInfo | None = None,
     ) -> None:
@@ -155,37 +160,39 @@ class Listener:
         self._retry = RetryTimer(RETRY_FIRST_S, RETRY_MOST_S)
         self._stream = listened.stream
         self._subject = listened.subject
-        self._answers = answers
+        self._replies = replies
         self._unstored = unstored
         # answers while the backlog is deep, one instance of the group for each request
-        self._live = live
+        self._passing = passing
         self._queue = listened.queue
-        self._ahead = ahead  # finds requests that were stored before the live copies are answered
-        self._is_live = False
+        self._ahead = (
+            ahead  # finds requests that were stored before the passing copies are answered
+        )
+        self._is_on = False
         self._sids: list[int] = []  # of the subject, the one in use last
         self._created = ""  # which stream it is; empty: not known
 
     async def run(self) -> None:
         connection = self._jetstream.connection
-        self._answers.start_listening_from(NOTHING_YET)
-        self._is_live, self._sids = False, []
+        self._replies.start_listening_from(NOTHING_YET)
+        self._is_on, self._sids = False, []
         others: list[int] = []
         try:
             self._sids.append(
-                await connection.listen_direct(self._subject, self._answers.on_request)
+                await connection.listen_direct(self._subject, self._replies.on_request)
             )
-            on_answered = lambda _subject, _reply, data, _headers: self._answers.live.on_answered(  # noqa: E731
+            on_answered = lambda _subject, _reply, data, _headers: self._replies.sent.on_answered(  # noqa: E731
                 data
             )
-            others.append(await connection.subscribe_direct(LIVE_ANSWERS, on_answered))
-            others.append(await connection.subscribe_direct(LIVE_ASKERS, self._answers.on_asker))
-            identical = lambda _subject, _reply, data, _headers: self._answers.on_identical(data)  # noqa: E731
+            others.append(await connection.subscribe_direct(PASSING_REPLIES, on_answered))
+            others.append(await connection.subscribe_direct(PASSING_ASKERS, self._replies.on_asker))
+            identical = lambda _subject, _reply, data, _headers: self._replies.on_identical(data)  # noqa: E731
             others.append(await connection.subscribe_direct(IDENTICAL, identical))
             async with asyncio.TaskGroup() as tasks:
                 await self._watch(BackgroundTasks(tasks))
         finally:
-            if self._live is not None:
-                await self._live.close()
+            if self._passing is not None:
+                await self._passing.close()
             for sid in others:
                 await connection.unsubscribe(sid, at_once=True)
             for sid in self._sids:
@@ -198,41 +205,41 @@ class Listener:
         connection, ticks = self._jetstream.connection, 0
         while True:
             if not connection.is_connected:
-                self._answers.start_listening_from(NOTHING_YET)
+                self._replies.start_listening_from(NOTHING_YET)
                 self._created = ""
                 self._unstored.reset()
             elif ticks % LEARN_TICKS == 0 or (not self._created and self._retry.is_due):
                 tasks.start_once("learn", self._learn)
-            self._answers.tick()
-            if self._unstored.look(self._answers.storable):
+            self._replies.tick()
+            if self._unstored.look(self._replies.storable):
                 tasks.start_once("stored", self._look_for_stored)
-            if self._live is not None:
-                self._live.is_unstored = self._unstored.cause is not None
-            if self._live is not None and self._live.look() != self._is_live:
-                tasks.start_once("switch", partial(self._switch, self._live, tasks))
+            if self._passing is not None:
+                self._passing.is_unstored = self._unstored.cause is not None
+            if self._passing is not None and self._passing.look() != self._is_on:
+                tasks.start_once("switch", partial(self._switch, self._passing, tasks))
             ticks += 1
             await asyncio.sleep(LISTENER_TICK_S)
 
-    async def _switch(self, live: LiveRequests[Any], tasks: BackgroundTasks) -> None:
+    async def _switch(self, passing: PassingRequests[Any], tasks: BackgroundTasks) -> None:
         """Add the other subscription first: a request that both hear is answered once, one that
         neither hears gets no answer.
         """
         connection, old = self._jetstream.connection, self._sids[-1]
-        is_live = live.is_on
-        if is_live:
+        is_on = passing.is_on
+        if is_on:
             self._sids.append(
                 await connection.subscribe_direct(
-                    self._subject, live.on_request, self._queue, live.refusals.take
+                    self._subject, passing.on_request, self._queue, passing.refusals.take
                 )
             )
         else:
             self._sids.append(
-                await connection.listen_direct(self._subject, self._answers.on_request)
+                await connection.listen_direct(self._subject, self._replies.on_request)
             )
-        self._is_live = is_live
-        if is_live and self._ahead is not None:
+        self._is_on = is_on
+        if is_on and self._ahead is not None:
             # the end of the old subscription may be confirmed late
-            tasks.start_once("read ahead", partial(self._ahead.read, live))
+            tasks.start_once("read ahead", partial(self._ahead.read, passing))
         await connection.unsubscribe(old)
         self._sids.remove(old)
 
@@ -253,7 +260,7 @@ class Listener:
         if info["created"] == self._created:
             return
         # A stream that was made again while we listened counts from 1, and we heard all of it.
-        self._answers.start_listening_from(0 if self._created else info["state"]["last_seq"])
+        self._replies.start_listening_from(0 if self._created else info["state"]["last_seq"])
         self._created = info["created"]
 
     async def _look_for_stored(self) -> None:

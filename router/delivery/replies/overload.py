@@ -1,4 +1,4 @@
-"""A deep backlog: when live copies are answered, how long a refused requester should wait, and what
+"""A deep backlog: when passing copies are answered, how long a refused requester should wait, and what
 is read ahead of the durable once.
 
     pending ≥ 256, and they take longer than `fair_after_ms`      -> on
@@ -21,19 +21,19 @@ from router.core.clock import steady
 from router.core.errors import RouterError
 from router.delivery.consume.processor import MessageProcessor
 from router.delivery.consume.stream_reader import RawMessage, RawReader
-from router.delivery.replies.answers import Answers
+from router.delivery.replies.reply_sender import ReplySender
 from router.delivery.settings import AdmissionConfig
 from router.delivery.wire.api import JetStream
 
-# -- When live copies are answered.
+# -- When passing copies are answered.
 
 MIN_PENDING = 256  # a smaller backlog is gone in milliseconds
-# the backlog must be short for so long before live copies are left alone again
+# the backlog must be short for so long before passing copies are left alone again
 SHORT_BACKLOG_S = 0.5
 SHORT_DIVISOR = 4  # short: at most this part of `fair_after_ms`
-# at once, so much work of stored copies is pulled, so that live copies do not wait behind more
+# at once, so much work of stored copies is pulled, so that passing copies do not wait behind more
 STORED_WORK_S = 0.005
-READ_AHEAD_WORK_S = 0.02  # while no live copies come: enough to pull at the full rate
+READ_AHEAD_WORK_S = 0.02  # while no passing copies come: enough to pull at the full rate
 MIN_IN_FLIGHT, MAX_IN_FLIGHT = 8, 64
 BEHIND_FOR_S = 0.1  # a burst of some thousand requests is read in this time
 REPORT_VALID_S = 1.0  # the pending count of the newest delivery is valid for so long
@@ -42,8 +42,8 @@ REPORT_VALID_S = 1.0  # the pending count of the newest delivery is valid for so
 class Overload:
     """For one subject on one instance. `look` is called some fifty times a second."""
 
-    def __init__(self, answers: Answers, admission: AdmissionConfig) -> None:
-        self._answers = answers
+    def __init__(self, replies: ReplySender, admission: AdmissionConfig) -> None:
+        self._replies = replies
         after_ms = admission.fair_after_ms
         self._after_s = after_ms / 1000 if after_ms is not None else inf
         self._refuse_after_s = admission.overloaded_after_ms / 1000
@@ -60,7 +60,7 @@ class Overload:
         self.is_on = False
 
     def look(self, processor: MessageProcessor, handled: int, *, is_open: bool) -> bool:
-        """Whether to take live copies. `handled`: live copies so far; their stored copies are
+        """Whether to take passing copies. `handled`: passing copies so far; their stored copies are
         pending, but need only an ack.
         """
         pending = self._find_pending(processor.pending, processor.taken)
@@ -77,13 +77,13 @@ class Overload:
 
     def limit_in_flight(self, *, has_waiting: bool) -> int | None:
         """How many stored copies may be in flight. None: the subscription's own bound, because no
-        live copy came lately.
+        passing copy came lately.
 
         `has_waiting`: requests that were read ahead wait, or are still to be read.
         """
         now = self._now()
-        if self._answers.heard != self._heard:
-            self._heard, self._heard_at = self._answers.heard, now
+        if self._replies.heard != self._heard:
+            self._heard, self._heard_at = self._replies.heard, now
         if not self.is_on:
             return None
         if now - self._heard_at >= REPORT_VALID_S:
@@ -92,7 +92,7 @@ class Overload:
                 if has_waiting
                 else None
             )
-        if self._answers.is_behind:
+        if self._replies.is_behind:
             return MIN_IN_FLIGHT
         return min(MAX_IN_FLIGHT, max(MIN_IN_FLIGHT, int(STORED_WORK_S * self._backlog.rate)))
 
@@ -103,16 +103,16 @@ class Overload:
         While the socket is behind, deliveries wait there too, so the count stays valid.
         """
         now = self._now()
-        if taken != self._taken or self._answers.is_behind:
+        if taken != self._taken or self._replies.is_behind:
             self._taken, self._taken_at = taken, now
         return reported if now - self._taken_at < REPORT_VALID_S else 0
 
     def _is_behind_for_long(self) -> bool:
-        """Whether requests have come faster than they are read for a while: then live copies are
+        """Whether requests have come faster than they are read for a while: then passing copies are
         late, too.
         """
         now = self._now()
-        if not self._answers.is_behind:
+        if not self._replies.is_behind:
             self._behind_since = None
             return False
         if self._behind_since is None:
@@ -166,13 +166,13 @@ class BacklogEstimate:
         return pending / max(self.rate, 1.0)
 
 
-# -- Read what a stream holds behind a deep backlog, once, when live copies begin to be answered.
+# -- Read what a stream holds behind a deep backlog, once, when passing copies begin to be answered.
 #
-# The requests stored before that moment have no live copy left, and a quiet tenant's wait behind a
+# The requests stored before that moment have no passing copy left, and a quiet tenant's wait behind a
 # whole flood. So the stream is read ahead of its durable, by a consumer without acks, and the first
-# requests of each tenant take their turns among the live copies:
+# requests of each tenant take their turns among the passing copies:
 #
-# the durable's place ──────────── read ahead ────────────> the end of the stream ── live copies from here on
+# the durable's place ──────────── read ahead ────────────> the end of the stream ── passing copies from here on
 #
 # Reading costs a tenth of handling. So only the newest requests are read, and few of them where no
 # requester is known to wait. The consumer has a fixed name, so of several instances one reads. A
@@ -181,13 +181,13 @@ class BacklogEstimate:
 
 
 READ_AHEAD = "router-read-ahead"  # the consumer's name
-# messages at once: a millisecond's work, so that live copies do not wait behind more
+# messages at once: a millisecond's work, so that passing copies do not wait behind more
 READ_BATCH = 500
 MAX_READ = 100_000  # the newest ones: the requesters of the others have given up
 # while no inbox waits: the requests may be a backlog of which no requester waits any more
 MAX_READ_UNHEARD = 4_000
 MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead, and as many that go first
-# by then the server knows that live copies are taken, and a request that it passed on before is
+# by then the server knows that passing copies are taken, and a request that it passed on before is
 # stored
 STORING_S = 0.1
 
@@ -197,7 +197,7 @@ Share = tuple[str, bool]
 
 
 class StoredTaker(Protocol):
-    """Where the requests go: `LiveRequests`."""
+    """Where the requests go: `PassingRequests`."""
 
     is_on: bool
     is_reading_ahead: bool  # few stored copies are pulled meanwhile

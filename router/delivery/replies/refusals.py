@@ -4,7 +4,7 @@ Other tenants' requests wait in the socket behind those of a flood, so a flood m
 fast as it is read. `take` goes through the frames of a chunk by itself: of a request it reads the
 inbox, the message id and the ids of the body, and it makes no object that a refusal does not need.
 It stops at the first frame that is not so plain, or that may find room. The parser passes that one
-to `LiveRequests.on_request`, and calls `take` again behind it.
+to `PassingRequests.on_request`, and calls `take` again behind it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from router.core.clock import Clock, wall
-from router.delivery.replies.answered_requests import AnsweredRequests, key_of
-from router.delivery.replies.answers import MSG_ID, Answers
 from router.delivery.replies.overload import Overload, Share
+from router.delivery.replies.replied_requests import RepliedRequests, key_of
+from router.delivery.replies.reply_sender import MSG_ID, ReplySender
 from router.delivery.wire.frames import PlainFrames
 
 SHARED_TIME_S = 0.01  # refusals within it are kept with one time, which is one object
 MAX_COUNTED_TENANTS = 1024  # tenants whose refusals are reported together
 
 
-class LiveAsker(Protocol):
+class PassingAsker(Protocol):
     """A request's tenant, and what else `glance` and `describe` read of it."""
 
     @property
     def tenant_id(self) -> str: ...
 
 
-A = TypeVar("A", bound=LiveAsker)
+A = TypeVar("A", bound=PassingAsker)
 
 
 class AskerReader(Protocol[A]):
@@ -59,8 +59,8 @@ class Refusals(Generic[A]):
 
     def __init__(
         self,
-        answers: Answers,
-        marks: AnsweredRequests,
+        replies: ReplySender,
+        marks: RepliedRequests,
         overload: Overload,
         askers: AskerReader[A],
         *,
@@ -68,7 +68,7 @@ class Refusals(Generic[A]):
         on_refused: Callable[[str, int], None],
         clock: Clock = wall,
     ) -> None:
-        self._answers = answers
+        self._replies = replies
         self._marks = marks
         self._overload = overload
         self._glance = askers.glance
@@ -89,10 +89,10 @@ class Refusals(Generic[A]):
         if not frames.is_at(chunk, at):
             return at  # the frame of another subscription: each frame of the connection passes here
         refuses = self._overload.refuses and self.is_allowed
-        glance, is_high, may_answer, full, counts = (
+        glance, is_high, may_reply, full, counts = (
             self._glance,
             self._is_high,
-            self._answers.may_answer,
+            self._replies.may_reply,
             self._full,
             self._counts,
         )
@@ -103,7 +103,7 @@ class Refusals(Generic[A]):
         for inbox, data, msg_id, after in frames.read(chunk, at):
             try:
                 if inbox is None:
-                    self._answers.pass_over(
+                    self._replies.pass_over(
                         None if msg_id is None else msg_id.decode("ascii"), data
                     )
                     at = after
@@ -112,7 +112,7 @@ class Refusals(Generic[A]):
                     break
                 tenant = asker.tenant_id
                 share = tenant, is_high(asker)
-                if (share not in full and self._has_room(share, data)) or not may_answer(inbox):
+                if (share not in full and self._has_room(share, data)) or not may_reply(inbox):
                     break
                 told.append((inbox, refuse(asker, retry_after_ms)))
                 if msg_id is None:
@@ -122,10 +122,10 @@ class Refusals(Generic[A]):
                 counts[tenant] = counts.get(tenant, 0) + 1
             except (Exception, asyncio.CancelledError) as exc:
                 # it costs this message, and the reader goes on
-                self._answers.on_fault(exc)
+                self._replies.on_fault(exc)
             at = after
         if told:
-            self._answers.send_many(told)
+            self._replies.send_many(told)
             self._mark(keys, bare)
         return at
 
@@ -137,7 +137,7 @@ class Refusals(Generic[A]):
 
     def add(self, asker: A, inbox: bytes, data: bytes, headers: Mapping[str, str]) -> None:
         """Answer `overloaded` to one request."""
-        self._answers.send_many(((inbox, self._refuse(asker, self._overload.retry_after_ms)),))
+        self._replies.send_many(((inbox, self._refuse(asker, self._overload.retry_after_ms)),))
         self._counts[asker.tenant_id] = self._counts.get(asker.tenant_id, 0) + 1
         key = key_of(data, headers)
         if headers.get(MSG_ID):

@@ -43,7 +43,7 @@ MAX_IN_FLIGHT_INBOXES = 1_000  # of one key: identical requests have one key
 # of requests whose id came with other bytes before, in each of two generations
 MAX_KEPT_BYTES = 4 * 1024 * 1024
 # for so long after an answer, further copies of a request without an id get none
-ANSWERED_FOR_S = 2.0
+REPLIED_FOR_S = 2.0
 
 
 class RequestIdentity(Struct, frozen=True, gc=False):
@@ -64,7 +64,7 @@ class UnclaimedAnswer(Struct):
     unclaimed: Callable[[], None]
 
 
-class Answered(Struct, gc=False):
+class Replied(Struct, gc=False):
     """The answer to an id, kept as long as the stream drops duplicates of it."""
 
     request: RequestIdentity
@@ -119,9 +119,9 @@ class ReplyCorrelator:
         self._inboxes = WaitingInboxes()
         self._waiting: dict[CorrelationKey, deque[UnclaimedAnswer]] = {}
         # requests with an id, oldest first
-        self._answered: OrderedDict[CorrelationKey, Answered] = OrderedDict()
+        self._replied: OrderedDict[CorrelationKey, Replied] = OrderedDict()
         # when each was answered, oldest first
-        self._answered_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()
+        self._replied_without_id: OrderedDict[CorrelationKey, float] = OrderedDict()
         # a repeat that the stream dropped is not taken for one that it stores, however late it is
         # heard
         self._standstill = Standstill()
@@ -159,7 +159,7 @@ class ReplyCorrelator:
             return
         if (
             msg_id is not None
-            and (known := self._answered.get(key)) is not None
+            and (known := self._replied.get(key)) is not None
             and now - known.at <= self.span + self._standstill.measure(now)
         ):
             if inbox != known.to:
@@ -200,7 +200,7 @@ class ReplyCorrelator:
         else:
             self.add_request(RequestIdentity(None, None, data), inbox, now, number)
 
-    def answer_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
+    def reply_plain(self, data: bytes, answer: bytes, now: float, sequence: int) -> bool:
         """`answer` for a request without headers, with unique bytes, that was heard here. False:
         nothing was done; call `answer`.
         """
@@ -209,7 +209,7 @@ class ReplyCorrelator:
         if (
             inboxes is None
             or len(inboxes) > 1
-            or key in self._answered_without_id
+            or key in self._replied_without_id
             or key in identical.repeated
             or key in table.older
         ):
@@ -223,7 +223,7 @@ class ReplyCorrelator:
         table.count -= 1
         if sequence:
             identical.learn(one, sequence)
-        self._answered_without_id[key] = now
+        self._replied_without_id[key] = now
         self._send(one.inbox, answer)
         identical.keep_first(key, one, now)
         return True
@@ -240,7 +240,7 @@ class ReplyCorrelator:
             WaitingInbox(NO_INBOX, now, _hash_content(request))
         )
 
-    def answer(
+    def reply(
         self,
         request: RequestIdentity,
         data: bytes,
@@ -258,8 +258,8 @@ class ReplyCorrelator:
         msg_id, content_hash = request.msg_id, _hash_content(request)
         key = content_hash if msg_id is None else hash(msg_id)
         if msg_id is not None:
-            self._answered.pop(key, None)
-            self._answered[key] = Answered(
+            self._replied.pop(key, None)
+            self._replied[key] = Replied(
                 request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request),
                 content_hash,
                 data,
@@ -269,7 +269,7 @@ class ReplyCorrelator:
         if not inboxes:
             is_claimed = False
         elif msg_id is None:
-            is_claimed = self._answer_without_id(
+            is_claimed = self._reply_without_id(
                 request, inboxes, data, sequence, may_wait=may_wait, now=now
             )
         elif (
@@ -278,7 +278,7 @@ class ReplyCorrelator:
             and self._is_copy_younger(inboxes[-1], now)
         ):
             self._inboxes.put_back(key, inboxes)
-            unclaimed = partial(self._answer_older, request, data, unclaimed)
+            unclaimed = partial(self._reply_to_older, request, data, unclaimed)
             is_claimed = False
         elif len(inboxes) == 1 and inboxes[0].content_hash == content_hash:  # nearly always
             if is_claimed := inboxes[0].inbox != NO_INBOX:
@@ -291,10 +291,10 @@ class ReplyCorrelator:
             self._wait_for_request(
                 key, UnclaimedAnswer(request, content_hash, data, now + self._wait_s, unclaimed)
             )
-        elif content_hash not in self._answered_without_id:
+        elif content_hash not in self._replied_without_id:
             unclaimed()
 
-    def answer_to_named_inbox(
+    def reply_to_named_inbox(
         self, request: RequestIdentity, data: bytes, to: str, now: float
     ) -> None:
         """Send the answer to the inbox that the request named (`Reply-To`), and to others with the
@@ -305,8 +305,8 @@ class ReplyCorrelator:
         if msg_id is None:
             return
         key = hash(msg_id)
-        self._answered.pop(key, None)
-        self._answered[key] = Answered(
+        self._replied.pop(key, None)
+        self._replied[key] = Replied(
             request if len(request.data) <= MAX_KEPT_REQUEST_BYTES else _drop_data(request),
             content_hash,
             data,
@@ -330,17 +330,17 @@ class ReplyCorrelator:
         self._standstill.look(now)
         if self._waiting:
             self._end_waits(now)
-        self._answer_left_over(now)
+        self._reply_to_left_over(now)
         self.identical.announce(now)
-        while self._answered and next(
-            iter(self._answered.values())
+        while self._replied and next(
+            iter(self._replied.values())
         ).at < now - self.span - self._standstill.measure(now):
-            self._answered.popitem(last=False)
+            self._replied.popitem(last=False)
         while (
-            self._answered_without_id
-            and next(iter(self._answered_without_id.values())) < now - ANSWERED_FOR_S
+            self._replied_without_id
+            and next(iter(self._replied_without_id.values())) < now - REPLIED_FOR_S
         ):
-            self._answered_without_id.popitem(last=False)
+            self._replied_without_id.popitem(last=False)
         if now - self._inboxes.started_at >= self._keep_s:
             self._start_generation(now)
 
@@ -364,7 +364,7 @@ class ReplyCorrelator:
             now
         )
 
-    def _answer_older(
+    def _reply_to_older(
         self, request: RequestIdentity, data: bytes, unclaimed: Callable[[], None]
     ) -> None:
         """No younger inbox came."""
@@ -427,7 +427,7 @@ class ReplyCorrelator:
         data = waiting.popleft().data
         self._send(inbox, data)
         if request.msg_id is None:
-            self._mark_answered(content_hash, now)
+            self._mark_replied(content_hash, now)
             self.identical.keep_first(key, WaitingInbox(inbox, now, content_hash, number), now)
             if number and not self.identical.is_alone(now):  # the inbox may belong to another copy
                 self.identical.watch(key, crc32(request.data), data, now)
@@ -445,7 +445,7 @@ class ReplyCorrelator:
 
     # -- without an id -----------------------------------------------------------------------------
 
-    def _answer_without_id(
+    def _reply_without_id(
         self,
         request: RequestIdentity,
         inboxes: list[WaitingInbox],
@@ -461,16 +461,16 @@ class ReplyCorrelator:
         identical, key = self.identical, _hash_content(request)
         is_like_no_other = (
             len(inboxes) == 1
-            and key not in self._answered_without_id
+            and key not in self._replied_without_id
             and key not in identical.repeated
         )
         if is_like_no_other and sequence and now - inboxes[0].at <= INBOX_FRESH_S:
             identical.learn(inboxes[0], sequence)
-        self._mark_answered(key, now)
+        self._mark_replied(key, now)
         if is_like_no_other or not identical.can_choose(inboxes, sequence, now):
             checksum = 0 if is_like_no_other else identical.note(key, request.data)
             for one in inboxes:
-                self._answer_inbox(checksum, one, data, now)
+                self._reply_to_inbox(checksum, one, data, now)
             if is_like_no_other:
                 identical.keep_first(key, inboxes[0], now)
             if may_wait and identical.may_be_anothers(
@@ -484,15 +484,15 @@ class ReplyCorrelator:
         identical.watch(key, checksum, data, now)
         at = identical.choose(inboxes, sequence)
         if at is not None:
-            self._answer_inbox(checksum, inboxes.pop(at), data, now)
+            self._reply_to_inbox(checksum, inboxes.pop(at), data, now)
         self._inboxes.put_back(key, inboxes)
         return at is not None
 
-    def _answer_inbox(self, checksum: int, one: WaitingInbox, data: bytes, now: float) -> None:
+    def _reply_to_inbox(self, checksum: int, one: WaitingInbox, data: bytes, now: float) -> None:
         self._send(one.inbox, data)
-        self.identical.tell_answered(checksum, one, now)
+        self.identical.tell_replied(checksum, one, now)
 
-    def _answer_left_over(self, now: float) -> None:
+    def _reply_to_left_over(self, now: float) -> None:
         """Answer inboxes that no instance answered in time, although identical requests were
         answered.
         """
@@ -500,7 +500,7 @@ class ReplyCorrelator:
             inboxes = self._inboxes.pop(key)
             for one in inboxes:
                 if now - one.at >= self._wait_s:
-                    self._answer_inbox(checksum, one, data, now)
+                    self._reply_to_inbox(checksum, one, data, now)
             left = [one for one in inboxes if now - one.at < self._wait_s]
             self._inboxes.put_back(key, left)
             if left:
@@ -522,14 +522,14 @@ class ReplyCorrelator:
             waiting = self._waiting[key]
             while waiting and waiting[0].until <= now:
                 ended = waiting.popleft()
-                if key not in self._answered_without_id:
+                if key not in self._replied_without_id:
                     ended.unclaimed()
             if not waiting:
                 del self._waiting[key]
 
-    def _mark_answered(self, content_hash: int, now: float) -> None:
-        self._answered_without_id.pop(content_hash, None)
-        self._answered_without_id[content_hash] = now
+    def _mark_replied(self, content_hash: int, now: float) -> None:
+        self._replied_without_id.pop(content_hash, None)
+        self._replied_without_id[content_hash] = now
 
 
 def _drop_data(request: RequestIdentity) -> RequestIdentity:

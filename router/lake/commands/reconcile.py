@@ -65,8 +65,8 @@ def reconcile(
     stream, streams = (
         (None, None) if offline else _open_streams(session.settings, has_results=not no_results)
     )
-    settled = None if offline else _read_settled(session.settings)
-    account = _compare(found, stream, streams, settled, master)
+    budget_sums = None if offline else _read_booked(session.settings)
+    account = _compare(found, stream, streams, budget_sums, master)
     session.emit_one(account.to_json(), lambda: _print_checks(account))
     return exit_codes.OK if account.is_right else exit_codes.NO
 
@@ -85,7 +85,7 @@ def _compare(
     found: Warehouse,
     stream: OpenStream | None,
     streams: ResultStreams | None,
-    settled: Sequence[BudgetSum] | None,
+    budget_sums: Sequence[BudgetSum] | None,
     master: str | None,
 ) -> Reconciliation:
     with open_spark(master) as spark, Console(stderr=True).status("") as status:
@@ -96,7 +96,7 @@ def _compare(
             found,
             stream,
             streams,
-            settled=settled,
+            budget_sums=budget_sums,
             on_check=lambda what: status.update(f"comparing {what}"),
         )
 
@@ -116,7 +116,7 @@ def _open_result_streams(settings: Settings) -> ResultStreams | None:
         return None
 
 
-def _read_settled(settings: Settings) -> Sequence[BudgetSum] | None:
+def _read_booked(settings: Settings) -> Sequence[BudgetSum] | None:
     """None: this account has no budgets, or may not read them."""
     from router.lake.reconcile.budgets import read_sums
 

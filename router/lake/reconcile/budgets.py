@@ -48,12 +48,12 @@ Found = dict[int, tuple[int, int]]  # nanos and events, by the place of the sum
 
 
 def check_budgets(
-    spark: SparkSession, tables: WarehouseSnapshot, settled: Sequence[BudgetSum]
+    spark: SparkSession, tables: WarehouseSnapshot, budget_sums: Sequence[BudgetSum]
 ) -> ReconcileCheck:
     """Check every window whose events all are in the tables."""
     ingested = tables.warehouse.last_progress()
     last, created = (ingested.last, ingested.created) if ingested is not None else (0, "")
-    comparable = [one for one in settled if one.created == created and not one.is_mixed]
+    comparable = [one for one in budget_sums if one.created == created and not one.is_mixed]
     sums = [
         replace(one, complete=min(one.complete, last))
         for one in comparable
@@ -61,7 +61,7 @@ def check_budgets(
     ]
     if not sums:
         return ReconcileCheck(
-            BUDGETS_CHECK, None, f"there are no budgets to be compared, of {len(settled)}"
+            BUDGETS_CHECK, None, f"there are no budgets to be compared, of {len(budget_sums)}"
         )
     sources = [("silver", file) for file in tables.list_files("silver")]
     if any(one.policy_id is not None for one in sums):
@@ -74,7 +74,7 @@ def check_budgets(
         tasks,
         partial(_sum_task, sums),
     )
-    return _tell(sums, _add(found), len(settled) - len(sums))
+    return _tell(sums, _add(found), len(budget_sums) - len(sums))
 
 
 def _is_whole(tables: WarehouseSnapshot, one: BudgetSum) -> bool:

@@ -45,7 +45,7 @@ def reconcile(
     stream: OpenStream | None = None,
     streams: ResultStreams | None = None,
     *,
-    settled: Sequence[BudgetSum] | None = None,
+    budget_sums: Sequence[BudgetSum] | None = None,
     on_check: Callable[[str], None] = lambda _: None,
 ) -> Reconciliation:
     """`stream`: usage in the broker, None if it cannot be reached; `settled`: what is settled of
@@ -55,7 +55,9 @@ def reconcile(
     if stream is not None:
         refuse_other_stream(tables, stream)
     return Reconciliation(
-        list(_run_checks(spark, tables, stream, streams, settled=settled, on_check=on_check))
+        list(
+            _run_checks(spark, tables, stream, streams, budget_sums=budget_sums, on_check=on_check)
+        )
     )
 
 
@@ -65,7 +67,7 @@ def _run_checks(
     stream: OpenStream | None,
     streams: ResultStreams | None,
     *,
-    settled: Sequence[BudgetSum] | None,
+    budget_sums: Sequence[BudgetSum] | None,
     on_check: Callable[[str], None],
 ) -> Iterator[ReconcileCheck]:
     on_check("messages")
@@ -80,10 +82,10 @@ def _run_checks(
     else:
         yield check_results(spark, tables, streams)
     on_check("budgets")
-    if settled is None:
+    if budget_sums is None:
         yield ReconcileCheck(BUDGETS_CHECK, None, "the budgets cannot be read")
     else:
-        yield check_budgets(spark, tables, settled)
+        yield check_budgets(spark, tables, budget_sums)
 
 
 # -- The check of identities: silver holds each one once within its (day, bucket), and the

@@ -66,7 +66,7 @@ def pattern_of(context: str) -> str:
     return f"{context}.dlq.{{original_subject}}"
 
 
-def letters_stream(context: str, replicas: int = 1) -> StreamSpec:
+def dead_letters_stream(context: str, replicas: int = 1) -> StreamSpec:
     """{CONTEXT}_DLQ (docs/reference/contracts.md#dead-letter-streams): nothing else binds these
     subjects, and an unbound publish would be lost.
     """

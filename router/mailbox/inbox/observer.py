@@ -35,7 +35,7 @@ class InboxStats(Struct):
 
     settled: int = 0  # acknowledged, with any result
     duplicates: int = 0  # of these, those that were processed before
-    letters: int = 0  # of these, those in the dead letters
+    dead_letters: int = 0  # of these, those in the dead letters
     failed: int = 0  # not acknowledged
 
 
@@ -91,7 +91,7 @@ class InboxObserver(LoggingObserver):
         self.codes[code] += 1
 
     def _on_dead_letter(self, message: Message, outcome: Outcome) -> None:
-        self.stats.letters += 1
+        self.stats.dead_letters += 1
         reason = outcome.reason if isinstance(outcome, Dead) else MAXDELIVER_EXHAUSTED
         self.codes[reason] += 1
         log.warning(

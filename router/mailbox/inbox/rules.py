@@ -13,7 +13,7 @@ from router.core.errors import Misconfigured
 from router.delivery.consume.advisories import advisory_subject
 from router.delivery.consume.subscription import ConsumerOptions
 from router.delivery.wire.topology import ConsumerSpec, StreamSpec, Topology
-from router.mailbox.inbox.dead_letters import letters_stream
+from router.mailbox.inbox.dead_letters import dead_letters_stream
 from router.mailbox.settings import InboxConfig
 
 
@@ -73,5 +73,5 @@ def inbox_streams(settings: Settings, advisories: StreamSpec, attempts: StreamSp
     """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded
     attempts.
     """
-    letters = letters_stream(settings.mailbox.context, settings.streams.dlq.replicas)
+    letters = dead_letters_stream(settings.mailbox.context, settings.streams.dlq.replicas)
     return Topology((letters, advisories, attempts))

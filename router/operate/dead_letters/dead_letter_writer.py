@@ -7,14 +7,14 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from router.agents.topology import DEAD_LETTER_SUBJECT
-from router.bus.subjects import letters_of
+from router.bus.subjects import dead_letters_of
 from router.config import Settings
 from router.contracts.dead_letter import DeadLetterWriter
 from router.contracts.extract import extract_ids
 from router.contracts.worker import MessageType
 from router.core.message import Effect, Message
 from router.core.outcome import Fault
-from router.mailbox.inbox.dead_letters import letters_stream, pattern_of
+from router.mailbox.inbox.dead_letters import dead_letters_stream, pattern_of
 from router.serve.app_context import AppContext
 
 WriteDeadLetter = Callable[[Message, str, Fault], Effect | None]
@@ -86,8 +86,8 @@ def find_dead_letter_stream(settings: Settings, system: str) -> DeadLetterStream
     prefix, context = settings.bus.stream_prefix, settings.mailbox.context
     return {
         "router": DeadLetterStream(settings.streams.dlq.name, settings.dlq.subject_pattern),
-        "bus": DeadLetterStream(f"{prefix}-dlq", letters_of(prefix)),
-        "inbox": DeadLetterStream(letters_stream(context).name, pattern_of(context)),
+        "bus": DeadLetterStream(f"{prefix}-dlq", dead_letters_of(prefix)),
+        "inbox": DeadLetterStream(dead_letters_stream(context).name, pattern_of(context)),
         "agents": DeadLetterStream(settings.agents.failed_stream, DEAD_LETTER_SUBJECT),
     }[system]
 

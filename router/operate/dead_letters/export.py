@@ -54,8 +54,8 @@ async def export(
     """Write each selected dead letter as one line; returns how many there were."""
     count = 0
     async for handful in chosen:
-        for letter in handful.letters:
+        for letter in handful.dead_letters:
             write(dump_json(as_full_fields(letter), option=orjson.OPT_APPEND_NEWLINE))
-        count += len(handful.letters)
+        count += len(handful.dead_letters)
         on_progress(handful.looked, handful.total)
     return count

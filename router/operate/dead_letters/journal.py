@@ -88,7 +88,7 @@ class ReplayJournal:
         self._jetstream = jetstream
         self._connection = jetstream.connection
         self._publisher = publisher
-        self._letters = letters
+        self._dead_letters = letters
         self._since = ""
         self._bucket = f"{letters}_REPLAYS"
         self._subject = bucket_prefix(self._bucket) + KEY
@@ -100,9 +100,9 @@ class ReplayJournal:
         """Make the key ours. A JournalEntry: what an earlier replay left unfinished. Raises
         ReplayRunning.
         """
-        info = await self._jetstream.stream(self._letters) or {}
+        info = await self._jetstream.stream(self._dead_letters) or {}
         copies = info.get("config", {}).get("num_replicas", 1)  # as many as the dead letters have
-        await create(self._jetstream, Topology((journal_bucket(self._letters, copies),)))
+        await create(self._jetstream, Topology((journal_bucket(self._dead_letters, copies),)))
         self._sid = await self._connection.subscribe_direct(
             self._voice,
             lambda _, reply, *__: self._connection.publish_nowait(reply, b"+") if reply else None,
@@ -212,7 +212,7 @@ def _find_unfinished(before: JournalEntry, letters: Json) -> JournalEntry | None
 
 
 REPLAYED_ID = re.compile(r"replay:[0-9]{1,19}:[0-9]{1,19}", re.ASCII)
-SETTLE_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
+ARRIVAL_DELAY_S = 0.25  # after its process is gone: what it sent has been stored by then
 MAX_GETS_AT_ONCE = 100  # of single messages
 
 
@@ -233,7 +233,7 @@ async def finish(
     `is_forgetful`.
     """
     if before.floors:
-        await asyncio.sleep(SETTLE_DELAY_S)
+        await asyncio.sleep(ARRIVAL_DELAY_S)
     finished = 0
     for stream, floor in before.floors.items():
         info = await jetstream.stream(stream)
@@ -255,7 +255,7 @@ async def finish(
     return finished
 
 
-def read_letter_sequence(message_id: str) -> int:
+def read_dead_letter_sequence(message_id: str) -> int:
     """The sequence of the dead letter in the id of its replayed message, `replay:{sequence}:{n}`."""
     return int(message_id.split(":")[1])
 
@@ -304,7 +304,7 @@ def _list_sent(found: Sequence[StoredMessage], runs: Collection[str]) -> list[in
         if REPLAY_RUN in message.headers
     ]
     return [
-        read_letter_sequence(one)
+        read_dead_letter_sequence(one)
         for one, proof in ids
         if REPLAYED_ID.fullmatch(one) and _is_proven(one, proof, runs)
     ]

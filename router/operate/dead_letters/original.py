@@ -67,7 +67,7 @@ async def originals_of(
     """`original_of` for many: only messages that are not in their dead letter are fetched. Raises
     BrokerUnavailable.
     """
-    found = [_rebuild_from_letter(letter, how) for letter in letters]
+    found = [_rebuild_from_dead_letter(letter, how) for letter in letters]
     elsewhere = [place for place, one in enumerate(found) if one is None]
     fetched = await asyncio.gather(*(_fetch(jetstream, letters[place], how) for place in elsewhere))
     for place, one in zip(elsewhere, fetched, strict=True):
@@ -83,10 +83,12 @@ async def original_of(
     """The message to send again, under the id `replay:{letter's sequence}:{n}`, n = its replays so
     far + 1. Raises BrokerUnavailable.
     """
-    return _rebuild_from_letter(letter, how) or await _fetch(jetstream, letter, how)
+    return _rebuild_from_dead_letter(letter, how) or await _fetch(jetstream, letter, how)
 
 
-def _rebuild_from_letter(letter: DeadLetter, how: ReplayOptions) -> Effect | NotReplayed | None:
+def _rebuild_from_dead_letter(
+    letter: DeadLetter, how: ReplayOptions
+) -> Effect | NotReplayed | None:
     """The message from the dead letter itself; None: it does not hold it."""
     if letter.reason == UNREADABLE:
         return NotReplayed(letter.sequence, "it is no dead letter of ours")

@@ -39,7 +39,12 @@ from router.core.message import Effect
 from router.delivery.publish.storing import open_publisher
 from router.delivery.wire.api import JetStream
 from router.operate.dead_letters.discard import Progress, remove
-from router.operate.dead_letters.journal import ReplayJournal, finish, prove, read_letter_sequence
+from router.operate.dead_letters.journal import (
+    ReplayJournal,
+    finish,
+    prove,
+    read_dead_letter_sequence,
+)
 from router.operate.dead_letters.original import (
     REPLAY_RUN,
     NotReplayed,
@@ -86,7 +91,7 @@ async def replay(
             report.kept += [
                 NotReplayed(sequence, "there is no such dead letter") for sequence in handful.absent
             ]
-            await pace.wait_for(len(handful.letters))
+            await pace.wait_for(len(handful.dead_letters))
             if not await run.send_again(handful, how, report):
                 report.is_in_doubt = True
                 return report
@@ -104,7 +109,7 @@ async def rehearse(
     async for handful in chosen:
         for sequence in handful.absent:
             yield NotReplayed(sequence, "there is no such dead letter")
-        for found in await originals_of(jetstream, handful.letters, how):
+        for found in await originals_of(jetstream, handful.dead_letters, how):
             yield found
 
 
@@ -153,7 +158,7 @@ class _ReplayRun:
         self, handful: DeadLetterBatch, how: ReplayOptions, report: ReplayReport
     ) -> bool:
         """Steps 2 to 5; False: something is in doubt."""
-        found = await originals_of(self._jetstream, handful.letters, how)
+        found = await originals_of(self._jetstream, handful.dead_letters, how)
         report.kept += [one for one in found if isinstance(one, NotReplayed)]
         is_certain = True
         for subject, effects in _group_by_subject(
@@ -172,7 +177,7 @@ class _ReplayRun:
         outlet = await self._outlets.find(subject)
         if outlet is None:
             report.kept += [
-                NotReplayed(read_letter_sequence(effect.id), f"no stream takes {subject}")
+                NotReplayed(read_dead_letter_sequence(effect.id), f"no stream takes {subject}")
                 for effect in effects
             ]
             return True
@@ -182,14 +187,16 @@ class _ReplayRun:
         proofs = await outlet.send([self._sign(effect) for effect in effects])
         crashpoint("replay_proven")
         proven = [
-            read_letter_sequence(effect_id) for effect_id, doubt in proofs.items() if doubt is None
+            read_dead_letter_sequence(effect_id)
+            for effect_id, doubt in proofs.items()
+            if doubt is None
         ]
         await remove(self._jetstream, self._stream, proven)
         crashpoint("replay_removed")
         report.sent += len(proven)
         doubts = {effect_id: doubt for effect_id, doubt in proofs.items() if doubt is not None}
         report.kept += [
-            NotReplayed(read_letter_sequence(effect_id), doubt.cause)
+            NotReplayed(read_dead_letter_sequence(effect_id), doubt.cause)
             for effect_id, doubt in doubts.items()
         ]
         return all(doubt.is_certain for doubt in doubts.values())

@@ -24,7 +24,7 @@ SELECTION_PAGE = 500
 class DeadLetterBatch(Struct, frozen=True):
     """Some dead letters; `looked` of `total` were read so far, counted from the first batch."""
 
-    letters: Sequence[DeadLetter]
+    dead_letters: Sequence[DeadLetter]
     looked: int
     total: int
     absent: Sequence[int] = ()  # sequences that were asked for, and are not there
@@ -110,6 +110,6 @@ class DeadLetterChoice(Struct, frozen=True):
 
 
 def _limit(batch: DeadLetterBatch, tenant: str) -> DeadLetterBatch:
-    letters = [one for one in batch.letters if one.tenant_id == tenant]
-    foreign = [one.sequence for one in batch.letters if one.tenant_id != tenant]
+    letters = [one for one in batch.dead_letters if one.tenant_id == tenant]
+    foreign = [one.sequence for one in batch.dead_letters if one.tenant_id != tenant]
     return replace(batch, letters=letters, absent=[*batch.absent, *foreign])

@@ -395,7 +395,7 @@ def other_places(facts: Facts) -> Iterator[Finding]:
 
 def dead_letters(facts: Facts) -> Iterator[Finding]:
     for stream in facts.streams:
-        if stream.spec.name == facts.letters:
+        if stream.spec.name == facts.dead_letters:
             if stream.messages:
                 yield warn("dead letters", str(stream.messages), "read them: `router dlq list`")
             else:

@@ -126,7 +126,7 @@ async def collect(
                 if await _note_unread(_is_left_over(jetstream, name, topology), "", _Unread())
             ]
         ),
-        letters=letters,
+        dead_letters=letters,
         cleaned_stream=cleaned_stream,
     )
 

@@ -176,7 +176,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     lease: float = 3.0  # a partition's lease lasts so long
     violations: ViolationFacts | None = None  # None: they could not be read
     left_over: tuple[str, ...] = ()  # buckets of the earlier version, which nothing reads any more
-    letters: str = ""  # the name of the dead letters' stream
+    dead_letters: str = ""  # the name of the dead letters' stream
     cleaned_stream: str = ""  # the name of the stream whose finished messages are removed
 
 

@@ -27,7 +27,7 @@ from router.contracts.headers import MESSAGE_ID
 from router.contracts.malformed import SCHEMA_VALIDATION_FAILED, STAGE_SCHEMA, Malformed
 from router.core.clock import Clock, now_ms, steady
 from router.core.errors import BrokerRefused, BrokerUnavailable
-from router.delivery.replies.answers import INSTANCE
+from router.delivery.replies.reply_sender import INSTANCE
 from router.delivery.wire.api import JetStream
 from router.operate.violations.windows import BrokenContract, ViolationWindow, ViolationWindows
 from router.process.observability import LogRateLimit, Metrics, events, logs

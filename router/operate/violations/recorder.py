@@ -22,7 +22,7 @@ from router.contracts.malformed import Malformed
 from router.contracts.worker import MessageType
 from router.core.clock import Clock, steady
 from router.core.message import Message
-from router.delivery.replies.answers import INSTANCE
+from router.delivery.replies.reply_sender import INSTANCE
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.connection import Connection
 from router.delivery.wire.frames import Headers
@@ -40,7 +40,7 @@ from router.process.observability import Metrics
 
 # -- The recorder.
 
-LIVE_COPIES_EVERY_S = 30.0
+PASSING_COPIES_EVERY_S = 30.0
 # the inbox that waits for the answer, where the listener heard it
 FindRequester = Callable[[Message], str | None]
 
@@ -140,8 +140,8 @@ class ViolationRecorder:
             tasks.create_task(self._alerts.run(jetstream.connection))
             tasks.create_task(self.refused.run(jetstream.connection))
             while True:
-                await asyncio.sleep(LIVE_COPIES_EVERY_S)
-                self.violations.count_live_copies()
+                await asyncio.sleep(PASSING_COPIES_EVERY_S)
+                self.violations.count_passing_copies()
 
 
 # -- The prefix of a requester's inbox: which role asked, never the tokens by which its answers

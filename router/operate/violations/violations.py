@@ -9,7 +9,7 @@ that the shared attempt record names as the first one (`delivery.consume.attempt
     a redelivery without record   -> counted at once: the process of the first delivery died, or
                                   returned it unread
     a redelivery with a record    -> counted already
-    a live copy                   -> kept here, and counted when its stored copy is settled, or when
+    a passing copy                   -> kept here, and counted when its stored copy is settled, or when
                                   that was not settled here in time
     a request that is not stored  -> `RefusedRequests` finds the one instance that counts it
 
@@ -63,15 +63,15 @@ class Violations:
         self._clock = clock
         self._lines = LogRateLimit(every_s=LINE_EVERY_S, clock=clock)
         self._series: dict[tuple[str, str | None, tuple[Violation, ...]], _Series] = {}
-        # Oldest first; both are empty while clients keep the contract. A live copy has no place in
+        # Oldest first; both are empty while clients keep the contract. A passing copy has no place in
         # a stream: its content identifies it.
         self.unsettled: dict[Place, BrokenContract | None] = {}
-        self.live_copies: dict[int, BrokenContract] = {}
+        self.passing_copies: dict[int, BrokenContract] = {}
 
     def read(self, message: Message, broken: BrokenContract) -> None:
         """An attempt has read a message that violates the contract."""
         if not message.sequence:
-            self._keep_live_copy(_content(message), broken)
+            self._keep_passing_copy(_content(message), broken)
             return
         place = _place(message)
         if message.deliveries == 1:
@@ -84,18 +84,22 @@ class Violations:
 
     def on_settled(self, message: Message) -> None:
         """An attempt was settled: count the violations of its message, if it was the first."""
-        from_live_copy = self.live_copies.pop(_content(message), None) if self.live_copies else None
-        broken = self.unsettled.pop(_place(message), from_live_copy)
+        from_passing_copy = (
+            self.passing_copies.pop(_content(message), None) if self.passing_copies else None
+        )
+        broken = self.unsettled.pop(_place(message), from_passing_copy)
         if broken is not COUNTED and not message.is_recorded:
             self._note_at(broken, message)
 
-    def count_live_copies(self) -> None:
+    def count_passing_copies(self) -> None:
         """Called now and then: another instance settled the stored copies of those that are still
         here, and did not read them.
         """
-        for content in [content for content, broken in self.live_copies.items() if broken.is_old]:
-            self.note(self.live_copies.pop(content))
-        for broken in self.live_copies.values():
+        for content in [
+            content for content, broken in self.passing_copies.items() if broken.is_old
+        ]:
+            self.note(self.passing_copies.pop(content))
+        for broken in self.passing_copies.values():
             broken.is_old = True
 
     def _keep(self, place: Place, broken: BrokenContract | None) -> None:
@@ -103,10 +107,10 @@ class Violations:
         if len(self.unsettled) > MOST_UNSETTLED:
             del self.unsettled[next(iter(self.unsettled))]  # another attempt counts it
 
-    def _keep_live_copy(self, content: int, broken: BrokenContract) -> None:
-        self.live_copies[content] = broken
-        if len(self.live_copies) > MOST_UNSETTLED:
-            self.note(self.live_copies.pop(next(iter(self.live_copies))))
+    def _keep_passing_copy(self, content: int, broken: BrokenContract) -> None:
+        self.passing_copies[content] = broken
+        if len(self.passing_copies) > MOST_UNSETTLED:
+            self.note(self.passing_copies.pop(next(iter(self.passing_copies))))
 
     def _note_at(self, broken: BrokenContract, message: Message) -> None:
         broken.stream, broken.sequence, broken.stored_ns = (
@@ -179,7 +183,7 @@ def _content(message: Message) -> int:
 # a while later (`SETTLE_S`)   -> the instance with the lowest name of those that told the digest
 #                              counts it
 #
-# A request that one instance of a group hears (while live copies are answered) is told by that one
+# A request that one instance of a group hears (while passing copies are answered) is told by that one
 # alone. An instance that dies in between counts nothing. Instances trust these messages, so only
 # routers may publish on the subject.
 
@@ -267,7 +271,7 @@ class RefusedRequests:
             elif len(self._told_by_others) < MAX_PENDING and len(digest) == 2 * DIGEST_BYTES:
                 self._told_by_others[digest] = self._clock() + SETTLE_S
 
-    def settle(self, *, is_ending: bool = False) -> None:
+    def count_due(self, *, is_ending: bool = False) -> None:
         """Count what no other instance counts."""
         now = self._clock()
         while self._pending and (
@@ -297,13 +301,13 @@ class RefusedRequests:
             while True:
                 await self._has_some.wait()
                 self._tell(connection)
-                self.settle()
+                self.count_due()
                 if not self._pending:
                     self._has_some.clear()
                 await asyncio.sleep(TELL_EVERY_S)
         finally:
             self._tell(connection)
-            self.settle(is_ending=True)
+            self.count_due(is_ending=True)
             await connection.unsubscribe(sid)
 
     def _tell(self, connection: Connection) -> None:

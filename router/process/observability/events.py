@@ -62,7 +62,7 @@ CONSUMER_PAUSED: Final = "consumer.paused"
 CONSUMER_PAUSED_BY_SERVER: Final = "consumer.paused_by_server"
 CONSUMER_RESUMED_BY_SERVER: Final = "consumer.resumed_by_server"
 CONSUMER_RESUMED: Final = "consumer.resumed"
-# requests are answered from their live copies, tenants in turn
+# requests are answered from their passing copies, tenants in turn
 OVERLOAD_BEGAN: Final = "overload.began"
 # a request above its tenant's share is answered `overloaded`
 OVERLOAD_REFUSES: Final = "overload.refuses"

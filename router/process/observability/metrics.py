@@ -244,10 +244,10 @@ class Metrics:
         self.assignments_removed = Counter(
             "router_assignments_removed_total", "Finished assignments removed from their stream"
         )
-        self.assignment_acks = LabelledCounter(
+        self.assignment_acknowledgements = LabelledCounter(
             "router_acks_total", "Workers' acknowledgements of assignments", "status"
         )
-        self.acks_uncorrelated = Counter(
+        self.acknowledgements_uncorrelated = Counter(
             "router_acks_uncorrelated_total", "Acknowledgements of an unknown assignment"
         )
         self.results = LabelledCounter(

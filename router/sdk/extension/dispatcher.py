@@ -110,7 +110,7 @@ class RequestDispatcher(RequestServer[IncomingCall]):
             )
             return
         try:
-            self._replies.answer(
+            self._replies.send(
                 request, await self._runner.run(request.data, request.headers, request.deadline)
             )
         except RequestFailed as failed:
@@ -141,7 +141,7 @@ class RequestDispatcher(RequestServer[IncomingCall]):
         except RequestFailed as failed:
             self._replies.decline(call, failed)
         else:
-            self._replies.answer(call, data)
+            self._replies.send(call, data)
 
 
 def _remaining_s(headers: Headers) -> float | None:

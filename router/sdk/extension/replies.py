@@ -53,7 +53,7 @@ class Replies:
         self._connection = connection
         self._outlets = outlets
 
-    def answer(self, call: IncomingCall, data: bytes) -> None:
+    def send(self, call: IncomingCall, data: bytes) -> None:
         try:
             self._require_fit(data)
         except RequestFailed as failed:

@@ -54,7 +54,9 @@ async def list_(
         )
     ]
     session.emit(
-        found, make_assignments_view(reads_acks=settings.acks.enabled), empty="no assignments"
+        found,
+        make_assignments_view(reads_acknowledgements=settings.acks.enabled),
+        empty="no assignments",
     )
 
 
@@ -75,13 +77,13 @@ async def show(
             f"no assignment {assignment_id} in {bucket.name}, which keeps them for "
             f"{bucket.ttl_ms / 3_600_000:g} h"
         )
-    status = found.known_status(reads_acks=settings.acks.enabled)
+    status = found.known_status(reads_acknowledgements=settings.acks.enabled)
     whole = {
         "subject": found.record.subject,
         "assignment": load_written(bytes(found.record.assignment)),
     }
     session.emit_one(
-        {**found.list_fields(reads_acks=settings.acks.enabled), **whole},
+        {**found.list_fields(reads_acknowledgements=settings.acks.enabled), **whole},
         lambda: print_assignment(found, status),
     )
     return exit_codes.OK
@@ -101,13 +103,13 @@ def print_assignment(one: StoredAssignment, status: str | None) -> None:
         build_grid(_list_decision(one)),
     ]
     parts += [build_heading("work"), Text(format_bytes(dump_json(work.get("job"))))]
-    if one.ack is not None:
-        parts += [build_heading("worker"), build_grid(_list_ack(one))]
-    open_console().print(build_panel(f"assignment {one.known.assignment_id}", parts))
+    if one.acknowledgement is not None:
+        parts += [build_heading("worker"), build_grid(_list_acknowledgement(one))]
+    open_console().print(build_panel(f"assignment {one.assignment.assignment_id}", parts))
 
 
 def _list_request(one: StoredAssignment, status: str | None) -> Facts:
-    known = one.known
+    known = one.assignment
     yield "tenant", known.tenant_id
     yield "request", known.request_id
     yield "trace", known.trace_id
@@ -117,15 +119,15 @@ def _list_request(one: StoredAssignment, status: str | None) -> Facts:
 
 
 def _list_decision(one: StoredAssignment) -> Facts:
-    decision = one.known.decision
+    decision = one.assignment.decision
     yield "provider", decision.provider_id
     yield "reason", decision.reason
     yield "expected", f"{decision.expected_latency_ms:g} ms, cost {decision.expected_cost:g}"
     yield from decision.metadata.items()
 
 
-def _list_ack(one: StoredAssignment) -> Facts:
-    if one.ack is not None:
-        yield "status", one.ack.status
-        yield "message", one.ack.message
-        yield "at", datetime.fromtimestamp(one.ack.at_ms / 1000, UTC).isoformat()
+def _list_acknowledgement(one: StoredAssignment) -> Facts:
+    if one.acknowledgement is not None:
+        yield "status", one.acknowledgement.status
+        yield "message", one.acknowledgement.message
+        yield "at", datetime.fromtimestamp(one.acknowledgement.at_ms / 1000, UTC).isoformat()

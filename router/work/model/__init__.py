@@ -11,7 +11,12 @@ metering                            one outcome of a worker becomes one usage ev
 worker_liveness                     which workers are alive, and which are remembered
 """
 
-from router.work.model.acks import AcksHandler, AcksMeter, AlertSink, AssignmentStates
+from router.work.model.acknowledgements import (
+    AcknowledgementHandler,
+    AcknowledgementMeter,
+    AlertSink,
+    AssignmentStates,
+)
 from router.work.model.assignments import (
     AssignmentCache,
     AssignmentLookup,
@@ -44,8 +49,8 @@ from router.work.model.worker_liveness import (
 )
 
 __all__ = [
-    "AcksHandler",
-    "AcksMeter",
+    "AcknowledgementHandler",
+    "AcknowledgementMeter",
     "AlertSink",
     "AssignmentCache",
     "AssignmentLookup",

@@ -52,10 +52,10 @@ class AssignmentCache:
 
     def __init__(self, fetch: Callable[[str], Deferred[bytes | None]], limit: int = 20_000) -> None:
         self._fetch = fetch
-        self._known: BoundedCache[str, Assignment] = BoundedCache(limit)
+        self._assignments: BoundedCache[str, Assignment] = BoundedCache(limit)
 
     def recall(self, assignment_id: str) -> Assignment | None:
-        return self._known.get(assignment_id, 0.0)
+        return self._assignments.get(assignment_id, 0.0)
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
         return self._fetch(ids.key(assignment_id)).convert(
@@ -75,7 +75,7 @@ class AssignmentCache:
 
     def keep(self, known: Assignment) -> None:
         """Add an assignment that the bucket returned, or that this instance has just created."""
-        self._known.put(
+        self._assignments.put(
             known.assignment_id,
             known,
             inf,
@@ -85,7 +85,7 @@ class AssignmentCache:
         )
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._assignments)
 
 
 OTHER_TENANT = Fault(

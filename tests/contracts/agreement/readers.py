@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 
 from router.contracts import provider_request
-from router.contracts.ack import read_ack
+from router.contracts.acknowledgement import read_acknowledgement
 from router.contracts.envelope import read_envelope
 from router.contracts.extension import read_processor_answer, read_validator_answer
 from router.contracts.heartbeat import read_heartbeat
@@ -61,7 +61,7 @@ def _read_own_answer(data: bytes) -> object:
 READERS: Mapping[str, Callable[[bytes], bool]] = {
     "decide": lambda data: _read(data, lambda message: read_decide(message).asked),
     "result": lambda data: _read(data, lambda message: read_result(message, ANY_TIME).found),
-    "ack": lambda data: _read(data, lambda message: read_ack(message).found),
+    "ack": lambda data: _read(data, lambda message: read_acknowledgement(message).found),
     "heartbeat": lambda data: not isinstance(read_heartbeat(data, STORED_NS // 1_000_000), Fault),
     "extension-message": _is_taken(read_processor_answer),
     "extension-verdict": _is_taken(read_validator_answer),

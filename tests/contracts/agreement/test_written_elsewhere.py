@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import decode_result
 from router.contracts.worker import DEFAULT_LIMITS, decode_plain
@@ -19,7 +19,13 @@ from router.sdk.attempts import AttemptsResult
 from router.sdk.client import _body
 from router.sdk.extension import Extension
 from router.sdk.extension.function_runner import FunctionRunner
-from router.sdk.reports import JSON_ENCODING, ack_bytes, result_bytes, unread_bytes, unstarted_bytes
+from router.sdk.reports import (
+    JSON_ENCODING,
+    acknowledgement_bytes,
+    result_bytes,
+    unread_bytes,
+    unstarted_bytes,
+)
 from router.sdk.samples.extensions.echo_provider import echo
 from router.sdk.samples.extensions.mask_payload import mask_payload
 from router.sdk.samples.extensions.mask_pii import mask_pii
@@ -75,7 +81,7 @@ def test_a_workers_other_messages_are_valid() -> None:
     )
     validator_of(SHAPES["result"]).validate(orjson.loads(given_up))
     validator_of(SHAPES["unread-report"]).validate(orjson.loads(unread))
-    validator_of(SHAPES["ack"]).validate(orjson.loads(ack_bytes(ack, JSON_ENCODING)))
+    validator_of(SHAPES["ack"]).validate(orjson.loads(acknowledgement_bytes(ack, JSON_ENCODING)))
 
 
 class RecordedConnection:

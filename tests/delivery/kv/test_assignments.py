@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.contracts.ack import ExecAssignmentAck
+from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import (
-    assignment_ack_bytes,
-    assignment_ack_key,
+    acknowledgement_key,
     build_record,
     reported_key,
     unmarked_key,
+    write_acknowledgement,
 )
 from router.contracts.decision import Decision, RouteRequest
 from router.contracts.stored_record import record_bytes
@@ -61,14 +61,14 @@ class Book:
             acknowledged_at=1_700_000_000_000,
             message=message,
         )
-        await self.put(assignment_ack_key(assignment_id), assignment_ack_bytes(ack))
+        await self.put(acknowledgement_key(assignment_id), write_acknowledgement(ack))
 
     async def put(self, at: str, data: bytes) -> None:
         await self.jetstream.connection.jetstream(timeout=60).publish(f"$KV.{self.name}.{at}", data)
 
     async def listed(self, **wanted: object) -> list[tuple[str, str]]:
         found = list_assignments(self.jetstream, self.name, **wanted)  # type: ignore[arg-type]
-        return [(one.known.request_id, one.status) async for one in found]
+        return [(one.assignment.request_id, one.status) async for one in found]
 
 
 @pytest.fixture
@@ -86,8 +86,12 @@ async def test_the_newest_acknowledgement_is_the_status(book: Book) -> None:
     assert await book.listed() == [("r-2", UNACKNOWLEDGED), ("r-1", "rejected")]
     found = await find_assignment(book.jetstream, book.name, first)
     assert found is not None
-    assert found.ack is not None
-    assert (found.ack.status, found.ack.message, found.ack.at_ms) == (
+    assert found.acknowledgement is not None
+    assert (
+        found.acknowledgement.status,
+        found.acknowledgement.message,
+        found.acknowledgement.at_ms,
+    ) == (
         "rejected",
         "no model",
         1_700_000_000_000,
@@ -108,7 +112,7 @@ async def test_tenant_status_and_limit_choose(book: Book) -> None:
 async def test_what_is_no_record_is_passed_over(book: Book) -> None:
     assignment_id = await book.push("r-1")
     await book.put("odd", b"\xff")
-    await book.put(assignment_ack_key(assignment_id), b"[]")
+    await book.put(acknowledgement_key(assignment_id), b"[]")
     await book.put(reported_key(assignment_id), b"reported")
     await book.put(unmarked_key("acme", "openai"), b"1700000000000")
     assert await book.listed() == [("r-1", UNACKNOWLEDGED)]

@@ -23,7 +23,7 @@ async def test_dead_letters_come_oldest_first_in_handfuls(house: DeadLetterStrea
     handfuls = [
         handful async for handful in read_by_filter(house.jetstream, house.letters, at_once=3)
     ]
-    assert [[letter.sequence for letter in handful.letters] for handful in handfuls] == [
+    assert [[letter.sequence for letter in handful.dead_letters] for handful in handfuls] == [
         [1, 2, 3],
         [4, 5, 6],
         [7],
@@ -35,7 +35,7 @@ async def test_dead_letters_that_arrive_meanwhile_are_not_chosen(house: DeadLett
     await house.store(2)
     seen = []
     async for handful in read_by_filter(house.jetstream, house.letters, at_once=1):
-        seen += [letter.sequence for letter in handful.letters]
+        seen += [letter.sequence for letter in handful.dead_letters]
         await house.store(1)
     assert seen == [1, 2]
 
@@ -49,7 +49,7 @@ async def test_a_filter_leaves_the_others_out(house: DeadLetterStreams) -> None:
             house.jetstream, house.letters, DeadLetterFilter(tenant="acme")
         )
     ]
-    assert [letter.sequence for handful in handfuls for letter in handful.letters] == [3]
+    assert [letter.sequence for handful in handfuls for letter in handful.dead_letters] == [3]
 
 
 async def test_numbers_are_taken_once_each_and_the_absent_are_named(
@@ -59,7 +59,7 @@ async def test_numbers_are_taken_once_each_and_the_absent_are_named(
     (handful,) = [
         handful async for handful in read_by_sequence(house.jetstream, house.letters, [3, 1, 9, 3])
     ]
-    assert ([letter.sequence for letter in handful.letters], handful.absent) == ([1, 3], [9])
+    assert ([letter.sequence for letter in handful.dead_letters], handful.absent) == ([1, 3], [9])
 
 
 async def test_no_stream_has_no_dead_letters(house: DeadLetterStreams) -> None:
@@ -104,7 +104,7 @@ async def test_a_head_says_what_the_whole_dead_letter_says(house: DeadLetterStre
     whole = [
         letter
         async for batch in read_by_filter(house.jetstream, house.letters)
-        for letter in batch.letters
+        for letter in batch.dead_letters
     ]
     heads = [head async for batch in read_heads(house.jetstream, house.letters) for head in batch]
     names = (

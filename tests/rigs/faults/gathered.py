@@ -55,7 +55,7 @@ async def gathered(client: Client, stage: Stage, load: Load) -> Facts:
             if found.subject == HOPELESS_LETTERS
         ],
         metered=[str(orjson.loads(found.data)["assignment_id"]) for found in usage],
-        letters=_written(dlq, decide_letters),
+        dead_letters=_written(dlq, decide_letters),
         result_letters=_written(dlq, result_letters),
         stored_singles=frozenset(found.msg_id for found in decide if found.msg_id in singles),
     )

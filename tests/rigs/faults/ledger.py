@@ -47,7 +47,7 @@ class Facts(Struct, frozen=True):
     results: list[str]
     hopeless: list[str]
     metered: list[str]
-    letters: list[Letter]  # of requests
+    dead_letters: list[Letter]  # of requests
     result_letters: list[Letter]
     stored_singles: frozenset[str] = frozenset()  # names
 
@@ -165,7 +165,7 @@ def balanced(facts: Facts) -> Ledger:
             "letters of requests",
             facts.copies,
             {one.name: one.body for one in asked if one.kind == POISONED},
-            facts.letters,
+            facts.dead_letters,
         ),
         _letters("letters of results", None, facts.poisons, facts.result_letters),
         *_singles(facts),
@@ -180,7 +180,7 @@ def balanced(facts: Facts) -> Ledger:
 
 
 def _describe_strange(facts: Facts) -> Iterable[str]:
-    for letter in facts.letters:
+    for letter in facts.dead_letters:
         one = facts.asked.get(letter.msg_id)
         if one is not None and one.kind != POISONED:
             said = ", ".join(heard.said for heard in one.answers) or "nothing"

@@ -44,7 +44,7 @@ def facts(**planted: object) -> Facts:
         results=[GOOD.assignment_id],
         hopeless=[HARD.assignment_id],
         metered=[GOOD.assignment_id],
-        letters=[Letter("f-3", 7, b"?")],
+        dead_letters=[Letter("f-3", 7, b"?")],
         result_letters=[Letter("poison-1", 9, b"!")],
     )
     return replace(clean, **planted)

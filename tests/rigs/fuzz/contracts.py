@@ -17,7 +17,7 @@ from google.protobuf.message import Message as Protobuf
 from msgspec.structs import replace
 
 from router.config import Settings
-from router.contracts import ack, result
+from router.contracts import acknowledgement, result
 from router.contracts.assignment import assignment_id_of
 from router.contracts.assignment_record import build_record
 from router.contracts.dead_letter import build_dead_letter
@@ -53,7 +53,7 @@ from router.policies.model import (
 from router.process.observability import Metrics, render
 from router.serve.app_context import AppContext
 from router.serve.decide_subscription import build_decide_handler, build_decide_rules
-from router.serve.subscriptions import build_acks_handler, build_results_handler
+from router.serve.subscriptions import build_acknowledgement_handler, build_results_handler
 from router.work.model import AssignmentCache
 from router.work.workers import Workers
 from tests.rigs.fuzz import decoders
@@ -181,7 +181,10 @@ def _results() -> tuple[Serve, Callable[[], None]]:
 def _acks() -> tuple[Serve, Callable[[], None]]:
     instance = Instance()
     return _serve(
-        build_acks_handler(instance.context), ack.EXEC_ASSIGNMENT_ACK, ACKS, "ROUTER_ACKS"
+        build_acknowledgement_handler(instance.context),
+        acknowledgement.EXEC_ASSIGNMENT_ACK,
+        ACKS,
+        "ROUTER_ACKS",
     ), instance.check
 
 
@@ -265,8 +268,8 @@ def _ingress() -> tuple[Serve, Callable[[], None]]:
     )
 
     def serve(data: bytes, headers: Headers) -> bool:
-        ack = loop.run_until_complete(handler.handle(data, headers))
-        return ack.status != "accepted"
+        acknowledgement = loop.run_until_complete(handler.handle(data, headers))
+        return acknowledgement.status != "accepted"
 
     return serve, instance.check
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from router.agents.envelope import read_envelope as read_agent_envelope
 from router.bus.commands import _format_line as tail_line
-from router.contracts.ack import read_ack
-from router.contracts.assignment_record import read_assignment_ack
+from router.contracts.acknowledgement import read_acknowledgement
 from router.contracts.assignment_record import read_record as read_assignment_record
+from router.contracts.assignment_record import read_stored_acknowledgement
 from router.contracts.codec import read_object, read_value
 from router.contracts.dead_letter import build_dead_letter
 from router.contracts.envelope import envelope_bytes, extract_envelope_ids
@@ -386,7 +386,7 @@ DECODERS: dict[str, Decoder] = {
     },
     "ack": Decoder(
         (Seed(an_ack().data, CONTRACT), Seed(a_protobuf_ack().data)),
-        _message(read_ack, ACKS),
+        _message(read_acknowledgement, ACKS),
         (),
         _is_fault,
     ),
@@ -464,7 +464,9 @@ DECODERS: dict[str, Decoder] = {
         (RouterError,),
     ),
     "acknowledgement in its bucket": Decoder(
-        _seeds({"status": "accepted", "at_ms": 1}), _plain(read_assignment_ack), (RouterError,)
+        _seeds({"status": "accepted", "at_ms": 1}),
+        _plain(read_stored_acknowledgement),
+        (RouterError,),
     ),
     "breaker in its bucket": Decoder(
         _seeds(record_bytes(BREAKER)),

@@ -57,7 +57,7 @@ async def _fed(nc: Client, broker: Broker, prefix: str, *, messages: int, seed: 
         await connection.close()
         for consumer in CONSUMERS:
             await until(
-                lambda consumer=consumer: _is_settled(nc, settings, consumer),
+                lambda consumer=consumer: _is_booked(nc, settings, consumer),
                 within_s=300,
                 what=f"{consumer} settled",
             )
@@ -96,7 +96,7 @@ def _send(connection: Connection, settings: Settings, rng: random.Random) -> Non
     )
 
 
-async def _is_settled(nc: Client, settings: Settings, consumer: str) -> bool:
+async def _is_booked(nc: Client, settings: Settings, consumer: str) -> bool:
     return await has_acked_all(
         nc, getattr(settings.streams, consumer).name, getattr(settings, consumer).durable
     )

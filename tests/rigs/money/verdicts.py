@@ -57,14 +57,14 @@ def checks_of(found: RowResult) -> dict[str, bool]:
         <= hostile.slack + hostile.covered,
         "every call is metered": honest.missing == hostile.missing == 0,
         "nothing is metered twice": honest.twice == hostile.twice == 0,
-        "settled is the bill": _is_settled(found.honest) and _is_settled(found.hostile),
+        "settled is the bill": _is_booked(found.honest) and _is_booked(found.hostile),
         "the budget holds": overspent(found) <= allowed(found),
         "the provider is the decision's": row.provider is None
         or set(found.hostile.providers) <= {row.provider},
     }
 
 
-def _is_settled(side: Side) -> bool:
+def _is_booked(side: Side) -> bool:
     return side.budget is not None and (side.budget.settled, side.budget.events) == (
         side.bill.booked,
         side.bill.events,

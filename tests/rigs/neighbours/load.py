@@ -24,7 +24,7 @@ OVERLOADED = "overloaded"
 LATE = "late"  # an answer after the asker's patience
 
 
-class Answers:
+class ReplySender:
     """What came back."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class Load:
         self._inbox = f"_INBOX.{uuid4().hex[:12]}"
         self._is_answered = is_answered
         self._sent = 0
-        self.answers = Answers()
+        self.answers = ReplySender()
 
     def run(self) -> dict[str, object]:
         if self._is_answered:

@@ -84,12 +84,12 @@ class BusStage:
     async def need(self, store: str) -> str:
         fields = {"refused": True} if store == "dead letters" else {"late": True}
         await self._bus.publisher.event(an_envelope(NEEDS_IT, payload=fields))
-        await until(self._is_settled, within_s=WITHIN_S)
+        await until(self._is_booked, within_s=WITHIN_S)
         if store == "attempts":
             return "taken"
         return "dead letter" if await read_bus_stream(self._bus, "dlq") else "left out"
 
-    async def _is_settled(self) -> bool:
+    async def _is_booked(self) -> bool:
         """All that is delivered has its ack, and the message was handled."""
         info = await self._bus.jetstream.consumer(
             f"{self._bus.settings.stream_prefix}-events", self._bus.settings.durable("projector")
@@ -110,7 +110,7 @@ class BusStage:
         return info is not None and info["num_ack_pending"] > 0
 
     async def is_well(self) -> bool:
-        return await self._is_settled()
+        return await self._is_booked()
 
     async def make_whole(self) -> None:
         """It makes its own durable again."""
@@ -171,7 +171,7 @@ class AgentStage:
             "dead letters": {"poison": True},
         }.get(store, {})
         await self._send(a_command("needs-it", **fields))
-        await until(self._is_settled, within_s=WITHIN_S)
+        await until(self._is_booked, within_s=WITHIN_S)
         letters = await read_sent(self._jetstream, ">", "MESHFORGE_FAILED")
         if store == "advisories":
             return "taken"
@@ -182,7 +182,7 @@ class AgentStage:
     async def _send(self, body: bytes) -> None:
         await publish_until_stored(self._nc.jetstream(), body, SUBJECT)
 
-    async def _is_settled(self) -> bool:
+    async def _is_booked(self) -> bool:
         info = await self._jetstream.stream("MESHFORGE_COMMANDS")
         return info is not None and info["state"]["messages"] == 0
 

@@ -83,7 +83,7 @@ class WorkerStage:
         await self._push(
             "needs-it", TASKS.get(store, "short"), LARGE if store == "assignments" else ""
         )
-        await until(self._is_settled, within_s=WITHIN_S)
+        await until(self._is_booked, within_s=WITHIN_S)
         if "needs-it" in (done := await self._read("W_RESULTS")):
             return (
                 "done"
@@ -101,7 +101,7 @@ class WorkerStage:
             self._nc.jetstream(), json.dumps(body).encode(), "w.assign", {"Nats-Msg-Id": name}
         )
 
-    async def _is_settled(self) -> bool:
+    async def _is_booked(self) -> bool:
         stream = await self._jetstream.stream(TOPOLOGY.stream)
         info = await self._jetstream.consumer(TOPOLOGY.stream, DURABLE)
         if stream is None or info is None or info["num_ack_pending"]:
@@ -132,7 +132,7 @@ class WorkerStage:
         return info is not None and info["num_ack_pending"] > 0
 
     async def is_well(self) -> bool:
-        return await self._is_settled()
+        return await self._is_booked()
 
     async def make_whole(self) -> None:
         """It makes its own durable again."""

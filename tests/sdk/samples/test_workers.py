@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from router.contracts.ack import ACK_SUBJECT, ExecAssignmentAck, read_ack
+from router.contracts.acknowledgement import (
+    ACKNOWLEDGEMENT_SUBJECT,
+    ExecAssignmentAck,
+    read_acknowledgement,
+)
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.result import RESULT_SUBJECT
 from router.core.message import Message
@@ -26,12 +30,22 @@ TOLD = [json.loads(line) for line in re.findall(r"^\{.*\}$", PAGE, re.MULTILINE)
 def test_the_pages_acknowledgement_is_one() -> None:
     (shown_ack,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
     body = json.loads(shown_ack)
-    ack = read_ack(
-        Message(ACK_SUBJECT, shown_ack.encode(), {}, "ROUTER_ACKS", "router-acks", 1, 1, 1, "")
+    ack = read_acknowledgement(
+        Message(
+            ACKNOWLEDGEMENT_SUBJECT,
+            shown_ack.encode(),
+            {},
+            "ROUTER_ACKS",
+            "router-acks",
+            1,
+            1,
+            1,
+            "",
+        )
     ).found
     assert isinstance(ack, ExecAssignmentAck)
     assert {name: getattr(ack, name) for name in body} == body
-    assert PAGE.count(ACK_SUBJECT) >= 3
+    assert PAGE.count(ACKNOWLEDGEMENT_SUBJECT) >= 3
     assert "caf.exec.ack" not in PAGE
 
 

@@ -40,7 +40,7 @@ from router.shell.output import (
 )
 
 GROUPINGS = ("reason", "error", "field", "subject")
-NO_LETTERS = "no dead letters"
+NO_DEAD_LETTERS = "no dead letters"
 
 
 @command(load_system_settings)
@@ -69,10 +69,10 @@ async def list_(
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     if group:
         groups = await group_by(read_heads(jetstream, stream, wanted), reason_and_error)
-        session.emit(groups, make_groups_view(GROUPINGS), empty=NO_LETTERS)
+        session.emit(groups, make_groups_view(GROUPINGS), empty=NO_DEAD_LETTERS)
         return
     letters = [letter async for letter in list_newest_first(jetstream, stream, wanted, limit)]
-    session.emit(letters, DEAD_LETTERS, empty=NO_LETTERS)
+    session.emit(letters, DEAD_LETTERS, empty=NO_DEAD_LETTERS)
 
 
 @command(load_system_settings)

@@ -362,7 +362,7 @@ async def discard(
     )
     stream, jetstream = session.settings.streams.dlq.name, await session.open_jetstream()
     if not yes:
-        count = sum([len(handful.letters) async for handful in chosen.read(jetstream, stream)])
+        count = sum([len(handful.dead_letters) async for handful in chosen.read(jetstream, stream)])
         if not count or not confirm(f"Discard {count} dead letters of {stream} for good?"):
             print("no such dead letters" if not count else "nothing was discarded")
             return exit_codes.OK if not count else exit_codes.NO

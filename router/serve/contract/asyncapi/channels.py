@@ -14,7 +14,7 @@ from msgspec import Struct
 from router.budgets.model.held_cost import HELD_SUBJECT
 from router.bus.subjects import COMMAND_NAMES, DOMAINS, OTHER
 from router.config import SUBSCRIPTIONS, Settings
-from router.contracts.ack import ACK_SUBJECT
+from router.contracts.acknowledgement import ACKNOWLEDGEMENT_SUBJECT
 from router.contracts.alert import ALERT_SUBJECT, CRITICAL, INFO, WARNING
 from router.contracts.dead_letter import WORKER_DEAD_LETTER_SUBJECTS, dead_letter_subject
 from router.contracts.heartbeat import HEARTBEAT_SUBJECTS
@@ -104,7 +104,7 @@ def _list_work(settings: Settings) -> Iterator[ChannelSpec]:
         )
     yield ChannelSpec(
         name="acks",
-        address=settings.acks.subject or ACK_SUBJECT,
+        address=settings.acks.subject or ACKNOWLEDGEMENT_SUBJECT,
         action=RECEIVE,
         messages=("ack",),
         text="Whether a worker takes an assignment; off unless `acks.enabled`.",

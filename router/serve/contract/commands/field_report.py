@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from router.config import Settings
 from router.contracts import extension, provider_request
-from router.contracts.ack import read_ack
+from router.contracts.acknowledgement import read_acknowledgement
 from router.contracts.codec import read_object
 from router.contracts.decision import NO_HINTS
 from router.contracts.envelope import read_envelope
@@ -82,7 +82,7 @@ def _build_subscription_readers(settings: Settings) -> Mapping[str, Reader]:
     return {
         "decide": lambda data, headers: _read_decide(_build_message(data, headers), limits),
         "result": _build_worker_reader(read_result, worker_limits(settings)),
-        "ack": _build_worker_reader(read_ack, worker_limits(settings)),
+        "ack": _build_worker_reader(read_acknowledgement, worker_limits(settings)),
         "heartbeat": _read_heartbeat,
         "usage": lambda data, _: _read_usage(data),
     }

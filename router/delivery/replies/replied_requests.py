@@ -1,4 +1,4 @@
-"""Requests that were answered from their live copy: their stored copies need nothing but an ack.
+"""Requests that were answered from their passing copy: their stored copies need nothing but an ack.
 
 A request is counted by hash until its stored copy comes. Only a copy that was stored within
 `SAME_REQUEST_WITHIN_S` of the live one counts, not a later request with the same bytes. Two
@@ -11,18 +11,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from router.core.message import Message
-from router.delivery.replies.answers import MSG_ID, TENANT
+from router.delivery.replies.reply_sender import MSG_ID, TENANT
 
-# between hearing the live copy, by the server's clock as it was read last, and the stored time
+# between hearing the passing copy, by the server's clock as it was read last, and the stored time
 SAME_REQUEST_WITHIN_S = 2.0
 MAX_MARKS = 300_000  # answered requests whose stored copy has not come yet; some 30 MB
 
 
-class AnsweredRequests:
+class RepliedRequests:
     """Of one subject on one instance."""
 
     def __init__(self, most: int = MAX_MARKS) -> None:
-        # when the newest live copy was heard, seconds since the epoch; the processor reads it,
+        # when the newest passing copy was heard, seconds since the epoch; the processor reads it,
         # nearly always empty
         self.by_hash: dict[int, float] = {}
         # read ahead: sequence -> stored time, ns; bounded by what one run of `ReadAhead` takes

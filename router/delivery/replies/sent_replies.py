@@ -1,4 +1,4 @@
-"""Remember answered requests while live copies are answered, so that a request's other copy sends
+"""Remember answered requests while passing copies are answered, so that a request's other copy sends
 no second answer.
 
     note ──> kept here, and sent to the other instances at the end of this turn of the event loop ──> on_answered
@@ -26,7 +26,7 @@ MAX_LINE_LENGTH = 544  # characters: an inbox has at most 500 bytes
 MAX_TOLD = 64 * 1024  # characters of one message, far below the server's max_payload
 
 
-class LiveAnswers:
+class SentReplies:
     """For one subject on one instance."""
 
     def __init__(self, publish: Callable[[bytes], None], clock: Clock = wall) -> None:
@@ -40,8 +40,8 @@ class LiveAnswers:
         self._generation_at = 0.0
         self._lines: list[str] = []
         self._told = 0  # characters of these inboxes
-        self.is_on = False  # this instance answers live copies
-        # an instance answers live copies, or did lately; a plain attribute, because each answer
+        self.is_on = False  # this instance answers passing copies
+        # an instance answers passing copies, or did lately; a plain attribute, because each answer
         # reads it
         self.is_used = False
 
@@ -68,7 +68,7 @@ class LiveAnswers:
 
     @property
     def is_empty(self) -> bool:
-        """No request was answered from its live copy lately, here or elsewhere."""
+        """No request was answered from its passing copy lately, here or elsewhere."""
         return not (self._young or self._old)
 
     def _is_after(self, named: int, since: float) -> bool:
@@ -93,7 +93,7 @@ class LiveAnswers:
                 self._add(inbox, int(checksum), now)
 
     def switch(self, is_on: bool) -> None:
-        """Start or stop answering live copies."""
+        """Start or stop answering passing copies."""
         self.is_on = is_on
         self.is_used = is_on or bool(self._young or self._old)
 

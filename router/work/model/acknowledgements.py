@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Collection
 from typing import Protocol
 
-from router.contracts.ack import REJECTED, ExecAssignmentAck, read_ack
+from router.contracts.acknowledgement import REJECTED, ExecAssignmentAck, read_acknowledgement
 from router.contracts.alert import WARNING, Alert
 from router.contracts.assignment import Assignment
 from router.contracts.malformed import STAGE_TENANT
@@ -35,12 +35,12 @@ HANDLED = Done()
 _MAX_REASON = 200  # characters of a worker's message in an alert
 
 
-class AcksMeter(Protocol):
+class AcknowledgementMeter(Protocol):
     """Counts acknowledgements. The handler calls it on the event loop, so it must be cheap."""
 
     def on_violation(self, message: Message, reading: ReadResult[ExecAssignmentAck]) -> None: ...
 
-    def on_ack(self, status: str) -> None:
+    def on_acknowledgement(self, status: str) -> None:
         """Count in `router_acks_total{status}`: one of three words."""
 
     def on_uncorrelated(self) -> None:
@@ -50,7 +50,9 @@ class AcksMeter(Protocol):
 class AssignmentStates(Protocol):
     """Where operators see the state of an assignment."""
 
-    def on_ack(self, ack: ExecAssignmentAck, known: Assignment | None) -> None: ...
+    def on_acknowledgement(
+        self, acknowledgement: ExecAssignmentAck, known: Assignment | None
+    ) -> None: ...
 
 
 class AlertSink(Protocol):
@@ -59,7 +61,7 @@ class AlertSink(Protocol):
     def raise_alert(self, alert: Alert) -> None: ...
 
 
-class RecentAcks:
+class RecentAcknowledgements:
     """What this instance counted of late: at most `limit` statuses of assignments, for `keep_s`
     each.
     """
@@ -80,13 +82,13 @@ class RecentAcks:
         return False
 
 
-class AcksHandler:
+class AcknowledgementHandler:
     """Handles acknowledgements. The consumer calls it with one message at a time."""
 
     def __init__(
         self,
         assignments: AssignmentLookup,
-        meter: AcksMeter,
+        meter: AcknowledgementMeter,
         states: AssignmentStates,
         alerts: AlertSink,
         *,
@@ -99,55 +101,61 @@ class AcksHandler:
         self._states = states
         self._alerts = alerts
         self._limits, self._tenants_allowed = limits, frozenset(tenants_allowed)
-        self._recent = RecentAcks()
+        self._recent = RecentAcknowledgements()
 
     def __call__(self, message: Message) -> Outcome | Awaitable[Outcome]:
-        reading = read_ack(message, self._limits)
+        reading = read_acknowledgement(message, self._limits)
         if reading.violations:
             self._meter.on_violation(message, reading)
-        ack = reading.found
-        if isinstance(ack, Fault):
-            return Dead(ack)
-        if ack.tenant_id is not None and not self._is_served(ack.tenant_id):
+        acknowledgement = reading.found
+        if isinstance(acknowledgement, Fault):
+            return Dead(acknowledgement)
+        if acknowledgement.tenant_id is not None and not self._is_served(acknowledgement.tenant_id):
             return FOREIGN_TENANT_RETRY
         return correlate(
-            self._assignments, ack.assignment_id, lambda known: self._conclude(ack, known)
+            self._assignments,
+            acknowledgement.assignment_id,
+            lambda known: self._conclude(acknowledgement, known),
         )
 
     def _is_served(self, tenant_id: str) -> bool:
         return not self._tenants_allowed or tenant_id in self._tenants_allowed
 
-    def _conclude(self, ack: ExecAssignmentAck, known: Assignment | None) -> Outcome:
+    def _conclude(self, acknowledgement: ExecAssignmentAck, known: Assignment | None) -> Outcome:
         if known is None:
             self._meter.on_uncorrelated()
         else:
             fault = find_contradiction(
                 known,
-                tenant_id=ack.tenant_id,
-                request_id=ack.request_id,
-                assignment_id=ack.assignment_id,
+                tenant_id=acknowledgement.tenant_id,
+                request_id=acknowledgement.request_id,
+                assignment_id=acknowledgement.assignment_id,
             )
             if fault is not None:
                 return Dead(fault)
             if not self._is_served(known.tenant_id):
                 return FOREIGN_TENANT_RETRY
         is_repeated = self._recent.is_repeated(
-            ack.assignment_id, ack.status, owner=known.tenant_id if known is not None else ""
+            acknowledgement.assignment_id,
+            acknowledgement.status,
+            owner=known.tenant_id if known is not None else "",
         )
         if not is_repeated:
-            self._meter.on_ack(ack.status)
-        self._states.on_ack(ack, known)
-        if ack.status == REJECTED and not is_repeated:
-            self._alerts.raise_alert(_make_alert(ack, known))
+            self._meter.on_acknowledgement(acknowledgement.status)
+        self._states.on_acknowledgement(acknowledgement, known)
+        if acknowledgement.status == REJECTED and not is_repeated:
+            self._alerts.raise_alert(_make_alert(acknowledgement, known))
         return HANDLED
 
 
-def _make_alert(ack: ExecAssignmentAck, known: Assignment | None) -> Alert:
+def _make_alert(acknowledgement: ExecAssignmentAck, known: Assignment | None) -> Alert:
     facts = {
-        "assignment_id": ack.assignment_id,
-        "tenant_id": ack.tenant_id or (known.tenant_id if known is not None else None),
+        "assignment_id": acknowledgement.assignment_id,
+        "tenant_id": acknowledgement.tenant_id or (known.tenant_id if known is not None else None),
         "provider_id": known.provider_id if known is not None else None,
-        "reason": ack.message[:_MAX_REASON] if ack.message is not None else None,
+        "reason": acknowledgement.message[:_MAX_REASON]
+        if acknowledgement.message is not None
+        else None,
     }
     return Alert(
         severity=WARNING,

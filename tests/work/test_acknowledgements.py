@@ -6,8 +6,8 @@ import pytest
 
 from router.core.message import Message
 from router.core.outcome import Dead, Done, Outcome, Retry
-from router.work.model import AcksHandler
-from router.work.model.acks import RecentAcks
+from router.work.model import AcknowledgementHandler
+from router.work.model.acknowledgements import RecentAcknowledgements
 from tests.support.requests import a_message
 from tests.support.workers import (
     ASSIGNED,
@@ -32,9 +32,11 @@ def handled(
 
 def a_handler(
     known: FakeKnownAssignments | None = None, heard: RecordedAcks | None = None, **rules: object
-) -> AcksHandler:
+) -> AcknowledgementHandler:
     heard = heard or RecordedAcks()
-    return AcksHandler(known or FakeKnownAssignments(an_assignment()), heard, heard, heard, **rules)
+    return AcknowledgementHandler(
+        known or FakeKnownAssignments(an_assignment()), heard, heard, heard, **rules
+    )
 
 
 @pytest.mark.parametrize("status", ["accepted", "error"])
@@ -73,7 +75,7 @@ def test_the_same_acknowledgement_again_is_not_counted_or_alerted_again() -> Non
 
 
 def test_unknown_assignments_do_not_push_known_ones_out_of_what_is_remembered() -> None:
-    recent = RecentAcks(limit=64)
+    recent = RecentAcknowledgements(limit=64)
     assert not recent.is_repeated("known", "rejected", owner="acme")
     for number in range(200):
         assert not recent.is_repeated(f"invented-{number}", "rejected", owner="")

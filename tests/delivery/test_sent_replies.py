@@ -1,10 +1,10 @@
-"""What instances tell one another of requests that they answered from a live copy."""
+"""What instances tell one another of requests that they answered from a passing copy."""
 
 import asyncio
 
 import pytest
 
-from router.delivery.replies.live_answers import KEEP_S, MAX_LINE_LENGTH, LiveAnswers
+from router.delivery.replies.sent_replies import KEEP_S, MAX_LINE_LENGTH, SentReplies
 
 
 class Wire:
@@ -12,7 +12,7 @@ class Wire:
 
     def __init__(self) -> None:
         self.told: list[bytes] = []
-        self.one, self.two = LiveAnswers(self._tell), LiveAnswers(self._tell)
+        self.one, self.two = SentReplies(self._tell), SentReplies(self._tell)
 
     def _tell(self, data: bytes) -> None:
         self.told.append(data)
@@ -37,7 +37,7 @@ async def test_the_same_bytes_asked_again_later_through_the_same_inbox_are_anoth
     None
 ):
     now = 100.0
-    live = LiveAnswers(lambda _: None, lambda: now)
+    live = SentReplies(lambda _: None, lambda: now)
     live.note("_INBOX.a", b"1")
     assert live.has("_INBOX.a", b"1", 99.9)
     assert not live.has("_INBOX.a", b"1", 100.1)
@@ -68,14 +68,14 @@ async def test_it_is_forgotten_after_a_while() -> None:
     ],
 )
 async def test_a_line_that_is_none_is_passed_over(line: str) -> None:
-    live = LiveAnswers(lambda _: None)
+    live = SentReplies(lambda _: None)
     live.on_answered(f"other\n{line}".encode("utf-8", "surrogateescape"))
     assert not live.is_used
 
 
 async def test_it_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("router.delivery.replies.live_answers.MAX_ANSWERS", 3)
-    live = LiveAnswers(lambda _: None)
+    monkeypatch.setattr("router.delivery.replies.sent_replies.MAX_ANSWERS", 3)
+    live = SentReplies(lambda _: None)
     for number in range(10):
         live.on_answered(f"other\n{number} _INBOX.a".encode())
     assert len(live._young) + len(live._old) <= 12

@@ -1,9 +1,9 @@
-"""Answer requests from their live copy while the stream's backlog is too deep to answer stored
+"""Answer requests from their passing copy while the stream's backlog is too deep to answer stored
 copies in time.
 
 A stream is one queue for all tenants: behind one tenant's flood every other request waits until its
 requester has given up. So while the backlog is deep (`look`), one instance of a queue group takes
-the live copy of each request, and serves the tenants in turn:
+the passing copy of each request, and serves the tenants in turn:
 
     on_request ── its tenant's share of the queue has room ──> handled and answered; its stored copy then only gets an ack
         ├── another of its tenant gives way (`is_high`) ──> the same, and that one has no room
@@ -35,11 +35,11 @@ from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.stream_reader import RawMessage
 from router.delivery.consume.subscription import Subscription
 from router.delivery.publish.acked_publisher import NotPublished, PublishAcks
-from router.delivery.replies.answered_requests import AnsweredRequests
-from router.delivery.replies.answers import CLOCK_SLACK_S, MSG_ID, TENANT, Answers
 from router.delivery.replies.overload import Overload, Share
 from router.delivery.replies.refusals import A, AskerReader, Refusals
+from router.delivery.replies.replied_requests import RepliedRequests
 from router.delivery.replies.reply_correlator import RequestIdentity
+from router.delivery.replies.reply_sender import CLOCK_SLACK_S, MSG_ID, TENANT, ReplySender
 from router.delivery.settings import AdmissionConfig, ConsumerConfig
 from router.delivery.wire.frames import Headers, parse_head
 
@@ -53,8 +53,8 @@ UNSTORED_RETRY_MS = 2_000
 MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socket is behind
 
 
-class LiveRequest(Struct, gc=False):
-    """A live copy in the queue; or a stored one that was read ahead (`stored`), without an inbox.
+class PassingRequest(Struct, gc=False):
+    """A passing copy in the queue; or a stored one that was read ahead (`stored`), without an inbox.
     `heard_at`: seconds since the epoch.
     """
 
@@ -67,34 +67,34 @@ class LiveRequest(Struct, gc=False):
     stored: Message | None = None
 
 
-class LiveObserver(Protocol):
-    """Counts live copies. `on_live` is called once for each request that is not refused."""
+class PassingObserver(Protocol):
+    """Counts passing copies. `on_passing_copy` is called once for each request that is not refused."""
 
-    def on_live(self, outcome: str, seconds: float) -> None:
-        """ANSWERED or LEFT, and the seconds since the live copy was heard."""
+    def on_passing_copy(self, outcome: str, seconds: float) -> None:
+        """ANSWERED or LEFT, and the seconds since the passing copy was heard."""
 
     def on_refused(self, tenant: str, count: int) -> None:
         """`count` requests of a tenant were answered `overloaded` since the last call for it."""
 
     def on_overload(self, wait_s: float | None) -> None:
-        """Live copies are taken from now on, because the backlog is `wait_s` deep; None: no longer."""
+        """Passing copies are taken from now on, because the backlog is `wait_s` deep; None: no longer."""
 
 
-class LiveRequests(Generic[A]):
+class PassingRequests(Generic[A]):
     """For one subject. `consumer` returns the stream's consumer, whose handler and publisher it
     uses; None while that starts.
     """
 
     def __init__(
         self,
-        answers: Answers,
+        replies: ReplySender,
         consumer: Callable[[], Consumer | None],
-        marks: AnsweredRequests,
+        marks: RepliedRequests,
         askers: AskerReader[A],
         *,
         requests: ConsumerConfig,
         admission: AdmissionConfig,
-        observer: LiveObserver,
+        observer: PassingObserver,
         clock: Clock = wall,
     ) -> None:
         """`requests`: their subject, and slots for handlers that wait. One tenant may have as many
@@ -103,21 +103,21 @@ class LiveRequests(Generic[A]):
         `clock` is of the server that stores the requests: their age, and which stored copy is
         whose, depend on it.
         """
-        self._answers = answers
+        self._replies = replies
         self._consumer = consumer
         self._marks = marks
         self._subject = requests.subject
         self._describe = askers.describe
         self._is_high = askers.is_high
         self._observer = observer
-        self._overload = Overload(answers, admission)
-        self._queue: FairQueue[LiveRequest] = FairQueue(
+        self._overload = Overload(replies, admission)
+        self._queue: FairQueue[PassingRequest] = FairQueue(
             admission.queue, admission.queue_bytes, admission.weights
         )
         self._running: set[asyncio.Task[None]] = set()
         self._places = FairSlots(requests.slots)
         self.refusals = Refusals(
-            answers,
+            replies,
             marks,
             self._overload,
             askers,
@@ -127,7 +127,7 @@ class LiveRequests(Generic[A]):
         )
         self._clock = clock
         self._newest_ns = 0
-        self._handled = 0  # live copies; their stored copies are pending, but need only an ack
+        self._handled = 0  # passing copies; their stored copies are pending, but need only an ack
         self._is_working = False
         self._is_closing = False
         self._now = steady
@@ -137,7 +137,7 @@ class LiveRequests(Generic[A]):
         self.is_unstored = False
 
     def look(self) -> bool:
-        """Whether to take live copies now. The listener calls it some fifty times a second."""
+        """Whether to take passing copies now. The listener calls it some fifty times a second."""
         self.refusals.report()
         self.refusals.forget_full()
         consumer = self._consumer()
@@ -166,14 +166,14 @@ class LiveRequests(Generic[A]):
         self.is_on = is_on
         if not is_on:
             self._marks.clear()  # else a later request with the same bytes could count as answered
-        self._answers.live.switch(is_on)
+        self._replies.sent.switch(is_on)
         self._observer.on_overload(self._overload.wait_s if is_on else None)
 
     # -- in ----------------------------------------------------------------------------------------
 
     def on_request(self, subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        """A live copy that `refusals` did not take; called from the connection's reader."""
-        inbox = self._answers.asker_of(reply, data, headers)
+        """A passing copy that `refusals` did not take; called from the connection's reader."""
+        inbox = self._replies.asker_of(reply, data, headers)
         if inbox is None:
             return
         heads = NO_HEADERS if headers is None else headers
@@ -183,11 +183,11 @@ class LiveRequests(Generic[A]):
         else:
             share = asker.tenant_id, self._is_high(asker)
             if not self._may_find_room(share, len(data)) or not self._enqueue(
-                LiveRequest(subject, data, heads, inbox, asker.tenant_id, self._clock()), share
+                PassingRequest(subject, data, heads, inbox, asker.tenant_id, self._clock()), share
             ):
                 self._turn_away(asker, data, heads, inbox)
 
-    def _enqueue(self, request: LiveRequest, share: Share) -> bool:
+    def _enqueue(self, request: PassingRequest, share: Share) -> bool:
         """Queue a request, or put it in the place of another of its tenant. False: there is no
         room.
         """
@@ -205,7 +205,7 @@ class LiveRequests(Generic[A]):
         return True
 
     def _turn_away(self, asker: A, data: bytes, headers: Mapping[str, str], inbox: str) -> None:
-        """There is no room for a live copy."""
+        """There is no room for a passing copy."""
         if self._overload.refuses:
             self.refusals.add(asker, inbox.encode(), data, headers)
         else:
@@ -224,7 +224,7 @@ class LiveRequests(Generic[A]):
 
     @property
     def has_waiting_inboxes(self) -> bool:
-        return self._answers.has_waiting_inboxes
+        return self._replies.has_waiting_inboxes
 
     def read_share(self, data: bytes, head: bytes | None) -> Share | None:
         headers = (
@@ -249,14 +249,14 @@ class LiveRequests(Generic[A]):
             name, data, headers, names.stream, names.durable, place.sequence, place.stored_ns, 1, ""
         )
         return self._enqueue(
-            LiveRequest(name, data, headers, "", share[0], message.stored_at, message), share
+            PassingRequest(name, data, headers, "", share[0], message.stored_at, message), share
         )
 
     def _is_delivered(self, message: Message) -> bool:
         """Whether a message that was read ahead was delivered meanwhile, or answered by another
         instance.
         """
-        return message.sequence < self.next_sequence or self._answers.live.has_request(
+        return message.sequence < self.next_sequence or self._replies.sent.has_request(
             message.data, message.stored_at - CLOCK_SLACK_S
         )
 
@@ -270,7 +270,7 @@ class LiveRequests(Generic[A]):
         """Whether another handler of this tenant would keep the router from reading requests: a
         waiting handler has no budget.
         """
-        return self._answers.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
+        return self._replies.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
 
     # -- work --------------------------------------------------------------------------------------
 
@@ -282,21 +282,21 @@ class LiveRequests(Generic[A]):
     def _work(self) -> None:
         self._is_working = False
         self.refusals.forget_full()
-        until = self._now() + (SHORT_BUDGET_S if self._answers.is_behind else BUDGET_S)
+        until = self._now() + (SHORT_BUDGET_S if self._replies.is_behind else BUDGET_S)
         while (request := self._queue.take()) is not None:
             self._handle(request)
             if self._now() >= until:
                 self._work_soon()
                 return
 
-    def _handle(self, request: LiveRequest) -> None:
+    def _handle(self, request: PassingRequest) -> None:
         consumer, stored = self._consumer(), request.stored
         if stored is not None and (self._is_delivered(stored) or self._is_too_much(request.tenant)):
             return
         if (
             stored is None
             and request.headers.get(MSG_ID)
-            and self._answers.live.has(request.inbox, request.data, request.heard_at)
+            and self._replies.sent.has(request.inbox, request.data, request.heard_at)
         ):
             # its stored copy was answered first. Without an id that may be another request's
             # answer, so it is answered again.
@@ -333,7 +333,7 @@ class LiveRequests(Generic[A]):
         self._running.discard(task)
         self._places.release(tenant)
 
-    def _message(self, request: LiveRequest, subscription: Subscription) -> Message:
+    def _message(self, request: PassingRequest, subscription: Subscription) -> Message:
         """The message as its stored copy will be, without a sequence: its time is unique instead."""
         self._newest_ns = max(self._newest_ns + 1, int(self._clock() * 1e9))
         subject = subscription.subject or request.subject
@@ -350,7 +350,7 @@ class LiveRequests(Generic[A]):
         )
 
     async def _await(
-        self, consumer: Consumer, request: LiveRequest, awaited: Awaitable[Outcome]
+        self, consumer: Consumer, request: PassingRequest, awaited: Awaitable[Outcome]
     ) -> None:
         try:
             async with asyncio.timeout(consumer.subscription.options.handler_timeout):
@@ -381,32 +381,32 @@ class LiveRequests(Generic[A]):
             await committing
         return True
 
-    def _conclude(self, request: LiveRequest, outcome: Outcome) -> None:
+    def _conclude(self, request: PassingRequest, outcome: Outcome) -> None:
         if isinstance(outcome, Done):
             if outcome.reply is not None:
                 self._send(request, outcome.reply)
             self._mark(request)
-            self._observer.on_live(ANSWERED, self._clock() - request.heard_at)
+            self._observer.on_passing_copy(ANSWERED, self._clock() - request.heard_at)
         elif isinstance(outcome, Dead) and outcome.reply is not None:
             # the stored copy makes the dead letter
             self._send(request, outcome.reply)
-            self._observer.on_live(ANSWERED, self._clock() - request.heard_at)
+            self._observer.on_passing_copy(ANSWERED, self._clock() - request.heard_at)
         else:
             self._leave_request(request)
 
-    def _mark(self, request: LiveRequest) -> None:
+    def _mark(self, request: PassingRequest) -> None:
         if request.stored is None:
             self._marks.add(request.data, request.headers, request.heard_at)
         else:
             self._marks.add_stored(request.stored)
 
-    def _send(self, request: LiveRequest, reply: Reply) -> None:
+    def _send(self, request: PassingRequest, reply: Reply) -> None:
         if request.stored is None:
-            self._answers.answer_live(request.inbox, request.data, reply.data)
+            self._replies.reply_to_passing_copy(request.inbox, request.data, reply.data)
         else:
-            self._answers.answer(request.stored, reply)
+            self._replies.send(request.stored, reply)
 
-    def _leave_request(self, request: LiveRequest) -> None:
+    def _leave_request(self, request: PassingRequest) -> None:
         if request.stored is None:
             self._leave(request.data, request.headers, request.inbox)
 
@@ -417,10 +417,10 @@ class LiveRequests(Generic[A]):
         if self.is_unstored and (asker := self._describe(data, headers)) is not None:
             self.refusals.add(asker, inbox.encode(), data, headers)
             return
-        self._answers.expect(
+        self._replies.expect(
             RequestIdentity(headers.get(MSG_ID) or None, headers.get(TENANT) or None, data), inbox
         )
-        self._observer.on_live(LEFT, 0.0)
+        self._observer.on_passing_copy(LEFT, 0.0)
 
     # -- the end -----------------------------------------------------------------------------------
 

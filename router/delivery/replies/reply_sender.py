@@ -34,12 +34,12 @@ from router.delivery.publish.publish_acks import (
     wrong_stream,
 )
 from router.delivery.replies.identical import MAX_LINES, IdenticalRequests
-from router.delivery.replies.live_answers import LiveAnswers
 from router.delivery.replies.reply_correlator import (
     CorrelatorRules,
     ReplyCorrelator,
     RequestIdentity,
 )
+from router.delivery.replies.sent_replies import SentReplies
 from router.delivery.settings import ReplyConfig, StreamConfig
 from router.delivery.wire.connection import Connection, head_of
 from router.delivery.wire.frames import Headers
@@ -48,17 +48,17 @@ MSG_ID = "Nats-Msg-Id"
 TENANT = "tenant_id"
 TRACE = "trace_id"
 REPLY_TO = "Reply-To"
-# Subjects between instances: which live copies were answered; inboxes of live copies that were not;
+# Subjects between instances: which passing copies were answered; inboxes of passing copies that were not;
 # answered inboxes of identical requests.
-LIVE_ANSWERS = "beamline.router.v1.internal.answered"
-LIVE_ASKERS = "beamline.router.v1.internal.asked"
+PASSING_REPLIES = "beamline.router.v1.internal.answered"
+PASSING_ASKERS = "beamline.router.v1.internal.asked"
 IDENTICAL = "beamline.router.v1.internal.identical"
 INSTANCE = "Router-Instance"
 # they say where an answer, or a publish ack, is to go
 ASKING_HEADERS = frozenset({REPLY_TO, EXPECTED_STREAM, CONFIRM})
 MAX_SHARED_REQUEST_BYTES = 128 * 1024  # a larger request is not published to the other instances
 NO_SEQUENCE = 2**62  # no sequence is above it
-# stored time, ns, of a live copy, or of one that comes again: no answer is later
+# stored time, ns, of a passing copy, or of one that comes again: no answer is later
 NOT_STORED = 2**63
 # a stored copy has the server's time, an answer the server's as this process reads it
 CLOCK_SLACK_S = 1.0
@@ -88,7 +88,7 @@ class ReplyRules(Struct, frozen=True, kw_only=True):
         )
 
 
-class Answers:
+class ReplySender:
     """Sends answers. With a listener it also learns the inboxes of the requesters."""
 
     def __init__(
@@ -115,10 +115,12 @@ class Answers:
         # the answer to a request that the stream refuses: header's name, inbox, request, its
         # headers
         self._refusal = refusal
-        self.live = LiveAnswers(lambda data: connection.publish_nowait(LIVE_ANSWERS, data), clock)
+        self.sent = SentReplies(
+            lambda data: connection.publish_nowait(PASSING_REPLIES, data), clock
+        )
         identical = IdenticalRequests(
             lambda lines: connection.publish_nowait(
-                IDENTICAL, "\n".join((self.live.instance, *lines)).encode()
+                IDENTICAL, "\n".join((self.sent.instance, *lines)).encode()
             )
         )
         self._request = b""  # whose answer is being sent
@@ -147,11 +149,11 @@ class Answers:
 
     # -- answers -----------------------------------------------------------------------------------
 
-    def answer(self, message: Message, reply: Reply) -> None:
+    def send(self, message: Message, reply: Reply) -> None:
         """Send an answer to the requesters of this message."""
         headers = message.headers
-        is_plain = not headers and self._listens_from is not None and not self.live.is_used
-        if is_plain and self._correlator.answer_plain(
+        is_plain = not headers and self._listens_from is not None and not self.sent.is_used
+        if is_plain and self._correlator.reply_plain(
             message.data, reply.data, self._now(), message.sequence
         ):
             return
@@ -168,14 +170,14 @@ class Answers:
             and (EXPECTED_STREAM in headers or CONFIRM in headers)
             and is_pub_ack_wanted(headers)
         ):
-            self._answer_publisher(message, reply)
+            self._reply_to_publisher(message, reply)
             return
         request = RequestIdentity(
             headers.get(MSG_ID) or None, headers.get(TENANT) or None, message.data
         )
         if named := headers.get(REPLY_TO):
             if self._may_reach(named):
-                self._correlator.answer_to_named_inbox(request, reply.data, named, self._now())
+                self._correlator.reply_to_named_inbox(request, reply.data, named, self._now())
                 return
             self._refuse(named)
         if self._listens_from is None:
@@ -183,9 +185,9 @@ class Answers:
             return
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         unclaimed = lambda: self._to_reply_subject(message, reply)  # noqa: E731
-        # this instance does not hear all live copies, so it cannot number them
-        sequence = 0 if self.live.is_used else message.sequence
-        self._correlator.answer(
+        # this instance does not hear all passing copies, so it cannot number them
+        sequence = 0 if self.sent.is_used else message.sequence
+        self._correlator.reply(
             request, reply.data, unclaimed, may_wait=may_wait, now=self._now(), sequence=sequence
         )
 
@@ -206,7 +208,7 @@ class Answers:
             and not self._correlator.has_inbox(msg_id)
         )
 
-    def _answer_publisher(self, message: Message, reply: Reply) -> None:
+    def _reply_to_publisher(self, message: Message, reply: Reply) -> None:
         """Send the decision to `Reply-To` or the reply subject, and a publish ack to the publisher."""
         named = message.headers.get(REPLY_TO)
         if named and self._may_reach(named):
@@ -219,7 +221,7 @@ class Answers:
             return
         may_wait = message.deliveries == 1 and message.sequence > self._listens_from
         stored = pub_ack(message.stream, message.sequence)
-        self._correlator.answer(
+        self._correlator.reply(
             _build_publisher_identity(message.data, message.headers),
             stored,
             _ignore,
@@ -228,21 +230,21 @@ class Answers:
         )
 
     def _send(self, inbox: str, data: bytes) -> None:
-        """Send a stored copy's answer, unless its live copy was answered, and note it for other
-        live copies.
+        """Send a stored copy's answer, unless its passing copy was answered, and note it for other
+        passing copies.
         """
-        if self.live.is_used:
-            if self.live.has(inbox, self._request, self._stored_ns / 1e9 - CLOCK_SLACK_S):
+        if self.sent.is_used:
+            if self.sent.has(inbox, self._request, self._stored_ns / 1e9 - CLOCK_SLACK_S):
                 return
-            self.live.note(inbox, self._request)
+            self.sent.note(inbox, self._request)
         self._connection.publish_nowait(inbox, data)
 
     def _to_reply_subject(self, message: Message, reply: Reply) -> None:
-        live = self.live
+        sent = self.sent
         if (
-            live.is_used
-            and not live.is_empty
-            and live.has_request(message.data, message.stored_at - CLOCK_SLACK_S)
+            sent.is_used
+            and not sent.is_empty
+            and sent.has_request(message.data, message.stored_at - CLOCK_SLACK_S)
         ):
             return
         if message.subject != self._replied_subject:
@@ -292,13 +294,13 @@ class Answers:
     def on_identical(self, data: bytes) -> None:
         """Another instance answered identical requests, or announced itself."""
         instance, *lines = data.decode("utf-8", "replace").split("\n")[: MAX_LINES + 1]
-        if instance != self.live.instance:
+        if instance != self.sent.instance:
             self._correlator.identical.meet_other(instance, self._now())
             for line in lines:
                 self._correlator.forget(line)
 
     def on_request(self, _subject: str, reply: str, data: bytes, headers: Headers | None) -> None:
-        """A live copy; called from the connection's reader for every request."""
+        """A passing copy; called from the connection's reader for every request."""
         inbox = self.asker_of(reply, data, headers)
         if inbox is None:
             return
@@ -317,7 +319,7 @@ class Answers:
         )
 
     def asker_of(self, reply: str, data: bytes, headers: Headers | None) -> str | None:
-        """The inbox of a live copy whose request will be stored; None: it has none, or this refused
+        """The inbox of a passing copy whose request will be stored; None: it has none, or this refused
         it.
         """
         self.heard += 1
@@ -355,7 +357,7 @@ class Answers:
         return inbox
 
     def _on_publisher_request(self, reply: str, data: bytes, headers: Headers) -> None:
-        """The stored copy is answered, also while live copies are: the publish ack names its
+        """The stored copy is answered, also while passing copies are: the publish ack names its
         sequence.
         """
         if not reply:
@@ -364,7 +366,7 @@ class Answers:
             self._refuse(reply)
         elif is_for_another_stream(headers, self._stream):
             self._connection.publish_nowait(reply, wrong_stream(self._stream))
-        elif self.live.is_on:
+        elif self.sent.is_on:
             self.expect(_build_publisher_identity(data, headers), reply)
         else:
             self._request, self._stored_ns = data, NOT_STORED
@@ -373,24 +375,24 @@ class Answers:
             )
 
     def expect(self, request: RequestIdentity, inbox: str) -> None:
-        """A live copy is not answered here: tell every instance its inbox, because any of them may
+        """A passing copy is not answered here: tell every instance its inbox, because any of them may
         decide the stored copy.
         """
         self._request, self._stored_ns = request.data, NOT_STORED
         self._correlator.add_request(request, inbox, self._now())
         if len(request.data) <= MAX_SHARED_REQUEST_BYTES:
             headers = {
-                INSTANCE: self.live.instance,
+                INSTANCE: self.sent.instance,
                 MSG_ID: request.msg_id or "",
                 TENANT: request.tenant or "",
             }
-            self._connection.publish_nowait(LIVE_ASKERS, request.data, inbox, head_of(headers))
+            self._connection.publish_nowait(PASSING_ASKERS, request.data, inbox, head_of(headers))
 
     def on_asker(self, _subject: str, inbox: str, data: bytes, headers: Headers | None) -> None:
         """Another instance's `expect`."""
         if (
             headers is None
-            or headers.get(INSTANCE) == self.live.instance
+            or headers.get(INSTANCE) == self.sent.instance
             or not self._may_reach(inbox)
         ):
             return
@@ -413,7 +415,7 @@ class Answers:
         """Whether more requests wait in the socket than a read takes."""
         return self._connection.is_behind
 
-    def may_answer(self, reply: bytes) -> bool:
+    def may_reply(self, reply: bytes) -> bool:
         """`asker_of` for a request with no header but an id, undecoded. False: call `asker_of`."""
         stem, _, token = reply.rpartition(b".")
         if not (stem in self._stems and token.isalnum() and len(reply) <= MAX_STEM_LENGTH):
@@ -449,16 +451,16 @@ class Answers:
         """A request that was heard made its reader fail."""
         self._connection.on_fault(exc)
 
-    def answer_live(self, inbox: str, request: bytes, data: bytes) -> None:
+    def reply_to_passing_copy(self, inbox: str, request: bytes, data: bytes) -> None:
         """Send to an inbox from `asker_of`; the stored copy then sends no second answer."""
         self._connection.publish_nowait(inbox, data)
-        self.live.note(inbox, request)
+        self.sent.note(inbox, request)
 
     def tick(self) -> None:
         """Called some fifty times a second."""
         now = self._now()
         self._correlator.tick(now)
-        self.live.tick(now)
+        self.sent.tick(now)
 
 
 def _build_head(reply: Reply) -> bytes:

@@ -1,4 +1,4 @@
-"""Joins `delivery.replies.live`, which answers requests from their live copy while the backlog is
+"""Joins `delivery.replies.passing`, which answers requests from their passing copy while the backlog is
 deep, with the decide consumer. And counts the answers that do not come from the handler.
 """
 
@@ -24,17 +24,17 @@ from router.core.message import Message
 from router.core.outcome import Dead, Outcome
 from router.decide.model.origin import (
     RequestOrigin,
-    build_overload_reply,
+    build_overload_answer,
     glance_origin,
     read_origin,
 )
 from router.decide.model.read import RequestLimits
 from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.settlement import BUCKET_REFUSES, STREAM_REFUSES, TOO_LARGE
-from router.delivery.replies.answered_requests import AnsweredRequests
-from router.delivery.replies.answers import Answers
-from router.delivery.replies.live import ANSWERED, OUTCOMES, LiveRequests
-from router.delivery.replies.live import OVERLOADED as REFUSED
+from router.delivery.replies.passing import ANSWERED, OUTCOMES, PassingRequests
+from router.delivery.replies.passing import OVERLOADED as REFUSED
+from router.delivery.replies.replied_requests import RepliedRequests
+from router.delivery.replies.reply_sender import ReplySender
 from router.operate.alerts import Alerts
 from router.policies.model import PolicyTable
 from router.process.observability import LogRateLimit, Metrics, events, logs
@@ -73,15 +73,15 @@ def _tenant_of(message: Message, outcome: Outcome) -> str:
     return extract_ids(message).get(TENANT_ID, "")
 
 
-# -- Joins `delivery.replies.live`, which answers requests from their live copy while the backlog
+# -- Joins `delivery.replies.passing`, which answers requests from their passing copy while the backlog
 # is deep, with the decide consumer.
 
 
 log = logs.logger(__name__)
 
 
-class LiveMetrics:
-    """`delivery.replies.live.LiveObserver`, as metrics, log lines and alerts."""
+class PassingMetrics:
+    """`delivery.replies.passing.PassingObserver`, as metrics, log lines and alerts."""
 
     def __init__(self, metrics: Metrics, alerts: Alerts) -> None:
         self._metrics = metrics
@@ -91,7 +91,7 @@ class LiveMetrics:
         for outcome in OUTCOMES:
             self._metrics.live_requests[outcome,] += 0
 
-    def on_live(self, outcome: str, seconds: float) -> None:
+    def on_passing_copy(self, outcome: str, seconds: float) -> None:
         self._metrics.live_requests[outcome,] += 1
         if outcome == ANSWERED:
             self._metrics.request_seconds.observe(seconds)
@@ -132,7 +132,7 @@ class OriginReader:
         self.glance: Callable[[bytes], RequestOrigin | None] = glance_origin
         if served:
             self.glance = partial(glance_origin, served=served)
-        self.refuse: Callable[[RequestOrigin, int], bytes] = build_overload_reply
+        self.refuse: Callable[[RequestOrigin, int], bytes] = build_overload_answer
 
     def describe(self, data: bytes, headers: Mapping[str, str]) -> RequestOrigin | None:
         return read_origin(data, headers, self._limits, self._served)
@@ -168,31 +168,31 @@ class UnstoredReport:
         )
 
 
-def build_live_requests(
+def build_passing_requests(
     settings: Settings,
     *,
     metrics: Metrics,
     alerts: Alerts,
-    marks: AnsweredRequests | None,
-    answers: Answers,
+    marks: RepliedRequests | None,
+    replies: ReplySender,
     consumer: Callable[[], Consumer | None],
     limits: RequestLimits,
     policies: PolicyTable,
     clock: Clock,
-) -> LiveRequests[RequestOrigin] | None:
-    """None where the settings switch it off, or the listener receives no live copies (`marks` is
+) -> PassingRequests[RequestOrigin] | None:
+    """None where the settings switch it off, or the listener receives no passing copies (`marks` is
     None).
     """
     admission, served = settings.admission, frozenset(settings.tenants_allowed)
     if marks is None or admission.fair_after_ms is None:
         return None
-    return LiveRequests(
-        answers,
+    return PassingRequests(
+        replies,
         consumer,
         marks,
         OriginReader(limits, served, policies),
         requests=settings.decide,
         admission=admission,
-        observer=LiveMetrics(metrics, alerts),
+        observer=PassingMetrics(metrics, alerts),
         clock=clock,
     )

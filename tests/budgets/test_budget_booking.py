@@ -4,9 +4,9 @@ it, and what names the budget alone.
 
 import pytest
 
-from router.budgets.model import Budget, settle_costs
+from router.budgets.model import Budget, book_costs
 from router.budgets.model.reservation import BudgetReservation
-from router.budgets.model.spent_record import SpentLease, SpentRecord, is_counted, make_settled_cost
+from router.budgets.model.spent_record import SpentLease, SpentRecord, is_counted, make_booked_cost
 from router.budgets.notices import find_notices, forget_notices
 from router.contracts.usage import UsageCost
 
@@ -65,24 +65,22 @@ def test_an_event_ends_its_reservation_in_the_lease_of_each_budget() -> None:
         timeline="one",
         leases={"life.3": SpentLease(10, 99), "life.4": SpentLease(10, 99)},
     )
-    settled = settle_costs(
-        record, "one", [make_settled_cost(a_budget(), EVENT, 1, 10, ended=BY_CHAT)]
-    )
+    settled = book_costs(record, "one", [make_booked_cost(a_budget(), EVENT, 1, 10, ended=BY_CHAT)])
     assert {name: lease.held for name, lease in settled.leases.items()} == {
         "life.3": 3,
         "life.4": 10,
     }
-    unended = settle_costs(record, "one", [make_settled_cost(a_budget(), EVENT, 1, 10)])
+    unended = book_costs(record, "one", [make_booked_cost(a_budget(), EVENT, 1, 10)])
     assert (unended.settled, unended.held) == (5, 20)
 
 
 def test_adjustments_are_in_what_is_settled_and_are_told_apart() -> None:
     credit = UsageCost("acme", "openai", None, "usage:2", -9, adjustment="bill")
     costs = [
-        make_settled_cost(a_budget(), one, sequence, sequence)
+        make_booked_cost(a_budget(), one, sequence, sequence)
         for sequence, one in enumerate((EVENT, credit), 1)
     ]
-    record = settle_costs(SpentRecord(is_counted=True, timeline="one"), "one", costs)
+    record = book_costs(SpentRecord(is_counted=True, timeline="one"), "one", costs)
     assert (record.settled, record.events, record.adjusted, record.adjustments) == (-4, 2, -9, 1)
 
 

@@ -1,4 +1,4 @@
-"""Settles budgets: adds the cost of each usage event to the documents of its budgets, once
+"""Books usage: adds the cost of each usage event to the documents of its budgets, once
 (docs/reference/budgets.md#settlement).
 
     every 250 ms   is another instance settling? its record is written again and again ──> wait
@@ -11,7 +11,7 @@ by its info within ten seconds; `find_place` says where it goes on.
 
     EventMemory        which events were read lately: a repeated result is counted once
     UsagePlace         how far the usage stream is settled
-    BudgetSettlement   the rounds
+    BudgetBooking   the rounds
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from router.budgets.model import Budget, BudgetTable, BudgetWindow, find_window, settle_costs
+from router.budgets.model import Budget, BudgetTable, BudgetWindow, book_costs, find_window
 from router.budgets.model.reservation import RESERVATION_HEADER, read_reservation
 from router.budgets.model.spent_record import (
-    SETTLEMENT_KEY,
-    SettledCost,
-    SettlementRecord,
+    BOOKING_KEY,
+    BookedCost,
+    BookingRecord,
     SpentRecord,
     find_created,
     is_counted,
     is_spending,
-    make_settled_cost,
-    read_settlement_record,
+    make_booked_cost,
+    read_booking_record,
 )
 from router.budgets.notices import find_notices, forget_notices, mark_notices, raise_notices
 from router.budgets.spent_documents import SpentDocuments
@@ -66,7 +66,7 @@ REMEMBERED = 100_000  # events before the last one, read when an instance begins
 BudgetInWindow = tuple[Budget, BudgetWindow]
 
 
-class BudgetSettlement:
+class BudgetBooking:
     """One instance of all does it. `stream`: of usage events."""
 
     def __init__(  # noqa: PLR0917 - `Budgets` joins them
@@ -114,7 +114,7 @@ class BudgetSettlement:
         try:
             if self._reader is None and not await self._begin():
                 return
-            await self._settle_round()
+            await self._book_round()
         except RouterError as exc:
             await self._stop()
             if not isinstance(exc, Conflict) and self._lines.allow("settlement"):
@@ -122,11 +122,11 @@ class BudgetSettlement:
 
     async def _begin(self) -> bool:
         """Settle from now on, unless another instance does."""
-        entry = await self._documents.bucket.get(SETTLEMENT_KEY)
+        entry = await self._documents.bucket.get(BOOKING_KEY)
         self._watch.on_revision(entry.revision if entry is not None else 0)
         if entry is not None and not self._watch.is_over:
             return False
-        record = _read_settlement(entry.value) if entry is not None else None
+        record = _read_booking(entry.value) if entry is not None else None
         # else the first round would compare the stream with the one before
         await self._server_clock.read(max_age=0.0)
         self._place = await find_place(self._jetstream, self._stream, record)
@@ -162,12 +162,12 @@ class BudgetSettlement:
         """Raises Conflict: another instance settles."""
         place = self._place
         data = msgspec.json.encode(
-            SettlementRecord(self._table.life, place.timeline, place.through, place.stored_ns)
+            BookingRecord(self._table.life, place.timeline, place.through, place.stored_ns)
         )
-        self._revision = await self._documents.bucket.put(SETTLEMENT_KEY, data, revision=revision)
+        self._revision = await self._documents.bucket.put(BOOKING_KEY, data, revision=revision)
         self._renewed_at = self._clock()
 
-    async def _settle_round(self) -> None:
+    async def _book_round(self) -> None:
         await self._server_clock.read()
         self._require_same_stream(is_same=self._server_clock.stream_created == self._place.created)
         if self._clock() - self._checked_at > CHECK_S:
@@ -178,7 +178,7 @@ class BudgetSettlement:
             # a restored stream has the reader's consumer, as it was
             self._require_same_stream(is_same=batch[0].sequence > self._read_to)
             self._read_to, before = batch[-1].sequence, self._place
-            await self._settle(batch)
+            await self._book(batch)
             if self._place != before or self._clock() - self._renewed_at > RENEW_S:
                 await self._renew(self._revision)
         if self._clock() - self._renewed_at > RENEW_S:
@@ -194,9 +194,9 @@ class BudgetSettlement:
     def _list_budgets(self) -> list[Budget]:
         return [one.budget for one in self._table.slices.values()]
 
-    async def _settle(self, batch: Sequence[StoredMessage]) -> None:
+    async def _book(self, batch: Sequence[StoredMessage]) -> None:
         """Add these events to the documents."""
-        found: dict[BudgetInWindow, list[SettledCost]] = {}
+        found: dict[BudgetInWindow, list[BookedCost]] = {}
         timeline = self._place.timeline
         for stored in batch:
             is_new = stored.sequence > self._place.through
@@ -215,13 +215,13 @@ class BudgetSettlement:
             await self._change(
                 budget,
                 window,
-                lambda record, costs=costs: settle_costs(_require_counted(record), timeline, costs),  # type: ignore[misc]
+                lambda record, costs=costs: book_costs(_require_counted(record), timeline, costs),  # type: ignore[misc]
             )
         self._place = self._place.move_to(batch[-1])
 
     def _add(
         self,
-        found: dict[BudgetInWindow, list[SettledCost]],
+        found: dict[BudgetInWindow, list[BookedCost]],
         cost: UsageCost,
         stored: StoredMessage,
         *,
@@ -239,7 +239,7 @@ class BudgetSettlement:
             if is_counted(budget, cost, reservation):
                 key = budget, find_window(budget.window, stored_ns / 1e9)
                 found.setdefault(key, []).append(
-                    make_settled_cost(budget, cost, stored.sequence, stored_ns, ended=ended)
+                    make_booked_cost(budget, cost, stored.sequence, stored_ns, ended=ended)
                 )
 
     async def _change(
@@ -286,7 +286,7 @@ class BudgetSettlement:
                     if one.sequence <= place.through
                 )
                 costs = [cost for cost in read if cost is not None]
-                record = settle_costs(record, place.timeline, costs)
+                record = book_costs(record, place.timeline, costs)
                 if batch[-1].sequence >= place.through:
                     break
         return replace(
@@ -305,7 +305,7 @@ def is_end_of_reservation(cost: UsageCost, memory: EventMemory, sequence: int) -
 
 def _read_cost(
     budget: Budget, window: BudgetWindow, memory: EventMemory, stored: StoredMessage
-) -> SettledCost | None:
+) -> BookedCost | None:
     """What the event costs in this budget; None where it is not of it, or not of the window, or
     came before.
     """
@@ -316,7 +316,7 @@ def _read_cost(
     is_first = memory.is_first(cost.event_id, stored.sequence)
     reservation = read_reservation(stored.headers.get(RESERVATION_HEADER))
     return (
-        make_settled_cost(budget, cost, stored.sequence, stored_ns)
+        make_booked_cost(budget, cost, stored.sequence, stored_ns)
         if is_first and is_counted(budget, cost, reservation)
         else None
     )
@@ -331,9 +331,9 @@ def _require_counted(record: SpentRecord) -> SpentRecord:
     return record
 
 
-def _read_settlement(data: bytes) -> SettlementRecord | None:
+def _read_booking(data: bytes) -> BookingRecord | None:
     try:
-        return read_settlement_record(data)
+        return read_booking_record(data)
     except Poison:
         return None
 
@@ -400,9 +400,7 @@ class UsagePlace(Struct, frozen=True):
         return UsagePlace(self.timeline, last.sequence, max(self.stored_ns, nanos(last.time)))
 
 
-async def find_place(
-    jetstream: JetStream, stream: str, record: SettlementRecord | None
-) -> UsagePlace:
+async def find_place(jetstream: JetStream, stream: str, record: BookingRecord | None) -> UsagePlace:
     """Where the settlement goes on; without a record at the end. Raises BrokerUnavailable, also
     where there is no stream.
     """
@@ -415,7 +413,7 @@ async def find_place(
     if (
         find_created(record.timeline) == info["created"]
         and record.through <= last
-        and await _is_settled(jetstream, stream, record)
+        and await _is_booked(jetstream, stream, record)
     ):
         return UsagePlace(record.timeline, record.through, record.stored_ns)
     return UsagePlace(
@@ -425,7 +423,7 @@ async def find_place(
     )
 
 
-async def _is_settled(jetstream: JetStream, stream: str, record: SettlementRecord) -> bool:
+async def _is_booked(jetstream: JetStream, stream: str, record: BookingRecord) -> bool:
     """Whether the event at `through` is the one that was settled: a stream that lost its end may
     have grown beyond it again.
     """

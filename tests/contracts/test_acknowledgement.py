@@ -2,7 +2,11 @@
 
 import pytest
 
-from router.contracts.ack import EXEC_ASSIGNMENT_ACK, ExecAssignmentAck, read_ack
+from router.contracts.acknowledgement import (
+    EXEC_ASSIGNMENT_ACK,
+    ExecAssignmentAck,
+    read_acknowledgement,
+)
 from router.contracts.extract import extract_ids
 from router.core.message import Message
 from router.core.outcome import Fault
@@ -11,13 +15,13 @@ from tests.support.workers import ASSIGNED, a_protobuf_ack, an_ack
 
 
 def taken(message: Message) -> ExecAssignmentAck:
-    found = read_ack(message).found
+    found = read_acknowledgement(message).found
     assert isinstance(found, ExecAssignmentAck), found
     return found
 
 
 def refused(message: Message) -> Fault:
-    found = read_ack(message).found
+    found = read_acknowledgement(message).found
     assert isinstance(found, Fault), found
     return found
 

@@ -54,11 +54,11 @@ class Settling:
 
     @property
     def place_created(self) -> str:
-        return self.budgets.settlement._place.created
+        return self.budgets.booking._place.created
 
     @property
     def is_settling(self) -> bool:
-        return self.budgets.settlement._reader is not None
+        return self.budgets.booking._reader is not None
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ async def settling(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Sett
         settling = Settling(JetStream(connection), settings)
         await settling.make_stream()
         yield settling
-        await settling.budgets.settlement._stop()
+        await settling.budgets.booking._stop()
         await settling.jetstream.ask(f"STREAM.DELETE.{settling.stream}")
         for name in buckets:
             await nc.jetstream().delete_key_value(name)
@@ -82,7 +82,7 @@ async def test_one_that_begins_knows_the_stream_that_is_there_now(settling: Sett
     await settling.budgets.clock.read()
     await asyncio.sleep(0)
     await settling.make_stream()
-    await settling.budgets.settlement._try_round()
+    await settling.budgets.booking._try_round()
     assert settling.is_settling, "it did not stop at once, and begin again, and again"
     assert (
         settling.budgets.clock.stream_created
@@ -95,7 +95,7 @@ async def test_each_round_looks_whether_the_stream_was_made_anew(settling: Settl
     """The info of a stream that is not the one that is settled, ten seconds after the last: the
     reader has noticed nothing.
     """
-    settlement = settling.budgets.settlement
+    settlement = settling.budgets.booking
     await settlement._try_round()
     assert settling.is_settling
     settlement._place = type(settlement._place)("another", 0, 0)
@@ -112,5 +112,5 @@ async def test_each_round_looks_whether_the_stream_was_made_anew(settling: Settl
 
 async def begin_again(settling: Settling) -> bool:
     settling.steady.at += 1.0
-    await settling.budgets.settlement._try_round()
+    await settling.budgets.booking._try_round()
     return settling.is_settling

@@ -25,18 +25,18 @@ from router.core.ids import is_opaque
 from router.core.masking import MAX_TEXT, shorten
 from router.core.message import Message
 
-ACK_SUBJECT = "caf.exec.assign.v1.ack"
+ACKNOWLEDGEMENT_SUBJECT = "caf.exec.assign.v1.ack"
 ACCEPTED = "accepted"
 REJECTED = "rejected"
 ERROR = "error"
-ACK_STATUSES = frozenset({ACCEPTED, REJECTED, ERROR})
+ACKNOWLEDGEMENT_STATUSES = frozenset({ACCEPTED, REJECTED, ERROR})
 
 
 class ExecAssignmentAck(Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """A valid acknowledgement, whatever form it came in."""
 
     assignment_id: str
-    status: str  # one of ACK_STATUSES
+    status: str  # one of ACKNOWLEDGEMENT_STATUSES
     # milliseconds since the epoch; the time of its first storing where none was given
     acknowledged_at: int
     message: str | None = None
@@ -54,7 +54,7 @@ def _read_time(sent: Received, name: str) -> int:
 _SINCE = "milliseconds since the epoch; the time of its storing if absent"
 _ASSIGNMENT_ID = "0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10"
 _REFUSED = {"assignment_id": _ASSIGNMENT_ID, "status": ERROR, "message": "not an image"}
-ACK_SPEC = MessageSpec(
+ACKNOWLEDGEMENT_SPEC = MessageSpec(
     name="ack",
     title="ExecAssignmentAck",
     text="Whether a worker takes an assignment.",
@@ -62,7 +62,7 @@ ACK_SPEC = MessageSpec(
     made=ExecAssignmentAck,
     fields=(
         Field("assignment_id", kind.ID, is_required=True),
-        Field("status", kind.build_choice(ACK_STATUSES), is_required=True),
+        Field("status", kind.build_choice(ACKNOWLEDGEMENT_STATUSES), is_required=True),
         Field("request_id", kind.OPTIONAL_ID),
         Field("acknowledged_at", kind.FieldKind(refer("rounded"), _read_time), _SINCE),
         Field("message", kind.EXCERPT, "words for operators"),
@@ -82,29 +82,31 @@ ACK_SPEC = MessageSpec(
         {"version": "1", "kind": "exec_assignment_ack", "data": _REFUSED},
     ),
 )
-EXEC_ASSIGNMENT_ACK = build_wire(ACK_SPEC)
-_read = build_reader(ACK_SPEC)
+EXEC_ASSIGNMENT_ACK = build_wire(ACKNOWLEDGEMENT_SPEC)
+_read = build_reader(ACKNOWLEDGEMENT_SPEC)
 
 
-def read_ack(
+def read_acknowledgement(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecAssignmentAck]:
     """One stored message as an acknowledgement, or as the Fault that its dead letter will tell."""
-    body = decode_plain(message, limits, decode_ack)
+    body = decode_plain(message, limits, decode_acknowledgement)
     found = _build_plain(message, body) if body is not None else None
-    return ReadResult(found) if found is not None else read_ack_carefully(message, limits)
+    return (
+        ReadResult(found) if found is not None else read_acknowledgement_carefully(message, limits)
+    )
 
 
-def read_ack_carefully(
+def read_acknowledgement_carefully(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecAssignmentAck]:
-    """`read_ack` of any message: what is not ordinary, and what is wrong. It is the rule, and takes
+    """`read_acknowledgement` of any message: what is not ordinary, and what is wrong. It is the rule, and takes
     twice as long.
     """
     return read(message, EXEC_ASSIGNMENT_ACK, _read, limits)
 
 
-class PlainAck(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
+class PlainAcknowledgement(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
     """An ordinary acknowledgement."""
 
     status: str
@@ -112,10 +114,10 @@ class PlainAck(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
     message: str | None = None
 
 
-decode_ack = msgspec.json.Decoder(PlainAck).decode
+decode_acknowledgement = msgspec.json.Decoder(PlainAcknowledgement).decode
 
 
-def _build_plain(message: Message, body: PlainAck) -> ExecAssignmentAck | None:
+def _build_plain(message: Message, body: PlainAcknowledgement) -> ExecAssignmentAck | None:
     """The acknowledgement; None where a value is not as it usually is. Of a header that is there
     the contract was checked: it holds.
     """
@@ -131,7 +133,7 @@ def _build_plain(message: Message, body: PlainAck) -> ExecAssignmentAck | None:
     )
     acknowledged_at = body.acknowledged_at or first_stored_ms(message)
     if (
-        body.status not in ACK_STATUSES
+        body.status not in ACKNOWLEDGEMENT_STATUSES
         or not 0 <= acknowledged_at <= MAX_INT64
         or not assignment_id
         or not is_opaque(assignment_id)

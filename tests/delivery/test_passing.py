@@ -1,4 +1,4 @@
-"""Live copies over fakes: who is served, what is refused, what is left to the stored copy, and when
+"""Passing copies over fakes: who is served, what is refused, what is left to the stored copy, and when
 it begins and ends.
 """
 
@@ -17,10 +17,10 @@ from router.config import DECIDE
 from router.core.errors import BrokerUnavailable
 from router.core.message import Effect, Message, Reply
 from router.core.outcome import Dead, Done, Fault, Outcome, Retry
-from router.delivery.replies.answered_requests import AnsweredRequests
-from router.delivery.replies.answers import LIVE_ASKERS, Answers, ReplyRules
-from router.delivery.replies.live import MAX_WAITING_WHILE_BEHIND, LiveRequests
 from router.delivery.replies.overload import BacklogEstimate
+from router.delivery.replies.passing import MAX_WAITING_WHILE_BEHIND, PassingRequests
+from router.delivery.replies.replied_requests import RepliedRequests
+from router.delivery.replies.reply_sender import PASSING_ASKERS, ReplyRules, ReplySender
 from router.delivery.settings import AdmissionConfig, ConsumerConfig, ReplyConfig
 from router.delivery.wire.frames import PlainFrames
 from tests.support.delivery import STORED_NS, FakeConnection, FakePublisher
@@ -93,7 +93,7 @@ class Bench:
         self.connection, self.publisher, self.marks = (
             FakeConnection(),
             FakePublisher(),
-            AnsweredRequests(),
+            RepliedRequests(),
         )
         self.heard: list[str] = []
         self.switches: list[bool] = []
@@ -119,11 +119,11 @@ class Bench:
         )
         nothing: Any = {"conflict": lambda *_: b"", "refusal": lambda *_: b""}
         rules_of_answers = ReplyRules(reply=ReplyConfig(), requests=DECIDE.stream, own=own)
-        self.answers = Answers(self.connection, rules_of_answers, **nothing)  # type: ignore[arg-type]
+        self.answers = ReplySender(self.connection, rules_of_answers, **nothing)  # type: ignore[arg-type]
         self.answers.start_listening_from(0)
         slots = rules.pop("at_once", 2_048)
         requests = ConsumerConfig(subject="work", durable="c", deliver_group="g", slots=slots)
-        self.live: LiveRequests[Asker] = LiveRequests(
+        self.live: PassingRequests[Asker] = PassingRequests(
             self.answers,
             lambda: self.consumer,  # type: ignore[arg-type, return-value]
             self.marks,
@@ -139,7 +139,7 @@ class Bench:
         self.heard.append(message.data.decode())
         return self._outcome(message)
 
-    def on_live(self, outcome: str, seconds: float) -> None:
+    def on_passing_copy(self, outcome: str, seconds: float) -> None:
         self.told[outcome] += 1
 
     def on_refused(self, tenant: str, count: int) -> None:
@@ -359,7 +359,7 @@ async def test_what_cannot_be_told_from_its_stored_copy_is_answered_by_that_copy
     assert (bench.heard, bench.told) == ([], {"left": 1})
     stored = Message("work", b"-acme", {}, "S", "c", 1, time_ns(), 1, "")
     assert not bench.marks.take(stored)
-    bench.answers.answer(stored, Reply(b"late"))
+    bench.answers.send(stored, Reply(b"late"))
     assert bench.sent() == [b"late"]
 
 
@@ -584,7 +584,7 @@ async def test_a_frame_whose_sizes_are_not_its_own_is_left_to_the_parser(size: b
 async def test_identical_requests_without_an_id_are_counted_through_the_oldest_being_forgotten() -> (
     None
 ):
-    marks = AnsweredRequests(most=4)
+    marks = RepliedRequests(most=4)
     stored = Message("work", b"same", {}, "S", "c", 1, time_ns(), 1, "")
     for _ in range(3):
         marks.add(b"same", {}, time())
@@ -625,7 +625,7 @@ def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
 
 
 def test_attempt_records_are_bounded_and_the_oldest_goes_first() -> None:
-    marks = AnsweredRequests(most=4)
+    marks = RepliedRequests(most=4)
     messages = [
         Message("work", data, {}, "S", "c", 1, time_ns(), 1, "")
         for data in (b"1", b"2", b"3", b"4", b"5")
@@ -637,7 +637,7 @@ def test_attempt_records_are_bounded_and_the_oldest_goes_first() -> None:
 
 def test_an_attempt_record_is_for_no_copy_that_is_stored_much_later() -> None:
     """The same bytes asked again: nothing was done for that copy."""
-    marks, now_ns = AnsweredRequests(), time_ns()
+    marks, now_ns = RepliedRequests(), time_ns()
     again = Message("work", b"1", {"Nats-Msg-Id": "m"}, "S", "c", 1, now_ns + 5_000_000_000, 1, "")
     marks.add(again.data, again.headers, now_ns / 1e9)
     assert not marks.take(again)
@@ -660,7 +660,7 @@ async def test_handlers_that_wait_are_shared_by_tenant() -> None:
 
 
 def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
-    marks = AnsweredRequests()
+    marks = RepliedRequests()
     for headers in ({}, {"Nats-Msg-Id": "m"}):
         message = Message("work", b"1", headers, "S", "c", 1, time_ns(), 1, "")
         marks.add(message.data, message.headers, time())
@@ -671,15 +671,15 @@ def test_two_copies_without_an_id_are_two_and_with_one_they_are_one() -> None:
 async def test_a_publishers_request_is_left_to_its_stored_copy_and_every_instance_is_told_of_it() -> (
     None
 ):
-    """Its PubAck says where it is stored, which a live copy does not know."""
+    """Its PubAck says where it is stored, which a passing copy does not know."""
     bench = Bench()
-    bench.answers.live.switch(True)
+    bench.answers.sent.switch(True)
     bench.hear("acme:1", **{"Router-Confirm": "stored"})
     assert (bench.heard, bench.sent()) == ([], [])
-    assert [post.reply for post in bench.connection.posts if post.subject == LIVE_ASKERS] == [
+    assert [post.reply for post in bench.connection.posts if post.subject == PASSING_ASKERS] == [
         "_INBOX.a.1"
     ]
     stored = Message("work", b"acme:1", {"Router-Confirm": "stored"}, "S", "c", 7, time_ns(), 1, "")
-    bench.answers.answer(stored, Reply(b"yes"))
+    bench.answers.send(stored, Reply(b"yes"))
     assert bench.sent() == [b'{"stream":"S","seq":7}']
     assert bench.sent("work.reply") == [b"yes"]
