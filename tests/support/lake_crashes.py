@@ -22,6 +22,6 @@ def happens_at(
             due.clear()
             happens()
 
-    for module in ("micro_batch_sink", "commits"):
+    for module in ("ingest", "commits"):
         monkeypatch.setattr(f"router.lake.jobs.{module}.crashpoint", crashpoint)
     return due

@@ -175,7 +175,7 @@ def _read_parts_by_spark(
     found: Warehouse, query: UsageQuery, as_of_cut: int | None, master: str | None
 ) -> list[ReportPart]:
     with open_spark(master) as spark:
-        from router.lake.report.read import read_parts_by_spark
+        from router.lake.report.by_spark import read_parts_by_spark
 
         return read_parts_by_spark(spark, found, query, as_of_cut)
 

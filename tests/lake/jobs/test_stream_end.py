@@ -78,7 +78,7 @@ def test_a_writer_that_dies_before_its_cut_or_before_the_trimming_loses_nothing(
     lake = a_lake(feed, no_jvm, tmp_path, is_trimmed=True)
     for point in ("lake_after_silver", "lake_after_gold", "lake_after_commit"):
         with monkeypatch.context() as patch:
-            for module in ("micro_batch_sink", "commits"):
+            for module in ("ingest", "commits"):
                 patch.setattr(
                     f"router.lake.jobs.{module}.crashpoint", lambda name, at=point: die(name, at)
                 )

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from router.lake.report import DIMENSIONS, UsageQuery, make_report, read_report
-from router.lake.report.read import read_parts_by_spark
+from router.lake.report.by_spark import read_parts_by_spark
 from tests.support.lake_gold import Use, a_warehouse
 from tests.support.lake_jobs import Lake, a_body, an_adjustment
 
