@@ -3,7 +3,7 @@
 
     list_held    the notices, oldest first
     find_held    the newest notice of one event
-    book_held  the adjustment is stored, with its publish ack; the caller stores the audit event;
+    book_held_cost  the adjustment is stored, with its publish ack; the caller stores the audit event;
                  then the notice is removed
 
 Killed between any two of them, the same command says the same again: the adjustment's identity
@@ -68,7 +68,7 @@ async def find_held(jetstream: JetStream, stream: str, event_id: str) -> HeldCos
     return found
 
 
-async def book_held(jetstream: JetStream, held: HeldCost, adjustment: UsageEvent) -> bool:
+async def book_held_cost(jetstream: JetStream, held: HeldCost, adjustment: UsageEvent) -> bool:
     """Store the adjustment; returns whether it is new: False where it stands already. Raises
     BrokerUnavailable: it is not stored.
     """

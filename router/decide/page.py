@@ -139,16 +139,16 @@ def _link_explanation(one: StoredAssignment) -> Row:
 
 
 DECISIONS = View(
-    ViewColumn("request_id", None, "Request", "known.request_id", kind="id", href="address"),
+    ViewColumn("request_id", None, "Request", "assignment.request_id", kind="id", href="address"),
     ViewColumn("at", None, "At", "stored_at", kind="time"),
-    ViewColumn("tenant", None, "Tenant", "known.tenant_id"),
-    ViewColumn("provider", None, "Provider", "known.decision.provider_id"),
-    ViewColumn("reason", None, "Reason", "known.decision.reason"),
+    ViewColumn("tenant", None, "Tenant", "assignment.tenant_id"),
+    ViewColumn("provider", None, "Provider", "assignment.decision.provider_id"),
+    ViewColumn("reason", None, "Reason", "assignment.decision.reason"),
     ViewColumn("policy", None, "Policy", _describe_policy),
     ViewColumn(
-        "expected_ms", None, "Expected ms", "known.decision.expected_latency_ms", kind="number"
+        "expected_ms", None, "Expected ms", "assignment.decision.expected_latency_ms", kind="number"
     ),
-    ViewColumn("cost", None, "Cost", "known.decision.expected_cost", kind="number"),
+    ViewColumn("cost", None, "Cost", "assignment.decision.expected_cost", kind="number"),
     links=_link_explanation,
 )
 

@@ -32,12 +32,13 @@ from tests.support.commands import find_wrong_commands
 CARRIERS = {"Fault", "Refusal", "ServiceError", "Failure", "Malformed", "QueryRefused"}
 CARRIED = re.compile(rf"\b({'|'.join(CARRIERS)})\(")
 HOME = Path(router.__file__).parent
-METADATA = {"executed_extensions", "downgraded_by"}  # of decisions
+# of decisions and requests: no codes
+NAMES = {"executed_extensions", "downgraded_by", decision.RESERVED, *decision.RESERVED_TYPES}
 TOLD = {
     "answer": {
         value for name, value in vars(decision).items() if name.isupper() and isinstance(value, str)
     }
-    - METADATA
+    - NAMES
     | set(modes._CODES.values()),
     "decision": set(PRIORITIES),
     "admin": {*service.HTTP_STATUSES, service.INTERNAL},

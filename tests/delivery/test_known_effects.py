@@ -97,7 +97,7 @@ async def test_an_effect_without_an_owner_and_a_consumer_without_memory_send_eve
     publisher = Publisher()
     for _ in range(2):
         publisher.store(Effect("effects", b"1", "a"))
-    publisher.publisher._known = None
+    publisher.publisher._known_effects = None
     for _ in range(2):
         publisher.store()
     assert len(publisher.inboxes) == 4

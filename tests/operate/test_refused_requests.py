@@ -40,7 +40,7 @@ class Listeners:
     def settle(self) -> None:
         self.clock.now += SETTLE_S
         for instance in self.instances.values():
-            instance.settle()
+            instance.count_due()
 
 
 def test_all_hear_it_and_one_counts_it_in_any_order() -> None:

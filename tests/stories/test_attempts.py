@@ -103,7 +103,8 @@ async def fleet(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Fleet]:
 def begun(monkeypatch: pytest.MonkeyPatch) -> Begun:
     begun = Begun()
     for consumer, module in CONSUMERS.items():
-        name = f"build_{consumer}_handler"
+        handled = "acknowledgement" if consumer == "acks" else consumer
+        name = f"build_{handled}_handler"
         monkeypatch.setattr(
             module, name, begun.around(getattr(module, name), fails=consumer == "decide")
         )

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from router.budgets.adjustments import check_held_amount
-from router.budgets.held_costs import HeldCost, book_held, find_held, list_held, remove_held
+from router.budgets.held_costs import HeldCost, book_held_cost, find_held, list_held, remove_held
 from router.budgets.model.held_cost import derive_held_identity, make_held_adjustment
 from router.budgets.usage_search import FoundAdjustment, UsageReference, find_adjustment, find_bills
 from router.contracts.usage import MAX_REASON, UsageEvent, identity
@@ -164,7 +164,7 @@ async def _book(
 ) -> bool:
     """The adjustment, the audit event, and only then the notice: a killed command is run again."""
     jetstream = await session.open_jetstream()
-    is_new = standing is None and await book_held(jetstream, found, adjustment)
+    is_new = standing is None and await book_held_cost(jetstream, found, adjustment)
     if standing is None or not await _is_audited(session, standing):
         await _record(session, found, adjustment, is_new=is_new)
     await remove_held(jetstream, session.settings.streams.held.name, found)

@@ -383,7 +383,7 @@ def test_nothing_of_opentelemetry_is_imported_before_it_is_asked_for() -> None:
     home = Path(router.process.observability.__file__).parent
     for file in (
         *home.glob("tracing*.py"),
-        home.parents[1] / "delivery" / "wire" / "calls" / "traced.py",
+        home.parents[1] / "delivery" / "wire" / "calls" / "request_reply.py",
     ):
         loaded = [
             node

@@ -78,15 +78,15 @@ def test_a_clean_run_is_clean() -> None:
         ({"metered": []}, "metered", (("f-1",), (), ())),
         ({"metered": [GOOD.assignment_id] * 3}, "metered", ((), ("f-1", "f-1"), ())),
         ({"metered": [GOOD.assignment_id, HARD.assignment_id]}, "metered", ((), (), ("f-2",))),
-        ({"letters": []}, "letters of requests", (("f-3",), (), ())),
-        ({"letters": [Letter("f-3", 7, b"?")] * 2}, "letters of requests", ((), ("f-3",), ())),
+        ({"dead_letters": []}, "letters of requests", (("f-3",), (), ())),
+        ({"dead_letters": [Letter("f-3", 7, b"?")] * 2}, "letters of requests", ((), ("f-3",), ())),
         (
-            {"letters": [Letter("f-3", 7, b"another")]},
+            {"dead_letters": [Letter("f-3", 7, b"another")]},
             "letters of requests",
             (("f-3",), (), ("f-3",)),
         ),
         (
-            {"letters": [Letter("f-3", 7, b"?"), Letter("f-1", 5, b"")]},
+            {"dead_letters": [Letter("f-3", 7, b"?"), Letter("f-1", 5, b"")]},
             "letters of requests",
             ((), (), ("f-1",)),
         ),
@@ -105,7 +105,7 @@ def test_a_dead_letter_of_what_was_no_poison_is_told_with_its_reason_and_what_wa
     None
 ):
     letters = [Letter("f-3", 7, b"?"), Letter("f-1", 5, b"", "maxdeliver_exhausted", 3)]
-    ledger = balanced(facts(letters=letters))
+    ledger = balanced(facts(dead_letters=letters))
     assert ledger.strange == (
         "f-1, asked 1 times: maxdeliver_exhausted after 3 attempts; answered: "
         + GOOD.answers[0].said,
