@@ -112,4 +112,4 @@ class DeadLetterChoice(Struct, frozen=True):
 def _limit(batch: DeadLetterBatch, tenant: str) -> DeadLetterBatch:
     letters = [one for one in batch.dead_letters if one.tenant_id == tenant]
     foreign = [one.sequence for one in batch.dead_letters if one.tenant_id != tenant]
-    return replace(batch, letters=letters, absent=[*batch.absent, *foreign])
+    return replace(batch, dead_letters=letters, absent=[*batch.absent, *foreign])
