@@ -248,8 +248,9 @@ async def test_one_tenants_outcomes_do_not_end_the_canary_of_a_policy_that_all_m
         assert one.heard.causes == ["canary_one_sided:_shared/default"]
         for tenant in ("acme", "third"):
             one.report(CANDIDATE, 60, errors=50, tenant=tenant)
-        await until(lambda: one.version == 3, within_s=20)
-    assert one.heard.causes[-1] == "canary_rolled_back:_shared/default"
+        # the bucket says it to the table before its publish ack says it to the judge
+        await until(lambda: one.heard.causes[1:] == ["canary_rolled_back:_shared/default"])
+        assert one.version == 3
 
 
 async def test_a_promoted_candidate_is_the_policy(buckets: Buckets) -> None:

@@ -1,13 +1,13 @@
 """Prices of a stream as if they had been measured, so that a test knows which way is taken."""
 
-from functools import partial
-
 import pytest
 
 from router.core.clock import steady
 from router.delivery.consume import consumer
-from router.delivery.publish.batching_publisher import BatchingPublisher
+from router.delivery.publish.batching_publisher import BatchingPublisher, StreamOf
+from router.delivery.publish.known_effects import KnownEffects
 from router.delivery.publish.publish_costs import PublishCosts
+from router.delivery.wire.api import JetStream
 
 
 def dear() -> PublishCosts:
@@ -28,6 +28,39 @@ def cheap() -> PublishCosts:
     return costs
 
 
+class AlwaysDear(PublishCosts):
+    """Two messages pay together, whatever is measured.
+
+    A lone message waits long, or else a slow machine that makes one at a time never has two.
+    """
+
+    is_dear = True
+    hold_s = 0.2
+
+    def pays(self, messages: int) -> bool:
+        return messages > 1
+
+    def is_single_due(self, messages: int, now: float) -> bool:
+        return False
+
+
+class AlwaysBatching(BatchingPublisher):
+    """Takes its streams for dear ones before it has sent anything to them."""
+
+    def __init__(
+        self,
+        jetstream: JetStream,
+        timeout_s: float = 5.0,
+        known: KnownEffects | None = None,
+        *,
+        stream_of: StreamOf,
+    ) -> None:
+        super().__init__(jetstream, timeout_s, known, stream_of=stream_of, make_costs=AlwaysDear)
+
+    def _choose_way(self) -> None:
+        self._carry = self._send_in_turn
+
+
 def write_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every consumer of this process takes its streams for dear ones."""
-    monkeypatch.setattr(consumer, "BatchingPublisher", partial(BatchingPublisher, make_costs=dear))
+    monkeypatch.setattr(consumer, "BatchingPublisher", AlwaysBatching)
