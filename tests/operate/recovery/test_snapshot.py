@@ -20,6 +20,7 @@ from router.operate.recovery.backup import Snapshot, restore_snapshot, take_snap
 from tests.support.broker import Broker
 from tests.support.delivery import connected
 from tests.support.patient_client import connect_patiently
+from tests.support.waiting import until
 
 SLOW = "slow"  # a domain whose API is a relay to the server's own
 SHORT_S = 0.1  # the time for other requests, shorter than the server's work
@@ -90,6 +91,8 @@ async def _slow_domain(
         await own.subscribe(f"{SLOW}.>", cb=api.take_chunk)
         await own.flush()
         yield JetStream(connection, SLOW), api
+    # nats-py's close raises CancelledError while it connects again
+    await until(lambda: own.is_connected, within_s=60)
     await own.close()
 
 
