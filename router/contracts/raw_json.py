@@ -41,6 +41,7 @@ NUMBERS = "an object; its integers have at most 64 bits, its other numbers fit a
 PAYLOAD = frozenset({"payload"})
 
 LEAST_INTEGER, MOST_INTEGER = -(2**63), 2**64 - 1  # of 64 bits, with a sign or without
+OpenedParts = dict[str, Any]  # bytes of a field, or the like of an object that was opened
 _NULL = b"null"  # JSON null is absent (docs/reference/contracts.md#absent)
 _UNREAD: Any = object()
 _read_value = msgspec.json.Decoder().decode
@@ -137,10 +138,10 @@ def read_around_payload(
     check_limits(data, max_bytes, max_depth)
     try:
         check_text(data)
-        parts = _read_parts(data)
-        if len(data) >= max_values and _has_more_values(parts, max_values, kept, opened):
+        fields = _open(_read_parts(data), kept, opened)
+        if len(data) >= max_values and _count_parsed(fields, max_values, kept) > max_values:
             raise refuse_values(max_values)
-        return _read_fields(parts, kept, opened)
+        return _read_fields(fields, kept)
     except msgspec.ValidationError as exc:
         raise Malformed(
             SCHEMA_VALIDATION_FAILED, "Payload is not a JSON object", STAGE_DECODE
@@ -175,30 +176,33 @@ def has_endless_number(data: bytes) -> bool:
     )
 
 
-def _has_more_values(parts: dict[str, Raw], most: int, kept: Set[str], opened: Set[str]) -> bool:
-    """Whether the fields that are parsed hold more values than these."""
-    left = most
-    fields = [(name, bytes(raw)) for name, raw in parts.items() if name not in kept]
-    for name, data in fields:
-        if name in opened and data[:1] == b"{":
-            fields += [
-                (inner, bytes(raw)) for inner, raw in _read_parts(data).items() if inner not in kept
-            ]
-        else:
-            left -= count_values(data, left)
-        if left < 0:
-            return True
-    return False
-
-
-def _read_fields(parts: dict[str, Raw], kept: Set[str], opened: Set[str]) -> dict[str, Any]:
-    body: dict[str, Any] = {}
+def _open(parts: dict[str, Raw], kept: Set[str], opened: Set[str]) -> OpenedParts:
+    """The fields, and those of the objects in it that are read field by field."""
+    fields: OpenedParts = {}
     for name, raw in parts.items():
         data = bytes(raw)
-        if name in kept:
+        is_object = name in opened and name not in kept and data[:1] == b"{"
+        fields[name] = _open(_read_parts(data), kept, frozenset()) if is_object else data
+    return fields
+
+
+def _count_parsed(fields: OpenedParts, most: int, kept: Set[str]) -> int:
+    """The values of those that are parsed, as `count_values` does."""
+    left = most
+    for name, data in fields.items():
+        if name in kept or left < 0:
+            continue
+        left -= count_values(data, left) if type(data) is bytes else _count_parsed(data, left, kept)
+    return most - left
+
+
+def _read_fields(fields: OpenedParts, kept: Set[str]) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for name, data in fields.items():
+        if type(data) is dict:
+            body[name] = _read_fields(data, kept)
+        elif name in kept:
             body[name] = None if data == _NULL else RawJson(data)
-        elif name in opened and data[:1] == b"{":
-            body[name] = _read_fields(_read_parts(data), kept, frozenset())
         else:
             body[name] = _read_field(data)
     return body
