@@ -104,8 +104,9 @@ async def bench(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Bench]:
 @asynccontextmanager
 async def _a_bench(nc: Client, nats_url: str, prefix: str) -> AsyncIterator[Bench]:
     async with connected(nats_url) as connection:
-        bench = Bench(nc, JetStream(connection), prefix.upper())
-        await bench.make(JetStream(connection))
+        jetstream = JetStream(connection, timeout_s=60)
+        bench = Bench(nc, jetstream, prefix.upper())
+        await bench.make(jetstream)
         try:
             async with bench.store.open():
                 yield bench

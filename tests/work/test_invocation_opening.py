@@ -3,7 +3,7 @@ out together, and go back together.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import cast
 
@@ -14,6 +14,8 @@ from router.budgets.model import BudgetTable
 from router.budgets.model.prices import PriceTable, Pricing
 from router.contracts.provider_request import ProviderRequest
 from router.core.errors import BrokerUnavailable
+from router.core.message import Effect
+from router.delivery.publish.acked_publisher import NotPublished, PublishAcks, PublishCallback
 from router.extensions.model.failure import InvocationRefused
 from router.work.invocations.attempt_store import Patience
 from router.work.invocations.invocation_bill import BillingParts, InvocationBill
@@ -106,7 +108,11 @@ async def test_what_was_taken_goes_back_where_the_rest_cannot_be_had(
             await asyncio.sleep(0)
             beginning.cancel()
         elif fails == "caller meanwhile":
-            await is_stored.wait()
+            await asyncio.wait(
+                [beginning, asyncio.create_task(is_stored.wait())],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            assert not beginning.done(), beginning.exception()
             await until(lambda: _has_records(open_bench, 1))
             beginning.cancel()
         with pytest.raises(
@@ -116,6 +122,28 @@ async def test_what_was_taken_goes_back_where_the_rest_cannot_be_had(
     await until(lambda: _has_records(open_bench, 0), what="the record goes")
     await until(lambda: not claims.unsure, what="the claim goes")
     assert await claims.claim("a-1", other) is not None
+
+
+async def test_a_caller_that_is_cancelled_beside_the_publish_ack_leaves_no_record(
+    open_bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one turn of the loop the record is stored, and its caller is cancelled."""
+    publisher = open_bench.store._publisher
+    assert publisher is not None
+    publish = publisher.publish
+
+    def publish_and_cancel(effects: Sequence[Effect], callback: PublishCallback) -> None:
+        def take_and_cancel(result: PublishAcks | NotPublished) -> None:
+            callback(result)
+            beginning.cancel()
+
+        publish(effects, take_and_cancel)
+
+    monkeypatch.setattr(publisher, "publish", publish_and_cancel)
+    beginning = begin(open_bench)
+    with pytest.raises(asyncio.CancelledError):
+        await beginning
+    await until(lambda: _has_records(open_bench, 0), what="the record goes")
 
 
 async def _fail(*_: object) -> int:

@@ -143,29 +143,40 @@ class AttemptStore:
         """Store the record; returns its sequence. Raises InvocationRefused. A caller that is
         cancelled leaves no record.
         """
+        if self._publisher is None:
+            raise self.make_refusal()
+        effect = self._make_record(record)
+        if self._is_too_large(effect):
+            self._pause(_make_too_large(effect), record, self._records)
+            raise self.make_refusal(TOO_LARGE_CODE)
+        result = await self._publish_record(self._publisher, effect, record)
+        if isinstance(result, PublishAck):
+            self._records.note(is_refused=False)
+            return result.sequence
+        self._pause(result, record, self._records)
+        self._doubt(record)
+        raise self.make_refusal(result.err_code)
+
+    async def _publish_record(
+        self, publisher: AckedPublisher, effect: Effect, record: InvocationRecord
+    ) -> PublishAck | NotPublished:
         kept: asyncio.Future[PublishAck | NotPublished] = asyncio.get_running_loop().create_future()
 
         def on_answer(result: PublishAcks | NotPublished) -> None:
-            one = result if isinstance(result, NotPublished) else result[0]
+            answer = result if isinstance(result, NotPublished) else result[0]
             if kept.done():
-                self._on_kept_for_none(record, one)
+                self._on_kept_for_none(record, answer)
             else:
-                kept.set_result(one)
+                kept.set_result(answer)
 
-        if self._publisher is not None:
-            effect = self._make_record(record)
-            if self._is_too_large(effect):
-                self._pause(_make_too_large(effect), record, self._records)
-                raise self.make_refusal(TOO_LARGE_CODE)
-            self._publisher.publish([effect], on_answer)
-            result = await kept
-            if isinstance(result, PublishAck):
-                self._records.note(is_refused=False)
-                return result.sequence
-            self._pause(result, record, self._records)
-            self._doubt(record)
-            raise self.make_refusal(result.err_code)
-        raise self.make_refusal()
+        publisher.publish([effect], on_answer)
+        try:
+            return await kept
+        except asyncio.CancelledError:
+            # the answer came in the same turn of the loop
+            if not kept.cancelled():
+                self._on_kept_for_none(record, kept.result())
+            raise
 
     async def meter(
         self,
