@@ -1,5 +1,5 @@
 """Books what an operator corrects: an adjustment of one bill, of a period, or of a budget
-(docs/reference/budgets.md#adjust).
+(docs/reference/budgets.md#adjust); and of a cost that is held.
 
     find (usage_search) ──> Correction, made here ──> stored, with a publish ack ──> the command's audit event
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -20,15 +20,22 @@ from msgspec import Struct
 
 from router.budgets.model import Budget
 from router.budgets.model.held_cost import (
+    ALL_HELD,
     BILL,
     BUDGET,
     adjust_event,
     derive_held_identity,
+    find_held_subject,
     make_adjustment,
     make_adjustment_effect,
     operator_identity,
 )
-from router.budgets.model.reservation import BudgetReservation, read_reservation, reservation_text
+from router.budgets.model.reservation import (
+    RESERVATION_HEADER,
+    BudgetReservation,
+    read_reservation,
+    reservation_text,
+)
 from router.budgets.model.spent_record import is_counted
 from router.budgets.usage_search import (
     FoundAdjustment,
@@ -38,10 +45,13 @@ from router.budgets.usage_search import (
     read_adjustment,
 )
 from router.contracts.money import format_nanos, round_to_nanos
-from router.contracts.usage import UsageEvent, identity, read_usage_cost
-from router.core.errors import BrokerUnavailable, RouterError
+from router.contracts.usage import UsageEvent, identity, read_usage_cost, read_usage_event
+from router.core.errors import BrokerRefused, BrokerUnavailable, RouterError
 from router.core.message import Effect
-from router.delivery.wire.api import JetStream
+from router.delivery.consume.stream_reader import open_reader
+from router.delivery.publish.acked_publisher import NotPublished
+from router.delivery.publish.storing import open_publisher
+from router.delivery.wire.api import STREAM_NOT_FOUND, JetStream, StoredMessage
 
 ALL_PROVIDERS = "*"  # of a budget without one: no provider can be called so
 DAY_MS = 86_400_000
@@ -136,30 +146,6 @@ def correct_bill(bill: FoundBill, asked: Asked) -> Correction:
         )
     event = adjust_event(BILL, bill.event, asked.amount, event_id=event_id, reason=asked.reason)
     return Correction(event, bill.reservation, billed)
-
-
-def check_held_amount(held: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
-    """Raises AdjustmentRefused where a held cost, set to this amount, takes more off its bill than
-    was billed.
-
-    `bills`: what the usage stream has of the event that it is, or that it adjusts.
-    """
-    bill = next(
-        (one for one in bills if identity(one.event) == (held.adjusts or identity(held))), None
-    )
-    if bill is None:
-        if held.adjusts is None and amount >= 0:
-            return  # a bill that has left the stream: an adjustment of it would be gone too
-        raise AdjustmentRefused(
-            f"the bill {held.adjusts} is no longer in the usage stream: an amount below 0 "
-            "has no bound there"
-        )
-    booked = round_to_nanos(Decimal(repr(held.cost)))
-    billed = bill.count_billed(without=derive_held_identity(identity(held))) - booked
-    if billed + round_to_nanos(Decimal(repr(amount))) < 0:
-        raise AdjustmentRefused(
-            f"it takes more off than was billed: the amount is at least {format_nanos(-billed)}"
-        )
 
 
 def correct_period(
@@ -265,3 +251,110 @@ def _name(bills: Sequence[FoundBill]) -> str:
         for one in bills[:SHOWN]
     ]
     return ", ".join(said) + (", …" if len(bills) > SHOWN else "")
+
+
+# -- Held costs: what stands in ROUTER_HELD, and how an operator decides it
+# (docs/reference/contracts.md#held-costs). The adjustment is stored, with its publish ack; the
+# caller stores the audit event; then the notice is removed. Killed between any two of them, the
+# same command says the same again: the adjustment's identity follows from the event.
+
+HELD_PAGE = 500
+
+
+class HeldCost(Struct, frozen=True):
+    """One notice. `stored_at`: the server's own text; `reservation`: the header that names the
+    policy.
+    """
+
+    sequence: int
+    stored_at: str
+    event: UsageEvent
+    reservation: str | None = None
+
+    @property
+    def event_id(self) -> str:
+        return identity(self.event)
+
+
+async def list_held(
+    jetstream: JetStream, stream: str, tenant_id: str | None = None
+) -> AsyncIterator[HeldCost]:
+    """Those of all tenants, or of one, oldest first. A stream that is missing has none. Raises
+    BrokerUnavailable.
+    """
+    subject = ALL_HELD if tenant_id is None else find_held_subject(tenant_id)
+    try:
+        async with open_reader(jetstream, stream, subject=subject) as reader:
+            async for page in reader.read_all(HELD_PAGE):
+                for stored in page:
+                    if (held := _read_held(stored)) is not None:
+                        yield held
+    except BrokerRefused as exc:
+        if exc.err_code != STREAM_NOT_FOUND:
+            raise
+
+
+async def find_held(jetstream: JetStream, stream: str, event_id: str) -> HeldCost | None:
+    """The newest notice of this event; None: there is none."""
+    found = None
+    async for held in list_held(jetstream, stream):
+        if held.event_id == event_id:
+            found = held
+    return found
+
+
+def check_held_amount(held: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
+    """Raises AdjustmentRefused where a held cost, set to this amount, takes more off its bill than
+    was billed.
+
+    `bills`: what the usage stream has of the event that it is, or that it adjusts.
+    """
+    bill = next(
+        (one for one in bills if identity(one.event) == (held.adjusts or identity(held))), None
+    )
+    if bill is None:
+        if held.adjusts is None and amount >= 0:
+            return  # a bill that has left the stream: an adjustment of it would be gone too
+        raise AdjustmentRefused(
+            f"the bill {held.adjusts} is no longer in the usage stream: an amount below 0 "
+            "has no bound there"
+        )
+    booked = round_to_nanos(Decimal(repr(held.cost)))
+    billed = bill.count_billed(without=derive_held_identity(identity(held))) - booked
+    if billed + round_to_nanos(Decimal(repr(amount))) < 0:
+        raise AdjustmentRefused(
+            f"it takes more off than was billed: the amount is at least {format_nanos(-billed)}"
+        )
+
+
+async def book_held_cost(jetstream: JetStream, held: HeldCost, adjustment: UsageEvent) -> bool:
+    """Store the adjustment; returns whether it is new: False where it stands already. Raises
+    BrokerUnavailable: it is not stored.
+    """
+    async with open_publisher(jetstream) as publisher:
+        result = await publisher.publish_and_wait(
+            [make_adjustment_effect(adjustment, held.reservation)]
+        )
+    if isinstance(result, NotPublished):
+        raise BrokerUnavailable(f"{result.subject} cannot be stored: {result.cause}")
+    return not result[0].is_duplicate
+
+
+async def remove_held(jetstream: JetStream, stream: str, held: HeldCost) -> None:
+    """Remove the notice, after the adjustment and its audit event are stored."""
+    try:
+        await jetstream.ask(f"STREAM.MSG.DELETE.{stream}", {"seq": held.sequence, "no_erase": True})
+    except BrokerRefused:
+        # One error number says "not there", because another operator was faster, and "not allowed":
+        # only the message can tell.
+        if await jetstream.message(stream, held.sequence) is not None:
+            raise
+
+
+def _read_held(stored: StoredMessage) -> HeldCost | None:
+    event = read_usage_event(stored.data)
+    return (
+        None
+        if event is None
+        else HeldCost(stored.sequence, stored.time, event, stored.headers.get(RESERVATION_HEADER))
+    )

@@ -4,14 +4,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from msgspec.structs import replace
 
 from router.budgets.model import Budget, BudgetWindow
 from router.budgets.model.spent_record import SpentRecord
 from router.contracts.alert import WARNING, Alert
 from router.contracts.money import format_nanos
+from router.core.clock import format_second
 from router.operate.alerts import Alerts
 
 ALMOST, FULL = 80, 100  # percent
@@ -66,9 +65,7 @@ def raise_notices(
                     "percent": percent,
                     "amount": format_nanos(budget.amount),
                     "settled": format_nanos(record.settled),
-                    "renews_at": datetime.fromtimestamp(window.ends_s, UTC)
-                    .isoformat()
-                    .replace("+00:00", "Z"),
+                    "renews_at": format_second(window.ends_s),
                 },
             )
         )

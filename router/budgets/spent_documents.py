@@ -134,13 +134,14 @@ async def read_budget_sums(jetstream: JetStream, budgets: str, spent: str) -> li
     documents = DocumentBucket(jetstream, spent)
     # first: what it names is in every document that is read after it
     entry = await documents.get(BOOKING_KEY)
-    booking = _read_booking(entry)
+    booking = read_booking(entry)
     stored = await DocumentBucket(jetstream, budgets).read_all()
     entries = await documents.read_all()
     return [one for budget in stored.values() for one in _list_sums(budget, entries, booking)]
 
 
-def _read_booking(entry: BucketEntry | None) -> BookingRecord | None:
+def read_booking(entry: BucketEntry | None) -> BookingRecord | None:
+    """The settlement's own record; None: there is none that can be read."""
     try:
         return read_booking_record(entry.value) if entry is not None else None
     except Poison:

@@ -123,11 +123,11 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
         "budget": GroupPlace(
             "Budgets: what tenants may spend, and what they have spent.",
             {
-                "list": "router.budgets.commands:list_",
-                "show": "router.budgets.commands:show",
-                "put": "router.budgets.commands:put",
-                "adjust": "router.budgets.commands:adjust",
-                "delete": "router.budgets.commands:delete",
+                "list": "router.budgets.commands.budget:list_",
+                "show": "router.budgets.commands.budget:show",
+                "put": "router.budgets.commands.budget:put",
+                "adjust": "router.budgets.commands.adjust:adjust",
+                "delete": "router.budgets.commands.budget:delete",
             },
         ),
         "price": GroupPlace(
@@ -160,7 +160,7 @@ PANELS: Mapping[str | None, Mapping[str, Place]] = {
         "provider": GroupPlace(
             "Providers: asked directly, and what is learned of them.",
             {
-                "stats": "router.policies.commands.provider_stats:stats",
+                "stats": "router.policies.commands.list_show:stats",
                 "invoke": "router.work.commands.provider:invoke",
             },
         ),

@@ -25,9 +25,8 @@ import msgspec
 import orjson
 from msgspec import Raw, Struct
 
-from router.contracts.answer import build_decision_object, decision_bytes
+from router.contracts.answer import decision_bytes
 from router.contracts.codec import (
-    BASE64,
     MAX_DEPTH,
     MAX_PAYLOAD_BYTES,
     UNREADABLE_ERRORS,
@@ -46,16 +45,6 @@ from router.contracts.raw_json import (
     has_endless_number,
     has_long_integer,
     payload_of,
-)
-from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
-from router.contracts.shapes.parts import NULL as JSON_NULL
-from router.contracts.shapes.parts import (
-    Schema,
-    build_from_type,
-    build_object,
-    constrain,
-    is_present,
-    refer,
 )
 from router.core.errors import Poison
 from router.core.ids import MAX_TYPE
@@ -307,136 +296,3 @@ def _check_size(data: bytes, most: int, part: str) -> bytes:
     if len(data) > most:
         raise InvalidExtensionMessage(f"{part}: {len(data)} bytes where {most} are allowed")
     return data
-
-
-_PAGE = "docs/reference/extensions.md#calls"
-_TEXT: Schema = {"type": "string"}
-
-
-def build_extension_request(_: ShapeLimits) -> MessageShape:
-    metadata = build_object(
-        {"policy_id": _TEXT, "decision": build_decision_object()},
-        ("policy_id",),
-        additionalProperties=True,
-        description="the routing context and policy_id; for a post-processor the decision as well",
-    )
-    content: dict[str, Schema] = {
-        "message_type": refer("type"),
-        "payload": {"description": "any JSON value, also null"},
-        "payload_encoding": {"const": BASE64, "description": "the payload is bytes in base64"},
-        "payload_ref": _TEXT,
-        "message_id": refer("id"),
-        "metadata": {"type": "object"},
-    }
-    fields: dict[str, Schema] = {
-        "trace_id": refer("id"),
-        "tenant_id": refer("scoped_id"),
-        "payload": build_object(
-            content,
-            ("message_id", "message_type", "payload", "metadata"),
-            description="the message",
-        ),
-        "metadata": metadata,
-        "config": {
-            "type": "object",
-            "description": "of the registry's entry, and over it the policy's",
-        },
-    }
-    return MessageShape(
-        name="extension-request",
-        title="ExtensionRequest",
-        text="What the router asks a pre-processor, a validator or a post-processor.",
-        direction=SENT,
-        body=build_object(fields, tuple(fields)),
-        page=_PAGE,
-        examples=_list_request_examples(),
-    )
-
-
-def build_extension_message(_: ShapeLimits) -> MessageShape:
-    """A pre- or post-processor's answer."""
-    body = build_from_type(ProcessorAnswerWire)
-    content = body["properties"]["payload"]
-    content["properties"]["message_type"] = refer("optional_type")
-    body["properties"]["payload"] = {**content, **_build_encoding_rule()}
-    return MessageShape(
-        name="extension-message",
-        title="ExtensionMessage",
-        text=(
-            "What a pre-processor or a post-processor answers: the message as it is to go on, "
-            "and metadata to add."
-        ),
-        direction=RECEIVED,
-        body=body,
-        page=_PAGE,
-        examples=(
-            {
-                "payload": {"message_type": "chat", "payload": {"text": "hello"}},
-                "metadata": {"normalized": "true"},
-            },
-            {"payload": {"payload": "aGVsbG8=", "payload_encoding": BASE64}},
-        ),
-    )
-
-
-def build_extension_verdict(_: ShapeLimits) -> MessageShape:
-    body = build_from_type(ValidatorAnswerWire)
-    body["properties"]["status"] = {"enum": [OK, REJECT, None]}
-    has_verdict = {"anyOf": [is_present(("status",), JSON_NULL), is_present(("valid",), JSON_NULL)]}
-    return MessageShape(
-        name="extension-verdict",
-        title="ExtensionVerdict",
-        text=(
-            "What a validator answers: status is ok or reject, and valid false reads as "
-            "reject. One of both is required."
-        ),
-        direction=RECEIVED,
-        body={**body, **has_verdict},
-        page=_PAGE,
-        examples=(
-            {"status": OK},
-            {
-                "status": REJECT,
-                "reason": "pii_detected",
-                "details": {"field": "payload", "pattern": "credit_card"},
-            },
-            {"valid": False, "reason": "too long"},
-        ),
-    )
-
-
-def _build_encoding_rule() -> Schema:
-    """A payload beside `payload_encoding` is base64."""
-    is_base64 = {
-        "allOf": [
-            constrain(("payload_encoding",), {"const": BASE64}),
-            constrain(("payload",), refer("base64")),
-        ]
-    }
-    return {"if": is_present(("payload_encoding",), JSON_NULL), "then": is_base64}
-
-
-def _list_request_examples() -> tuple[Any, ...]:
-    """Written by the code that writes requests to extensions."""
-    request = RouteRequest(
-        tenant_id="acme",
-        message_type="chat",
-        payload=RawJson.encode({"text": "Hello"}),
-        request_key="r-1",
-        answer_id="r-1",
-        message_id="m-1",
-        metadata={"source": "gateway"},
-    )
-    decision = Decision(
-        "openai", "weighted", 50, 800, 0.012, {"policy_id": "fast", "policy_version": "3"}
-    )
-    opening, message, context = (
-        opening_bytes("6f6ed2e6fc9641768999600d1afbd688", "acme"),
-        message_bytes(request),
-        {"user_id": "u-1"},
-    )
-    written = (
-        request_bytes(opening, message, metadata_bytes(context, "fast"), {"lowercase": True}),
-        request_bytes(opening, message, metadata_bytes(context, "fast", decision), {}),
-    )
-    return tuple(map(orjson.loads, written))

@@ -44,6 +44,11 @@ def format_moment(at_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def format_second(at_s: int) -> str:
+    """A time in seconds since the epoch as ISO 8601, UTC."""
+    return datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "Z")
+
+
 def format_day(at_ms: int) -> str:
     """The day of a time in milliseconds since the epoch, UTC."""
     return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d}"

@@ -21,8 +21,7 @@ from router.operate.admin.broadcast import (
     request_one,
 )
 from router.operate.admin.service import ADMIN
-from router.policies.provider_stats import merge_stats
-from router.policies.views import PROVIDERS
+from router.policies.views import PROVIDERS, merge_stats
 from router.shell.page_data import (
     FormButton,
     FormField,

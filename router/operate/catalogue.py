@@ -2,9 +2,9 @@
 uses.
 
 A message's shape stands beside its reader or writer, in the message's file of `contracts`.
-`contracts/shapes` has what shapes share, and those of decide requests and of the bus. What workers,
-askers of providers and ingress send is a `MessageSpec`, of which reader and shape are made. By hand
-stand the shapes of these:
+`contracts/shapes` has what shapes share, and those of decide requests, of extensions and of the
+bus. What workers, askers of providers and ingress send is a `MessageSpec`, of which reader and
+shape are made. By hand stand the shapes of these:
 
     decide                               a field of it may stand in several places
     assignment, extension-request        what is always written may be absent where it is read, and
@@ -24,11 +24,6 @@ from functools import partial
 from router.contracts.acknowledgement import ACKNOWLEDGEMENT_SPEC
 from router.contracts.answer import build_answer
 from router.contracts.assignment import build_assignment_shape
-from router.contracts.extension import (
-    build_extension_message,
-    build_extension_request,
-    build_extension_verdict,
-)
 from router.contracts.heartbeat import HEARTBEAT_SPEC
 from router.contracts.ingress import INGRESS_SPEC, build_ingress_ack
 from router.contracts.message_spec import build_shape
@@ -39,6 +34,11 @@ from router.contracts.provider_request import PROVIDER_REQUEST_SPEC
 from router.contracts.result import RESULT_SPEC
 from router.contracts.shapes.decide import build_decide
 from router.contracts.shapes.envelope import build_envelope_shape
+from router.contracts.shapes.extension import (
+    build_extension_message,
+    build_extension_request,
+    build_extension_verdict,
+)
 from router.contracts.shapes.message_shape import RECEIVED, SENT, MessageShape, ShapeLimits
 from router.contracts.unread_report import build_unread_report
 from router.contracts.usage import build_usage

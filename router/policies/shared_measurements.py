@@ -1,5 +1,5 @@
 """Shares what each instance measures of providers through a bucket, so that all instances choose
-alike within a second.
+alike within a second; and tells operators what is measured (`get_provider_stats`).
 
     a change ── the newest for each tenant ──> write (a child) ──> ROUTER_FIGURES ──> follow (a child) ──> the others' measurements
 
@@ -11,7 +11,10 @@ unavailable each instance uses its own measurements and the last known ones of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+
+from msgspec import structs
 
 from router.contracts.stored_record import record_bytes
 from router.core.clock import Clock, wall
@@ -20,8 +23,9 @@ from router.delivery.kv.entries import BucketEntry
 from router.delivery.kv.shared_bucket import SHARE_S, SharedRecords
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.shared_info import SharedInfo
+from router.operate.admin.service import Answer, RequestFields, Service, drop_absent
 from router.policies.model import SHARED, Policy, list_arms
-from router.policies.model.measurements import Measurements
+from router.policies.model.measurements import ErrorCounts, LearnedFigures, Measurements
 from router.policies.model.measurements.values import read_figures_record
 from router.process.observability import events, logs
 
@@ -120,3 +124,72 @@ class SharedMeasurements(SharedRecords[str]):
 
 def _find_no_interval(_: str) -> float:
     return 0.0
+
+
+# -- `get_provider_stats`: what is learned of each provider, by tenant. Every instance answers, with
+# its own figures and those of the others; `views` merges the answers into one list.
+#
+# The answer is bounded: at most MAX_ROWS providers, and how many were left out.
+
+NO_ERRORS = ErrorCounts()
+MAX_ROWS = 1000  # the answer must fit into one message
+FIGURES = (
+    "samples, in_flight, chosen, share?, p50_latency_ms?, p95_latency_ms?, latency_ms?, "
+    "cost?, success_rate, recent_success_rate?, "
+    "score?, silent_s?, is_failing, errors{provider, request, rate_limit, cancelled}"
+)
+
+
+class ProviderStatsService:
+    """`node_id`: that of this instance."""
+
+    def __init__(self, measurements: Measurements, node_id: str) -> None:
+        self._measurements = measurements
+        self._node_id = node_id
+
+    def list_services(self) -> tuple[Service, ...]:
+        gives = (
+            f"{{ok, router_node_id, providers[{{tenant_id, provider_id, {FIGURES}}}], left_out}}"
+        )
+        says = "What is learned of each provider from results"
+        return (
+            Service(
+                "get_provider_stats", says, "{tenant_id?}", gives, self.read, is_everywhere=True
+            ),
+        )
+
+    async def read(self, asked: RequestFields) -> Answer:
+        tenant_id = asked.optional_tenant_id()
+        tenants = self._measurements.list_tenants() if tenant_id is None else [tenant_id]
+        rows = self._list_rows(tenants)
+        listed = list(islice(rows, MAX_ROWS))
+        return {
+            "router_node_id": self._node_id,
+            "providers": listed,
+            "left_out": sum(1 for _ in rows),
+        }
+
+    def _list_rows(self, tenants: list[str]) -> Iterator[Mapping[str, object]]:
+        for tenant_id in tenants:
+            figures, errors = (
+                self._measurements.figures_of(tenant_id),
+                self._measurements.errors_of(tenant_id),
+            )
+            total = sum(known.chosen for known in figures.values())
+            for name, known in sorted(figures.items()):
+                told = structs.asdict(errors.get(name, NO_ERRORS))
+                yield {
+                    "tenant_id": tenant_id,
+                    "provider_id": name,
+                    **_list_fields(known, total),
+                    "errors": told,
+                }
+
+
+def _list_fields(known: LearnedFigures, total: int) -> Mapping[str, object]:
+    """`share`: of the tenant's assignments in the last one to two minutes. When a probe is due is
+    an instance's own matter.
+    """
+    fields = {**structs.asdict(known), "share": known.chosen / total if total else None}
+    del fields["probe_share"]
+    return drop_absent(fields)

@@ -4,7 +4,7 @@ the console.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -12,7 +12,6 @@ import orjson
 from router.contracts.version_record import VersionRecord
 from router.delivery.kv.versioned_store import Change
 from router.policies.model.difference import ABSENT, DocumentDifference
-from router.policies.provider_stats import describe_errors
 from router.policies.store import StoredPolicy
 from router.shell.output import format_time
 from router.shell.table import Cell, Row
@@ -112,6 +111,30 @@ def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
 
 def format_value(value: object) -> str:
     return "–" if value is ABSENT else orjson.dumps(value).decode()
+
+
+# -- The answers of `get_provider_stats` of all instances as one list.
+
+
+def merge_stats(answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Each instance knows the figures of all; of two the one counts that knows more results. In
+    order of tenant and provider.
+    """
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for answer in answers:
+        for row in answer["providers"]:
+            key = row["tenant_id"], row["provider_id"]
+            if key not in found or row["samples"] > found[key]["samples"]:
+                found[key] = row
+    return [found[key] for key in sorted(found)]
+
+
+def describe_errors(row: Mapping[str, Any]) -> str | None:
+    """The errors of a row by class, behind the word "fails" where strategies leave the provider
+    out.
+    """
+    told = [f"{count} {name}" for name, count in row["errors"].items() if count]
+    return ", ".join([*(["fails"] if row["is_failing"] else []), *told]) or None
 
 
 def _find_success(row: Mapping[str, Any]) -> float | None:

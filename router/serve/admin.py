@@ -38,7 +38,7 @@ from router.operate.audit import AuditTrail, OperatorWrite
 from router.operate.audit.audit_event import ADMIN_SERVICE
 from router.operate.audit.audit_log import open_audit_log
 from router.policies.model.fields import DocumentError
-from router.policies.provider_stats import ProviderStatsService
+from router.policies.shared_measurements import ProviderStatsService
 from router.policies.store import AuditedPolicies, PolicyNotFound, PolicyStore, StoredPolicy
 from router.process.observability import LogRateLimit, events, logs
 from router.serve.app_context import AppContext

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from router.delivery.kv.versioned_store import Change
 from router.operate.audit import AuditFilter, AuditReader
 from router.operate.audit.audit_event import AuditEvent, OperatorWrite, Values
-from router.operate.audit.audited_store import AuditedStore, S, T
+from router.operate.audit.log import AuditedStore, S, T
 from router.shell.session import CommandSession
 
 CLOCKS = timedelta(minutes=5)  # by which the clocks of two writers may differ

@@ -84,6 +84,10 @@ def _refuse_workers(value: str | None) -> None:
 RenamedWorkers = Annotated[
     str | None, typer.Option("--workers", hidden=True, callback=_refuse_workers)
 ]
+Author = Annotated[
+    str | None,
+    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
+]
 PoliciesDir = Annotated[
     Path | None,
     typer.Option(
@@ -99,13 +103,18 @@ PoliciesDir = Annotated[
 
 def check_request_id(tenant: str, request_id: str) -> None:
     """Raises BadParameter if the tenant is no id, or the request's id is none."""
-    if not ids.is_scoped(tenant):
-        raise typer.BadParameter(
-            "a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant"
-        )
+    check_tenant(tenant)
     if not ids.is_opaque(request_id):
         raise typer.BadParameter(
             "an id is 1..128 printable ASCII characters without spaces", param_hint="REQUEST_ID"
+        )
+
+
+def check_tenant(tenant: str) -> None:
+    """Raises BadParameter if it is no id."""
+    if not ids.is_scoped(tenant):
+        raise typer.BadParameter(
+            "a tenant is an id: A-Z a-z 0-9 _ . : - without . or _ in front", param_hint="--tenant"
         )
 
 

@@ -2,7 +2,7 @@
 payer knows how names are kept.
 """
 
-from router.budgets.booking import EventMemory
+from router.budgets.booked_usage import EventMemory
 
 
 def test_the_lowest_sequence_of_a_name_is_its_first() -> None:

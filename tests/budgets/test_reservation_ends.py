@@ -2,7 +2,7 @@
 a payer repeats keeps one alive.
 """
 
-from router.budgets.booking import EventMemory, is_end_of_reservation
+from router.budgets.booked_usage import EventMemory, is_end_of_reservation
 from router.contracts.usage import UsageCost
 
 

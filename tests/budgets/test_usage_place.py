@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from router.budgets.booking import UsagePlace, find_place
+from router.budgets.booked_usage import UsagePlace, find_place
 from router.budgets.model.spent_record import BookingRecord, find_created
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream, nanos

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from router.decide.views import print_decision_record
-from router.policies.provider_stats import merge_stats
-from router.policies.views import PROVIDERS
+from router.policies.views import PROVIDERS, merge_stats
 from tests.support.cli import table_words
 
 FIGURES = {

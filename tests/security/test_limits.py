@@ -40,8 +40,7 @@ from router.lake.tables.body import read_event as read_usage
 from router.mailbox.inbox.event import read_event
 from router.operate.admin import RequestGuard
 from router.operate.commands.dead_letters.replay import _decode_text as opened_in_an_editor
-from router.operate.dead_letters.export import as_full_fields
-from router.operate.dead_letters.parse import parse
+from router.operate.dead_letters.parse import as_full_fields, parse
 from router.policies.model import load_policy
 from router.policies.model.parse import MAX_POLICY_BYTES
 from router.policies.store import check_policy

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,7 +27,7 @@ from router.contracts.decision import (
     RouteRequest,
 )
 from router.contracts.money import NANOS, format_nanos
-from router.core.clock import Clock
+from router.core.clock import Clock, format_second
 from router.core.errors import BrokerUnavailable
 from router.core.lease_short import LeasedSlice, LeaseShort
 
@@ -328,7 +327,7 @@ def refuse_for_budget(refused: Sequence[BudgetSlice]) -> Refusal:
         "amount": format_nanos(budget.amount),
         "left": format_nanos(one.left or 0),
         "window": budget.window,
-        "renews_at": datetime.fromtimestamp(one.ends_s, UTC).isoformat().replace("+00:00", "Z"),
+        "renews_at": format_second(one.ends_s),
         "retry_after_ms": one.find_wait_ms(),
     }
     return Refusal(BUDGET_EXCEEDED, "A budget of this tenant has no room for this request", details)

@@ -34,7 +34,7 @@ from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.versioned_store import Change
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import record_missed_event, watch_deletion
-from router.shell.options import choose_author, read_bytes
+from router.shell.options import Author, choose_author, read_bytes
 from router.shell.output import print_json_lines, print_view
 from router.shell.view import View, ViewColumn
 
@@ -192,10 +192,6 @@ HISTORY = View(
 
 MAX_FILE_BYTES = 1024 * 1024
 
-Author = Annotated[
-    str | None,
-    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
-]
 File = Annotated[
     Path,
     typer.Argument(

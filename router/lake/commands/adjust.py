@@ -15,7 +15,7 @@ from router.budgets.adjustments import (
     correct_period,
     read_period,
 )
-from router.budgets.commands import (
+from router.budgets.commands.adjust import (
     Amount,
     CommandId,
     Currency,

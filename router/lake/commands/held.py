@@ -10,8 +10,14 @@ from typing import Annotated
 
 import typer
 
-from router.budgets.adjustments import check_held_amount
-from router.budgets.held_costs import HeldCost, book_held_cost, find_held, list_held, remove_held
+from router.budgets.adjustments import (
+    HeldCost,
+    book_held_cost,
+    check_held_amount,
+    find_held,
+    list_held,
+    remove_held,
+)
 from router.budgets.model.held_cost import derive_held_identity, make_held_adjustment
 from router.budgets.usage_search import FoundAdjustment, UsageReference, find_adjustment, find_bills
 from router.contracts.usage import MAX_REASON, UsageEvent, identity

@@ -1,5 +1,5 @@
-"""Stores audit events in their stream, each with a publish ack, also those of a write that takes
-long; and reads them.
+"""Stores audit events in their stream, each with a publish ack, and reads them. Has frames for
+writes: one that takes long, and one of a versioned store.
 
 A stream that is missing is made: an operator who writes may be the first on a server. A stored
 event is never changed: the roles of deploy/nats may neither delete nor purge there.
@@ -8,15 +8,16 @@ event is never changed: the roles of deploy/nats may neither delete nor purge th
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from secrets import token_hex
-from typing import Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable, RouterError
+from router.delivery.kv.versioned_store import Versioned, VersionedStore
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.topology import StreamSpec, Topology, create
 from router.operate.audit.audit_event import (
@@ -24,6 +25,7 @@ from router.operate.audit.audit_event import (
     FAILED,
     AuditEvent,
     OperatorWrite,
+    Values,
     audit_bytes,
     audit_subject,
     read_audit_event,
@@ -127,3 +129,74 @@ async def track(trail: AuditTrail, write: OperatorWrite) -> AsyncIterator[Operat
         await trail.record(write)
         raise
     await trail.record(write)
+
+
+# -- A frame for the writes of a versioned store: each leaves its audit event.
+#
+#     open_event ── what stands before ──> the write ──> close_event ── what stands now ──> stored
+#
+# A subclass has a method for each command that writes, and says how its documents and their names
+# stand in the events. What routers write by themselves, they write with the store alone.
+
+S = TypeVar("S", bound=VersionedStore[Any])
+T = TypeVar("T", bound=Versioned)
+
+
+class AuditedStore(Generic[S, T]):
+    """Raises what its store raises. A write that is refused, or that changes nothing, leaves no
+    event.
+
+    `deletion`: the command that deletes. `has_tenant`: a name begins with the tenant.
+    """
+
+    deletion: ClassVar[str]
+    has_tenant: ClassVar[bool] = True
+    separator: ClassVar[str] = "/"  # between the parts of a name
+
+    def __init__(self, store: S, trail: AuditTrail) -> None:
+        self.store = store
+        self.trail = trail
+
+    def describe(self, document: T) -> Values:
+        """A document in an event: a few small values."""
+        return {"version": document.record.version, "hash": document.record.hash}
+
+    async def delete(self, *name: str, replaces: int | None = None) -> int:
+        """Delete a document and return the deleted version."""
+        event = await self.open_event(self.deletion, name)
+        version = await self.store.delete(*name, replaces=replaces)
+        await self.trail.record(event)
+        return version
+
+    def make_event(self, command: str, name: tuple[str, ...]) -> OperatorWrite:
+        """The event of a write, without its values."""
+        return OperatorWrite(
+            command=command,
+            target=self.separator.join(name),
+            tenant_id=name[0] if self.has_tenant else None,
+        )
+
+    async def open_event(
+        self, command: str, name: tuple[str, ...], note: str | None = None
+    ) -> OperatorWrite:
+        """The event of a write that is about to begin, with what stands before it."""
+        event = self.make_event(command, name)
+        before: T | None = await self.store.find(*name)
+        event.before, event.note = self.describe(before) if before is not None else None, note
+        return event
+
+    async def close_event(self, event: OperatorWrite, name: tuple[str, ...], version: int) -> int:
+        """Store the event of a write that is done, and return the version that was written."""
+        event.after = await self._describe_written(name, version)
+        await self.trail.record(event)
+        return version
+
+    async def _describe_written(self, name: tuple[str, ...], version: int) -> Values:
+        """The version alone, where another write came after it or it cannot be read: the write
+        stands.
+        """
+        with suppress(RouterError):
+            stored: T | None = await self.store.find(*name)
+            if stored is not None and stored.record.version == version:
+                return self.describe(stored)
+        return {"version": version}

@@ -1,11 +1,10 @@
 """Dead letters for operators: list, count and export what failed and why; send it again once the
 cause is mended.
 
-    parse      one stored message -> one DeadLetter, also if it is unreadable
-    listing    dead letters newest first, filtered
-    selection  which ones an operator chose, oldest first, in batches, for the steps below
+    parse      one stored message -> one DeadLetter, also if it is unreadable; its fields
+    selection  dead letters newest first, filtered; or which ones an operator chose, oldest first, in
+               batches, for the steps below; and these as JSON lines
     stats      dead letters counted by kind; only what tells it is read, at a tenth of the cost
-    export     dead letters as JSON lines
     original   a dead letter -> the message to send again, or why that is impossible
     replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress
                and finds what a killed one sent, `publishers` prove what is stored
@@ -18,17 +17,25 @@ cause is mended.
 
 from router.operate.dead_letters.depth import DepthGauge
 from router.operate.dead_letters.discard import discard
-from router.operate.dead_letters.export import as_fields, as_full_fields, export
 from router.operate.dead_letters.journal import ReplayRunning, ReplayUnprovable
-from router.operate.dead_letters.listing import DeadLetterFilter, list_newest_first, show
 from router.operate.dead_letters.original import NotReplayed, ReplayOptions, original_of
-from router.operate.dead_letters.parse import DeadLetter, DeadLetterSource, parse
+from router.operate.dead_letters.parse import (
+    DeadLetter,
+    DeadLetterSource,
+    as_fields,
+    as_full_fields,
+    parse,
+)
 from router.operate.dead_letters.replay import ReplayRate, ReplayReport, rehearse, replay
 from router.operate.dead_letters.selection import (
     DeadLetterBatch,
     DeadLetterChoice,
+    DeadLetterFilter,
+    export,
+    list_newest_first,
     read_by_filter,
     read_by_sequence,
+    show,
 )
 from router.operate.dead_letters.stats import (
     DeadLetterGroup,

@@ -7,7 +7,7 @@ replies come by callback: a future and a timer for each request would cost three
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -15,9 +15,7 @@ import orjson
 from router.core.errors import BrokerRefused, BrokerUnavailable
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.frames import Headers
-from router.operate.dead_letters.selection import DeadLetterBatch
-
-Progress = Callable[[int, int], None]  # dead letters looked at, of how many
+from router.operate.dead_letters.selection import DeadLetterBatch, Progress
 
 
 async def discard(

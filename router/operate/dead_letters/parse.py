@@ -4,7 +4,7 @@ it is.
 Ours are written by `contracts.dead_letter` (docs/reference/contracts.md#dead-letters), but any
 client may publish to a dead-letter subject. Workers put their ExecResults on `caf.exec.dlq.v1`, and
 what they cannot read on `caf.deadletter.v1`. So every field may be absent or of another kind, and
-then counts as absent.
+then counts as absent. Below stands how a DeadLetter is told in fields.
 """
 
 from __future__ import annotations
@@ -13,16 +13,18 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+import msgspec
 import orjson
 from msgspec import Struct
 
-from router.contracts.codec import bytes_of
+from router.contracts.codec import bytes_of, check_limits, text_of
+from router.contracts.exact_json import load_written
 from router.contracts.headers import read_first_stored
 from router.contracts.malformed import Malformed
 from router.contracts.result import RESULT
 from router.contracts.unread_report import UNREAD_SUBJECT, find_report
 from router.contracts.worker import read_body
-from router.core.header_names import read_headers
+from router.core.header_names import read_headers, tell_headers
 from router.core.outcome import PROCESSING_ERROR
 from router.delivery.wire.api import StoredMessage
 
@@ -241,3 +243,32 @@ def _milliseconds(body: Mapping[str, Any], name: str) -> int | None:
 
 def _strip_suffix(subject: str) -> str:
     return subject.removesuffix(DEAD_LETTER_SUFFIX)
+
+
+# -- A dead letter in fields, for programs. The payload is text, or base64 with `payload_encoding`
+# beside it, as in a dead letter (docs/reference/contracts.md#dead-letters).
+
+
+Fields = dict[str, Any]
+
+
+def as_fields(letter: DeadLetter) -> Fields:
+    """Every field that is present, for programs."""
+    names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
+    fields: Fields = msgspec.to_builtins({name: getattr(letter, name) for name in names})
+    fields["headers"] = tell_headers(letter.headers)
+    if letter.payload is not None:
+        fields["payload"], fields["payload_encoding"] = text_of(letter.payload)
+    return {name: value for name, value in fields.items() if value not in (None, {})}
+
+
+def as_full_fields(letter: DeadLetter) -> Fields:
+    """The same, and beside it the dead letter as it is stored; None when that is not JSON, or nests
+    deeper than JSON can be written.
+    """
+    try:
+        check_limits(letter.raw, len(letter.raw))
+        stored = load_written(letter.raw)
+    except (Malformed, ValueError):
+        stored = None
+    return {**as_fields(letter), "letter": stored}

@@ -38,7 +38,7 @@ from router.core.header_names import replace_headers
 from router.core.message import Effect
 from router.delivery.publish.storing import open_publisher
 from router.delivery.wire.api import JetStream
-from router.operate.dead_letters.discard import Progress, remove
+from router.operate.dead_letters.discard import remove
 from router.operate.dead_letters.journal import (
     ReplayJournal,
     finish,
@@ -52,7 +52,7 @@ from router.operate.dead_letters.original import (
     originals_of,
 )
 from router.operate.dead_letters.publishers import ReplayPublishers
-from router.operate.dead_letters.selection import SELECTION_PAGE, DeadLetterBatch
+from router.operate.dead_letters.selection import SELECTION_PAGE, DeadLetterBatch, Progress
 from router.process.observability.tracing import trace_replay
 
 

@@ -1,24 +1,134 @@
-"""Which dead letters an operator chose, read oldest first and in batches, so that the next step can
-have many requests in flight.
+"""Reads dead letters of their stream: newest first for a list; oldest first and in batches for what
+is done with those that an operator chose.
 
-The end is fixed at the start: dead letters that arrive meanwhile, perhaps of messages that were
-just sent again, are left out.
+    DeadLetterFilter     which ones
+    list_newest_first    operators want to see the latest failures
+    read_by_…            oldest first, in batches: the next step can have many requests in flight
+    DeadLetterChoice     those of a command or of the console: by sequences, by a filter, or all
+    export               those, as JSON lines
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from typing import Protocol
 
+import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from router.contracts.exact_json import dump_json
+from router.core.ids import subject_matcher
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
-from router.operate.dead_letters.listing import NO_FILTER, DeadLetterFilter
-from router.operate.dead_letters.parse import DeadLetter, parse
+from router.operate.dead_letters.parse import DeadLetter, as_full_fields, parse
 
+LISTING_PAGE = 64
 SELECTION_PAGE = 500
+
+Progress = Callable[[int, int], None]  # dead letters looked at, of how many
+
+
+class Filterable(Protocol):
+    """What a filter looks at: a dead letter, or its head."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def original_subject(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def tenant_id(self) -> str | None: ...
+    @property
+    def code(self) -> str | None: ...
+    @property
+    def stored(self) -> datetime | None: ...
+
+
+class DeadLetterFilter(Struct, frozen=True, kw_only=True):
+    """Which dead letters; None: any. `subject` may have wildcards; it is the original's, or the
+    dead letter's own.
+    """
+
+    subject: str | None = None
+    reason: str | None = None
+    tenant: str | None = None
+    code: str | None = None  # of the error
+    since: datetime | None = None
+
+    def is_match(self, letter: Filterable) -> bool:
+        return (
+            (self.subject is None or _is_on(self.subject, letter))
+            and self.reason in (None, letter.reason)
+            and self.tenant in (None, letter.tenant_id)
+            and self.code in (None, letter.code)
+            and not self.is_too_old(letter)
+        )
+
+    def is_too_old(self, letter: Filterable) -> bool:
+        return (
+            self.since is not None and (stored := letter.stored) is not None and stored < self.since
+        )
+
+
+def _is_on(pattern: str, letter: Filterable) -> bool:
+    matches = subject_matcher((pattern,))
+    return matches(letter.original_subject) or matches(letter.subject)
+
+
+NO_FILTER = DeadLetterFilter()
+
+
+# -- Newest first. JetStream reads forwards only, so this reads downwards by sequence, a batch at a
+# time. Dead letters that were replayed or purged leave holes, which cost a question each; some ten
+# thousand sequences a second are asked for.
+
+
+async def list_newest_first(
+    jetstream: JetStream,
+    stream: str,
+    wanted: DeadLetterFilter = NO_FILTER,
+    limit: int | None = None,
+) -> AsyncIterator[DeadLetter]:
+    """Matching dead letters, at most `limit`; none when there is no such stream. Raises
+    BrokerUnavailable.
+    """
+    given = 0
+    async for letter in _read_downwards(jetstream, stream):
+        if wanted.is_too_old(letter) or given == limit:
+            return
+        if wanted.is_match(letter):
+            given += 1
+            yield letter
+
+
+async def show(jetstream: JetStream, stream: str, sequence: int) -> DeadLetter | None:
+    """The dead letter at a sequence; None: it is gone, or never was."""
+    stored = await jetstream.message(stream, sequence)
+    return parse(stored) if stored is not None else None
+
+
+async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[DeadLetter]:
+    info = await jetstream.stream(stream)
+    if info is None:
+        return
+    first, upper = info["state"]["first_seq"], info["state"]["last_seq"]
+    while upper >= max(first, 1):
+        lower = max(first, upper - LISTING_PAGE + 1, 1)
+        found = await asyncio.gather(
+            *(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))
+        )
+        for stored in found:
+            if stored is not None:
+                yield parse(stored)
+        upper = lower - 1
+
+
+# -- Oldest first. The end is fixed at the start: dead letters that arrive meanwhile, perhaps of
+# messages that were just sent again, are left out.
 
 
 class DeadLetterBatch(Struct, frozen=True):
@@ -113,3 +223,22 @@ def _limit(batch: DeadLetterBatch, tenant: str) -> DeadLetterBatch:
     letters = [one for one in batch.dead_letters if one.tenant_id == tenant]
     foreign = [one.sequence for one in batch.dead_letters if one.tenant_id != tenant]
     return replace(batch, dead_letters=letters, absent=[*batch.absent, *foreign])
+
+
+# -- Export those that were chosen as JSON lines: every field that could be read, and the stored
+# bytes.
+
+
+async def export(
+    chosen: AsyncIterator[DeadLetterBatch],
+    write: Callable[[bytes], object],
+    on_progress: Progress = lambda *_: None,
+) -> int:
+    """Write each selected dead letter as one line; returns how many there were."""
+    count = 0
+    async for handful in chosen:
+        for letter in handful.dead_letters:
+            write(dump_json(as_full_fields(letter), option=orjson.OPT_APPEND_NEWLINE))
+        count += len(handful.dead_letters)
+        on_progress(handful.looked, handful.total)
+    return count

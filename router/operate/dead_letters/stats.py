@@ -16,8 +16,8 @@ from router.core.message import parse_ack_subject
 from router.delivery.consume.stream_reader import RawMessage, RawReader, format_stored_time
 from router.delivery.wire.api import JetStream, StoredMessage
 from router.delivery.wire.frames import parse_head
-from router.operate.dead_letters.listing import NO_FILTER, DeadLetterFilter
 from router.operate.dead_letters.parse import UNREADABLE, WORKERS_SUBJECTS, instant, parse
+from router.operate.dead_letters.selection import NO_FILTER, DeadLetterFilter
 
 # -- Read what tells the kind of each dead letter, and nothing else: a tenth of the cost of
 # reading them whole.

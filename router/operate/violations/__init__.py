@@ -1,11 +1,10 @@
 """Violations of the header contract for operators: read from the stream of events, and added up.
 
-    groups     events since a time, filtered; added up by tenant, subject, rule …, the worst first
-
-`operate.violations.events` writes them.
+`violations` counts them, once for each message, and `windows` say which get an event of their own.
+`events` writes the events, and reads them: filtered, and added up, the worst first.
 """
 
-from router.operate.violations.groups import (
+from router.operate.violations.events import (
     DIMENSIONS,
     StoredViolation,
     ViolationFilter,

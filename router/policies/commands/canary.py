@@ -15,14 +15,7 @@ from router.contracts.canary import GUARDED, MAX_SHARE, CanaryGuard, CanaryPlan
 from router.core.errors import Poison
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.server_clock import ServerClock
-from router.policies.commands.list_show import (
-    Author,
-    Name,
-    Tenant,
-    open_audited_store,
-    open_store,
-    refuse,
-)
+from router.policies.commands.list_show import Name, Tenant, open_audited_store, open_store, refuse
 from router.policies.model import PolicyError
 from router.policies.model.canaries import (
     CanaryTotals,
@@ -37,7 +30,7 @@ from router.policies.model.measurements import find_percentile
 from router.policies.store import StoredPolicy, check_policy
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
-from router.shell.options import choose_author, read_bytes
+from router.shell.options import Author, choose_author, read_bytes
 from router.shell.view import View, ViewColumn
 
 Fields = dict[str, Any]

@@ -1,5 +1,5 @@
 """`router policy list`, `show`, `history`, `diff`: which policies there are, their content, and who
-changed what.
+changed what. `router provider stats`: what strategies choose by.
 
 The policies of a server stand first, and the options that several commands of `router policy` share.
 """
@@ -14,12 +14,23 @@ import typer
 from router.core import ids
 from router.delivery.kv.documents import DocumentBucket
 from router.delivery.kv.versioned_store import KEPT
+from router.operate.admin.broadcast import request_from_all
+from router.operate.admin.service import ADMIN
 from router.policies.model import SHARED, PolicyError, load_policy
 from router.policies.model.difference import find_differences
 from router.policies.store import AuditedPolicies, PolicyNotFound, PolicyStore, StoredPolicy
-from router.policies.views import HISTORY, POLICIES, list_policy_fields, make_differences_view
+from router.policies.views import (
+    HISTORY,
+    POLICIES,
+    PROVIDERS,
+    list_policy_fields,
+    make_differences_view,
+    merge_stats,
+)
 from router.shell import exit_codes
+from router.shell.broadcast import report_failure
 from router.shell.command_frame import CommandSession, command
+from router.shell.options import check_tenant
 from router.shell.output import print_json
 
 # -- The policies of a server.
@@ -28,10 +39,6 @@ Tenant = Annotated[
     str, typer.Argument(metavar="TENANT", help="The tenant, or _shared: every tenant's.")
 ]
 Name = Annotated[str, typer.Argument(metavar="POLICY", help="The policy's id.")]
-Author = Annotated[
-    str | None,
-    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
-]
 
 
 async def open_store(session: CommandSession) -> PolicyStore:
@@ -195,3 +202,50 @@ async def _find_policy(store: PolicyStore, tenant: str, name: str) -> StoredPoli
         f"there is neither {tenant}/{name} nor {SHARED}/{name}; `router policy list` shows "
         "what there is"
     )
+
+
+# -- `router provider stats`: what a router has learned of providers from the results of assignments.
+
+STATS_SERVICE = "get_provider_stats"
+
+
+@command()
+async def stats(
+    session: CommandSession,
+    *,
+    tenant: Annotated[
+        str | None, typer.Option(help="Only this tenant's. Default: every tenant's.")
+    ] = None,
+    timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="How long to wait for the instances.", min=0.001
+        ),
+    ] = 2.0,
+) -> int:
+    """Show what strategies choose by: latency, success rate, cost, in flight, and the share of
+    assignments, of all instances together.
+
+    Share, p50, p95, success and errors are those of the last one to two minutes; cost and score are
+    moving averages. Errors are counted by class: whose fault each was. One that says "fails" is
+    left out by strategies, but for probes. With --json one object a line. A tenant whose requests
+    push no assignment has no figures.
+
+    Exit status: 0 something is known, 1 nothing is, 2 wrong use, 3 no answer.
+
+    Example:  router provider stats --tenant acme
+    """
+    if tenant is not None:
+        check_tenant(tenant)
+    asked = {} if tenant is None else {"tenant_id": tenant}
+    connection, key = (await session.open_jetstream()).connection, session.settings.admin.api_key
+    answers = await request_from_all(connection, key, ADMIN + STATS_SERVICE, asked, timeout_s)
+    if not answers.successful:
+        return report_failure(answers)
+    rows = merge_stats(answers.successful)
+    session.emit(
+        rows, PROVIDERS, empty="nothing is known of a provider yet: results of assignments tell"
+    )
+    if left_out := max(answer["left_out"] for answer in answers.successful):
+        exit_codes.complain(f"{left_out} more providers are left out: --tenant shows one tenant's")
+    return exit_codes.OK if rows else exit_codes.NO

@@ -13,14 +13,14 @@ from typing import Annotated
 
 import typer
 
-from router.policies.commands.list_show import Author, Name, Tenant, open_audited_store, refuse
+from router.policies.commands.list_show import Name, Tenant, open_audited_store, refuse
 from router.policies.model import PolicyError, lint
 from router.policies.store import check_policy
 from router.policies.sync import Mistake, PolicySyncStep, apply_step, plan, read_policies
 from router.shell import exit_codes
 from router.shell.command_frame import CommandSession, command
 from router.shell.missed_events import watch_deletion
-from router.shell.options import choose_author, read_bytes
+from router.shell.options import Author, choose_author, read_bytes
 from router.shell.output import print_json
 from router.shell.view import View, ViewColumn
 

@@ -8,8 +8,7 @@ import pytest
 from router.contracts.payload_display import describe_payload
 from router.delivery.wire.api import JetStream
 from router.operate.commands.dead_letters.replay import edit_payload
-from router.operate.dead_letters.export import as_full_fields
-from router.operate.dead_letters.parse import parse
+from router.operate.dead_letters.parse import as_full_fields, parse
 from router.shell.output import format_bytes, format_json
 from tests.support.any_json import iterate_json, read_exactly, write_object
 from tests.support.dead_letters import (

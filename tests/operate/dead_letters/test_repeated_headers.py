@@ -11,9 +11,8 @@ from router.core.header_names import tell_headers
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.frames import parse_head
 from router.operate.catalogue import build_shapes
-from router.operate.dead_letters.export import as_fields
 from router.operate.dead_letters.original import Effect, original_of
-from router.operate.dead_letters.parse import parse
+from router.operate.dead_letters.parse import as_fields, parse
 from router.shell.output import format_json
 from tests.support.dead_letters import DeadLetterStreams, a_dead_letter, a_failed_message
 from tests.support.waiting import until

@@ -61,8 +61,7 @@ from router.mailbox.inbox.event import read_event
 from router.operate.admin.request_guard import RequestGuard
 from router.operate.admin.service import ServiceError
 from router.operate.commands.dead_letters.replay import _decode_text as opened_in_an_editor
-from router.operate.dead_letters.export import as_full_fields
-from router.operate.dead_letters.parse import parse
+from router.operate.dead_letters.parse import as_full_fields, parse
 from router.policies.model import PolicyError, load_policy, parse_policy
 from router.policies.model.breakers import BreakerRecord, breaker_key, read_breaker_record
 from router.policies.store import check_policy

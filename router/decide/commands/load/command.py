@@ -63,99 +63,111 @@ MAX_PROCESSES, MAX_IN_FLIGHT, MAX_RATE = 64, 100_000, 1_000_000
 MAX_TIMEOUT_S = 600.0
 
 
+# -- What a user types.
+
+RequestsFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|-",
+        help="One JSON request a line, sent in turn, each time with an id of its own.",
+    ),
+]
+Payload = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT|@FILE|SIZE",
+        help=f"Or one request with this payload; 300 or 16KB is a size. Default: {DEFAULT_PAYLOAD}.",
+    ),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        metavar="N",
+        help="Open loop: so many requests a second, whatever is answered.",
+        min=0.001,
+        max=MAX_RATE,
+    ),
+]
+InFlight = Annotated[
+    int | None,
+    typer.Option(
+        "--in-flight",
+        metavar="N",
+        help=f"Closed loop: so many wait for an answer. Default: {DEFAULT_IN_FLIGHT}.",
+        min=1,
+        max=MAX_IN_FLIGHT,
+    ),
+]
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--processes",
+        metavar="N",
+        help="Processes that send, each its share.",
+        min=1,
+        max=MAX_PROCESSES,
+    ),
+]
+Span = Annotated[
+    str, typer.Option("--for", metavar="TIME", help="Measured for so long: 30s, 10m, 1h.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="A request that waits longer counts as timeout.",
+        min=0.001,
+        max=MAX_TIMEOUT_S,
+    ),
+]
+Push = Annotated[
+    bool, typer.Option("--push", help="Push an assignment to a worker with each, as well.")
+]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Decide by this policy: put under a name of its own, deleted at the end.",
+        dir_okay=False,
+    ),
+]
+PolicyId = Annotated[
+    str | None,
+    typer.Option("--policy-id", metavar="NAME", help="Decide by a policy that is there."),
+]
+Tenant = Annotated[
+    str | None,
+    typer.Option(help=f"The tenant of all. Default: each request's own, else {DEFAULT_TENANT}."),
+]
+Type = Annotated[
+    str | None,
+    typer.Option("--type", help=f"The message's type, with --payload. Default: {DEFAULT_TYPE}."),
+]
+Subject = Annotated[
+    str | None, typer.Option(metavar="SUBJECT", help="Where to ask. Default: decide.subject.")
+]
+NoBare = Annotated[bool, typer.Option("--no-bare", help="Measure no bare loop before it.")]
+
+
 @command()
 async def load(
     session: CommandSession,
     *,
-    requests: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|-",
-            help="One JSON request a line, sent in turn, each time with an id of its own.",
-        ),
-    ] = None,
-    payload: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT|@FILE|SIZE",
-            help=f"Or one request with this payload; 300 or 16KB is a size. Default: {DEFAULT_PAYLOAD}.",
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="N",
-            help="Open loop: so many requests a second, whatever is answered.",
-            min=0.001,
-            max=MAX_RATE,
-        ),
-    ] = None,
-    in_flight: Annotated[
-        int | None,
-        typer.Option(
-            "--in-flight",
-            metavar="N",
-            help=f"Closed loop: so many wait for an answer. Default: {DEFAULT_IN_FLIGHT}.",
-            min=1,
-            max=MAX_IN_FLIGHT,
-        ),
-    ] = None,
-    processes: Annotated[
-        int,
-        typer.Option(
-            "--processes",
-            metavar="N",
-            help="Processes that send, each its share.",
-            min=1,
-            max=MAX_PROCESSES,
-        ),
-    ] = 1,
-    span: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="Measured for so long: 30s, 10m, 1h.")
-    ] = "30s",
-    timeout_s: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            help="A request that waits longer counts as timeout.",
-            min=0.001,
-            max=MAX_TIMEOUT_S,
-        ),
-    ] = 5.0,
-    push: Annotated[
-        bool, typer.Option("--push", help="Push an assignment to a worker with each, as well.")
-    ] = False,
-    policy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Decide by this policy: put under a name of its own, deleted at the end.",
-            dir_okay=False,
-        ),
-    ] = None,
-    policy_id: Annotated[
-        str | None,
-        typer.Option("--policy-id", metavar="NAME", help="Decide by a policy that is there."),
-    ] = None,
-    tenant: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The tenant of all. Default: each request's own, else {DEFAULT_TENANT}."
-        ),
-    ] = None,
-    type_: Annotated[
-        str | None,
-        typer.Option(
-            "--type", help=f"The message's type, with --payload. Default: {DEFAULT_TYPE}."
-        ),
-    ] = None,
-    subject: Annotated[
-        str | None, typer.Option(metavar="SUBJECT", help="Where to ask. Default: decide.subject.")
-    ] = None,
-    no_bare: Annotated[
-        bool, typer.Option("--no-bare", help="Measure no bare loop before it.")
-    ] = False,
+    requests: RequestsFile = None,
+    payload: Payload = None,
+    rate: Rate = None,
+    in_flight: InFlight = None,
+    processes: Processes = 1,
+    span: Span = "30s",
+    timeout_s: Timeout = 5.0,
+    push: Push = False,
+    policy: PolicyFile = None,
+    policy_id: PolicyId = None,
+    tenant: Tenant = None,
+    type_: Type = None,
+    subject: Subject = None,
+    no_bare: NoBare = False,
 ) -> int:
     """Measure a running router with requests of your own: decisions a second, latencies, errors by
     code.

@@ -1,23 +1,19 @@
-"""`router budget`: what tenants may spend in an hour, a day or a month, and what is spent of it.
+"""`router budget adjust`: what is settled of one budget is corrected; and how an adjustment is
+booked, which `router usage adjust` does for a bill.
 
-the budgets of a server     read, with what is spent of them
-the booking                 what `router budget adjust` shares with `router usage adjust`
-list, show                  the budgets, and what is spent of them
-put, delete                 a budget holds in every router within a second
-adjust                      what is settled of one budget is corrected
+read_asked    what is asked for, checked
+conclude      books it, leaves its audit event, and says what stands now
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
 from secrets import token_hex
 from typing import Annotated
 
 import typer
-from msgspec import Struct
 
 from router.budgets.adjustments import (
     DAY_MS,
@@ -29,99 +25,18 @@ from router.budgets.adjustments import (
     find_standing,
     list_counting,
 )
-from router.budgets.model import BudgetWindow, expire_leases, find_window, parse_budget
-from router.budgets.model.spent_record import SpentRecord
-from router.budgets.spent_documents import SpentDocuments
-from router.budgets.store import AuditedBudgets, BudgetStore, StoredBudget, budget_document
+from router.budgets.commands.budget import Name, Tenant, open_store
 from router.budgets.usage_search import FoundAdjustment
 from router.contracts.money import format_nanos, parse_amount
 from router.contracts.usage import MAX_REASON
 from router.core import ids
 from router.core.clock import format_day, now_ms, read_instant
 from router.core.crashpoints import crashpoint
-from router.delivery.kv.documents import DocumentBucket
 from router.delivery.wire.server_clock import ServerClock
 from router.lake.commands.ingest import make_bounds
 from router.operate.audit import OperatorWrite
 from router.shell.command_frame import CommandSession, command
-from router.shell.missed_events import is_audited, watch_deletion
-from router.shell.options import choose_author
-from router.shell.view import View, ViewColumn
-
-# -- The budgets of a server, and what is spent of them.
-
-Tenant = Annotated[str, typer.Argument(metavar="TENANT", help="The tenant.")]
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="BUDGET",
-        help="The budget, as `router budget list` names it: day, hour/policy=chat.",
-    ),
-]
-
-
-class SpentBudget(Struct, frozen=True):
-    """A budget, its present window, and what is spent in it."""
-
-    stored: StoredBudget
-    window: BudgetWindow
-    spent: SpentRecord
-
-
-async def open_store(session: CommandSession) -> BudgetStore:
-    """Open the store. Raises BrokerUnavailable."""
-    return BudgetStore(
-        DocumentBucket(await session.open_jetstream(), session.settings.buckets.budgets.name)
-    )
-
-
-async def open_audited_store(session: CommandSession) -> AuditedBudgets:
-    """Open the store for writes. Raises BrokerUnavailable."""
-    return AuditedBudgets(await open_store(session), session)
-
-
-async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudget:
-    """What is spent of it in the window that is now, by the server's clock. Raises
-    BrokerUnavailable.
-    """
-    jetstream = await session.open_jetstream()
-    clock = ServerClock(jetstream, f"KV_{session.settings.buckets.budgets.name}")
-    await clock.read()
-    window = find_window(stored.budget.window, clock())
-    document = await SpentDocuments(jetstream, session.settings.buckets.budgets_spent.name).open(
-        stored.budget, window
-    )
-    return SpentBudget(stored, window, expire_leases(document.record, round(clock() * 1000)))
-
-
-def list_fields(one: SpentBudget) -> dict[str, object]:
-    """Money as text: no float rounds it."""
-    budget, spent = one.stored.budget, one.spent
-    left = max(0, budget.amount - spent.settled - spent.held)
-    return {
-        "tenant": budget.tenant_id,
-        "budget": budget.budget_id,
-        **budget_document(budget),
-        "settled": format_nanos(spent.settled),
-        "reserved": format_nanos(spent.held),
-        "left": format_nanos(left),
-        "events": spent.events,
-        "adjusted": format_nanos(spent.adjusted),
-        "adjustments": spent.adjustments,
-        "is_counted": spent.is_counted,
-        "starts_at": _format_second(one.window.starts_s),
-        "renews_at": _format_second(one.window.ends_s),
-        "version": one.stored.record.version,
-        "author": one.stored.record.author,
-        "time": one.stored.record.time,
-    }
-
-
-def _format_second(at_s: int) -> str:
-    return datetime.fromtimestamp(at_s, UTC).isoformat().replace("+00:00", "Z")
-
-
-# -- The booking of an adjustment.
+from router.shell.missed_events import is_audited
 
 Amount = Annotated[
     str,
@@ -151,6 +66,48 @@ DryRun = Annotated[
 Currency = Annotated[
     str | None, typer.Option("--currency", metavar="CODE", help="Refuse, unless costs are in it.")
 ]
+
+
+@command()
+async def adjust(
+    session: CommandSession,
+    tenant: Tenant,
+    name: Name,
+    *,
+    amount: Amount,
+    reason: Reason,
+    command_id: CommandId = None,
+    currency: Currency = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Correct what is settled of a budget in its present window: -5 makes room for 5 more.
+
+    No bill changes: `router usage adjust` corrects bills, and budgets with them. Routers settle it
+    within a second. The command may be killed at any moment: run it again with the same --id, and
+    it books once.
+
+    Exit status: 0 booked, or it stands already; 1 refused: there is no such budget, or --id was
+    used for another adjustment.
+
+    Example:  router budget adjust acme month --amount -5 --reason "test run, ticket 82"
+    """
+    check_currency(session, currency)
+    asked = read_asked(session, tenant, amount, reason, command_id)
+    budget = (await (await open_store(session)).get(tenant, name)).budget
+    clock = ServerClock(await session.open_jetstream(), session.settings.streams.usage.name)
+    await clock.read()
+    correction = correct_budget(budget, asked, round(clock() * 1000))
+    await conclude(
+        session,
+        "budget adjust",
+        correction,
+        asked,
+        is_repeated=command_id is not None,
+        is_rehearsal=dry_run,
+    )
+
+
+# -- The booking of an adjustment, of a budget or of a bill.
 
 
 def check_currency(session: CommandSession, currency: str | None) -> None:
@@ -349,164 +306,3 @@ def _print_adjustment(
         print(f"billed {fields['billed_before']} before, {fields['billed_after']} then")
     print(f"counts in {', '.join(budgets)}" if budgets else "counts in no budget")
     print(f"the same command with --id {fields['id']} books nothing more")
-
-
-# -- `list` and `show`.
-
-BUDGETS = View(
-    *map(ViewColumn, ("tenant", "budget", "amount", "settled", "reserved", "left", "then")),
-    ViewColumn("renews", of="renews_at"),
-)
-
-
-@command()
-async def list_(
-    session: CommandSession,
-    *,
-    tenant: Annotated[str | None, typer.Option(help="Only this tenant's.")] = None,
-) -> None:
-    """List the budgets, and what is settled, reserved and left of each in its present window; with
-    --json one object a line.
-
-    Reserved is what routers hold: requests on their way, and the slices that each router takes in
-    advance. Exit status 0.
-
-    Example:  router budget list --tenant acme
-    """
-    found = [
-        list_fields(await read_spent(session, one))
-        for one in await (await open_store(session)).list(tenant)
-    ]
-    session.emit(found, BUDGETS, empty="no budgets")
-
-
-@command()
-async def show(session: CommandSession, tenant: Tenant, name: Name) -> None:
-    """Show one budget and what is spent of it. Exit status: 0 shown, 1 there is none.
-
-    Example:  router budget show acme day/policy=chat
-    """
-    fields = list_fields(
-        await read_spent(session, await (await open_store(session)).get(tenant, name))
-    )
-    session.emit_one(fields)
-
-
-# -- `put` and `delete`.
-
-Author = Annotated[
-    str | None,
-    typer.Option("--author", help="Who writes it, for the history. Default: your login name."),
-]
-
-
-@command()
-async def put(
-    session: CommandSession,
-    tenant: Tenant,
-    *,
-    amount: Annotated[
-        str,
-        typer.Option(
-            "--amount", metavar="AMOUNT", help="Money for each window, as the policies' costs are."
-        ),
-    ],
-    window: Annotated[
-        str, typer.Option("--window", metavar="WINDOW", help="hour, day or month, UTC.")
-    ],
-    policy: Annotated[
-        str | None,
-        typer.Option("--policy", metavar="POLICY", help="Only decisions by this policy."),
-    ] = None,
-    provider: Annotated[
-        str | None,
-        typer.Option("--provider", metavar="PROVIDER", help="Only decisions for this provider."),
-    ] = None,
-    then: Annotated[
-        str, typer.Option("--then", metavar="THEN", help="Without room: deny, or downgrade:POLICY.")
-    ] = "deny",
-    author: Author = None,
-) -> None:
-    """Write a budget; one of the same tenant, window, policy and provider is replaced, and what is
-    spent of it stays spent.
-
-    Exit status: 0 it is in force, 1 refused: a value is not legal, or another write came first.
-
-    Example:  router budget put acme --amount 10 --window day --then downgrade:cheap
-    """
-    given = {"policy": policy, "provider": provider}
-    document = {
-        "amount": amount,
-        "window": window,
-        "then": then,
-        **{name: value for name, value in given.items() if value is not None},
-    }
-    budget = parse_budget(document, tenant)
-    budgets = await open_audited_store(session)
-    version = await budgets.put(budget, document, author=choose_author(author))
-    fields = {
-        "ok": True,
-        "tenant": tenant,
-        "budget": budget.budget_id,
-        "version": version,
-        **document,
-    }
-    session.emit_one(fields, f"{tenant} {budget.budget_id} version {version}: in force")
-
-
-@command()
-async def delete(session: CommandSession, tenant: Tenant, name: Name) -> None:
-    """Delete a budget: its requests are not limited by it any more. Exit status: 0 it is deleted, 1
-    there is none.
-
-    Example:  router budget delete acme day
-    """
-    budgets = await open_audited_store(session)
-    async with watch_deletion(session, budgets, tenant, name):
-        version = await budgets.delete(tenant, name)
-    session.emit_one(
-        {"ok": True, "tenant": tenant, "budget": name, "version": version, "deleted": True},
-        f"{tenant} {name}: deleted",
-    )
-
-
-# -- `adjust`: no bill changes by it.
-
-
-@command()
-async def adjust(
-    session: CommandSession,
-    tenant: Tenant,
-    name: Name,
-    *,
-    amount: Amount,
-    reason: Reason,
-    command_id: CommandId = None,
-    currency: Currency = None,
-    dry_run: DryRun = False,
-) -> None:
-    """Correct what is settled of a budget in its present window: -5 makes room for 5 more.
-
-    No bill changes: `router usage adjust` corrects bills, and budgets with them. Routers settle it
-    within a second. The command may be killed at any moment: run it again with the same --id, and
-    it books once.
-
-    Exit status: 0 booked, or it stands already; 1 refused: there is no such budget, or --id was
-    used for another adjustment.
-
-    Example:  router budget adjust acme month --amount -5 --reason "test run, ticket 82"
-    """
-    check_currency(session, currency)
-    asked = read_asked(session, tenant, amount, reason, command_id)
-    budget = (await (await open_store(session)).get(tenant, name)).budget
-    clock = ServerClock(await session.open_jetstream(), session.settings.streams.usage.name)
-    await clock.read()
-    correction = correct_budget(budget, asked, round(clock() * 1000))
-    await conclude(
-        session,
-        "budget adjust",
-        correction,
-        asked,
-        is_repeated=command_id is not None,
-        is_rehearsal=dry_run,
-    )

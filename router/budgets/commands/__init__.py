@@ -1,0 +1,1 @@
+"""`router budget`: budgets, what is spent of them, and what is corrected."""
