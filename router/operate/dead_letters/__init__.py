@@ -4,7 +4,8 @@ cause is mended.
     parse      one stored message -> one DeadLetter, also if it is unreadable
     listing    dead letters newest first, filtered
     selection  which ones an operator chose, oldest first, in batches, for the steps below
-    stats      dead letters counted by kind; only what tells it is read, at a tenth of the cost
+    heads      what tells a dead letter's kind, and what the console lists, at a tenth of the
+               cost; and heads counted by kind
     export     dead letters as JSON lines
     original   a dead letter -> the message to send again, or why that is impossible
     replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress
@@ -19,6 +20,14 @@ cause is mended.
 from router.operate.dead_letters.depth import DepthGauge
 from router.operate.dead_letters.discard import discard
 from router.operate.dead_letters.export import as_fields, as_full_fields, export
+from router.operate.dead_letters.heads import (
+    DeadLetterGroup,
+    DeadLetterHead,
+    group_by,
+    read_heads,
+    reason_and_error,
+    subject_and_reason,
+)
 from router.operate.dead_letters.journal import ReplayRunning, ReplayUnprovable
 from router.operate.dead_letters.listing import DeadLetterFilter, list_newest_first, show
 from router.operate.dead_letters.original import NotReplayed, ReplayOptions, original_of
@@ -29,14 +38,6 @@ from router.operate.dead_letters.selection import (
     DeadLetterChoice,
     read_by_filter,
     read_by_sequence,
-)
-from router.operate.dead_letters.stats import (
-    DeadLetterGroup,
-    DeadLetterHead,
-    group_by,
-    read_heads,
-    reason_and_error,
-    subject_and_reason,
 )
 
 __all__ = [
