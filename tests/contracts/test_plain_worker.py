@@ -14,7 +14,7 @@ from router.contracts.acknowledgement import (
     read_acknowledgement_carefully,
     read_plain_acknowledgement,
 )
-from router.contracts.message_spec import MessageSpec
+from router.contracts.message_spec import SHARED, MessageSpec
 from router.contracts.result import (
     RESULT_SPEC,
     read_carefully,
@@ -95,33 +95,8 @@ LITERALS = (
     ),
 )
 NAMES = (
-    *(
-        "assignment_id",
-        "request_id",
-        "status",
-        "latency_ms",
-        "cost",
-        "timestamp",
-        "tenant_id",
-        "provider_id",
-        "job",
-        "job_type",
-        "trace_id",
-    ),
-    *(
-        "error_code",
-        "error_message",
-        "msg_id",
-        "version",
-        "output",
-        "metadata",
-        "run_id",
-        "schema_version",
-        "kind",
-        "data",
-        "more",
-    ),
-    *("payload", "payload_encoding", "retry_after_ms"),
+    *(field.name for field in (*SHARED, *RESULT_SPEC.fields)),
+    *("output", "version", "schema_version", "kind", "data", "more"),
 )
 literals = st.sampled_from(LITERALS) | st.text(max_size=5).map(
     lambda text: orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
@@ -274,17 +249,8 @@ def test_each_field_that_is_given_arrives(
 
 
 ACK_NAMES = (
-    "assignment_id",
-    "request_id",
-    "status",
-    "acknowledged_at",
-    "message",
-    "tenant_id",
-    "trace_id",
-    "msg_id",
-    "version",
-    "kind",
-    "more",
+    *(field.name for field in (*SHARED, *ACKNOWLEDGEMENT_SPEC.fields)),
+    *("version", "kind", "more"),
 )
 ACK = {
     "assignment_id": ASSIGNED,
