@@ -1,7 +1,11 @@
 """Takes slices of budgets from their documents, ahead of the decisions that use them, and gives
 back what is not used.
 
-    asked ──> run (a child) ──> grant by compare-and-set ──> the slice grows, or is refused
+    slice   what this instance may reserve (`BudgetSlice`)
+    lease   the entry of the document that holds the slice, until a time; one follows another
+    grant   what a change of the document gives a lease, and so its slice
+
+    asked ──> run (a child) ──> grant by compare-and-set ──> the slice is larger, or is refused
     a lease is over ──> the rest of the slice moves to the next lease; what it has reserved stays until it is settled, or expires
     drain ──> the rest is given back
 
@@ -40,7 +44,7 @@ LOOK_S = 0.5  # between two looks for leases that are over
 RETURN_S = 3.0  # for giving back at a drain
 
 
-class _Growth(Struct):
+class _Grant(Struct):
     """What one change of a document gives a slice."""
 
     granted: int = 0
@@ -108,7 +112,7 @@ class BudgetLeases:
             ]
             kept = [one for one in slices if id(one) in asked]
             results = await asyncio.gather(
-                *map(self._grow, kept), *map(self._move, over), return_exceptions=True
+                *map(self._take, kept), *map(self._move, over), return_exceptions=True
             )
             # when all are done: one document stops no other slice
             if (failure := next(filter(None, results), None)) is not None:
@@ -123,41 +127,38 @@ class BudgetLeases:
             again = {key: one for key, one in asked.items() if one.is_asked}
             self._asked = {**again, **self._asked}
 
-    async def _grow(self, one: BudgetSlice) -> None:
+    async def _take(self, one: BudgetSlice) -> None:
         """Take what was asked for. Raises BrokerUnavailable."""
         window = self._enter_window(one, await self._find_kept(one))
         need, moved = one.need, self._begin_lease(one)
         missing = max(1, need - one.remaining - moved)
-        growth = _Growth()
+        grant = _Grant()
 
         def change(record: SpentRecord) -> SpentRecord | None:
-            nonlocal growth
-            growth = _Growth(is_counted=record.is_counted)
+            nonlocal grant
+            grant = _Grant(is_counted=record.is_counted)
             if not record.is_counted:
                 return None
-            changed, growth = self._build_growth(one, record, missing, moved)
+            changed, grant = self._grant(one, record, missing, moved)
             return changed
 
         record = await self._documents.change(one.budget, window, change)
-        if not growth.is_counted:
-            one.remaining += moved
-            one.number, one.lease_ends = (
-                (one.number - 1, 0.0) if moved else (one.number, one.lease_ends)
-            )
+        if not grant.is_counted:
+            _undo_lease(one, moved)
             self._on_asked(one)  # the settlement counts the window first
             await asyncio.sleep(0.05)
             return
-        raise_notices(self._alerts, one.budget, window, record, growth.notices)
-        one.left = growth.left
-        if growth.granted:
-            one.on_granted(growth.granted + growth.moved)
+        raise_notices(self._alerts, one.budget, window, record, grant.notices)
+        one.left = grant.left
+        if grant.granted:
+            one.on_granted(grant.granted + grant.moved)
         else:
-            one.remaining += growth.moved
+            one.remaining += grant.moved
             one.on_refused(max(1, need), self._clock())
 
-    def _build_growth(
+    def _grant(
         self, one: BudgetSlice, record: SpentRecord, missing: int, moved: int
-    ) -> tuple[SpentRecord | None, _Growth]:
+    ) -> tuple[SpentRecord | None, _Grant]:
         lease_id, ends_ms = (
             self._name(one.number),
             round((one.lease_ends + self._reservation_s) * 1000),
@@ -172,7 +173,7 @@ class BudgetLeases:
             grant.record, one.budget.amount, has_no_room=not grant.granted and missing > 1
         )
         marked = mark_notices(grant.record, notices)
-        return (marked if marked != record else None), _Growth(
+        return (marked if marked != record else None), _Grant(
             grant.granted, moved, grant.left, notices, True
         )
 
@@ -227,3 +228,10 @@ class BudgetLeases:
 
     def _name(self, number: int) -> str:
         return f"{self._table.life}.{number}"
+
+
+def _undo_lease(one: BudgetSlice, moved: int) -> None:
+    """Undo `_begin_lease`: nothing was stored, and the next try begins the lease again."""
+    if moved:
+        one.remaining += moved
+        one.number, one.lease_ends = one.number - 1, 0.0

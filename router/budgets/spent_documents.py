@@ -74,6 +74,7 @@ class SpentDocuments:
 
     async def write(self, document: SpentDocument, record: SpentRecord) -> int:
         """The new revision. Raises Conflict."""
+        # None: there must be no document
         return await self.bucket.put(
             document.key, record_bytes(record), revision=document.revision or None
         )
@@ -84,8 +85,9 @@ class SpentDocuments:
         window: BudgetWindow,
         change: Callable[[SpentRecord], SpentRecord | None],
     ) -> SpentRecord:
-        """Read, change and write, until no other writer comes between; what then holds. A change to
-        None writes nothing.
+        """Read, change and write, until no other writer comes between; what then holds. Of two
+        instances that take a slice at the same moment one conflicts, and takes from what the other
+        one left. A change to None writes nothing.
         """
         for _ in range(TRIES):
             document = await self.open(budget, window)

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Struct
 
 from router.contracts import field_kinds as kind
 from router.contracts import field_readers
 from router.contracts.field_readers import MAX_INT64
-from router.contracts.headers import first_stored_ms
-from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
+from router.contracts.message_spec import Field, MessageSpec, build_plain, build_reader, build_wire
 from router.contracts.pb.beamline.worker.v1 import ack_pb2
 from router.contracts.shapes.parts import refer
-from router.contracts.worker import (
-    DEFAULT_LIMITS,
-    PlainBody,
-    ReadResult,
-    Received,
-    WorkerMessageLimits,
-    decode_plain,
-    read,
-)
-from router.core.ids import is_opaque
-from router.core.masking import MAX_TEXT, shorten
+from router.contracts.worker import DEFAULT_LIMITS, ReadResult, Received, WorkerMessageLimits, read
 from router.core.message import Message
 
 ACKNOWLEDGEMENT_SUBJECT = "caf.exec.assign.v1.ack"
@@ -51,6 +39,10 @@ def _read_time(sent: Received, name: str) -> int:
     return field_readers.read_whole(sent.body, name) or sent.first_ms
 
 
+_PLAIN_TIME = kind.PlainForm(
+    type=int, value="body.$ or first", is_usual=f"0 <= $ <= {MAX_INT64}", is_filled=True
+)
+_TIME = kind.FieldKind(refer("rounded"), _read_time, plain=_PLAIN_TIME)
 _SINCE = "milliseconds since the epoch; the time of its storing if absent"
 _ASSIGNMENT_ID = "0a4f0b52-3df5-5a1c-9d1e-2b8f3a3f6f10"
 _REFUSED = {"assignment_id": _ASSIGNMENT_ID, "status": ERROR, "message": "not an image"}
@@ -64,7 +56,7 @@ ACKNOWLEDGEMENT_SPEC = MessageSpec(
         Field("assignment_id", kind.ID, is_required=True),
         Field("status", kind.build_choice(ACKNOWLEDGEMENT_STATUSES), is_required=True),
         Field("request_id", kind.OPTIONAL_ID),
-        Field("acknowledged_at", kind.FieldKind(refer("rounded"), _read_time), _SINCE),
+        Field("acknowledged_at", _TIME, _SINCE),
         Field("message", kind.EXCERPT, "words for operators"),
     ),
     envelope="exec_assignment_ack",
@@ -84,14 +76,14 @@ ACKNOWLEDGEMENT_SPEC = MessageSpec(
 )
 EXEC_ASSIGNMENT_ACK = build_wire(ACKNOWLEDGEMENT_SPEC)
 _read = build_reader(ACKNOWLEDGEMENT_SPEC)
+read_plain_acknowledgement = build_plain(ACKNOWLEDGEMENT_SPEC)
 
 
 def read_acknowledgement(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecAssignmentAck]:
     """One stored message as an acknowledgement, or as the Fault that its dead letter will tell."""
-    body = decode_plain(message, limits, decode_acknowledgement)
-    found = _build_plain(message, body) if body is not None else None
+    found = read_plain_acknowledgement(message, limits)
     return (
         ReadResult(found) if found is not None else read_acknowledgement_carefully(message, limits)
     )
@@ -104,64 +96,3 @@ def read_acknowledgement_carefully(
     twice as long.
     """
     return read(message, EXEC_ASSIGNMENT_ACK, _read, limits)
-
-
-class PlainAcknowledgement(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """An ordinary acknowledgement."""
-
-    status: str
-    acknowledged_at: int | None = None
-    message: str | None = None
-
-
-decode_acknowledgement = msgspec.json.Decoder(PlainAcknowledgement).decode
-
-
-def _build_plain(message: Message, body: PlainAcknowledgement) -> ExecAssignmentAck | None:
-    """The acknowledgement; None where a value is not as it usually is. Of a header that is there
-    the contract was checked: it holds.
-    """
-    headers, assignment_id, request_id = (
-        message.headers,
-        body.assignment_id,
-        body.request_id or None,
-    )
-    tenant_id, trace_id, message_id = (
-        headers.get("tenant_id"),
-        headers.get("trace_id"),
-        headers.get("Nats-Msg-Id"),
-    )
-    acknowledged_at = body.acknowledged_at or first_stored_ms(message)
-    if (
-        body.status not in ACKNOWLEDGEMENT_STATUSES
-        or not 0 <= acknowledged_at <= MAX_INT64
-        or not assignment_id
-        or not is_opaque(assignment_id)
-        or not (request_id is None or is_opaque(request_id))
-        or body.msg_id
-        # With a tenant's header the contract was asked about the id too.
-        or not (message_id is None or tenant_id is not None or is_opaque(message_id))
-    ):
-        return None
-    if (
-        tenant_id is None
-        and (tenant_id := body.tenant_id or None) is not None
-        and not field_readers.is_scoped(tenant_id)
-    ):
-        return None
-    if (
-        trace_id is None
-        and (trace_id := body.trace_id or None) is not None
-        and not is_opaque(trace_id)
-    ):
-        return None
-    return ExecAssignmentAck(
-        assignment_id=assignment_id,
-        status=body.status,
-        acknowledged_at=acknowledged_at,
-        message=shorten(body.message, MAX_TEXT) if body.message else None,
-        request_id=request_id,
-        tenant_id=tenant_id,
-        trace_id=trace_id,
-        msg_id=message_id,
-    )

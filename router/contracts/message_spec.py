@@ -1,6 +1,7 @@
 """A message, declared once: its fields, and all that follows from them.
 
     MessageSpec ──> build_reader   the message as its Struct, or the Malformed that names a field
+                ──> build_plain    the same of an ordinary message, faster
                 ──> build_wire     its envelope, and protobuf as the object that it would be in JSON
                 ──> build_shape    JSON Schema and examples, of which pages and types are made
 
@@ -11,24 +12,37 @@ A message that the router writes needs no spec: the fields of its Struct say the
 (`shapes.parts.build_written`). One whose reader is a type that msgspec decodes has its schema from
 that type (`shapes.parts.build_from_type`).
 
-A fast reader stands by hand beside the spec of its message. `tests/contracts/test_plain_worker`
-holds it to the reader of the spec, `tests/contracts/agreement` holds that one to the schema.
+What a spec forgets is an error at import that names the field: a field of the Struct that the spec
+or protobuf lacks, and one of the spec that is read and has no place in the Struct.
+`tests/contracts/test_plain_worker` holds the fast reader to the careful one,
+`tests/contracts/agreement` holds that one to the schema.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any, Generic, TypeVar, cast
 
+import msgspec
 from google.protobuf.message import Message as Protobuf
-from msgspec import Struct
+from msgspec import Raw, Struct
 
-from router.contracts.field_kinds import MESSAGE_ID, TENANT, TRACE, FieldKind
+from router.contracts.field_kinds import MESSAGE_ID, TENANT, TRACE, FieldKind, PlainForm
+from router.contracts.field_readers import is_scoped
+from router.contracts.headers import first_stored_ms
 from router.contracts.malformed import miss_ids, missing_field
 from router.contracts.shapes.enveloped import USUAL, EnvelopeRules, build_worker_message
 from router.contracts.shapes.message_shape import RECEIVED, MessageShape, ShapeLimits
 from router.contracts.shapes.parts import Schema, add_description, build_object, is_anywhere_present
-from router.contracts.worker import MessageType, Received
+from router.contracts.worker import (
+    MessageType,
+    PlainBody,
+    Received,
+    WorkerMessageLimits,
+    decode_plain,
+)
+from router.core.ids import is_opaque
+from router.core.message import Message
 
 T = TypeVar("T")
 
@@ -85,6 +99,7 @@ def build_reader(spec: MessageSpec[T]) -> Callable[[Received], T]:
             if worker_id is None: raise missing_field('worker_id', 'worker_id')
             return made(worker_id=worker_id, status=read_status(body, 'status'), …)
     """
+    _check_fields(spec)
     kinds = {name: field.kind for name, field in _list_fields(spec).items()}
     early = (*spec.ids, *spec.first)
     calls = {
@@ -110,6 +125,7 @@ def build_wire(spec: MessageSpec[T]) -> MessageType:
     """How the message comes, for what reads bytes."""
     if spec.envelope is None or spec.proto is None:
         raise ValueError(f"{spec.name} has no envelope or no protobuf")
+    _check_protobuf(spec, spec.proto)
     known_by = spec.known_by or spec.ids
     return MessageType(spec.envelope, known_by, _build_decoder(spec, spec.proto), spec.kept)
 
@@ -162,10 +178,30 @@ def _build_decoder(
     )
 
 
-def _compile(head: str, lines: Sequence[str], scope: dict[str, Any]) -> Callable[[Any], Any]:
-    """A function of these lines, which hold nothing but names of fields."""
+def _compile(head: str, lines: Sequence[str], scope: dict[str, Any]) -> Callable[..., Any]:
+    """A function of these lines, which hold what specs and kinds say, and nothing of a message."""
     exec("\n    ".join([f"def {head}:", *lines]), scope)  # noqa: S102
     return scope[head.partition("(")[0]]  # type: ignore[no-any-return]
+
+
+def _check_fields(spec: MessageSpec[T]) -> None:
+    declared, made = _list_fields(spec), _list_names(spec)
+    if missing := [name for name in made if name not in declared]:
+        raise ValueError(f"{spec.name}: the spec lacks {', '.join(missing)} of its Struct")
+    unread = [field.name for field in spec.fields if field.kind.is_read and field.name not in made]
+    if unread:
+        raise ValueError(f"{spec.name}: its Struct lacks {', '.join(unread)}, which the spec reads")
+
+
+def _check_protobuf(spec: MessageSpec[T], proto: type[Protobuf]) -> None:
+    known, made = proto.DESCRIPTOR.fields_by_name, _list_names(spec)
+    lacking = [
+        field.name
+        for field in spec.fields
+        if field.name in made and (field.path or field.name).partition(".")[0] not in known
+    ]
+    if lacking:
+        raise ValueError(f"{spec.name}: {proto.DESCRIPTOR.full_name} lacks {', '.join(lacking)}")
 
 
 def _list_fields(spec: MessageSpec[T]) -> dict[str, Field]:
@@ -174,3 +210,126 @@ def _list_fields(spec: MessageSpec[T]) -> dict[str, Field]:
 
 def _list_names(spec: MessageSpec[T]) -> tuple[str, ...]:
     return spec.made.__struct_fields__  # type: ignore[attr-defined, no-any-return]
+
+
+# -- The fast reader, made of the spec.
+#
+#     MessageSpec ──> a type for msgspec, which checks the kinds of the values while it parses
+#                 ──> the source of `read_plain`, which checks the values and makes the Struct
+#
+# An ordinary message is JSON with the fields of its spec alone, each of its usual type, and headers
+# that keep the contract. Of any other message `read_plain` returns None, and the careful reader
+# reads it. The careful reader is the rule, and takes twice as long.
+#
+# What the fast reader needs to know of a field stands in its kind: `PlainForm` (`field_kinds`).
+
+Forms = Mapping[str, tuple[Field, PlainForm]]
+
+_KEPT = PlainForm(type=Raw)
+_ABSENT = Raw(b"null")
+_BEGIN = (
+    "body = decode_plain(message, limits, decode)",
+    "if body is None: return None",
+    "headers, first = message.headers, first_stored_ms(message)",
+    "tenant_id, trace_id, msg_id = "
+    "headers.get('tenant_id'), headers.get('trace_id'), headers.get('Nats-Msg-Id')",
+)
+# Of a header that is there the contract was checked: it holds. With a tenant's header the contract
+# was asked about the message id, too.
+_MESSAGE_ID = (
+    "not body.msg_id",
+    "(msg_id is None or tenant_id is not None or is_opaque(msg_id))",
+)
+_IDS_OF_BODY = (
+    "if tenant_id is None and (tenant_id := body.tenant_id or None) is not None "
+    "and not is_scoped(tenant_id): return None",
+    "if trace_id is None and (trace_id := body.trace_id or None) is not None "
+    "and not is_opaque(trace_id): return None",
+)
+_NAMES = {
+    "decode_plain": decode_plain,
+    "first_stored_ms": first_stored_ms,
+    "is_opaque": is_opaque,
+    "is_scoped": is_scoped,
+}
+
+
+def build_plain(
+    spec: MessageSpec[T],
+) -> Callable[[Message, WorkerMessageLimits], T | None]:
+    """Return the fast reader. A part of that of an acknowledgement:
+
+    def read_plain(message, limits):
+        body = decode_plain(message, limits, decode)
+        if body is None: return None
+        …
+        status_ = body.status
+        request_id_ = body.request_id or None
+        if not ((status_ in {'accepted', …}) and (request_id_ is None or …) and …): return None
+        …
+        return made(status=status_, request_id=request_id_, tenant_id=tenant_id, …)
+    """
+    forms: Forms = {field.name: (field, _find_form(spec, field)) for field in spec.fields}
+    names = spec.made.__struct_fields__  # type: ignore[attr-defined]
+    own = {name: forms[name] for name in names if name in forms}
+    known = {*own, *(field.name for field in SHARED)}
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(f"{spec.name}: its fast reader knows no {', '.join(unknown)}")
+    source = [
+        *_BEGIN,
+        *(f"{name}_ = {_build_value(*own[name])}" for name in own),
+        f"if not ({' and '.join(_list_conditions(spec, own))}): return None",
+        *_IDS_OF_BODY,
+        f"return made({', '.join(f'{n}={n}_' if n in own else f'{n}={n}' for n in names)})",
+    ]
+    scope = {**_NAMES, "made": spec.made, "decode": _build_plain_decoder(spec, forms)}
+    for _, form in own.values():
+        scope.update(form.names)
+    return _compile("read_plain(message, limits)", source, scope)
+
+
+def _find_form(spec: MessageSpec[T], field: Field) -> PlainForm:
+    form = _KEPT if field.name in spec.kept else field.kind.plain
+    if form is None:
+        raise ValueError(f"{spec.name}.{field.name}: its kind has no PlainForm for the fast reader")
+    return form
+
+
+def _build_value(field: Field, form: PlainForm) -> str:
+    usual = "body.$" if field.is_required else "body.$ or None"
+    return _name_field(form.value or usual, field)
+
+
+def _name_field(text: str, field: Field) -> str:
+    """A field may have any name: its value's ends with an underscore, as no other name does."""
+    return text.replace("body.$", f"body.{field.name}").replace("$", f"{field.name}_")
+
+
+def _list_conditions(spec: MessageSpec[T], own: Forms) -> Iterator[str]:
+    for field, form in own.values():
+        if form.is_usual:
+            may_be_none = not field.is_required and not form.is_filled
+            condition = f"$ is None or {form.is_usual}" if may_be_none else form.is_usual
+            yield _name_field(f"({condition})", field)
+    if len(spec.ids) > 1:
+        yield f"({' or '.join(f'{name}_' for name in spec.ids)})"
+    yield from _MESSAGE_ID
+
+
+def _build_plain_decoder(spec: MessageSpec[T], forms: Forms) -> Callable[[bytes], PlainBody]:
+    """Return what parses the body. It refuses a field that the spec does not have."""
+    kept = [(name, Raw, _ABSENT) for name in sorted(spec.kept)]
+    own = [
+        (name, form.type) if field.is_required else (name, form.type | None, None)
+        for name, (field, form) in forms.items()
+        if name not in spec.kept
+    ]
+    made = msgspec.defstruct(
+        f"Plain{spec.title}",
+        [*own, *kept],
+        bases=(PlainBody,),
+        kw_only=True,
+        forbid_unknown_fields=True,
+        gc=False,
+    )
+    return cast(Callable[[bytes], PlainBody], msgspec.json.Decoder(made).decode)

@@ -1,10 +1,11 @@
 """What a worker says when an assignment is over: ExecResult (docs/reference/contracts.md#results).
 
     ExecResult    what the router works with
-    RESULT_SPEC   what stands on the wire: reader, schema, protobuf and page are made of it
-    PlainResult   an ordinary result, for the fast reader
+    RESULT_SPEC   what stands on the wire: both readers, the schema and the page are made of it
 
-A new field of a result stands in these three, and in `proto/beamline/worker/v1/result.proto`.
+A new field is a line of ExecResult, a `Field` of `_FIELDS`, and a kind if it has a rule of its own;
+then a line of `proto/beamline/worker/v1/result.proto` (`make proto client-types`), and a row of
+docs/explanation/threats.md. What is forgotten is an error at import, or of a test, that names it.
 
 `provider_id`, `job.type` and `tenant_id` are left None where the known assignment may fill them.
 One page of the specification requires both ids, as UUIDs, the other one of them; the other holds.
@@ -12,38 +13,24 @@ One page of the specification requires both ids, as UUIDs, the other one of them
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Struct
 
 from router.contracts import field_kinds as kind
 from router.contracts.decision import RESERVED, RESERVED_TYPES
-from router.contracts.field_readers import (
-    MAX_INT64,
-    Object,
-    is_scoped,
-    read_amount,
-    read_text,
-    read_whole,
-)
-from router.contracts.headers import first_stored_ms
+from router.contracts.field_readers import Object, read_amount, read_text, read_whole
 from router.contracts.malformed import invalid_field
-from router.contracts.message_spec import Field, MessageSpec, build_reader, build_wire
+from router.contracts.message_spec import Field, MessageSpec, build_plain, build_reader, build_wire
 from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.shapes.parts import Schema, add_description, constrain, is_present, refer
 from router.contracts.worker import (
     DAY_MS,
     DEFAULT_LIMITS,
-    PlainBody,
     ReadResult,
     Received,
     WorkerMessageLimits,
-    decode_plain,
     read,
 )
-from router.core.ids import MAX_NAME, MAX_TYPE, is_opaque
-from router.core.masking import MAX_TEXT, shorten
+from router.core.ids import MAX_TYPE
 from router.core.message import Message
 
 RESULT_SUBJECT = "caf.exec.result.v1"
@@ -140,21 +127,53 @@ _WORKFLOW = "of a workflow; for other readers"
 _LATENCY = "how long the work took, milliseconds; it is rounded half up"
 _ENDED = "when the work ended, milliseconds since the epoch; the time of its storing if absent"
 _RETRY = "of a rate limit: milliseconds until the provider may be asked again"
-_COST = kind.FieldKind({"type": "number", "minimum": 0}, _read_cost, "max_cost")
-_FLAT_TYPE = kind.build_kind({}, _read_job_type)
+
+
+class PlainJob(Struct, forbid_unknown_fields=True, gc=False):
+    """The job of an ordinary result."""
+
+    type: str | None = None
+
+
+# never -0.0
+_PLAIN_COST = kind.PlainForm(type=float, value="body.$ + 0.0", is_usual="0 <= $ <= limits.max_cost")
+_PLAIN_TIMESTAMP = kind.PlainForm(
+    type=kind.PLAIN_WHOLE,
+    value="body.$ or first",
+    is_usual="message.stored_ms - limits.max_timestamp_age_ms "
+    "<= $ <= first + limits.max_timestamp_ahead_ms",
+    is_filled=True,
+)
+_PLAIN_TYPE = kind.PlainForm(
+    type=str,
+    value="(body.job.type if body.job is not None else None) or body.$ or None",
+    is_usual=f"len($) <= {MAX_TYPE} and $ not in RESERVED_TYPES",
+    names={"RESERVED_TYPES": RESERVED_TYPES},
+)
+_PLAIN_CODE = kind.PlainForm(type=str, value=f"body.$[:{MAX_CODE}] if body.$ else None")
+_PLAIN_RETRY = kind.PlainForm(
+    type=kind.PLAIN_WHOLE, value=f"min(body.$, {MAX_LATENCY_MS}) if body.$ else None"
+)
+
+_COST = kind.FieldKind({"type": "number", "minimum": 0}, _read_cost, "max_cost", plain=_PLAIN_COST)
+_TIMESTAMP = kind.FieldKind(refer("rounded"), _read_timestamp, plain=_PLAIN_TIMESTAMP)
+_WHOLE_JOB = kind.FieldKind(_JOB, plain=kind.PlainForm(type=PlainJob))
+_FLAT_TYPE = kind.build_kind({}, _read_job_type, _PLAIN_TYPE)
+_ERROR_CODE = kind.build_kind(_CODE, _read_error_code, _PLAIN_CODE)
+_RETRY_AFTER = kind.build_kind(refer("rounded"), _read_retry_after, _PLAIN_RETRY)
 
 _FIELDS = (
     Field("assignment_id", kind.OPTIONAL_ID, example=_ASSIGNMENT_ID),
     Field("request_id", kind.OPTIONAL_ID, example="r-1"),
     Field("status", kind.build_choice(RESULT_STATUSES), is_required=True, example="success"),
     Field("provider_id", kind.NAME, "who did the work", example="openai"),
-    Field("job", kind.FieldKind(_JOB)),
+    Field("job", _WHOLE_JOB),
     Field("job_type", _FLAT_TYPE, "as job.type, which goes first", path="job.type"),
     Field("latency_ms", kind.build_whole(MAX_LATENCY_MS), _LATENCY, is_required=True, example=812),
     Field("cost", _COST, "what the work cost", is_required=True, example=0.0123),
-    Field("timestamp", kind.FieldKind(refer("rounded"), _read_timestamp), _ENDED),
-    Field("error_code", kind.build_kind(_CODE, _read_error_code), "a number reads as its text"),
-    Field("retry_after_ms", kind.build_kind(refer("rounded"), _read_retry_after), _RETRY),
+    Field("timestamp", _TIMESTAMP, _ENDED),
+    Field("error_code", _ERROR_CODE, "a number reads as its text"),
+    Field("retry_after_ms", _RETRY_AFTER, _RETRY),
     Field("error_message", kind.EXCERPT),
     *(Field(name, kind.ANY, _WORKFLOW) for name in ("run_id", "flow_id", "step_id")),
     Field("payload", kind.ANY, "the output, any JSON value; for other readers"),
@@ -190,14 +209,14 @@ RESULT_SPEC = MessageSpec(
 )
 RESULT = build_wire(RESULT_SPEC)
 _read = build_reader(RESULT_SPEC)
+read_plain_result = build_plain(RESULT_SPEC)
 
 
 def read_result(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecResult]:
     """One stored message as a result, or as the Fault that its dead letter will tell."""
-    body = decode_plain(message, limits, decode_result)
-    found = _build_plain(message, body, limits) if body is not None else None
+    found = read_plain_result(message, limits)
     return ReadResult(found) if found is not None else read_carefully(message, limits)
 
 
@@ -208,105 +227,3 @@ def read_carefully(
     takes twice as long.
     """
     return read(message, RESULT, _read, limits)
-
-
-class PlainJob(Struct, forbid_unknown_fields=True, gc=False):
-    type: str | None = None
-
-
-_ABSENT = Raw(b"null")
-
-
-class PlainResult(PlainBody, forbid_unknown_fields=True, kw_only=True, gc=False):
-    """An ordinary result. The fields from `output` on are for others, and only kept from being
-    unknown.
-
-    What `sdk.reports` writes as the output is a `payload`.
-    """
-
-    status: str
-    latency_ms: int
-    cost: float
-    timestamp: Annotated[int, Meta(ge=0, le=MAX_INT64)] | None = None
-    provider_id: str | None = None
-    job: PlainJob | None = None
-    job_type: str | None = None
-    error_code: str | None = None
-    error_message: str | None = None
-    retry_after_ms: Annotated[int, Meta(ge=0, le=MAX_INT64)] | None = None
-    output: Raw = _ABSENT
-    payload: Raw = _ABSENT
-    payload_encoding: Any = None
-    metadata: Any = None
-    run_id: Any = None
-    flow_id: Any = None
-    step_id: Any = None
-
-
-decode_result = msgspec.json.Decoder(PlainResult).decode
-
-
-def _build_plain(
-    message: Message, body: PlainResult, limits: WorkerMessageLimits
-) -> ExecResult | None:
-    """The result; None where a value is not as it usually is. Of a header that is there the
-    contract was checked: it holds.
-    """
-    headers, first = message.headers, first_stored_ms(message)
-    timestamp, latency_ms, cost, job = body.timestamp or first, body.latency_ms, body.cost, body.job
-    tenant_id, trace_id, message_id = (
-        headers.get("tenant_id"),
-        headers.get("trace_id"),
-        headers.get("Nats-Msg-Id"),
-    )
-    assignment_id, request_id, provider_id = (
-        body.assignment_id or None,
-        body.request_id or None,
-        body.provider_id or None,
-    )
-    job_type = (job.type if job is not None else None) or body.job_type or None
-    if (
-        body.status not in RESULT_STATUSES
-        or not 0 <= latency_ms <= MAX_LATENCY_MS
-        or not 0 <= cost <= limits.max_cost
-        or not message.stored_ms - limits.max_timestamp_age_ms
-        <= timestamp
-        <= first + limits.max_timestamp_ahead_ms
-        or (assignment_id is None and request_id is None)
-        or not (assignment_id is None or is_opaque(assignment_id))
-        or not (request_id is None or is_opaque(request_id))
-        or not (provider_id is None or len(provider_id) <= MAX_NAME)
-        or not (job_type is None or (len(job_type) <= MAX_TYPE and job_type not in RESERVED_TYPES))
-        or body.msg_id
-        # With a tenant's header the contract was asked about the id too.
-        or not (message_id is None or tenant_id is not None or is_opaque(message_id))
-    ):
-        return None
-    if (
-        tenant_id is None
-        and (tenant_id := body.tenant_id or None) is not None
-        and not is_scoped(tenant_id)
-    ):
-        return None
-    if (
-        trace_id is None
-        and (trace_id := body.trace_id or None) is not None
-        and not is_opaque(trace_id)
-    ):
-        return None
-    return ExecResult(
-        assignment_id=assignment_id,
-        request_id=request_id,
-        status=body.status,
-        latency_ms=latency_ms,
-        cost=cost + 0.0,  # never -0.0
-        timestamp=timestamp,
-        tenant_id=tenant_id,
-        provider_id=provider_id,
-        job_type=job_type,
-        trace_id=trace_id,
-        error_code=body.error_code[:MAX_CODE] if body.error_code else None,
-        error_message=shorten(body.error_message, MAX_TEXT) if body.error_message else None,
-        retry_after_ms=min(body.retry_after_ms, MAX_LATENCY_MS) if body.retry_after_ms else None,
-        msg_id=message_id,
-    )

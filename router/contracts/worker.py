@@ -11,7 +11,7 @@ This is the door that messages share; their fields stand in their own files. It 
 
     decode_plain   JSON with usual fields alone, of their usual types, and headers that keep the
                    contract. msgspec
-                   checks the types while it parses; the message's own file checks the values
+                   checks the types while it parses; `message_spec` makes what checks the values
     read           all that is not ordinary, and what is wrong with it
 """
 
@@ -209,10 +209,10 @@ def _contract_broken(broken: tuple[Violation, ...]) -> Malformed:
 
 
 class PlainBody(Struct, forbid_unknown_fields=True, gc=False):
-    """The fields that every message of a worker may have, as they stand on the wire."""
+    """The fields that every message of a worker may have, as they stand on the wire. A message's
+    own are added by its spec (`contracts.message_spec`).
+    """
 
-    assignment_id: str | None = None
-    request_id: str | None = None
     tenant_id: str | None = None
     trace_id: str | None = None
     msg_id: str | None = None
@@ -222,7 +222,7 @@ class PlainBody(Struct, forbid_unknown_fields=True, gc=False):
 def decode_plain(
     message: Message, limits: WorkerMessageLimits, decode: Callable[[bytes], B]
 ) -> B | None:
-    """The body by `decode_result` or `decode_acknowledgement`; None where the careful reader must read it."""
+    """The body by a message's own `decode`; None where the careful reader must read it."""
     data, headers = message.data, message.headers
     size = len(data)
     if data[:1] != b"{" or size > limits.max_payload_bytes or size >= LARGE_BODY_BYTES:

@@ -19,7 +19,7 @@ from router.shell.table import Row
 from router.shell.view import View, ViewColumn
 
 
-def _describe_error(letter: DeadLetter) -> str:
+def _describe_error(letter: DeadLetter | DeadLetterHead) -> str:
     return " at ".join(text for text in (letter.code, letter.field) if text)
 
 
@@ -27,8 +27,9 @@ def _link_dead_letter(letter: DeadLetterHead) -> Row:
     return {"address": f"/dead-letters/{letter.sequence}"}
 
 
-# A terminal lists a `DeadLetter`, the console a `DeadLetterHead`.
-# A column that both show is a field of both.
+# A terminal lists a `DeadLetter` (`dead_letters.parse`), the console a `DeadLetterHead`
+# (`dead_letters.heads`), in which the same name means the same. What a column names must be there:
+# `tests/cli/test_views.py` says where it is not.
 DEAD_LETTERS = View(
     ViewColumn("sequence", "seq", "No.", kind="id", href="address"),
     ViewColumn("stored", label="Stored", of="stored_at", tell=format_time, kind="time"),

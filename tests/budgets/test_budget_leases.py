@@ -18,7 +18,7 @@ from router.budgets.model import (
     find_window,
 )
 from router.budgets.model.spent_record import SpentRecord
-from router.budgets.spent_documents import SpentDocuments
+from router.budgets.spent_documents import SpentDocument, SpentDocuments
 from router.core.clock import wall
 from router.core.errors import BrokerUnavailable
 from router.delivery.wire.api import JetStream
@@ -48,10 +48,12 @@ class CountedLooks(dict):  # type: ignore[type-arg]
 
 class PickyDocuments(SpentDocuments):
     """Documents of budgets by `refused`, a window, cannot be changed. `asked`: the window of each
-    change.
+    change. `moment`: where the first writes of several instances wait for one another.
     """
 
     refused = ""
+    moment: asyncio.Barrier | None = None
+    writes = 0
 
     def __init__(self, jetstream: JetStream, bucket: str) -> None:
         super().__init__(jetstream, bucket)
@@ -68,13 +70,21 @@ class PickyDocuments(SpentDocuments):
             raise BrokerUnavailable(f"{budget.window} is written too often")
         return await super().change(budget, window, change)
 
+    async def write(self, document: SpentDocument, record: SpentRecord) -> int:
+        moment, self.moment = self.moment, None
+        if moment is not None:
+            await moment.wait()
+        self.writes += 1
+        return await super().write(document, record)
+
 
 class Leases:
     """A table and what leases for it; `documents` are in a bucket of the test's own."""
 
-    def __init__(self, jetstream: JetStream, bucket: str) -> None:
+    def __init__(self, jetstream: JetStream, bucket: str, life: str = "life") -> None:
         clock = ServerClock(jetstream, f"KV_{bucket}")
-        self.table = BudgetTable("life", SHARE, clock)
+        self.jetstream, self.bucket = jetstream, bucket
+        self.table = BudgetTable(life, SHARE, clock)
         self.documents = PickyDocuments(jetstream, bucket)
         self.leases = BudgetLeases(self.table, self.documents, clock, Alerts("test", 60.0), 600.0)
 
@@ -147,3 +157,22 @@ async def test_a_document_that_cannot_be_changed_costs_the_other_budgets_no_furt
         assert leases.documents.asked.count("day") == 1
         assert day.remaining == day.size
         assert month.is_asked
+
+
+async def test_of_two_instances_that_take_at_the_same_moment_the_second_takes_from_what_is_left(
+    leases: Leases,
+) -> None:
+    """Both have read the same revision (docs/reference/budgets.md#same-moment)."""
+    other = Leases(leases.jetstream, leases.bucket, "another")
+    (one,), (another,) = leases.put("day"), other.put("day")
+    await leases.count(one.budget)
+    leases.documents.writes = 0
+    leases.documents.moment = other.documents.moment = asyncio.Barrier(2)
+    async with at_work(leases), at_work(other):
+        one.request(1)
+        another.request(1)
+        await until(lambda: one.remaining and another.remaining)
+        document = await leases.documents.open(one.budget, find_window("day", wall()))
+        assert leases.documents.writes + other.documents.writes == 3
+        assert document.record.held == one.remaining + another.remaining == 2 * one.size
+    assert {name.partition(".")[0] for name in document.record.leases} == {"life", "another"}

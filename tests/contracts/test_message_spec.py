@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 from msgspec import Struct
+from msgspec.structs import replace
 
 from router.contracts import field_kinds as kind
 from router.contracts.malformed import Malformed
-from router.contracts.message_spec import Field, MessageSpec, build_reader
+from router.contracts.message_spec import Field, MessageSpec, build_plain, build_reader, build_wire
+from router.contracts.pb.beamline.worker.v1 import result_pb2
 from router.contracts.worker import Received
 
 
@@ -60,3 +62,17 @@ def test_of_two_wrong_fields_the_one_that_is_read_first_is_named(
     with pytest.raises(Malformed) as refused:
         read(Received({**WHOLE, **change}, {}))
     assert refused.value.field == field
+
+
+def test_a_field_that_was_forgotten_is_named_at_import() -> None:
+    """So it is missed neither in one reader nor in one form of the message."""
+    more = (*PARCEL.fields, Field("colour", kind.NAME))
+    with pytest.raises(ValueError, match="its Struct lacks colour, which the spec reads"):
+        build_reader(replace(PARCEL, fields=more))
+    with pytest.raises(ValueError, match="the spec lacks sent of its Struct"):
+        build_reader(replace(PARCEL, fields=[one for one in PARCEL.fields if one.name != "sent"]))
+    with pytest.raises(ValueError, match="ExecResult lacks size, weight, body, sent, parcel_id"):
+        build_wire(replace(PARCEL, envelope="parcel", proto=result_pb2.ExecResult))
+    bare = Field("sent", kind.build_kind({}, lambda body, name: body.get(name)))
+    with pytest.raises(ValueError, match=r"parcel\.sent: its kind has no PlainForm"):
+        build_plain(replace(PARCEL, fields=(bare,)))

@@ -1,6 +1,7 @@
 """What the reader of ordinary results and acknowledgements reads, the careful reader reads alike."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import orjson
 import pytest
@@ -8,12 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from router.contracts.acknowledgement import (
-    decode_acknowledgement,
+    ACKNOWLEDGEMENT_SPEC,
     read_acknowledgement,
     read_acknowledgement_carefully,
+    read_plain_acknowledgement,
 )
-from router.contracts.result import decode_result, read_carefully, read_result
-from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, WorkerMessageLimits, decode_plain
+from router.contracts.message_spec import SHARED, MessageSpec
+from router.contracts.result import (
+    RESULT_SPEC,
+    read_carefully,
+    read_plain_result,
+    read_result,
+)
+from router.contracts.worker import DAY_MS, DEFAULT_LIMITS, WorkerMessageLimits
 from router.core.message import Message
 from tests.support.requests import GOOD_HEADERS, a_message
 from tests.support.workers import (
@@ -87,33 +95,8 @@ LITERALS = (
     ),
 )
 NAMES = (
-    *(
-        "assignment_id",
-        "request_id",
-        "status",
-        "latency_ms",
-        "cost",
-        "timestamp",
-        "tenant_id",
-        "provider_id",
-        "job",
-        "job_type",
-        "trace_id",
-    ),
-    *(
-        "error_code",
-        "error_message",
-        "msg_id",
-        "version",
-        "output",
-        "metadata",
-        "run_id",
-        "schema_version",
-        "kind",
-        "data",
-        "more",
-    ),
-    *("payload", "payload_encoding"),
+    *(field.name for field in (*SHARED, *RESULT_SPEC.fields)),
+    *("output", "version", "schema_version", "kind", "data", "more"),
 )
 literals = st.sampled_from(LITERALS) | st.text(max_size=5).map(
     lambda text: orjson.dumps(text.encode("utf-8", "replace").decode()).decode()
@@ -132,13 +115,13 @@ def agrees(message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS) -> bo
     """Whether it is an ordinary result; read as one or not, the careful reader must say the same."""
     # -0.0 equals 0.0
     assert repr(read_result(message, limits)) == repr(read_carefully(message, limits))
-    return decode_plain(message, limits, decode_result) is not None
+    return read_plain_result(message, limits) is not None
 
 
 def agrees_on_ack(message: Message) -> bool:
     """The same of an acknowledgement."""
     assert read_acknowledgement(message) == read_acknowledgement_carefully(message)
-    return decode_plain(message, DEFAULT_LIMITS, decode_acknowledgement) is not None
+    return read_plain_acknowledgement(message, DEFAULT_LIMITS) is not None
 
 
 def with_fields(
@@ -218,18 +201,56 @@ def test_the_usual_result_is_an_ordinary_one_and_the_other_forms_are_not() -> No
     )
 
 
+# A value of each field, which is read as it is given; a message id is a header.
+GIVEN_RESULT = {
+    "assignment_id": ASSIGNED,
+    "request_id": "r-1",
+    "status": "error",
+    "latency_ms": 7,
+    "cost": 0.5,
+    "timestamp": STORED_MS - 1,
+    "tenant_id": "acme",
+    "provider_id": "openai",
+    "job_type": "chat",
+    "trace_id": "t-1",
+    "error_code": "2001",
+    "error_message": "the handler raised",
+    "retry_after_ms": 9,
+    "msg_id": "m-1",
+}
+GIVEN_ACK = {
+    "assignment_id": ASSIGNED,
+    "status": "rejected",
+    "acknowledged_at": STORED_MS - 1,
+    "message": "full",
+    "request_id": "r-1",
+    "tenant_id": "acme",
+    "trace_id": "t-1",
+    "msg_id": "m-1",
+}
+PLAIN_READERS = [
+    (RESULT_SPEC, read_plain_result, GIVEN_RESULT),
+    (ACKNOWLEDGEMENT_SPEC, read_plain_acknowledgement, GIVEN_ACK),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "read_plain", "given"), PLAIN_READERS, ids=lambda one: getattr(one, "name", "")
+)
+def test_each_field_that_is_given_arrives(
+    spec: MessageSpec[Any],
+    read_plain: Callable[[Message, WorkerMessageLimits], Any],
+    given: Mapping[str, object],
+) -> None:
+    assert set(spec.made.__struct_fields__) == set(given), "give a value of each field above"
+    body = {name: value for name, value in given.items() if name != "msg_id"}
+    message = a_message(orjson.dumps(body), {"Nats-Msg-Id": "m-1"}, subject=RESULTS)
+    assert read_plain(message, DEFAULT_LIMITS) == spec.made(**given)
+
+
 ACK_NAMES = (
-    "assignment_id",
-    "request_id",
-    "status",
-    "acknowledged_at",
-    "message",
-    "tenant_id",
-    "trace_id",
-    "msg_id",
-    "version",
-    "kind",
-    "more",
+    *(field.name for field in (*SHARED, *ACKNOWLEDGEMENT_SPEC.fields)),
+    *("version", "kind", "more"),
 )
 ACK = {
     "assignment_id": ASSIGNED,

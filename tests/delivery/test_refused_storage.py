@@ -14,7 +14,7 @@ from router.delivery.consume.refused_storage import RefusedStorage
 from router.delivery.consume.settlement import (
     PendingSettlement,
     decide_settlement,
-    decide_without_storage,
+    decide_without_place,
 )
 from router.delivery.consume.subscription import ACK, DEAD_LETTER_OMITTED, DECLINED, SENT_BACK
 from router.delivery.consume.task_pool import BackgroundTasks
@@ -215,7 +215,7 @@ async def test_what_turns_out_too_large_gives_up_alone(waits: Waits) -> None:
 
 
 async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits: Waits) -> None:
-    what, pending = decide_without_storage(
+    what, pending = decide_without_place(
         waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),)))
     )
     assert (what, pending.settlement.ack, pending.settlement.is_final) == (
@@ -228,10 +228,8 @@ async def test_beyond_the_places_a_message_comes_again_and_spends_nothing(waits:
 async def test_beyond_the_places_what_has_had_its_attempts_keeps_them_and_comes_again_for_its_dead_letter_alone(
     waits: Waits,
 ) -> None:
-    _, exhausted = decide_without_storage(
-        waits.subscription, waits.pending(Retry(Fault("busy", "")))
-    )
-    _, handled = decide_without_storage(
+    _, exhausted = decide_without_place(waits.subscription, waits.pending(Retry(Fault("busy", ""))))
+    _, handled = decide_without_place(
         waits.subscription, waits.pending(Done((Effect("effects", b"", "e"),)))
     )
     assert isinstance(exhausted.outcome, Retry)
@@ -243,7 +241,7 @@ async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> N
     subscription = a_subscription(
         overloaded=lambda _, seconds, __: Reply(b"in %d" % seconds), full_retry=5.0
     )
-    what, pending = decide_without_storage(
+    what, pending = decide_without_place(
         subscription, waits.pending(Done((Effect("effects", b"", "e"),), Reply(b"yes")))
     )
     assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (
@@ -252,7 +250,7 @@ async def test_beyond_the_places_a_requester_hears_so_at_once(waits: Waits) -> N
         b"+ACK",
         (),
     )
-    what, pending = decide_without_storage(
+    what, pending = decide_without_place(
         subscription, waits.pending(Dead(Fault("bad", ""), reply=Reply(b"bad")))
     )
     assert (what, pending.settlement.reply, pending.settlement.ack, pending.settlement.effects) == (

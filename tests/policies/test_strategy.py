@@ -10,8 +10,13 @@ import pytest
 from router.contracts.decision import Decision
 from router.policies.model import Policy, TraceStep, evaluate
 from router.policies.model.measurements import LearnedFigures, TenantFigures
-from router.policies.model.policy import DRAW_RANGE, cumulative_weights, weighted_hash
-from router.policies.model.strategy import draw_two
+from router.policies.model.policy import (
+    DRAW_RANGE,
+    REASONS_BY_STRATEGY,
+    cumulative_weights,
+    weighted_hash,
+)
+from router.policies.model.strategy import WAYS, check_ways, draw_two
 from tests.support.policy import SHUT, a_policy, a_provider, a_request, errors_of
 
 NAMES = ("a", "b", "c", "d")
@@ -205,3 +210,9 @@ def test_weighted_in_words_is_the_default() -> None:
     spoken, silent = a_policy(*FOUR, strategy={"type": "weighted"}), a_policy(*FOUR)
     assert spoken.strategy is None
     assert choices(spoken, scores(a=9.0)) == choices(silent, {})
+
+
+def test_a_strategy_that_a_policy_may_name_and_that_chooses_in_no_way_is_an_error_by_name() -> None:
+    check_ways(WAYS, REASONS_BY_STRATEGY)
+    with pytest.raises(ValueError, match="differ in the strategies fastest"):
+        check_ways(WAYS, {**REASONS_BY_STRATEGY, "fastest": ("fastest",)})

@@ -7,7 +7,7 @@ goes on.
                                                                       └─ refused until an operator mends the stream (`publish_faults`):
                                                                          those with a requester give
                                                                          up after `patience`
-            └─> no room: `settlement.decide_without_storage` says what becomes of it
+            └─> no room: `settlement.decide_without_place` says what becomes of it
 
 A broker that says nothing is another matter: then nothing can be stored, and the whole subscription
 pauses (`settle`).

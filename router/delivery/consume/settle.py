@@ -35,11 +35,11 @@ from router.delivery.consume.settlement import (
     decide_following_failure,
     decide_settlement,
     decide_without_bucket,
-    decide_without_dead_letter,
-    decide_without_storage,
+    decide_without_place,
     follow,
     nak,
     outcome_of_error,
+    shorten_dead_letter,
 )
 from router.delivery.consume.subscription import ACK, REFUSED, SENT_BACK, WAITING, Subscription
 from router.delivery.consume.task_pool import BackgroundTasks
@@ -294,7 +294,7 @@ class Settler:
             self.conclude(pending.message, Dead(_fault_of(refusal), PROCESSING_ERROR))
             return
         self._report_unstored_dead_letter(pending, refusal)
-        what, instead = decide_without_dead_letter(pending)
+        what, instead = shorten_dead_letter(pending)
         if what is not None:
             self._observer.on_storage_refused(pending.message, refusal.subject, what)
         self.settle(instead)
@@ -312,7 +312,7 @@ class Settler:
         if self._is_kept(pending):
             self._pause(pending, refusal)
             return
-        what, instead = decide_without_storage(self._subscription, pending)
+        what, instead = decide_without_place(self._subscription, pending)
         self._observer.on_storage_refused(pending.message, refusal.subject, what)
         self._on_stored(instead, ())
 

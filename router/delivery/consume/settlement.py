@@ -79,7 +79,7 @@ def decide_settlement(subscription: Subscription, message: Message, outcome: Out
             uses_attempt and message.attempts >= subscription.options.max_attempts
         ):
             # The dead letter is an effect: until it is stored nothing is acked
-            # (`decide_without_storage`: when too many wait for that).
+            # (`decide_without_place`: when too many wait for that).
             return give_up(subscription, message, fault)
         case Retry(_, delay):
             wait = (
@@ -110,11 +110,11 @@ def give_up(subscription: Subscription, message: Message, fault: Fault) -> Settl
     )
 
 
-def decide_without_storage(
+def decide_without_place(
     subscription: Subscription, pending: PendingSettlement
 ) -> tuple[str, PendingSettlement]:
-    """Settle a message whose effects a full stream refused while too many others wait. Returns the
-    word for metrics and the settlement.
+    """Settle a message whose effects a full stream refused, and that has no place among those that
+    wait for room. Returns the word for metrics and the settlement.
 
     A requester is answered at once: `overloaded`, or the failure, without a dead letter. Without a
     requester the message is NAKed and spends no attempt.
@@ -143,7 +143,7 @@ def decide_without_storage(
     )
 
 
-def decide_without_dead_letter(pending: PendingSettlement) -> tuple[str | None, PendingSettlement]:
+def shorten_dead_letter(pending: PendingSettlement) -> tuple[str | None, PendingSettlement]:
     """Settle a message whose dead letter is too large for its stream: without the payload; where it
     has none, without a letter.
     """
@@ -164,7 +164,7 @@ def decide_without_bucket(
     subscription: Subscription, message: Message
 ) -> tuple[str, PendingSettlement]:
     """Settle a message that needs an unavailable bucket while too many others wait for it: as
-    `decide_without_storage` does.
+    `decide_without_place` does.
     """
     delay = subscription.options.full_retry
     if subscription.overloaded is None:

@@ -4,7 +4,8 @@ cause is mended.
     parse      one stored message -> one DeadLetter, also if it is unreadable; its fields
     selection  dead letters newest first, filtered; or which ones an operator chose, oldest first, in
                batches, for the steps below; and these as JSON lines
-    stats      dead letters counted by kind; only what tells it is read, at a tenth of the cost
+    heads      what tells a dead letter's kind, and what the console lists, at a tenth of the
+               cost; and heads counted by kind
     original   a dead letter -> the message to send again, or why that is impossible
     replay     the protocol: send, prove, remove; safe to kill. `journal` records its progress
                and finds what a killed one sent, `publishers` prove what is stored
@@ -17,6 +18,14 @@ cause is mended.
 
 from router.operate.dead_letters.depth import DepthGauge
 from router.operate.dead_letters.discard import discard
+from router.operate.dead_letters.heads import (
+    DeadLetterGroup,
+    DeadLetterHead,
+    group_by,
+    read_heads,
+    reason_and_error,
+    subject_and_reason,
+)
 from router.operate.dead_letters.journal import ReplayRunning, ReplayUnprovable
 from router.operate.dead_letters.original import NotReplayed, ReplayOptions, original_of
 from router.operate.dead_letters.parse import (
@@ -36,14 +45,6 @@ from router.operate.dead_letters.selection import (
     read_by_filter,
     read_by_sequence,
     show,
-)
-from router.operate.dead_letters.stats import (
-    DeadLetterGroup,
-    DeadLetterHead,
-    group_by,
-    read_heads,
-    reason_and_error,
-    subject_and_reason,
 )
 
 __all__ = [

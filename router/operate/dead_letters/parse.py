@@ -81,6 +81,11 @@ class DeadLetter(Struct, frozen=True, kw_only=True):
     def stored(self) -> datetime | None:
         return instant(self.stored_at)
 
+    @property
+    def size(self) -> int:
+        """Bytes as it is stored."""
+        return len(self.raw)
+
 
 def parse(stored: StoredMessage) -> DeadLetter:
     """Whatever is stored there, as a DeadLetter."""

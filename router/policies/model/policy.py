@@ -90,7 +90,7 @@ class RoutingStrategy(Struct, frozen=True):
     that meets the objectives.
     """
 
-    type: str  # least_latency | cheapest
+    type: str  # a key of REASONS_BY_STRATEGY but `weighted`
     # 0..1: this share of requests goes to any provider of the tier, so that each stays measured
     explore: float = 0.01
     p95_latency_ms: float | None = None  # objectives of cheapest
@@ -199,20 +199,20 @@ OBJECTIVES_MISSED = "objectives_missed"
 EXPLORE = "explore"
 PROBE = "probe"
 
-PRIORITIES: Mapping[str, int] = {
-    STICKY: 100,
-    **dict.fromkeys(
-        (WEIGHTED, LEAST_LATENCY, CHEAPEST, OBJECTIVES_MISSED, EXPLORE, PROBE, RETRY), 50
-    ),
-    FALLBACK: 25,
-    CIRCUIT_BREAKER_FALLBACK: 20,
-}
 OF_EVERY_POLICY = (STICKY, RETRY, FALLBACK, CIRCUIT_BREAKER_FALLBACK)
-# The reasons of a choice among several, by strategy; the first is the usual one.
+# The reasons of a choice among several, by strategy; the first is the usual one. How each strategy
+# chooses: `WAYS` in `policies.model.strategy`.
 REASONS_BY_STRATEGY: Mapping[str, Sequence[str]] = {
     WEIGHTED: (WEIGHTED,),
     LEAST_LATENCY: (LEAST_LATENCY, EXPLORE, PROBE),
     CHEAPEST: (CHEAPEST, OBJECTIVES_MISSED, EXPLORE, PROBE),
+}
+PRIORITIES: Mapping[str, int] = {
+    STICKY: 100,
+    **{reason: 50 for reasons in REASONS_BY_STRATEGY.values() for reason in reasons},
+    RETRY: 50,
+    FALLBACK: 25,
+    CIRCUIT_BREAKER_FALLBACK: 20,
 }
 DEFAULT_LATENCY_MS = 500
 DEFAULT_COST = 0.01

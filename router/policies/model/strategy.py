@@ -4,8 +4,9 @@
     figures ── who fails is left out, unless all do ──> the highest tier in which a provider does not fail
     a request that is pushed ── a share of all, and one in a second ──> probe: a provider that is left out, to see how it is
     the draw's point ── a share `explore` of all ──> any provider of the tier, so that each stays measured
-                     ── least_latency ─────────────> two providers by weight; the one with the lower score
-                     ── cheapest ──────────────────> of those that meet the objectives the cheapest; else the one that misses them least
+                     ── `WAYS`, by the strategy's type:
+                          least_latency ───────────> two providers by weight; the one with the lower score
+                          cheapest ────────────────> of those that meet the objectives the cheapest; else the one that misses them least
 
 Pure: the same request and the same figures give the same provider. A provider with too few outcomes
 counts with the policy's figures, and as one that meets the objectives. Who is left out, and who is
@@ -15,7 +16,7 @@ due for a probe, is said by `find_sound` and `find_due`.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -30,6 +31,8 @@ from router.policies.model.policy import (
     LEAST_LATENCY,
     OBJECTIVES_MISSED,
     PROBE,
+    REASONS_BY_STRATEGY,
+    WEIGHTED,
     DecisionPlan,
     Policy,
     Provider,
@@ -50,8 +53,8 @@ from router.policies.model.policy import (
 # request and its figures.
 
 
-# Odd numbers without a pattern, as `strategy` has them: which requests may be probes, and of whom.
-_WHETHER, _WHICH = 0x94D049BB133111EB, 0xBF58476D1CE4E5B9
+# Odd numbers without a pattern, as `SECOND` is one: which requests may be probes, and of whom.
+_IS_PROBE, _PROBED = 0x94D049BB133111EB, 0xBF58476D1CE4E5B9
 _MASK = DRAW_RANGE - 1
 MAX_KEPT = 64  # of one tenant
 
@@ -88,9 +91,9 @@ def find_due(
     or none.
     """
     point = weighted_hash(policy.version, request.tenant_id, request.request_key)
-    least = point * _WHETHER & _MASK
+    least = point * _IS_PROBE & _MASK
     due = [one for one in failing if least < figures[one.name].probe_share * DRAW_RANGE]
-    return due[(point * _WHICH & _MASK) * len(due) >> 64] if due else None
+    return due[(point * _PROBED & _MASK) * len(due) >> 64] if due else None
 
 
 def may_keep_session(plan: DecisionPlan, name: str, figures: Figures) -> bool:
@@ -131,7 +134,7 @@ def _is_failing(name: str, figures: Figures) -> bool:
 
 # Odd numbers without a pattern: a point times one of them, modulo the range, is another point that
 # a hash could have given.
-SECOND, WHETHER, WHICH = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95, 0xF1357AEA2E62A9C5
+SECOND, IS_EXPLORED, EXPLORED = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95, 0xF1357AEA2E62A9C5
 # of a provider that neither results nor the policy know: it is tried soon, and few times at once
 UNKNOWN_LATENCY_MS = 1.0
 MAX_CHOICES = 64  # kept of one tenant
@@ -165,21 +168,14 @@ def choose_by_figures(
     assert strategy is not None  # what the caller has looked at  # noqa: S101
     assert tier is not None  # noqa: S101
     point = weighted_hash(policy.version, request.tenant_id, key) if tier.bounds else 0
-    if tier.bounds and point * WHETHER & _MASK < strategy.explore * DRAW_RANGE:
+    if tier.bounds and point * IS_EXPLORED & _MASK < strategy.explore * DRAW_RANGE:
         return plan.decisions[tier.candidates[find_explored(tier, point)].name, EXPLORE]
-    if strategy.type == CHEAPEST:
-        return _choose_cheapest(strategy, plan, tier, figures, is_kept=is_kept)
-    one, other = draw_two(tier.bounds, point)
-    candidates = tier.candidates
-    is_first = one == other or score_of(candidates[one], figures) <= score_of(
-        candidates[other], figures
-    )
-    return tier.decisions[one if is_first else other]
+    return WAYS[strategy.type].choose(strategy, plan, tier, point, figures, is_kept)
 
 
 def find_explored(tier: Tier, point: int) -> int:
     """Any of the tier, whatever its weight."""
-    return (point * WHICH & _MASK) * len(tier.candidates) >> 64
+    return (point * EXPLORED & _MASK) * len(tier.candidates) >> 64
 
 
 def draw_two(bounds: Sequence[int], point: int) -> tuple[int, int]:
@@ -237,8 +233,29 @@ def excess_of(strategy: RoutingStrategy, provider: Provider, figures: Figures) -
     return excess
 
 
+def _choose_faster(
+    _strategy: RoutingStrategy,
+    _plan: DecisionPlan,
+    tier: Tier,
+    point: int,
+    figures: Figures,
+    _is_kept: bool,
+) -> Decision:
+    one, other = draw_two(tier.bounds, point)
+    candidates = tier.candidates
+    is_first = one == other or score_of(candidates[one], figures) <= score_of(
+        candidates[other], figures
+    )
+    return tier.decisions[one if is_first else other]
+
+
 def _choose_cheapest(
-    strategy: RoutingStrategy, plan: DecisionPlan, tier: Tier, figures: Figures, *, is_kept: bool
+    strategy: RoutingStrategy,
+    plan: DecisionPlan,
+    tier: Tier,
+    _point: int,
+    figures: Figures,
+    is_kept: bool,
 ) -> Decision:
     """Once for all requests of a plan until the figures are made anew."""
     if not is_kept or not isinstance(figures, TenantFigures):
@@ -275,21 +292,21 @@ def trace_candidates(
     for provider in sound.failing:
         yield TraceStep("candidate", provider.name, "its results fail: left out, but for probes")
     if reason not in (EXPLORE, PROBE):
-        yield from _list_compared(strategy, sound.tier, point, figures)
+        yield from WAYS[strategy.type].compare(strategy, sound.tier, point, figures)
 
 
-def _list_compared(
-    strategy: RoutingStrategy, tier: Tier, point: int, figures: Figures
+def _list_scores(
+    _strategy: RoutingStrategy, tier: Tier, point: int, figures: Figures
 ) -> Iterator[TraceStep]:
-    if strategy.type == LEAST_LATENCY:
-        for place in dict.fromkeys(draw_two(tier.bounds, point)):
-            provider = tier.candidates[place]
-            yield TraceStep(
-                "candidate",
-                provider.name,
-                f"score {score_of(provider, figures):.6g}{_describe_source(provider, figures)}",
-            )
-        return
+    for place in dict.fromkeys(draw_two(tier.bounds, point)):
+        provider = tier.candidates[place]
+        score = f"score {score_of(provider, figures):.6g}"
+        yield TraceStep("candidate", provider.name, f"{score}{_describe_source(provider, figures)}")
+
+
+def _list_costs(
+    strategy: RoutingStrategy, tier: Tier, _point: int, figures: Figures
+) -> Iterator[TraceStep]:
     for provider in tier.candidates:
         excess = excess_of(strategy, provider, figures)
         met = "meets the objectives" if excess <= 1 else f"misses an objective {excess:.3g} times"
@@ -305,3 +322,28 @@ def _describe_source(provider: Provider, figures: Figures) -> str:
     return (
         "" if known is not None and known.score is not None else ", too few results: by the policy"
     )
+
+
+class Way(Struct, frozen=True):
+    """How one strategy chooses among the providers of a tier that do not fail, and what it says of
+    them in a trace. `choose` gets the draw's point, and whether the plan is kept.
+    """
+
+    choose: Callable[[RoutingStrategy, DecisionPlan, Tier, int, Figures, bool], Decision]
+    compare: Callable[[RoutingStrategy, Tier, int, Figures], Iterator[TraceStep]]
+
+
+WAYS: Mapping[str, Way] = {
+    LEAST_LATENCY: Way(_choose_faster, _list_scores),
+    CHEAPEST: Way(_choose_cheapest, _list_costs),
+}
+
+
+def check_ways(ways: Mapping[str, Way], reasons: Mapping[str, Sequence[str]]) -> None:
+    """Raise ValueError for a strategy that a policy may name and that chooses in no way."""
+    if differing := (reasons.keys() - {WEIGHTED}) ^ ways.keys():
+        names = ", ".join(sorted(differing))
+        raise ValueError(f"REASONS_BY_STRATEGY and WAYS differ in the strategies {names}")
+
+
+check_ways(WAYS, REASONS_BY_STRATEGY)

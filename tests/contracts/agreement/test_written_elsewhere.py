@@ -10,8 +10,8 @@ import pytest
 
 from router.contracts.acknowledgement import ExecAssignmentAck
 from router.contracts.exec_assignment import read_exec_assignment
-from router.contracts.result import decode_result
-from router.contracts.worker import DEFAULT_LIMITS, decode_plain
+from router.contracts.result import read_plain_result
+from router.contracts.worker import DEFAULT_LIMITS
 from router.core.outcome import Fault
 from router.extensions.model.entry import VALIDATOR
 from router.operate.catalogue import build_shapes
@@ -67,8 +67,7 @@ def test_a_workers_result_is_valid(step: StepResult) -> None:
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.status)
 def test_a_workers_result_is_read_in_one_typed_parse(step: StepResult) -> None:
     assert (
-        decode_plain(a_message(write_result(step), GOOD_HEADERS), DEFAULT_LIMITS, decode_result)
-        is not None
+        read_plain_result(a_message(write_result(step), GOOD_HEADERS), DEFAULT_LIMITS) is not None
     )
 
 
