@@ -18,7 +18,7 @@ BELIEVING ?= fa1ac64b
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke faults soak neighbours money order refusals canaries strategies strategy-costs fuzz mutants schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
+.PHONY: help demo run test test-all lint format proto proto-check matrix races readers bench bench-smoke bench-pages faults soak neighbours money order refusals canaries strategies strategy-costs fuzz mutants schemas fingerprint figures contract-diff asyncapi asyncapi-tools client-types docs audit dist chart ci clean
 
 help:  ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,11 +73,14 @@ readers: $(VENV)/.dev  ## DuckDB, Polars and pandas read the lake's tables: a hu
 	$(VENV)-readers/bin/python -m pip --quiet install polars==2.1.0 pandas==3.1.1 -c constraints.txt deltalake pyarrow
 	$(BIN)/python -m pytest -m "matrix or not matrix" tests/lake/readers
 
-bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks, in one run
-	$(BIN)/python -m bench
+bench: $(VENV)/.bench  ## throughput, latency and memory beside their yardsticks, in one run; SYNC=both, REPLICAS=both: what the disk and copies cost
+	$(BIN)/python -m bench $(if $(SYNC),--sync $(SYNC)) $(if $(REPLICAS),--replicas $(REPLICAS))
 
 bench-smoke: $(VENV)/.bench  ## one short round of the bench
 	$(BIN)/python -m bench --smoke
+
+bench-pages: $(VENV)/.bench  ## the list of the pages of results, and the figures that texts quote from them
+	$(BIN)/python -m bench.pages
 
 faults: $(VENV)/.dev  ## the whole circle under load and eighteen kinds of faults, five minutes; then a ledger. CLUSTER=3: on three servers; CHAINS=1: relay, inbox, agent and bus there
 	$(BIN)/python -m tests.rigs.faults$(if $(CHAINS),.cluster.chains,$(if $(CLUSTER), --cluster $(CLUSTER), --minutes 5 --seed 7))

@@ -8,6 +8,8 @@ python -m bench --only decide_backlog --rounds 1       one question, once
 python -m bench --only decide_live --scale 0.1         … with a tenth of its messages
 python -m bench --only decide_backlog --profile FILE   where its time goes: cProfile of each process
                                                        of the router's side
+python -m bench --sync both                            … beside each other: on the disk before the
+                                                       publish ack (`always`), or after it
 python -m bench --smoke                                one round at 3 %: fails only when something
                                                        is broken
 """
@@ -17,7 +19,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import importlib.util
+import importlib
 import sys
 from functools import partial
 from pathlib import Path
@@ -25,13 +27,14 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import report
-from bench.broker import sync_always
 from bench.document import Document, document, encoded, missed
+from bench.extras import find_missing, say_left_out, say_missing
 from bench.machine import facts
 from bench.plan import Plan
 from bench.profiling import profiled, profiling
 from bench.question import Question
 from bench.run import Run
+from bench.ways import ALWAYS, BOTH, DEFAULT, list_ways
 
 QUESTIONS = (
     "decide_backlog",
@@ -57,6 +60,7 @@ QUESTIONS = (
     "outbox_relay",
     "inbox",
     "inbox_http",
+    "publish_ack",
     "scrape_hold",
     "violations",
     "policy_engine",
@@ -81,22 +85,27 @@ INTERRUPTED = 130
 
 def main(arguments: list[str]) -> int:
     options = _options(arguments)
-    if options.sync == "always":
-        sync_always()
     progress = Console(width=None if sys.stderr.isatty() else 200, stderr=True)
-    told = partial(document, machine=facts(_command(options)), is_judged=not options.smoke)
-    run = Run(
-        _plan(options),
-        lambda text: progress.print(text, highlight=False, markup=False),
-        partial(_keep, options, told),
+
+    def say(text: str) -> None:
+        progress.print(text, highlight=False, markup=False)
+
+    plan, left_out = _plan(options)
+    told = partial(
+        document,
+        machine=facts(_command(options)),
+        is_judged=not options.smoke,
+        ways=plan.ways,
+        left_out=left_out,
     )
+    for why in left_out.values():
+        say(why)
+    run = Run(plan, say, partial(_keep, options, told))
     try:
         with profiling(options.profile) if options.profile else contextlib.nullcontext():
             asyncio.run(run.go())
     except KeyboardInterrupt:
-        progress.print(
-            "interrupted: what was measured until now is shown", highlight=False, markup=False
-        )
+        say("interrupted: what was measured until now is shown")
         _show(told(run.answers, run.broken), options)
         return INTERRUPTED
     found = told(run.answers, run.broken)
@@ -125,37 +134,42 @@ def _status(found: Document, options: argparse.Namespace) -> int:
     return 1 if missed(found) else 0
 
 
-def _plan(options: argparse.Namespace) -> Plan:
-    asked = [_question(name) for name in options.only or QUESTIONS]
-    if not options.only:
-        asked = [
-            question for question in asked if options.long or options.smoke or not question.is_long
-        ]
+def _plan(options: argparse.Namespace) -> tuple[Plan, dict[str, str]]:
+    """What is asked, and what is left out, with the reason."""
+    asked, left_out = _questions(options)
+    ways = list_ways(options.sync, options.replicas)
     if options.profile:
-        return Plan(tuple(map(profiled, asked)), 1, options.scale)
+        return Plan(tuple(map(profiled, asked)), 1, options.scale, ways=ways[:1]), left_out
     if options.smoke:
-        return Plan(tuple(asked), 1, SMOKE_SCALE, SMOKE_SCALE / 10)
-    return Plan(tuple(asked), options.rounds, options.scale)
+        return Plan(tuple(asked), 1, SMOKE_SCALE, SMOKE_SCALE / 10, ways), left_out
+    return Plan(tuple(asked), options.rounds, options.scale, ways=ways), left_out
 
 
-def _question(name: str) -> Question:
+def _questions(options: argparse.Namespace) -> tuple[list[Question], dict[str, str]]:
+    """A question that was asked for by its name is asked, or the run ends."""
+    asked, left_out = list[Question](), dict[str, str]()
+    for name in options.only or QUESTIONS:
+        question, missing = _question(name)
+        is_wanted = options.only or options.long or options.smoke
+        if question is not None and question.is_long and not is_wanted:
+            continue
+        if missing is not None and options.only:
+            print(f"bench: {say_missing(name, missing)}", file=sys.stderr)
+            sys.exit(BROKEN)
+        if missing is not None:
+            left_out[name] = say_left_out(name, missing)
+        elif question is not None:
+            asked.append(question)
+    return asked, left_out
+
+
+def _question(name: str) -> tuple[Question | None, str | None]:
+    """The question, and what it needs and is not here."""
     try:
         question: Question = importlib.import_module(f"bench.{name}").QUESTION
-        missing = next(
-            (module for module in question.needs if importlib.util.find_spec(module) is None), None
-        )
     except ModuleNotFoundError as exc:
-        missing = exc.name
-    if missing is not None:
-        print(
-            (
-                f"bench: {name} needs {missing}: `make bench` installs it, or pip install -c "
-                "constraints.txt -e '.[bench]'"
-            ),
-            file=sys.stderr,
-        )
-        sys.exit(BROKEN)
-    return question
+        return None, exc.name
+    return question, find_missing(question)
 
 
 def _file(options: argparse.Namespace) -> Path | None:
@@ -174,7 +188,8 @@ def _command(options: argparse.Namespace) -> str:
             f"--rounds {options.rounds}",
             *only,
             f"--scale {options.scale:g}",
-            *([] if options.sync == "default" else [f"--sync {options.sync}"]),
+            *([] if options.sync == DEFAULT else [f"--sync {options.sync}"]),
+            *([] if options.replicas == "1" else [f"--replicas {options.replicas}"]),
             *flags,
         ]
     )
@@ -197,10 +212,17 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--sync",
-        choices=("default", "always"),
-        default="default",
+        choices=(DEFAULT, ALWAYS, BOTH),
+        default=DEFAULT,
         help="when a message is on the server's disk: some minutes after its publish ack (the "
-        "server's default), or before it",
+        "server's default), or before it; both: columns beside each other",
+    )
+    parser.add_argument(
+        "--replicas",
+        choices=("1", "3", BOTH),
+        default="1",
+        help="copies of each stream: on one server, or on three on this machine and its one disk; "
+        "both: columns beside each other",
     )
     parser.add_argument(
         "--smoke",

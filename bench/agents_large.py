@@ -35,4 +35,5 @@ QUESTION = Question(
     lasts=(1.0, 110.0),
     # a store that grows for minutes; what it costs at a fifth and in the end is compared within it
     most_rounds=1,
+    unaffected="no server",
 )

@@ -11,13 +11,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 
 from bench.question import Broken
+from bench.ways import ALWAYS, current
 from router.config import Settings, load
+from router.core.errors import BrokerUnavailable
 from router.delivery.wire import topology
 from router.delivery.wire.api import JetStream
 from router.delivery.wire.first_connection import connect
 from router.operate.topology.declared_topology import declare_topology
-from router.process.embedded import EmbeddedServer
+from router.process.embedded import MAX_BUFFERED, EmbeddedServer
 
+PATIENCE = 12  # trials, each of five seconds
 POLICIES = Path(__file__).parent / "policies"
 
 
@@ -29,8 +32,9 @@ SETTLED: Counts = {"not delivered": 0, "not acknowledged": 0}
 
 
 def settings(url: str, given: Given = NOTHING) -> Settings:
-    """The defaults and what is given, whatever the environment says."""
-    return load(None, {"nats.url": url, "http.port": 0, **given}, {}).settings
+    """The defaults and what is given, whatever the environment says but for the run's way."""
+    own = {"nats.url": url, "http.port": 0, "replicas": current().replicas}
+    return load(None, {**own, **given}, {}).settings
 
 
 def decide_subscription(url: str) -> dict[str, str]:
@@ -43,20 +47,15 @@ def decide_subscription(url: str) -> dict[str, str]:
     }
 
 
-_syncs_always = False
-
-
-def sync_always() -> None:
-    """Every server from here on acknowledges what is on its disk (`sync_interval: always`)."""
-    global _syncs_always  # noqa: PLW0603 - `--sync` is of the whole run
-    _syncs_always = True
-
-
 @contextlib.asynccontextmanager
 async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
     """A fresh nats-server on a free port, its store gone afterwards: no side inherits what another
-    left in it.
+    left in it. Three of them, where the run's way says so.
     """
+    if current().replicas > 1:
+        async with _three_servers(given) as url:
+            yield url
+        return
     with tempfile.TemporaryDirectory(prefix="router-bench-") as store:
         async with a_broker_in(Path(store), given) as url:
             yield url
@@ -65,14 +64,40 @@ async def a_broker(given: Given = NOTHING) -> AsyncIterator[str]:
 @contextlib.asynccontextmanager
 async def a_broker_in(store: Path, given: Given = NOTHING) -> AsyncIterator[str]:
     """The same with its store in a directory, which stays."""
-    server = EmbeddedServer(store, syncs_always=_syncs_always)
+    server = EmbeddedServer(store, syncs_always=current().sync == ALWAYS)
     url = await server.start()
     try:
-        async with jetstream_on(url) as jetstream:
-            await topology.create(jetstream, declare_topology(settings(url, given)))
+        await _make_streams(url, given)
         yield url
     finally:
         await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def _three_servers(given: Given) -> AsyncIterator[str]:
+    """A cluster; the URL is its first server's."""
+    # here, so that no side's process has it in its memory
+    from tests.support.cluster import started_cluster, wait_for_cluster
+
+    is_synced = current().sync == ALWAYS
+    with started_cluster(sync_always=is_synced, max_buffered=MAX_BUFFERED) as cluster:
+        await wait_for_cluster(cluster)
+        url = cluster.servers[0].url
+        await _make_streams_in_time(url, given)
+        yield url
+
+
+async def _make_streams_in_time(url: str, given: Given) -> None:
+    """Each stream elects a leader first, which takes its time on a busy machine."""
+    for _ in range(PATIENCE):
+        with contextlib.suppress(BrokerUnavailable):
+            return await _make_streams(url, given)
+    raise Broken(f"three servers made no streams in {PATIENCE} trials")
+
+
+async def _make_streams(url: str, given: Given) -> None:
+    async with jetstream_on(url) as jetstream:
+        await topology.create(jetstream, declare_topology(settings(url, given)))
 
 
 @contextlib.asynccontextmanager

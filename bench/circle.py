@@ -7,10 +7,8 @@ stored and acknowledged.
 
 from __future__ import annotations
 
-import os
-
 from bench.broker import Counts, a_broker, check_counts, settings
-from bench.family import member, used
+from bench.family import servers_cpu_s
 from bench.process import a_child, figures_of
 from bench.question import Figure, Measured, Question, Side, at_most, sized
 from router.delivery.wire.api import JetStream
@@ -19,24 +17,23 @@ CIRCLES = 10_000
 
 
 async def measure(scale: float) -> Measured:
-    """CPU µs of router, worker and broker a circle; circles/s from the first result to the last."""
+    """CPU µs of router, worker and servers a circle; circles/s from the first result to the last."""
     count = sized(CIRCLES, scale)
     async with a_broker() as url:
         await figures_of("bench.sides.store", "fill", url=url, count=count, is_pushed=True)
-        broker = member(os.getpid(), "nats-server")
-        before = used(broker).cpu_s
+        before = servers_cpu_s()
         span = {"url": url, "first": 1, "last": count}
         async with (
             a_child("bench.sides.working", "work", **span) as worker,
             a_child("bench.sides.metering", "router", **span) as router,
         ):
             working, routing = await worker.figures(), await router.figures()
-        broker_us = (used(broker).cpu_s - before) / count * 1e6
+        servers_us = (servers_cpu_s() - before) / count * 1e6
         await check_usage(url, count)
     cpu = {
         "cpu_us": routing["cpu_us"],
         "worker_cpu_us": working["cpu_us"],
-        "broker_cpu_us": broker_us,
+        "servers_cpu_us": servers_us,
     }
     return {**routing, **cpu, "router_and_worker_cpu_us": routing["cpu_us"] + working["cpu_us"]}
 
@@ -65,7 +62,7 @@ QUESTION = Question(
             "router_and_worker_cpu_us", "CPU µs of router and worker a circle", target=at_most(150)
         ),
         Figure("worker_cpu_us", "CPU µs of the worker a circle"),
-        Figure("broker_cpu_us", "CPU µs of the broker a circle"),
+        Figure("servers_cpu_us", "CPU µs of the broker a circle"),
     ),
     lasts=(10.0, 20.0),
 )

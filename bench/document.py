@@ -10,6 +10,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from bench.rounds import Answer, Line, Rounds, lines
+from bench.ways import DEFAULT, Way
+
+NONE: Mapping[str, str] = {}
 
 
 class Asked(Struct, frozen=True):
@@ -18,17 +21,22 @@ class Asked(Struct, frozen=True):
     asks: str
     rounds: Rounds
     seconds: float = 0.0
+    # in the other ways, by their names
+    beside: Mapping[str, Rounds] = {}
 
 
 class Document(Struct, frozen=True):
     """`machine`: where and with what; `lines`: the table; `broken`: questions without an answer,
-    and why.
+    and why; `left_out`: questions that were not asked, and how to get them.
     """
 
     machine: dict[str, str]
     lines: list[Line]
     questions: dict[str, Asked]
     broken: dict[str, str] = {}  # msgspec copies it
+    # the names of the ways; the first is that of `router`, `ratio` and all that is judged
+    ways: tuple[str, ...] = (DEFAULT,)
+    left_out: dict[str, str] = {}
 
 
 def document(
@@ -37,6 +45,8 @@ def document(
     machine: Mapping[str, str],
     *,
     is_judged: bool = True,
+    ways: Sequence[Way] = (Way(),),
+    left_out: Mapping[str, str] = NONE,
 ) -> Document:
     """`is_judged` False: too short a run to say that a target is met, or missed."""
     table = [
@@ -45,10 +55,19 @@ def document(
         for line in lines(answer)
     ]
     asked = {
-        answer.question.name: Asked(answer.question.asks, answer.rounds, round(answer.seconds, 1))
+        answer.question.name: Asked(
+            answer.question.asks, answer.rounds, round(answer.seconds, 1), answer.beside
+        )
         for answer in answers
     }
-    return Document(dict(machine), table, asked, dict(broken))
+    return Document(
+        dict(machine),
+        table,
+        asked,
+        dict(broken),
+        tuple(way.name for way in ways),
+        dict(left_out),
+    )
 
 
 def encoded(found: Document) -> bytes:

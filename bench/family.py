@@ -32,6 +32,13 @@ def used_alone(pid: int) -> Used:
     return Used(_cpu_s(pid), _peak_mib(pid))
 
 
+def servers_cpu_s() -> float:
+    """Of all NATS servers that this process has started, so far."""
+    return sum(
+        _cpu_s(pid) for pid in _family(os.getpid()) if "nats-server" in _read(pid, "cmdline")
+    )
+
+
 def member(root: int, command: str) -> int:
     """The one whose command line has that text in it; 0 if there is none."""
     return next((pid for pid in _family(root) if command in _read(pid, "cmdline")), 0)

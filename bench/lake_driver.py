@@ -65,4 +65,5 @@ QUESTION = Question(
     most_rounds=3,  # hundreds of micro-batches come before the measured ones
     is_long=True,
     needs=("deltalake",),
+    unaffected="no server",
 )

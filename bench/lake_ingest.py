@@ -87,5 +87,6 @@ QUESTION = Question(
     lasts=(50.0, 130.0),
     # minutes: the JVM starts anew for each side, and the tables are compared with the truth
     most_rounds=1,
-    needs=("pyspark", "duckdb"),
+    needs=("pyspark", "java", "duckdb"),
+    unaffected="only reads",
 )

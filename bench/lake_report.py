@@ -41,4 +41,5 @@ QUESTION = Question(
     lasts=(4.0, 22.0),
     most_rounds=2,  # the tables are built anew for every side
     needs=("duckdb",),
+    unaffected="no server",
 )

@@ -52,5 +52,6 @@ QUESTION = Question(
     lasts=(120.0, 1100.0),
     most_rounds=1,  # ten million events, in two hundred micro-batches: a quarter of an hour
     is_long=True,
-    needs=("pyspark",),
+    needs=("pyspark", "java"),
+    unaffected="only reads",
 )

@@ -30,5 +30,6 @@ QUESTION = Question(
     lasts=(25.0, 75.0),
     # a minute and a half: the JVM starts anew, and half a million events are their own repetition
     most_rounds=1,
-    needs=("pyspark",),
+    needs=("pyspark", "java"),
+    unaffected="only reads",
 )

@@ -69,5 +69,6 @@ QUESTION = Question(
     lasts=(60.0, 420.0),
     most_rounds=1,  # ten million events first
     is_long=True,
-    needs=("pyspark", "moto"),
+    needs=("pyspark", "java", "moto"),
+    unaffected="only reads",
 )

@@ -40,5 +40,6 @@ QUESTION = Question(
     lasts=(60.0, 120.0),
     most_rounds=3,
     is_long=True,
-    needs=("pyspark",),
+    needs=("pyspark", "java"),
+    unaffected="only reads",
 )

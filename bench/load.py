@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from bench.broker import a_broker, decide_subscription, nothing_is_left
+from bench.family import servers_cpu_s
 from bench.process import a_child, figures_of
 from bench.question import Broken, Measured, Side, sized
 
@@ -88,8 +89,10 @@ async def _ask(
         f"bench.sides.{module}", name, url=url, first=load.warm, last=load.all, **arguments
     ) as server:
         await server.ready()
+        before = servers_cpu_s()
         asking = figures_of("bench.sides.asker", "ask", url=url, subject=subject, **asdict(load))
         asked, served = await asyncio.gather(asking, server.figures())
+        servers_us = (servers_cpu_s() - before) / load.all * 1e6
     if asked["wrong"]:
         raise Broken(f"{asked['wrong']:.0f} of {load.count} answers of {function} were wrong")
-    return {**served, **asked}
+    return {"servers_cpu_us": servers_us, **served, **asked}

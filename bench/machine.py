@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,13 +14,14 @@ from pathlib import Path
 import router
 from router.process.embedded import server_binary
 
+ROOT = Path(__file__).parent.parent
 PACKAGES = ("nats-py", "orjson", "msgspec", "faststream", "protobuf")
 
 
 def facts(command: str) -> dict[str, str]:
     """Name -> value, for people."""
     return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **origin(),
         "command": command,
         "router": router.__version__,
         "CPU": f"{_processor()}, {os.cpu_count()} cores",
@@ -29,6 +31,38 @@ def facts(command: str) -> dict[str, str]:
         "nats-server": _server(),
         **{package: _version(package) for package in PACKAGES},
     }
+
+
+def origin() -> dict[str, str]:
+    """When a page's figures were measured, and of which code: the two lines that every page of
+    results has (`pages`).
+    """
+    return {"date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), "commit": commit()}
+
+
+def origin_lines() -> str:
+    """The same as a page has them."""
+    return list_facts(origin())
+
+
+def list_facts(told: Mapping[str, str]) -> str:
+    """Lines of a page."""
+    return "\n".join(f"- {name}: {value}" for name, value in told.items())
+
+
+def commit() -> str:
+    """Of this checkout, and whether the product is changed since; empty without a checkout."""
+    try:
+        found = _git("rev-parse", "--short=8", "HEAD")
+        is_changed = bool(_git("status", "--porcelain", "--untracked-files=no", "--", "router"))
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"{found}, changed" if is_changed else found
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def _processor() -> str:

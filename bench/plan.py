@@ -7,15 +7,19 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from bench.question import Question
+from bench.ways import Way
 
 
 class Plan(Struct, frozen=True):
-    """A run before it begins. `long_scale`: of the long questions; None = as of the others."""
+    """A run before it begins. `long_scale`: of the long questions; None = as of the others.
+    `ways`: in which each is asked (`ways`).
+    """
 
     questions: tuple[Question, ...]
     rounds: int
     scale: float
     long_scale: float | None = None
+    ways: tuple[Way, ...] = (Way(),)
 
     def scale_of(self, question: Question) -> float:
         return self.long_scale if question.is_long and self.long_scale is not None else self.scale
@@ -23,7 +27,8 @@ class Plan(Struct, frozen=True):
     def round_s(self, question: Question) -> float:
         """Seconds of one round, roughly, on two cores."""
         begin, work = question.lasts
-        return begin + work * self.scale_of(question)
+        times = 1 if question.unaffected else len(self.ways)
+        return times * (begin + work * self.scale_of(question))
 
     def question_s(self, question: Question) -> float:
         return question.rounds(self.rounds) * self.round_s(question)

@@ -23,4 +23,5 @@ QUESTION = Question(
         Figure("of_others_more_us", "µs more, budgets of other tenants"),
     ),
     lasts=(1.0, 3.0),
+    unaffected="no server",
 )

@@ -27,4 +27,5 @@ QUESTION = Question(
         Figure("draw_bytes", "bytes held at most while deciding, draw"),
     ),
     lasts=(1.0, 2.0),
+    unaffected="no server",
 )

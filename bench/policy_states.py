@@ -40,4 +40,5 @@ QUESTION = Question(
         ),
     ),
     lasts=(1.0, 3.0),
+    unaffected="no server",
 )

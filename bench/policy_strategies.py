@@ -23,4 +23,5 @@ QUESTION = Question(
         Figure("cheapest_more_us", "µs more, cheapest", target=at_most(2)),
     ),
     lasts=(1.0, 3.0),
+    unaffected="no server",
 )

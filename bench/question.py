@@ -42,7 +42,8 @@ class Figure(Struct, frozen=True):
     """One line of the table.
 
     `name`: the key in what the sides measured; `of`: whose, None = the first side's; `against`: the
-    yardstick's.
+    yardstick's. `is_of_acks`: of publish acks alone, so it is told of three servers on one machine,
+    too.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Figure(Struct, frozen=True):
     against: str | None = None
     target: Target | None = None
     of: str | None = None
+    is_of_acks: bool = False
 
 
 class Side(Struct, frozen=True):
@@ -64,7 +66,8 @@ class Question(Struct, frozen=True):
 
     `lasts`: seconds of a round, (at any scale, at scale 1 in addition), roughly: what is told at
     the start of a run. `most_rounds`: a slow question is asked less often, and says why. `is_long`:
-    only by `--long`, or by its name. `needs`: modules that only the bench installs.
+    only by `--long`, or by its name. `needs`: what the bench alone installs, or Java (`extras`).
+    `unaffected`: why it does not matter how the servers keep what they are given (`ways`).
     """
 
     name: str
@@ -75,6 +78,7 @@ class Question(Struct, frozen=True):
     most_rounds: int | None = None
     is_long: bool = False
     needs: tuple[str, ...] = ()
+    unaffected: str = ""
 
     def rounds(self, wanted: int) -> int:
         return min(wanted, self.most_rounds or wanted)

@@ -30,4 +30,5 @@ QUESTION = Question(
         Figure("e_us", "µs, protobuf"),
     ),
     lasts=(2.0, 8.0),
+    unaffected="no server",
 )

@@ -6,6 +6,7 @@ python -m bench.report FILE        from FILE.json, again: FILE.md and the plots 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from rich.table import Table
 from bench.document import Document, encoded, read
 from bench.figures import Spread, shown
 from bench.rounds import Line
+from bench.ways import SERVERS as SERVERS_OF_A_CLUSTER
 
 HEADINGS = (
     "question",
@@ -29,23 +31,36 @@ HEADINGS = (
 )
 # what `plots` has a picture of
 DRAWN = frozenset({"decide_load", "decide_volume", "decide_payload"})
-NUMBERS = frozenset({"router", "its figure", "ratio", "CPU µs/msg", "peak MiB", "target"})
+TEXTS = frozenset({"question", "figure", "yardstick", "met"})
+SERVERS = "servers' CPU µs/msg"
+# of a way beside the first
+HIS_RATE = ("{way}", "{way} : {first}", "{way}: ratio", "{way}: CPU µs/msg", "{way}: " + SERVERS)
+# several servers share the machine, so a rate would be theirs
+HIS_CPU = ("{way}: CPU µs/msg", "{way}: " + SERVERS)
+ACKS = "{way}: acks"
+ONE_DISK = (
+    "The servers of `3 servers` share two cores and one disk with all else, so their columns say what "
+    "a publish ack takes and what a message costs in processor time, and no rates."
+)
 
 
 def show(found: Document, console: Console) -> None:
     """The table, as wide as it needs to be."""
+    headings = _headings(found)
     table = Table(
-        *HEADINGS[:2],
+        *headings[:2],
         caption="median (least … most) of the rounds; CPU and memory: router : yardstick",
         caption_justify="left",
     )
-    for heading in HEADINGS[2:]:
-        table.add_column(heading, justify="right" if heading in NUMBERS else "left")
+    for heading in headings[2:]:
+        table.add_column(heading, justify="left" if heading in TEXTS else "right")
     for line in found.lines:
-        table.add_row(*_cells(line), style="red" if line.is_met is False else None)
+        table.add_row(*_cells(line, found.ways), style="red" if line.is_met is False else None)
     console.print(table)
     for name, why in found.broken.items():
         console.print(f"{name} is broken: {why}", style="red", markup=False)
+    for why in found.left_out.values():
+        console.print(why, markup=False)
 
 
 def keep(found: Document, file: Path) -> Path:
@@ -82,25 +97,81 @@ def _part(file: Path) -> Path:
 
 def markdown(found: Document, pictures: dict[str, Path]) -> str:
     """`pictures`: by what they show, in the directory of the page."""
-    rows = [HEADINGS, tuple("---:" if heading in NUMBERS else "---" for heading in HEADINGS)]
-    rows += [_cells(line) for line in found.lines]
+    headings = _headings(found)
+    rows = [headings, tuple("---" if heading in TEXTS else "---:" for heading in headings)]
+    rows += [_cells(line, found.ways) for line in found.lines]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     facts = "\n".join(f"- {name}: {value}" for name, value in found.machine.items())
     reading = (
         "Median (least … most) of the rounds; CPU and memory: router : yardstick. How to read "
         "it: [bench/README.md](../README.md)."
     )
+    if len(found.ways) > 1:
+        reading += f" Other columns: [the ways](../README.md#ways). {_about_disk(found)}".rstrip()
     shown_too = [f"![{what}]({picture.name})" for what, picture in pictures.items()]
-    broken = [f"- {name} is broken: {' '.join(why.split())}" for name, why in found.broken.items()]
+    missing = [f"- {name} is broken: {' '.join(why.split())}" for name, why in found.broken.items()]
+    missing += [f"- {why}" for why in found.left_out.values()]
     return (
         "\n\n".join(
-            ["# Bench", facts, table, reading, *shown_too, *(["\n".join(broken)] if broken else [])]
+            [
+                "# Bench",
+                facts,
+                table,
+                reading,
+                *shown_too,
+                *(["\n".join(missing)] if missing else []),
+            ]
         )
         + "\n"
     )
 
 
-def _cells(line: Line) -> tuple[str, ...]:
+def _headings(found: Document) -> tuple[str, ...]:
+    first, *others = found.ways
+    if not others:
+        return HEADINGS
+    told = [heading.format(way=name, first=first) for name in others for heading in _columns(name)]
+    return (*HEADINGS, SERVERS, *told)
+
+
+def _columns(way: str) -> tuple[str, ...]:
+    return (ACKS, *HIS_CPU) if _is_crowded(way) else HIS_RATE
+
+
+def _is_crowded(way: str) -> bool:
+    return way.startswith(f"{SERVERS_OF_A_CLUSTER} servers")
+
+
+def _about_disk(found: Document) -> str:
+    return ONE_DISK if any(map(_is_crowded, found.ways)) else ""
+
+
+def _cells(line: Line, ways: Sequence[str]) -> tuple[str, ...]:
+    others = ways[1:]
+    if not others:
+        return _own_cells(line)
+    told = [cell for name in others for cell in _beside_cells(line, name)]
+    return (*_own_cells(line), _number(line.servers_us), *told)
+
+
+def _beside_cells(line: Line, way: str) -> tuple[str, ...]:
+    """What is said of another way, or why nothing is."""
+    empty = ("",) * (len(_columns(way)) - 1)
+    if line.unaffected:
+        return (line.unaffected, *empty)
+    if (beside := line.beside.get(way)) is None:
+        return ("", *empty)
+    cpu = tuple(map(_number, beside.cpu_us))
+    if _is_crowded(way):
+        return (_spread(beside.ours) if line.figure.is_of_acks else "", *cpu)
+    return (_spread(beside.ours), _spread(beside.to_first), _spread(beside.ratio), *cpu)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else shown(value)
+
+
+def _own_cells(line: Line) -> tuple[str, ...]:
     return (
         line.question,
         f"{line.figure.of}: {line.figure.unit}" if line.figure.of else line.figure.unit,

@@ -4,6 +4,9 @@ warm cache, a disk still writing) is left to each of them.
 
 router, bare, FastStream,  FastStream, bare, router,  …        -> Line: medians, spread, the ratio
                                                       of each round
+
+A run may ask in several ways (`ways`): then each round asks all sides in the first, all in the
+second, and so on.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from msgspec import Struct
 
 from bench.figures import Spread, shown, spread
 from bench.question import Figure, Measured, Question, Side
+from bench.ways import Way, use
 
 Rounds = Mapping[str, Sequence[Measured]]  # by side, one entry a round
 
@@ -25,11 +29,26 @@ class Answer(Struct, frozen=True):
     question: Question
     rounds: Rounds
     seconds: float
+    # in the other ways, by their names
+    beside: Mapping[str, Rounds] = {}
+
+
+class Beside(Struct, frozen=True):
+    """The same figure in another way. `to_first`: ours to ours in the first way, in the same round;
+    `ratio`: to the yardstick's; `cpu_us`: ours, and the servers'.
+    """
+
+    ours: Spread
+    to_first: Spread | None
+    ratio: Spread | None
+    cpu_us: tuple[float | None, float | None]
 
 
 class Line(Struct, frozen=True):
     """One line of the table. `ratio`: ours to the yardstick's in the same round; `is_met` None:
     there is no target.
+
+    `beside`: in other ways, by their names; `unaffected`: why there is nothing beside it.
     """
 
     question: str
@@ -40,22 +59,36 @@ class Line(Struct, frozen=True):
     cpu_us: tuple[float | None, float | None]  # ours, the yardstick's: medians
     peak_mib: tuple[float | None, float | None]
     is_met: bool | None
+    # ours, in the first way
+    servers_us: float | None = None
+    beside: Mapping[str, Beside] = {}
+    unaffected: str = ""
 
 
 async def ask(
-    question: Question, rounds: int, scale: float, progress: Callable[[int, str], None]
+    question: Question,
+    rounds: int,
+    scale: float,
+    progress: Callable[[int, str], None],
+    ways: Sequence[Way] = (Way(),),
 ) -> Answer:
     """`progress` is told the number of each round, and what it found.
 
     Raises Broken when a side fails; a figure that misses its target is an answer.
     """
     begun = time.monotonic()
-    measured: dict[str, list[Measured]] = {side.name: [] for side in question.sides}
+    asked = ways[:1] if question.unaffected else ways
+    measured: dict[str, dict[str, list[Measured]]] = {
+        way.name: {side.name: [] for side in question.sides} for way in asked
+    }
     for number in range(1, question.rounds(rounds) + 1):
-        for side in order_sides(question, number):
-            measured[side.name].append(await side.measure(scale))
-        progress(number, _told(question, measured))
-    return Answer(question, measured, time.monotonic() - begun)
+        for way in asked:
+            use(way)
+            for side in order_sides(question, number):
+                measured[way.name][side.name].append(await side.measure(scale))
+        progress(number, _told(question, measured[asked[0].name]))
+    first = measured.pop(asked[0].name)
+    return Answer(question, first, time.monotonic() - begun, measured)
 
 
 def order_sides(question: Question, number: int) -> Sequence[Side]:
@@ -69,12 +102,10 @@ def lines(answer: Answer) -> list[Line]:
 
 
 def _line(answer: Answer, figure: Figure) -> Line:
-    own = figure.of or answer.question.sides[0].name
-    ours = _values(answer, own, figure.name)
-    theirs = _values(answer, figure.against, figure.name) if figure.against is not None else None
-    ratio = (
-        spread([a / b for a, b in zip(ours, theirs, strict=True)]) if theirs is not None else None
-    )
+    own, rounds = _own(answer.question, figure), answer.rounds
+    ours = _values(rounds, own, figure.name)
+    theirs = _values(rounds, figure.against, figure.name) if figure.against is not None else None
+    ratio = _ratio(ours, theirs)
     judged = (ratio or spread(ours)).median
     return Line(
         question=answer.question.name,
@@ -82,20 +113,46 @@ def _line(answer: Answer, figure: Figure) -> Line:
         ours=spread(ours),
         theirs=spread(theirs) if theirs is not None else None,
         ratio=ratio,
-        cpu_us=(_median(answer, own, "cpu_us"), _median(answer, figure.against, "cpu_us")),
-        peak_mib=(_median(answer, own, "peak_mib"), _median(answer, figure.against, "peak_mib")),
+        cpu_us=(_median(rounds, own, "cpu_us"), _median(rounds, figure.against, "cpu_us")),
+        peak_mib=(_median(rounds, own, "peak_mib"), _median(rounds, figure.against, "peak_mib")),
         is_met=figure.target.is_met(judged) if figure.target is not None else None,
+        servers_us=_median(rounds, own, "servers_cpu_us"),
+        beside={name: _beside(answer, figure, other) for name, other in answer.beside.items()},
+        unaffected=answer.question.unaffected,
     )
 
 
-def _values(answer: Answer, side: str, name: str) -> list[float]:
-    return [measured[name] for measured in answer.rounds[side]]
+def _beside(answer: Answer, figure: Figure, rounds: Rounds) -> Beside:
+    own = _own(answer.question, figure)
+    ours = _values(rounds, own, figure.name)
+    theirs = _values(rounds, figure.against, figure.name) if figure.against is not None else None
+    return Beside(
+        ours=spread(ours),
+        to_first=_ratio(ours, _values(answer.rounds, own, figure.name)),
+        ratio=_ratio(ours, theirs),
+        cpu_us=(_median(rounds, own, "cpu_us"), _median(rounds, own, "servers_cpu_us")),
+    )
 
 
-def _median(answer: Answer, side: str | None, name: str) -> float | None:
-    if side is None or name not in answer.rounds[side][0]:
+def _own(question: Question, figure: Figure) -> str:
+    return figure.of or question.sides[0].name
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float] | None) -> Spread | None:
+    """Of each round; None where there is nothing to divide by."""
+    if theirs is None or not all(theirs):
         return None
-    return spread(_values(answer, side, name)).median
+    return spread([a / b for a, b in zip(ours, theirs, strict=True)])
+
+
+def _values(rounds: Rounds, side: str, name: str) -> list[float]:
+    return [measured[name] for measured in rounds[side]]
+
+
+def _median(rounds: Rounds, side: str | None, name: str) -> float | None:
+    if side is None or name not in rounds[side][0]:
+        return None
+    return spread(_values(rounds, side, name)).median
 
 
 def _told(question: Question, measured: Rounds) -> str:

@@ -40,7 +40,13 @@ class Run:
         told = partial(self._tell, number, question)
         try:
             self.answers.append(
-                await ask(question, self.plan.rounds, self.plan.scale_of(question), told)
+                await ask(
+                    question,
+                    self.plan.rounds,
+                    self.plan.scale_of(question),
+                    told,
+                    self.plan.ways,
+                )
             )
         except Broken as exc:
             self.broken[question.name] = str(exc)

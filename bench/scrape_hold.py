@@ -51,4 +51,5 @@ QUESTION = Question(
         Figure("p99_ms", "ms late, p99", against="left alone"),
     ),
     lasts=(7.0, 12.0),
+    unaffected="stores nothing while it is measured",
 )

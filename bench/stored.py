@@ -17,6 +17,7 @@ from typing import Any
 from msgspec import Struct
 
 from bench.broker import NOTHING, Given, a_broker, decide_subscription, nothing_is_left
+from bench.family import servers_cpu_s
 from bench.process import PATIENCE_S, figures_of
 from bench.question import Measured, Side, sized
 
@@ -102,12 +103,14 @@ class StoredWork(Struct, frozen=True):
             # what is measured.
             await self._run(self.fill, {"url": url, "count": count, **fill})
             with tempfile.TemporaryDirectory(prefix="router-bench-") as home:
+                before = servers_cpu_s()
                 own = {"store": f"{home}/a.db"} if self.has_store else NOTHING
                 figures = await self._run(
                     function, {"url": url, **stretch(url, count), **own, **more}
                 )
+                servers_us = (servers_cpu_s() - before) / count * 1e6
             await self.check(url, count)
-        return figures
+        return {"servers_cpu_us": servers_us, **figures}
 
     async def _run(self, function: str, arguments: Arguments) -> Measured:
         module, _, name = function.rpartition(".")

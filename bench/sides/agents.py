@@ -17,6 +17,7 @@ from bench.child import Ready
 from bench.question import Measured
 from bench.sides.store import BATCH
 from bench.stretch import MIB, resident_bytes, stretch
+from bench.ways import current
 from router.agents.agent import AgentRuntime
 from router.agents.batch import BatchProcessor
 from router.agents.database import StoreFile
@@ -35,6 +36,7 @@ from router.sdk.agent import Context, Envelope, Outgoing
 SUBJECT = "cmd.default.demo.counter.add"
 ADDED = "evt.default.demo.counter.added"
 ACCOUNTS = 1_000
+TOPOLOGY = AgentTopology(replicas=current().replicas)
 HEAP = 1_024
 
 
@@ -67,7 +69,7 @@ async def fill(ready: Ready, *, url: str, count: int) -> Measured:
     """Store commands 0 … count - 1 in the work queue."""
     connection = await connect({"servers": [url]})
     jetstream = JetStream(connection)
-    await topology.create(jetstream, Topology(AgentTopology().streams()))
+    await topology.create(jetstream, Topology(TOPOLOGY.streams()))
     for number in range(count):
         connection.publish_nowait(SUBJECT, command(number))
         if number % BATCH == BATCH - 1:
@@ -84,7 +86,7 @@ async def agent(ready: Ready, *, url: str, store: str, first: int, last: int) ->
     every acknowledgement.
     """
     connection = await connect({"servers": [url]})
-    runtime = AgentRuntime(Counter(), Path(store))
+    runtime = AgentRuntime(Counter(), Path(store), TOPOLOGY)
     with calm_collector():
         figures = await _worked(runtime, JetStream(connection), ready, first, last)
     await connection.close()
@@ -116,8 +118,8 @@ async def one_by_one(ready: Ready, *, url: str, store: str, first: int, last: in
 
 async def _durable(url: str, store: str) -> None:
     connection = await connect({"servers": [url]})
-    posts = subscriptions_of(Counter(), AgentTopology())
-    await topology.create(JetStream(connection), topology_of(posts, AgentTopology(), "bench"))
+    posts = subscriptions_of(Counter(), TOPOLOGY)
+    await topology.create(JetStream(connection), topology_of(posts, TOPOLOGY, "bench"))
     await connection.close()
 
 
@@ -134,7 +136,7 @@ class OneByOne:
             self._store,
             self._publish_acks,
             limit=5,
-            rules=OutputRules(AgentTopology().is_bound),
+            rules=OutputRules(TOPOLOGY.is_bound),
             mark_dead=lambda _: _never,
         )
         self.done = 0
@@ -188,7 +190,7 @@ async def large(ready: Ready, *, store: str, events: int) -> Measured:
         Store(database, "counter"),
         publish_acks,
         limit=5,
-        rules=OutputRules(AgentTopology().is_bound),
+        rules=OutputRules(TOPOLOGY.is_bound),
         mark_dead=lambda _: _never,
     )
     for start in range(0, events, HEAP):

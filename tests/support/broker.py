@@ -28,12 +28,15 @@ class Broker(Startable):
         store_limit: int | None = None,
         jetstream: bool = True,
         domain: str | None = None,
+        max_buffered: int | None = None,
     ) -> None:
         self._extra = extra
         # bytes, of all streams together
         self._limit = f", max_file_store: {store_limit}" if store_limit is not None else ""
         self._has_jetstream = jetstream
         self._domain = f", domain: {domain}" if domain is not None else ""
+        # messages of one stream that may wait to be stored
+        self._buffered = f", max_buffered_msgs: {max_buffered}" if max_buffered is not None else ""
         # every publish ack waits for the disk
         self._sync = ", sync_interval: always" if sync_always else ""
         self._max_payload = max_payload
@@ -104,8 +107,8 @@ class Broker(Startable):
                 [
                     (
                         f"jetstream {{ store_dir: "
-                        f"{json.dumps(str(self._home / 'js'))}{self._sync}{self._limit}{self._domain} "
-                        f"}}"
+                        f"{json.dumps(str(self._home / 'js'))}"
+                        f"{self._sync}{self._limit}{self._domain}{self._buffered} }}"
                     )
                 ]
                 if self._has_jetstream

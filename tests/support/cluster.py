@@ -58,12 +58,16 @@ def started_cluster(
     store_limit: int | None = None,
     lines: Sequence[str] = (),
     domain: str | None = None,
+    *,
+    sync_always: bool = False,
+    max_buffered: int | None = None,
 ) -> Iterator[Cluster]:
     """Three servers that know each other, of which so many run; wait for `is_ready` before the
     first stream.
 
     `store_limit`: bytes that each of them may store; `lines`: of each one's configuration;
-    `domain`: JetStream's, of all.
+    `domain`: JetStream's, of all. `sync_always`: every publish ack waits for the disk;
+    `max_buffered`: messages that may wait to be stored, in each stream.
     """
     ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
@@ -80,6 +84,8 @@ def started_cluster(
                     *lines,
                     store_limit=store_limit,
                     domain=domain,
+                    sync_always=sync_always,
+                    max_buffered=max_buffered,
                 )
             )
         for server in servers[:running]:

@@ -1,7 +1,9 @@
 """Pages that a long test leaves for readers, in bench/results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+from bench.machine import list_facts, origin
 
 RESULTS = Path(__file__).parents[2] / "bench" / "results"
 
@@ -18,6 +20,17 @@ def format_table(heads: Sequence[object], rows: Iterable[Sequence[object]], text
     )
 
 
-def write_page(name: str, title: str, table: str, note: str, results: Path = RESULTS) -> None:
-    """Write bench/results/{name}.md; `note` says how the table came about."""
-    (results / f"{name}.md").write_text(f"# {title}\n\n{table}\n{note}\n")
+def write_page(
+    name: str,
+    title: str,
+    table: str,
+    note: str,
+    results: Path = RESULTS,
+    *,
+    measured: Mapping[str, str] | None = None,
+) -> None:
+    """Write bench/results/{name}.md; `note` says how the table came about, `measured` when and of
+    which code, if not now and of this.
+    """
+    lines = list_facts(measured or origin())
+    (results / f"{name}.md").write_text(f"# {title}\n\n{lines}\n\n{table}\n{note}\n")

@@ -268,7 +268,10 @@ def sync_mode(facts: Facts) -> Iterator[Finding]:
     Copies help where one server fails. They do not where a quorum loses power together.
     """
     sync, is_copied = facts.server.sync, any(stream.replicas > 1 for stream in facts.streams)
-    remedy = "set `jetstream { sync_interval: always }`"
+    remedy = (
+        "set `jetstream { sync_interval: always }` (what it costs, and what copies cost: "
+        "docs/explanation/sizing.md#durable)"
+    )
     if sync.is_always:
         yield ok("sync mode", "always: an acknowledged message is on the disk")
     elif sync.interval is None:

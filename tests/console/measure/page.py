@@ -7,7 +7,7 @@ from tests.console.measure.memory import FOLLOWERS, LOOK_EVERY_S, MIB, MOST_GROW
 from tests.console.measure.pages import FIRST_PAINT_MS, WHOLE_MS, PageTimes
 from tests.console.measure.stage import PAUSE_S
 
-FACTS = ("date", "CPU", "memory", "system", "Python", "nats-server", "chromium", "load")
+FACTS = ("date", "commit", "CPU", "memory", "system", "Python", "nats-server", "chromium", "load")
 PAGES_HEAD = f"""# The console with a thousand times its data
 
 `python -m tests.console.measure pages` wrote this: a router and the console as processes of their own, chromium without a window, each page
@@ -79,7 +79,7 @@ def replace_part(page: str, part: str) -> str:
 
 
 def _list_facts(machine: Mapping[str, str]) -> str:
-    return "".join(f"* {name}: {machine[name]}\n" for name in FACTS if name in machine)
+    return "".join(f"- {name}: {machine[name]}\n" for name in FACTS if name in machine)
 
 
 def _write_row(one: PageTimes) -> str:

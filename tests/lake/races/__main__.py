@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from bench.machine import origin_lines
 from tests.lake.races.kinds import KINDS
 from tests.lake.races.run import WITHOUT_LOOK, Locate, RaceTally, run_races
 from tests.support.result_pages import format_table
@@ -103,7 +104,7 @@ def write_races(page: Path, found: list[RaceTally]) -> None:
         for one in lines
     )
     table = format_table(("race", "on", "races", "lost", "double", "wrong"), rows, texts=2)
-    page.write_text(f"# {TITLE}\n\n{table}\n{NOTE.format(many=25)}{ends}\n")
+    page.write_text(f"# {TITLE}\n\n{origin_lines()}\n\n{table}\n{NOTE.format(many=25)}{ends}\n")
 
 
 def _tell_ends(one: RaceTally) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from bench.machine import origin_lines
 from router.policies.model.canaries import CanaryVerdict
 from tests.rigs.canaries.simulation import Arm, Ended, play
 
@@ -15,6 +16,8 @@ RATES = (0.05, 0.1, 0.2)
 SAME_OUTCOMES, WORSE_OUTCOMES = 300, 2000  # of the candidate, at most
 
 HEAD = """# Simulated canaries
+
+{origin}
 
 `make canaries` wrote this: {count} canaries in each cell, seed {seed}, with the functions that serve requests. Both guards stand,
 `error_rate<=1.2x` and `p95_latency<=1.2x`; the verdict is asked for after every outcome of the candidate; latencies are lognormal.
@@ -89,7 +92,10 @@ def write_page(count: int) -> str:
     slower = [
         _play(share, 0.1, Arm(0.1, median_ms=200), rng, count, WORSE_OUTCOMES) for share in SHARES
     ]
-    parts = [HEAD.format(count=count, seed=SEED, same=SAME_OUTCOMES), *map(_write_same, same)]
+    parts = [
+        HEAD.format(origin=origin_lines(), count=count, seed=SEED, same=SAME_OUTCOMES),
+        *map(_write_same, same),
+    ]
     parts += [
         WORSE.format(worse=WORSE_OUTCOMES),
         *map(_write_worse, worse),

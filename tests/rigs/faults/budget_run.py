@@ -14,6 +14,7 @@ from random import Random
 
 from msgspec import Struct
 
+from bench.machine import origin_lines
 from tests.rigs.faults.budget_ledger import COLUMNS, BudgetRow, balance_budgets
 from tests.rigs.faults.budget_operator import BudgetOperator, audit_credits
 from tests.rigs.faults.budget_silver import MASTER, SilverReport, compare_with_silver
@@ -130,6 +131,8 @@ def render(given: BudgetRun, report: BudgetReport) -> str:
     checks = "\n".join(f"| {name} | {verdict} |" for name, verdict in report.silver.checks.items())
     table = "\n".join(f"| {' | '.join(row.cells())} |" for row in report.rows)
     return f"""# Budgets over instances that are killed
+
+{origin_lines()}
 
 {given.requests} requests to {given.instances} routers in {report.seconds:.0f} s.
 {faults["kills"]} times one was killed (kill -9) and started again.

@@ -119,7 +119,7 @@ def render_page(idle: Idle, machine: dict[str, str]) -> str:
             f"`{machine['command']}` wrote this."
         ),
         "",
-        *(f"* {name}: {value}" for name, value in machine.items() if name != "command"),
+        *(f"- {name}: {value}" for name, value in machine.items() if name != "command"),
         "",
         describe(idle) + ".",
         "",

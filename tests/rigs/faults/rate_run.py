@@ -145,8 +145,8 @@ async def _kill_in_the_middle(stage: RateStage, seconds: float) -> tuple[int, in
 def render(given: RateRun, report: RateReport, machine: Mapping[str, str]) -> str:
     """The page."""
     known = "".join(
-        f"* {name}: {machine[name]}\n"
-        for name in ("date", "CPU", "system", "Python", "nats-server")
+        f"- {name}: {machine[name]}\n"
+        for name in ("date", "commit", "CPU", "system", "Python", "nats-server")
         if name in machine
     )
     allowed, least, most = len(report.allowed_s), report.find_least(given), report.find_most(given)

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from bench.machine import origin_lines
 from tests.rigs.faults import recovery
 from tests.rigs.faults.injector import Happened
 from tests.rigs.faults.ledger import Ledger, add_rows, as_table
@@ -83,6 +84,8 @@ def page(reports: Sequence[Report], control: Report | None = None, note: str = "
         else ""
     )
     return f"""# The whole circle under faults
+
+{origin_lines()}
 
 {verdicts}
 

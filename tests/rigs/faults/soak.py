@@ -22,6 +22,7 @@ from typing import Any
 from msgspec import to_builtins
 from nats.aio.client import Client
 
+from bench.machine import origin_lines
 from tests.rigs.faults.clients import Clients
 from tests.rigs.faults.gathered import gathered
 from tests.rigs.faults.ledger import Ledger, balanced
@@ -171,6 +172,8 @@ def page_of(
     )
     answers = f"answered in {done['answer_p50_ms']} ms (median), {done['answer_p99_ms']} ms (p99)"
     return f"""# Does anything grow?
+
+{origin_lines()}
 
 {done["minutes"]:g} minutes at {rate}: {done["requests"]} requests decided, pushed, done by a worker and metered; {answers}.
 One router, one worker, one nats-server, the clients beside them on the same machine. A sample every {EVERY_S:g} s.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
+from bench.machine import origin_lines
 from tests.rigs.fuzz.decoders import DECODERS
 from tests.rigs.fuzz.feeding import Broken, Tally, feed
 
@@ -33,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 total += tally.inputs
                 print(_row(name, tally), flush=True)
     print(f"\n{total} inputs, {broken} decoders broken, seed {asked.seed}")
+    print(f"\n{origin_lines()}")
     return 1 if broken or not chosen else 0
 
 

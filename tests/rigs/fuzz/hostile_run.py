@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from google.protobuf.message import Message as Protobuf
 
+from bench.machine import origin_lines
 from router.process.memory import give_large_blocks_back
 from router.process.observability import configure
 from tests.rigs.fuzz.contracts import CONTRACTS, Contract, Sent
@@ -173,6 +174,8 @@ def _as_served() -> None:
 
 
 PAGE = f"""# Hostile messages, every contract
+
+{origin_lines()}
 
 `make fuzz`: messages that are legal, or nearly: every number at its extremes, every name about and beyond its limit, every list long,
 JSON and protobuf, through the handlers as the app joins them (their memories small, so that growth is seen soon); usage events in

@@ -21,7 +21,7 @@ WHOLE, BY_READER, BY_PROVIDER, BY_ROUTER = (
 )
 TORN = "its reader's connection was torn"
 OFF_BY = Decimal("0.02")  # of the sum of each text, and of each end
-FACTS = ("date", "command", "CPU", "memory", "system", "Python", "nats-server", "load")
+FACTS = ("date", "commit", "command", "CPU", "memory", "system", "Python", "nats-server", "load")
 
 
 class Asking(Struct, frozen=True, kw_only=True):

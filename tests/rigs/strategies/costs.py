@@ -26,7 +26,7 @@ CHOICES = 200_000
 # of a choice by weight: less than either is what two runs of the same code differ by
 RATIO, LEAST_US = 1.05, 0.05
 MORE_US = 2.0  # of the other strategies, at most
-FACTS = ("date", "CPU", "system", "Python", "load")
+FACTS = ("date", "commit", "CPU", "system", "Python", "load")
 Figures = Mapping[str, float]  # µs a choice, by what is chosen
 
 
@@ -133,7 +133,7 @@ def run(control: str, rounds: int, count: int) -> Costs:
 
 
 def write_page(machine: Mapping[str, str], costs: Costs) -> str:
-    known = "".join(f"* {name}: {machine[name]}\n" for name in FACTS if name in machine)
+    known = "".join(f"- {name}: {machine[name]}\n" for name in FACTS if name in machine)
     both = "".join(
         f"| {name} | {find_middle(costs.own_rounds, name):.2f} | "
         f"{find_middle(costs.control_rounds, name):.2f} "

@@ -18,7 +18,7 @@ FACTS = ("date", "commit", "CPU", "memory", "system", "Python", "nats-server", "
 
 
 def write_page(machine: Mapping[str, str], rate: float, courses: Sequence[Course]) -> str:
-    known = "".join(f"* {name}: {machine[name]}\n" for name in FACTS if name in machine)
+    known = "".join(f"- {name}: {machine[name]}\n" for name in FACTS if name in machine)
     return HEAD.format(rate=rate) + known + "".join(map(write_course, courses))
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from bench.machine import commit
 from tests.stories.kills.table import KillStory
 from tests.support.kills import KillCount
 from tests.support.result_pages import RESULTS, format_table, write_page
@@ -20,9 +21,10 @@ NOT_RUN = "Not run yet: {}."
 
 
 class Kept(Struct, frozen=True):
-    """What one case counted. `day`: when."""
+    """What one case counted. `day`: when; `commit`: of which code."""
 
     day: str
+    commit: str
     rows: list[KillCount]
 
 
@@ -34,14 +36,25 @@ def keep(story: KillStory, label: str, rows: Sequence[KillCount], results: Path 
         fcntl.flock(file, fcntl.LOCK_EX)  # another test may keep a row of the same story
         kept = {
             **_read(file.read()),
-            label: Kept(f"{datetime.now(UTC):%Y-%m-%d}", [_copy(row) for row in rows]),
+            label: Kept(f"{datetime.now(UTC):%Y-%m-%d}", commit(), [_copy(row) for row in rows]),
         }
         file.seek(0)
         file.truncate()
         file.write(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
         write_page(
-            f"kill_{story.name}", story.title, _table(story, kept), _note(story, kept), results
+            f"kill_{story.name}",
+            story.title,
+            _table(story, kept),
+            _note(story, kept),
+            results,
+            measured=_oldest(kept),
         )
+
+
+def _oldest(kept: dict[str, Kept]) -> dict[str, str]:
+    """A page is as old as its oldest row."""
+    oldest = min(kept.values(), key=lambda case: case.day)
+    return {"date": oldest.day, "commit": oldest.commit}
 
 
 def _copy(row: KillCount) -> KillCount:

@@ -129,9 +129,7 @@ def page(
 ) -> str:
     """For readers, in the bench's results."""
     machine = "\n".join(
-        f"- {name}: {value}"
-        for name, value in reports[0].machine.items()
-        if name not in {"command", "date"}
+        f"- {name}: {value}" for name, value in reports[0].machine.items() if name != "command"
     )
     commands = "\n".join(
         f"- {report.machine['date']}: `{report.machine['command']}`. {report.verdict}"

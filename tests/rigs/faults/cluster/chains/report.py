@@ -63,9 +63,7 @@ def tables(reports: Sequence[ChainReport]) -> str:
 
 def page(reports: Sequence[ChainReport], note: str = "") -> str:
     machine = "\n".join(
-        f"- {name}: {value}"
-        for name, value in reports[0].machine.items()
-        if name not in {"command", "date"}
+        f"- {name}: {value}" for name, value in reports[0].machine.items() if name != "command"
     )
     commands = "\n".join(
         (
