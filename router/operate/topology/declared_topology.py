@@ -139,9 +139,9 @@ def build_stream_of(
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     """The key-value buckets that all instances share."""
     buckets = settings.buckets
-    yield from map(
-        _bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions)
-    )
+    yield _bucket(buckets.attempts)
+    yield replace(_bucket(buckets.assignments_known), allow_atomic=settings.effects.batches)
+    yield from map(_bucket, (buckets.policies, buckets.extensions))
     yield from map(
         _bucket,
         (
