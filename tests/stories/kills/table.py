@@ -176,8 +176,18 @@ WORKER = KillStory(
     "An assignment has one result, whatever dies when",
     "assignments",
     "results",
-    short=[KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), worker.count_results)],
-    long=[KillCase(plan, worker.count_results) for plan in _plans(RESULT_POINTS, 100)],
+    short=[
+        KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), worker.count_results),
+        KillCase(
+            KillPlan(IN_BATCH, 2, 1, 100, AT_FIRST_BATCH, BATCHES), worker.count_results_in_batches
+        ),
+    ],
+    long=[
+        *(KillCase(plan, worker.count_results) for plan in _plans(RESULT_POINTS, 100)),
+        KillCase(
+            KillPlan(IN_BATCH, 6, 4, 100, AT_FIRST_BATCH, BATCHES), worker.count_results_in_batches
+        ),
+    ],
     note=f"""A worker of the SDK dies. Every other handler waits, the others answer at once. Acks are waited for {ACK_WAIT_S * 1000:g} ms,
 and an assignment may be started {WORKER_ATTEMPTS} times: one in flight at three of ten deaths would be given up by default.""",
 )
