@@ -21,11 +21,12 @@ from __future__ import annotations
 from router.config.describe import describe
 from router.config.load import Loaded, load
 from router.config.settings import Settings, list_standby, select_partition
-from router.config.subscriptions import DECIDE, SUBSCRIPTIONS, SubscriptionSpec
+from router.config.subscriptions import DECIDE, RESULTS, SUBSCRIPTIONS, SubscriptionSpec
 from router.delivery.settings import NatsConfig
 
 __all__ = [
     "DECIDE",
+    "RESULTS",
     "SUBSCRIPTIONS",
     "Loaded",
     "NatsConfig",

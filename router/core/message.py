@@ -48,7 +48,7 @@ class Message(Struct, frozen=True, gc=False):
 
 class Effect(Struct, frozen=True, gc=False):
     """A message to be stored. `id` becomes its Nats-Msg-Id: deterministic, so storing it twice
-    stores it once.
+    stores it once. It is empty where something else says so, as the free key of a record.
     """
 
     subject: str

@@ -276,8 +276,9 @@ class EffectsConfig(Group):
     )
     batches: bool = Field(
         default=True,
-        description="assignments, usage events and dead letters are stored in atomic batches where "
-        "the publish acks of their stream are slow, and the server knows batches (2.12)",
+        description="assignments, their records, usage events, dead letters and workers' results are "
+        "stored in atomic batches where the publish acks of their stream are slow, and the server "
+        "knows batches (2.12)",
     )
 
 

@@ -204,6 +204,7 @@ class Worker:
             handle=trace_handler(assignments.handle),
             dead_letter=trace_dead_letter(assignments.build_dead_letter),
             observer=self._logger,
+            stream_of=partial(_name_stream, self._topology),
         )
         consumer = Consumer(
             subscription,
@@ -293,6 +294,14 @@ def _make_options(slots: int, max_attempts: int, ack_wait_s: float) -> ConsumerO
         waits_alone_for_refusal=True,
         full_retry=_FULL_RETRY_S,
     )
+
+
+def _name_stream(topology: WorkerTopology, subject: str) -> str | None:
+    """What tells the streams of a worker's effects apart, for their batches: a worker does not know
+    the streams' names, and each of these subjects is stored in one.
+    """
+    batched = (topology.results, topology.letters, topology.unread)
+    return subject if subject in batched else None
 
 
 def _set_ack_wait(consumer: Consumer, ack_wait_s: float) -> None:

@@ -222,7 +222,11 @@ class AppContext:
         bucket = settings.buckets.assignments_known.name
         self.assignments = AssignmentCache(BatchedKvReader(jetstream, bucket).find)
         self.assignment_store = AssignmentStore(
-            jetstream, bucket, self.assignments, self.measurements.on_assigned
+            jetstream,
+            bucket,
+            self.assignments,
+            self.measurements.on_assigned,
+            takes_batches=settings.effects.batches,
         )
         streams = settings.streams
         self.assignment_shares = TenantShares(

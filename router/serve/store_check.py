@@ -14,11 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from router.budgets.model.prices.ratio_sums import read_ratios_record
-from router.budgets.model.spent_record import (
-    BOOKING_KEY,
-    read_booking_record,
-    read_spent_record,
-)
+from router.budgets.model.spent_record import BOOKING_KEY, read_booking_record, read_spent_record
 from router.config import Settings
 from router.contracts import assignment_record, version_record
 from router.contracts.exec_assignment import read_exec_assignment

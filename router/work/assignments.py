@@ -170,6 +170,7 @@ class AssignmentStore:
     so that its result needs no lookup.
 
     `on_assigned` gets tenant, provider and id of each assignment that this instance has stored.
+    `takes_batches`: the bucket's stream may be written in atomic batches.
     """
 
     def __init__(
@@ -178,10 +179,12 @@ class AssignmentStore:
         bucket: str,
         known: AssignmentCache,
         on_assigned: Callable[[str, str, str], None] = lambda *_: None,
+        *,
+        takes_batches: bool = False,
     ) -> None:
         records = WriteOnceKv(jetstream, bucket)
         self._records = records
-        self._creator = RecordCreator(jetstream, records)
+        self._creator = RecordCreator(jetstream, records, takes_batches=takes_batches)
         self._assignments = known
         self._on_assigned = on_assigned
 

@@ -145,6 +145,17 @@ async def test_a_stream_that_takes_no_batches_is_no_drift_and_apply_lets_it_take
     assert await compare(place.jetstream, wanted) == []
 
 
+async def test_a_bucket_that_takes_no_batches_is_no_drift_and_apply_lets_it_take_them(
+    place: WorkStreams, prefix: str
+) -> None:
+    plain = bucket(f"{prefix}_records", ttl=60)
+    await create(place.jetstream, Topology((plain,)))
+    wanted = Topology((replace(plain, allow_atomic=True),))
+    assert await create(place.jetstream, wanted) == []
+    assert [one.state for one in await apply(place.jetstream, wanted)] == ["unbatched"]
+    assert await compare(place.jetstream, wanted) == []
+
+
 async def test_apply_makes_what_is_missing(place: WorkStreams) -> None:
     assert [one.state for one in await apply(place.jetstream, with_consumer(place))] == [
         "missing",

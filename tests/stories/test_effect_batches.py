@@ -129,6 +129,7 @@ async def test_assignments_go_in_batches_after_their_records_and_each_once(
     assert assigned == sorted(f"r-{number}" for number in range(COUNT))
     assert await _count_batched(nc, settings.streams.assignments.name) >= 2
     records = f"KV_{settings.buckets.assignments_known.name}"
+    assert await _count_batched(nc, records) >= 2
     assert await _last_stored(nc, records) < await _last_stored(
         nc, settings.streams.assignments.name
     )

@@ -4,6 +4,7 @@ import pytest
 
 from router.core.clock import steady
 from router.delivery.consume import consumer
+from router.delivery.kv import record_creator
 from router.delivery.publish.batching_publisher import BatchingPublisher, StreamOf
 from router.delivery.publish.known_effects import KnownEffects
 from router.delivery.publish.publish_costs import PublishCosts
@@ -62,5 +63,6 @@ class AlwaysBatching(BatchingPublisher):
 
 
 def write_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every consumer of this process takes its streams for dear ones."""
+    """This process takes its streams and its bucket of records for dear ones."""
     monkeypatch.setattr(consumer, "BatchingPublisher", AlwaysBatching)
+    monkeypatch.setattr(record_creator, "BatchingPublisher", AlwaysBatching)

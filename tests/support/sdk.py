@@ -93,6 +93,7 @@ class WorkerStreams:
             StreamSpec(
                 name=self.said,
                 subjects=(self.topology.results, self.topology.letters, self.topology.unread),
+                allow_atomic=True,
             ),
             bucket(self.topology.attempts, ttl=60),
         )

@@ -37,7 +37,7 @@ from router.core.outcome import PublishAck
 from router.delivery.publish.encoded_headers import head_with_id
 from router.delivery.publish.known_effects import KnownEffects, Probe, PublishProbes, group_of
 from router.delivery.publish.publish_acks import read_publish_ack
-from router.delivery.wire.api import IN_PROCESS, JetStream
+from router.delivery.wire.api import IN_PROCESS, WRONG_LAST_SEQUENCE, JetStream
 from router.delivery.wire.frames import parse_head
 from router.delivery.wire.publish_faults import NO_STREAM, TOO_LARGE
 
@@ -149,6 +149,10 @@ class AckedPublisher:
             self._publish(PendingPublish(effects[0], now, callback))
             return
         self._publish_group(effects, callback, now)
+
+    def publish_one(self, effect: Effect, callback: PublishCallback) -> None:
+        """`publish` of one effect without an owner, for what is written once a message."""
+        self._carry(PendingPublish(effect, self._now(), callback))
 
     def _publish_group(
         self, effects: Sequence[Effect], callback: PublishCallback, now: float
@@ -287,7 +291,7 @@ class AckedPublisher:
         elif (
             (probe := self._probes.pop(inbox)) is not None
             and probe.inbox in self._pending
-            and _is_publish_ack(data)
+            and _is_about_first(data)
         ):
             self._on_answer(self._pending.pop(probe.inbox), data, head)
             self._send_again(self._list_lost(probe), self._now())
@@ -376,7 +380,12 @@ class AckedPublisher:
             callback(NotPublished(effect.subject, err_code, cause))
 
 
-def _is_publish_ack(data: bytes) -> bool:
-    """A refusal of a second copy says nothing of the first: it may be in process."""
+def _is_about_first(data: bytes) -> bool:
+    """Whether the answer to a second copy tells of the first. A refusal says nothing, for the first
+    may be in process; unless the subject has another last sequence: then the first cannot be stored
+    any more, or is.
+    """
     answer = read_publish_ack(data)
-    return answer is not None and answer.error is None
+    return answer is not None and (
+        answer.error is None or answer.error.err_code in WRONG_LAST_SEQUENCE
+    )

@@ -42,9 +42,9 @@ from router.delivery.wire.frames import parse_head
 MAX_BATCH_BYTES = 8 << 20  # the server keeps a batch apart until its last message
 PATIENCE_S = 1.0  # with a batch that is silent; more where the stream is slow
 SLOW = 4.0  # times what its messages would take one by one
-MOST_SUBJECTS = 10_000  # whose stream is remembered: agents choose theirs
 
-StreamOf = Callable[[str], str | None]  # which stream takes a subject; None: it goes by itself
+# which stream takes a subject, asked for each message; None: it goes by itself
+StreamOf = Callable[[str], str | None]
 
 
 class OpenBatch(Struct):
@@ -86,7 +86,6 @@ class BatchingPublisher(AckedPublisher):
         self._stream_of = stream_of
         self._name = token_hex(4)  # short, because every stored message has it as a header
         self._streams: dict[str, EffectStream] = {}
-        self._by_subject: dict[str, EffectStream | None] = {}
         self._open: dict[str, EffectStream] = {}  # by the inbox of their batch
         # one of their own: the publish acks of all others come past none of this
         self._batch_inbox = self._connection.new_inbox() + "."
@@ -137,19 +136,12 @@ class BatchingPublisher(AckedPublisher):
 
     def _find(self, subject: str) -> EffectStream | None:
         """The stream of a subject, if it is one that takes batches."""
-        try:
-            return self._by_subject[subject]
-        except KeyError:
-            return self._learn(subject)
-
-    def _learn(self, subject: str) -> EffectStream | None:
-        if len(self._by_subject) >= MOST_SUBJECTS:
-            self._by_subject.clear()
         name = self._stream_of(subject)
-        if name is not None and name not in self._streams:
-            costs = self._make_costs()
-            self._streams[name] = EffectStream(costs, is_dear=costs.is_dear)
-        stream = self._by_subject[subject] = None if name is None else self._streams[name]
+        return None if name is None else self._streams.get(name) or self._learn(name)
+
+    def _learn(self, name: str) -> EffectStream:
+        costs = self._make_costs()
+        stream = self._streams[name] = EffectStream(costs, is_dear=costs.is_dear)
         return stream
 
     def _send_in_turn(self, pending: PendingPublish) -> None:

@@ -20,15 +20,22 @@ class EncodedHeaders(dict[str, str]):
     encoded anew.
     """
 
-    __slots__ = ("open_head",)
+    __slots__ = ("head", "open_head")
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         super().__init__(headers)
         self.open_head = open_head_of(headers)
+        self.head = self.open_head + b"\r\n"
 
 
 def head_with_id(headers: Mapping[str, str], message_id: str) -> bytes:
-    """`head_of` these headers and a `Nats-Msg-Id`, which replaces one of theirs."""
+    """`head_of` these headers and a `Nats-Msg-Id`, which replaces one of theirs; none where the id
+    is empty.
+    """
+    if not message_id:
+        if isinstance(headers, EncodedHeaders):
+            return headers.head
+        return open_head_of(headers) + b"\r\n"
     if MESSAGE_ID in headers or not message_id.isprintable():
         return head_of(replace_headers(headers, {MESSAGE_ID: message_id}))
     id_line = f"{MESSAGE_ID}: {message_id}\r\n\r\n"

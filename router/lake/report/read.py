@@ -17,12 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from router.lake.report.lines import (
-    PERCENTILES,
-    UsageQuery,
-    UsageReport,
-    make_line,
-)
+from router.lake.report.lines import PERCENTILES, UsageQuery, UsageReport, make_line
 from router.lake.report.partials import (
     DICTIONARIES,
     PARTIAL_COLUMNS,

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from router.budgets.model.held_cost import ALL_HELD, MAX_HELD
 from router.config import (
     DECIDE,
+    RESULTS,
     SUBSCRIPTIONS,
     Settings,
     SubscriptionSpec,
@@ -84,9 +85,12 @@ def _message_stream(spec: SubscriptionSpec[ConsumerConfig], settings: Settings) 
     """The stream of a subscription's messages: a full one drops its oldest message."""
     # In confirm mode "decision" JetStream must not answer a request with a PubAck before we do.
     no_ack = spec.is_answered and settings.reply.confirm == "decision"
-    return _stream(
+    stream = _stream(
         spec.read_stream(settings), spec.read_section(settings).taken_subject, no_ack=no_ack
     )
+    # Workers store their results as the router its effects.
+    is_atomic = settings.effects.batches and spec.name == RESULTS.name
+    return replace(stream, allow_atomic=True) if is_atomic else stream
 
 
 def _effect_streams(settings: Settings, specs: Specs) -> Iterator[StreamSpec]:
@@ -139,9 +143,9 @@ def build_stream_of(
 def _buckets(settings: Settings) -> Iterator[StreamSpec]:
     """The key-value buckets that all instances share."""
     buckets = settings.buckets
-    yield from map(
-        _bucket, (buckets.attempts, buckets.assignments_known, buckets.policies, buckets.extensions)
-    )
+    yield _bucket(buckets.attempts)
+    yield replace(_bucket(buckets.assignments_known), allow_atomic=settings.effects.batches)
+    yield from map(_bucket, (buckets.policies, buckets.extensions))
     yield from map(
         _bucket,
         (

@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec.structs import replace
 
 from router.core.clock import steady
+from router.core.deferred import Deferred
 from router.core.errors import BrokerUnavailable, NoLeader, Poison, StorageFull
 from router.delivery.kv import record_creator
 from router.delivery.kv.record_creator import RecordCreator, WriteOnceKv
@@ -17,14 +19,38 @@ from router.delivery.wire.connection import Connection
 from router.delivery.wire.topology import StreamSpec, Topology, bucket, create
 from tests.support.broker import Broker
 from tests.support.delivery import connected, count_timers
+from tests.support.publish_costs import write_in_batches
 from tests.support.waiting import until
 
 
-async def open_creator(jetstream: JetStream, bucket: str, timeout_s: float = 5.0) -> RecordCreator:
+async def open_creator(
+    jetstream: JetStream, bucket: str, timeout_s: float = 5.0, *, takes_batches: bool = False
+) -> RecordCreator:
     """Its first record opens the inbox for the publish acks of the others."""
-    creator = RecordCreator(jetstream, WriteOnceKv(jetstream, bucket), timeout_s)
+    records = WriteOnceKv(jetstream, bucket)
+    creator = RecordCreator(jetstream, records, timeout_s, takes_batches=takes_batches)
     assert await creator.create("first", b"first") == b"first"
     return creator
+
+
+@pytest.fixture
+async def in_batches(
+    jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> RecordCreator:
+    """Of a bucket whose publish acks are dear."""
+    write_in_batches(monkeypatch)
+    spec = replace(bucket(f"{prefix}_dear", ttl=60), allow_atomic=True)
+    await create(jetstream, Topology((spec,)))
+    return await open_creator(jetstream, f"{prefix}_dear", 60.0, takes_batches=True)
+
+
+async def list_batched(jetstream: JetStream, stream: str) -> list[bytes]:
+    """The records that came in batches, in their order."""
+    found, sequence = [], 0
+    while (one := await jetstream.get_next(stream, ">", sequence + 1)) is not None:
+        sequence = one.sequence
+        found += [one.data] if "Nats-Batch-Id" in one.headers else []
+    return found
 
 
 @asynccontextmanager
@@ -42,6 +68,81 @@ async def test_many_at_once_each_stand(jetstream: JetStream, prefix: str) -> Non
     creating = [creator.create(f"k{number}", b"%d" % number) for number in range(300)]
     assert [await one for one in creating] == [b"%d" % number for number in range(300)]
     assert await WriteOnceKv(jetstream, prefix).find("k299") == b"299"
+
+
+async def test_many_records_of_a_dear_bucket_go_in_batches(
+    in_batches: RecordCreator, jetstream: JetStream, prefix: str
+) -> None:
+    creating = [in_batches.create(f"k{number}", b"%d" % number) for number in range(300)]
+    assert [await one for one in creating] == [b"%d" % number for number in range(300)]
+    batched = await list_batched(jetstream, f"KV_{prefix}_dear")
+    assert batched == [b"%d" % number for number in range(300)]
+
+
+async def test_a_record_that_stands_refuses_its_batch_and_is_found_again(
+    in_batches: RecordCreator, jetstream: JetStream, prefix: str
+) -> None:
+    """10071: its neighbours are stored all the same, and the first record of a key counts."""
+    await WriteOnceKv(jetstream, f"{prefix}_dear").create("k7", b"earlier")
+    creating = [in_batches.create(f"k{number}", b"new") for number in range(20)]
+    stored = [await one for one in creating]
+    assert stored == [b"earlier" if number == 7 else b"new" for number in range(20)]
+
+
+async def test_two_records_of_one_key_in_a_batch_are_one(in_batches: RecordCreator) -> None:
+    """10164: the server refuses the batch."""
+    creating = [in_batches.create("k", b"%d" % number) for number in range(20)]
+    assert {await one for one in creating} == {b"0"}
+
+
+async def test_a_full_bucket_takes_what_it_has_room_for_and_refuses_the_rest_of_a_batch(
+    jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_in_batches(monkeypatch)
+    spec = replace(bucket(f"{prefix}_full", ttl=60, max_bytes=4000), allow_atomic=True)
+    await create(jetstream, Topology((spec,)))
+    creator = await open_creator(jetstream, f"{prefix}_full", 60.0, takes_batches=True)
+    creating = [creator.create(f"k{number}", bytes(500)) for number in range(20)]
+    results = await asyncio.gather(*(_outcome(one) for one in creating))
+    assert 0 < results.count(StorageFull) < len(results)
+    standing = await WriteOnceKv(jetstream, f"{prefix}_full").read_all()
+    assert len(standing) == 1 + results.count(bytes)
+
+
+async def _outcome(creating: Deferred[bytes]) -> type:
+    try:
+        return type(await creating)
+    except StorageFull as exc:
+        return type(exc)
+
+
+async def test_a_bucket_that_takes_no_batches_is_written_one_by_one(
+    jetstream: JetStream, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made by hand, as `nats kv add` makes it."""
+    write_in_batches(monkeypatch)
+    creator = await open_creator(jetstream, prefix, 60.0, takes_batches=True)
+    creating = [creator.create(f"k{number}", b"record") for number in range(100)]
+    assert [await one for one in creating] == [b"record"] * 100
+    assert await list_batched(jetstream, f"KV_{prefix}") == []
+
+
+async def test_a_broker_that_dies_with_a_batch_on_its_way_has_each_record_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_in_batches(monkeypatch)
+    with Broker() as broker:
+        async with connected(broker.url) as connection:
+            jetstream = JetStream(connection, timeout_s=60)
+            spec = replace(bucket("b", ttl=3600), allow_atomic=True)
+            await create(jetstream, Topology((spec,)))
+            creator = await open_creator(jetstream, "b", 60.0, takes_batches=True)
+            creating = [creator.create(f"k{number}", b"%d" % number) for number in range(300)]
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            assert [await one for one in creating] == [b"%d" % number for number in range(300)]
+            standing = await WriteOnceKv(jetstream, "b").read_all()
+    assert len(standing) == 301
 
 
 async def test_records_one_after_the_other_share_a_timer(
@@ -109,7 +210,7 @@ async def test_a_broker_that_stands_still_ends_each_create_in_time() -> None:
                 async with asyncio.timeout(30):
                     await one
         broker.unpause()
-        creator._timeout_s = 60.0
+        creator._publisher._timeout_s = 60.0
         # it was stored: only its publish ack came late
         assert await creator.create("k", b"another") == b"record"
 
@@ -124,7 +225,7 @@ async def test_records_that_are_tried_again_without_a_connection_fill_no_buffer(
         assert connection.pending_data_size < 300_000
         broker.start()
         await until(lambda: connection.is_connected)
-        creator._timeout_s = 30.0
+        creator._publisher._timeout_s = 30.0
         assert await creator.create("k", b"record") == b"record"
 
 
@@ -136,7 +237,7 @@ async def test_what_a_vanished_leader_took_with_it_is_created_as_soon_as_the_nex
     with monkeypatch.context() as vanished:
         vanished.setattr(jetstream.connection, "publish_nowait", lambda *_: None)
         creating = [creator.create(key, key.encode()) for key in ("a", "b", "c")]
-    creator._now = lambda: steady() + 2.0
+    creator._publisher._now = lambda: steady() + 2.0
     creator._look()
     assert [await one for one in creating] == [b"a", b"b", b"c"]
 
@@ -159,6 +260,6 @@ async def test_a_record_whose_publish_ack_is_lost_stands_as_it_was_created(
     for subject, record, head in lost:
         jetstream.connection.publish_nowait(subject, record, "", head)
     await jetstream.connection.flush()
-    creator._now = lambda: steady() + 2.0
+    creator._publisher._now = lambda: steady() + 2.0
     creator._look()
     assert await creating == b"a"

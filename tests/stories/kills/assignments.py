@@ -24,12 +24,25 @@ ACK_WAIT_MS = 500
 ATTEMPTS = 20
 
 
+class BatchingRouter(KilledProcess):
+    command = ("tests.support.batching_process", "router", "serve")
+
+
+async def count_assigned_in_batches(plan: KillPlan) -> list[KillCount]:
+    """Assignments go in atomic batches, and their records before them."""
+    return await _count(plan, BatchingRouter)
+
+
 async def count_assigned(plan: KillPlan) -> list[KillCount]:
+    return await _count(plan, KilledProcess)
+
+
+async def _count(plan: KillPlan, process: type[KilledProcess]) -> list[KillCount]:
     async with a_server() as (url, nc):
         settings = settings_for(url, decide__ack_wait_ms=ACK_WAIT_MS, decide__max_attempts=ATTEMPTS)
         await make_topology(settings)
         inboxes = await Inboxes.under(nc, "kills")
-        router = KilledProcess(
+        router = process(
             {
                 **names_for(url, "t"),
                 "decide.ack_wait_ms": ACK_WAIT_MS,

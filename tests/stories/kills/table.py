@@ -102,6 +102,7 @@ DEFAULTS = "All other settings are the defaults."
 
 IN_BATCH = ("batch_open",)
 AT_FIRST_BATCH = {"batch_open": (1, 1)}  # a whole share may be one batch
+AT_FIRST_BATCHES = {"batch_open": (1, 2)}  # of the records, and of what they are for
 BATCHES = "batch_open, in atomic batches"
 RESULT_POINTS = ("before_publish", "after_publish", "after_commit", "after_ack")
 ACK_FIRST = KillCase(
@@ -137,8 +138,20 @@ ASSIGNMENTS = KillStory(
     "A pushed request is assigned once, whatever dies when",
     "requests",
     "assignments",
-    short=[KillCase(KillPlan(REQUEST_POINTS, 1, 1, 50), assignments.count_assigned)],
-    long=[KillCase(plan, assignments.count_assigned) for plan in _plans(REQUEST_POINTS, 100)],
+    short=[
+        KillCase(KillPlan(REQUEST_POINTS, 1, 1, 50), assignments.count_assigned),
+        KillCase(
+            KillPlan(IN_BATCH, 2, 1, 100, AT_FIRST_BATCHES, BATCHES),
+            assignments.count_assigned_in_batches,
+        ),
+    ],
+    long=[
+        *(KillCase(plan, assignments.count_assigned) for plan in _plans(REQUEST_POINTS, 100)),
+        KillCase(
+            KillPlan(IN_BATCH, 6, 4, 100, AT_FIRST_BATCHES, BATCHES),
+            assignments.count_assigned_in_batches,
+        ),
+    ],
     note=f"""Every request is answered, and who is answered twice is told the same. Acks are waited for {assignments.ACK_WAIT_MS} ms, and a
 request may be started {assignments.ATTEMPTS} times: ten deaths are more than the default of three allows, and a message in flight at three
 of them would be given up with a dead letter and an answer `internal`.""",
@@ -163,8 +176,18 @@ WORKER = KillStory(
     "An assignment has one result, whatever dies when",
     "assignments",
     "results",
-    short=[KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), worker.count_results)],
-    long=[KillCase(plan, worker.count_results) for plan in _plans(RESULT_POINTS, 100)],
+    short=[
+        KillCase(KillPlan(RESULT_POINTS, 1, 1, 50), worker.count_results),
+        KillCase(
+            KillPlan(IN_BATCH, 2, 1, 100, AT_FIRST_BATCH, BATCHES), worker.count_results_in_batches
+        ),
+    ],
+    long=[
+        *(KillCase(plan, worker.count_results) for plan in _plans(RESULT_POINTS, 100)),
+        KillCase(
+            KillPlan(IN_BATCH, 6, 4, 100, AT_FIRST_BATCH, BATCHES), worker.count_results_in_batches
+        ),
+    ],
     note=f"""A worker of the SDK dies. Every other handler waits, the others answer at once. Acks are waited for {ACK_WAIT_S * 1000:g} ms,
 and an assignment may be started {WORKER_ATTEMPTS} times: one in flight at three of ten deaths would be given up by default.""",
 )

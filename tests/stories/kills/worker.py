@@ -20,11 +20,24 @@ from tests.support.stories import has_acked_all, make_topology, read_dead_letter
 from tests.support.waiting import until
 
 
+class BatchingWorker(KilledWorker):
+    command = ("tests.support.batching_process", "tests.support.killed_worker")
+
+
+async def count_results_in_batches(plan: KillPlan) -> list[KillCount]:
+    """Results go in atomic batches."""
+    return await _count(plan, BatchingWorker)
+
+
 async def count_results(plan: KillPlan) -> list[KillCount]:
+    return await _count(plan, KilledWorker)
+
+
+async def _count(plan: KillPlan, process: type[KilledWorker]) -> list[KillCount]:
     async with a_server() as (url, nc):
         settings = settings_for(url)
         await make_topology(settings)
-        worker = KilledWorker(names_for(url, "t"))
+        worker = process(names_for(url, "t"))
         try:
             await kill_and_restart(worker, plan, lambda share: _publish(nc, settings, share))
             await until(lambda: _are_settled(nc, settings), within_s=30)
