@@ -282,10 +282,14 @@ class PassingRequests(Generic[A]):
     def _work(self) -> None:
         self._is_working = False
         self.refusals.forget_full()
-        until = self._now() + (SHORT_BUDGET_S if self._replies.is_behind else BUDGET_S)
+        began = self._now()
+        until = began + (SHORT_BUDGET_S if self._replies.is_behind else BUDGET_S)
         while (request := self._queue.take()) is not None:
             self._handle(request)
-            if self._now() >= until:
+            ended = self._now()
+            self._queue.charge(ended - began)
+            began = ended
+            if ended >= until:
                 self._work_soon()
                 return
 
