@@ -615,6 +615,27 @@ async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> Non
     assert [bench.live.look() for _ in range(3)] == [False] * 3
 
 
+async def test_a_few_that_are_dear_are_a_backlog_when_they_have_waited_for_a_while_and_until_they_are_gone() -> (
+    None
+):
+    """Fourteen a second of 450 ms each: count alone would see them after twenty seconds."""
+    bench = Bench(fair_after_ms=100)
+    now = 0.0
+    bench.live._overload._now = lambda: now
+
+    def look(pending: int, taken: int) -> bool:
+        nonlocal now
+        now += 0.125
+        bench.processor.pending, bench.processor.taken = pending, bench.processor.taken + taken
+        bench.processor.delivered += taken
+        return bench.live.look()
+
+    assert [look(20, 1) for _ in range(9)] == [False] * 5 + [True] * 4
+    assert look(17, 1) is True
+    assert [look(3, 1) for _ in range(6)][-1] is False
+    assert [look(20, 40) for _ in range(20)] == [False] * 20  # few, and cheap
+
+
 def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:
     backlog = BacklogEstimate()
     assert backlog.wait_s(1000, 0, 0.0) == 0.0
