@@ -104,7 +104,7 @@ class FairQueue(Generic[T]):
         self._bytes = max_bytes
         self._free_bytes = max_bytes
         self._weights = weights
-        # those that wait, and those that owe
+        # those that wait, and those that have a debt
         self._tenants: dict[str, TenantQueue[T]] = {}
         # of these, those that were not served since they joined, in the order of their coming
         self._newcomers: deque[TenantQueue[T]] = deque()
@@ -189,13 +189,13 @@ class FairQueue(Generic[T]):
 
     def take(self) -> T | None:
         """The next item, or None when nothing waits."""
-        self._return_served()
+        self._return_tenant()
         queue = self._pop_next()
         return None if queue is None else self._serve(queue)
 
     def take_of(self, is_ready: Callable[[str], bool]) -> T | None:
         """The next item of the next tenant that is ready for one; None when none is."""
-        self._return_served()
+        self._return_tenant()
         passed = []
         while (queue := self._pop_next()) is not None and not is_ready(queue.tenant):
             passed.append(queue)
@@ -248,8 +248,8 @@ class FairQueue(Generic[T]):
         queue.served_s += self._paid_s / self._weights.get(queue.tenant, 1)
         return queued.item
 
-    def _return_served(self) -> None:
-        """Put the tenant whose item was taken last into the round, with what it owes."""
+    def _return_tenant(self) -> None:
+        """Put the tenant whose item was taken last into the round, with its debt."""
         queue, self._served = self._served, None
         if queue is None:
             return
@@ -263,7 +263,7 @@ class FairQueue(Generic[T]):
             del self._tenants[queue.tenant]
 
     def _forget(self) -> None:
-        """Nobody waits, so nobody owes anything to anybody."""
+        """No tenant waits, so none has a debt."""
         self._tenants.clear()
         self._newcomers.clear()
         self._round.clear()

@@ -188,7 +188,7 @@ def test_a_dear_tenant_is_served_beside_cheap_ones_and_endless_new_names() -> No
     assert abs(order.count("dear") * 0.01 - order.count("cheap") * 0.001) <= 0.01
 
 
-def test_what_a_tenant_owes_is_forgotten_when_the_round_gets_there_or_nobody_waits() -> None:
+def test_a_debt_is_forgotten_when_the_round_gets_there_or_no_tenant_waits() -> None:
     queue: FairQueue[str] = FairQueue(1_000, MANY)
     filled(queue, "a", 100)
     filled(queue, "p", 1)
@@ -205,7 +205,7 @@ def test_what_a_tenant_owes_is_forgotten_when_the_round_gets_there_or_nobody_wai
     assert not queue._tenants
 
 
-def test_no_more_tenants_that_owe_are_remembered_than_there_are_places() -> None:
+def test_no_more_tenants_with_a_debt_are_remembered_than_there_are_places() -> None:
     queue: FairQueue[str] = FairQueue(100, MANY)
     filled(queue, "a", 50)
     for number in range(1_000):

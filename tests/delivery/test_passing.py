@@ -68,6 +68,9 @@ class Askers:
     def glance(self, data: bytes) -> Asker | None:
         return _describe(data)
 
+    def find_place(self, tenant: str) -> str:
+        return "_shared_place" if tenant.startswith("made-up") else tenant
+
     def is_high(self, asker: Asker) -> bool:
         return asker.rest.startswith("!")
 
@@ -204,6 +207,37 @@ async def test_tenants_are_served_one_by_one_and_what_is_above_a_share_is_refuse
     await until(lambda: bench.told["answered"] == 5)
     assert bench.heard == ["flood:0", "quiet:1", "flood:1", "flood:2", "flood:3"]
     assert bench.is_stored_copy_answered("flood:5")  # it was told that it is not handled
+
+
+async def test_made_up_tenants_take_the_turns_and_the_room_of_one() -> None:
+    bench = Bench(queue=8)
+    bench.live._overload.refuses = True
+    for number in range(6):
+        bench.hear(f"made-up-{number}:1", f"_INBOX.f.{number}")
+    for number in range(2):
+        bench.hear(f"quiet:{number}", f"_INBOX.q.{number}")
+    assert bench.sent("_INBOX.f.5") == [b"overloaded made-up-5 100"]
+    assert bench.take(b"_INBOX.f.6", b"made-up-6:1", None)
+    await until(lambda: bench.told["answered"] == 6)
+    assert bench.heard.index("quiet:1") <= 3
+
+
+async def test_a_tenant_whose_handlers_take_long_gets_fewer_turns_of_the_same_time() -> None:
+    now = 0.0
+
+    def handle(message: Message) -> Outcome:
+        nonlocal now
+        now += 0.020 if message.data.startswith(b"dear") else 0.001
+        return YES
+
+    bench = Bench(handle)
+    bench.live._now = lambda: now
+    for number in range(100):
+        bench.hear(f"dear:{number}", f"_INBOX.d.{number}")
+        bench.hear(f"cheap:{number}", f"_INBOX.c.{number}")
+    await until(lambda: len(bench.heard) >= 105)
+    dear = [one for one in bench.heard[:105] if one.startswith("dear")]
+    assert len(dear) in range(5, 7)
 
 
 async def test_what_is_of_high_priority_passes_the_others_of_its_tenant_and_is_not_refused_for_them() -> (

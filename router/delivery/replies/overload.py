@@ -205,7 +205,7 @@ MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead, and as many 
 STORING_S = 0.1
 
 
-# the tenant of a request, and whether it goes first of those of its tenant
+# the place of a request's tenant in the turns, and whether it goes first of those of that place
 Share = tuple[str, bool]
 
 
