@@ -1,10 +1,10 @@
-"""A queue that tenants share: each has a bound of its own, and they are served in turn, by weight.
+"""A queue that tenants share: each has a bound of its own, and all are served the same time.
 
     put ── the tenant holds fewer places, and bytes, than are free (times its weight) ──> it waits
         ── it holds less than an equal share of all ───────────────────────────────────> it waits
         └─ it holds more ──> refused: the caller answers `overloaded`
-    take ── a tenant that held nothing ──> its first item, before the round of the others; of five items at most four are such
-         ── deficit round robin ────────> the next item; a large one costs its tenant more turns
+    take ── the tenant that was served the least time since it joined the round ──> its next item
+    charge ── the item that was taken last has cost more than its size told ──> its tenant's turn comes later
     of a tenant, what goes first ─> before its other items; of five turns of the tenant that has both, one is for the others
 
 What goes first takes no turn and no place of another tenant. `put_instead` gives it the place of
@@ -13,16 +13,22 @@ holds: both kinds go on, however many come of either.
 
 A lone tenant may fill half of the queue (dynamic thresholds, Choudhury and Hahne 1998,
 https://doi.org/10.1109/90.664262). Many would halve what is free until nothing is, so an equal
-share of the whole is any tenant's. A tenant that asks now and then need not wait for a round of a
-hundred that flood (sparse flows, RFC 8290, https://www.rfc-editor.org/rfc/rfc8290). Both calls cost
-the same however many tenants wait (deficit round robin, Shreedhar and Varghese 1996,
-https://doi.org/10.1109/90.502236).
+share of the whole is any tenant's.
+
+Turns are of time, not of items (start-time fair queueing, Goyal and others 1996,
+https://doi.org/10.1109/90.649569): the time that a tenant was served is its place in the round, so
+an item is paid for when its cost is known. While tenants wait, none is ahead of another by more
+than its own dearest item. One that joins begins where the round is, before a hundred that flood
+(sparse flows, RFC 8290, https://www.rfc-editor.org/rfc/rfc8290), and waits for at most one item of
+each. One that leaves keeps its debt until the round has got there, so it gains nothing by asking
+one at a time. A call costs the logarithm of the number of tenants.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Mapping
+from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -30,8 +36,11 @@ from msgspec import Struct, field
 
 T = TypeVar("T")
 
-COST_BYTES = 65_536  # one turn serves an item of up to so many bytes; one of 1 MiB takes seventeen
-NEWCOMERS_IN_ROW = 4  # then one of the round is served, however many new names a flood makes up
+# Seconds: what an item costs at least, and a byte of it. What a handler needs is charged.
+ITEM_S, BYTE_S = 20e-6, 5e-9
+MOST_S = 1.0  # of one charge: a process that was stopped for a minute is no tenant's debt
+# that came after the first of the round; then this one is served, however many new names come
+NEWCOMERS_IN_ROW = 4
 FIRST_IN_ROW = 4  # items that go first, then one of the others of the tenant
 PARTS = FIRST_IN_ROW + 1
 # as many places at most: each newcomer makes the equal share smaller, and takes no place away
@@ -43,18 +52,17 @@ class QueuedItem(Struct, Generic[T], gc=False):
     item: T
     size: int
 
-    @property
-    def cost(self) -> int:
-        return 1 + self.size // COST_BYTES
-
 
 class TenantQueue(Struct, Generic[T]):
-    """What waits of one tenant, and the turns that it has saved."""
+    """What waits of one tenant, and the time that it was served, by its weight."""
 
+    tenant: str
+    served_s: float
+    joined: int  # in which order
+    is_new: bool = True  # it was not served since it joined the round
     first: deque[QueuedItem[T]] = field(default_factory=deque)
     others: deque[QueuedItem[T]] = field(default_factory=deque)
     size: int = 0
-    deficit: int = 0
     in_row: int = 0  # items that went first while others waited, since the last of those
 
     def __len__(self) -> int:
@@ -80,7 +88,6 @@ class TenantQueue(Struct, Generic[T]):
         line = self.line
         self.in_row = self.in_row + 1 if line is self.first and self.others else 0
         queued = line.popleft()
-        self.deficit -= queued.cost
         self.size -= queued.size
         return queued
 
@@ -97,11 +104,19 @@ class FairQueue(Generic[T]):
         self._bytes = max_bytes
         self._free_bytes = max_bytes
         self._weights = weights
-        # those that wait; the next to be served first
-        self._tenants: OrderedDict[str, TenantQueue[T]] = OrderedDict()
-        # those that held nothing before, until their first turn
-        self._newcomers: OrderedDict[str, None] = OrderedDict()
-        self._in_row = 0  # newcomers that were served one after the other
+        # those that wait, and those that have a debt
+        self._tenants: dict[str, TenantQueue[T]] = {}
+        # of these, those that were not served since they joined, in the order of their coming
+        self._newcomers: deque[TenantQueue[T]] = deque()
+        # and all others, a heap: the one that was served the least time first
+        self._round: list[tuple[float, int, TenantQueue[T]]] = []
+        self._entries = 0
+        self._in_row = 0  # newcomers
+        self._time = 0.0  # where the round is
+        # whose item was taken last, and what it has paid for that; it is in no round meanwhile
+        self._served: TenantQueue[T] | None = None
+        self._paid_s = 0.0
+        self._waiting = 0  # tenants
         self._length = 0
 
     def __len__(self) -> int:
@@ -113,8 +128,12 @@ class FairQueue(Generic[T]):
             return False
         queue = self._tenants.get(tenant)
         if queue is None:
-            queue = self._tenants[tenant] = TenantQueue()
-            self._newcomers[tenant] = None
+            self._entries += 1
+            queue = self._tenants[tenant] = TenantQueue(tenant, self._time, self._entries)
+            self._newcomers.append(queue)
+        if not len(queue):
+            self._waiting += 1
+            queue.served_s = max(queue.served_s, self._time)  # idle time is no credit
         self._add(queue, QueuedItem(item, size), goes_first=goes_first)
         return True
 
@@ -123,7 +142,7 @@ class FairQueue(Generic[T]):
         None: it is not queued.
         """
         queue = self._tenants.get(tenant)
-        if queue is None or not queue.gives_way(goes_first=goes_first):
+        if queue is None or not len(queue) or not queue.gives_way(goes_first=goes_first):
             return None
         newest = (queue.others if goes_first else queue.first).pop()
         self._count(queue, -newest.size, -1)
@@ -136,7 +155,7 @@ class FairQueue(Generic[T]):
     def gives_way(self, tenant: str, *, goes_first: bool) -> bool:
         """Whether `put_instead` may find a place."""
         queue = self._tenants.get(tenant)
-        return queue is not None and queue.gives_way(goes_first=goes_first)
+        return queue is not None and len(queue) > 0 and queue.gives_way(goes_first=goes_first)
 
     def _add(self, queue: TenantQueue[T], queued: QueuedItem[T], *, goes_first: bool) -> None:
         (queue.first if goes_first else queue.others).append(queued)
@@ -159,7 +178,7 @@ class FairQueue(Generic[T]):
         ):
             return True
         # all that wait, this one, and one that may come
-        parts = len(self._tenants) + (1 if queue is not None else 2)
+        parts = self._waiting + (1 if places else 2)
         if parts * places >= weight * self._places or parts * (used + size) > weight * self._bytes:
             return False
         beyond = MAX_SHARE_FACTOR - 1
@@ -170,48 +189,83 @@ class FairQueue(Generic[T]):
 
     def take(self) -> T | None:
         """The next item, or None when nothing waits."""
-        while self._tenants:
-            tenant = self._next_tenant()
-            queue = self._tenants[tenant]
-            cost = queue.line[0].cost
-            if queue.deficit < cost:
-                queue.deficit += self._weights.get(tenant, 1)
-            if queue.deficit >= cost:
-                return self._pop(tenant, queue)
-            self._tenants.move_to_end(tenant)
-        return None
-
-    def _next_tenant(self) -> str:
-        if self._newcomers and self._in_row < NEWCOMERS_IN_ROW:
-            self._in_row += 1
-            return self._newcomers.popitem(last=False)[0]
-        self._in_row = 0
-        tenant = next(iter(self._tenants))
-        self._newcomers.pop(tenant, None)
-        return tenant
+        self._return_tenant()
+        queue = self._pop_next()
+        return None if queue is None else self._serve(queue)
 
     def take_of(self, is_ready: Callable[[str], bool]) -> T | None:
-        """The next item of the next tenant that is ready for one; None when none is. Sizes cost no
-        turns here.
-        """
-        tenant = next(filter(is_ready, self._tenants), None)
-        if tenant is None:
-            return None
-        queue = self._tenants[tenant]
-        queue.deficit = queue.line[0].cost
-        return self._pop(tenant, queue)
+        """The next item of the next tenant that is ready for one; None when none is."""
+        self._return_tenant()
+        passed = []
+        while (queue := self._pop_next()) is not None and not is_ready(queue.tenant):
+            passed.append(queue)
+        for other in reversed(passed):
+            self._put_back(other)
+        return None if queue is None else self._serve(queue)
+
+    def charge(self, seconds: float) -> None:
+        """The item that was taken last has cost so much, in all."""
+        more = min(seconds, MOST_S) - self._paid_s
+        if self._served is not None and more > 0.0:
+            self._served.served_s += more / self._weights.get(self._served.tenant, 1)
+            self._paid_s += more
 
     def has_waiting(self, tenant: str) -> bool:
-        return tenant in self._tenants
+        queue = self._tenants.get(tenant)
+        return queue is not None and len(queue) > 0
 
-    def _pop(self, tenant: str, queue: TenantQueue[T]) -> T:
+    def _pop_next(self) -> TenantQueue[T] | None:
+        others, newcomers = self._round, self._newcomers
+        while others and (not newcomers or self._in_row >= NEWCOMERS_IN_ROW):
+            at, entered, queue = others[0]
+            is_waiting = len(queue) > 0
+            if is_waiting and newcomers and newcomers[0].joined < entered:
+                break
+            heappop(others)
+            if is_waiting:
+                self._time, self._in_row = max(self._time, at), 0
+                return queue
+            del self._tenants[queue.tenant]  # the round has got where its debt ends
+        if not newcomers:
+            return None
+        self._in_row += 1
+        return newcomers.popleft()
+
+    def _put_back(self, queue: TenantQueue[T]) -> None:
+        if queue.is_new:
+            self._newcomers.appendleft(queue)
+        else:
+            self._entries += 1
+            heappush(self._round, (queue.served_s, self._entries, queue))
+
+    def _serve(self, queue: TenantQueue[T]) -> T:
         queued = queue.pop()
         self._free_places += 1
         self._free_bytes += queued.size
         self._length -= 1
-        if not len(queue):
-            del self._tenants[tenant]  # an idle tenant saves no turns
-            self._newcomers.pop(tenant, None)
-        elif queue.deficit < queue.line[0].cost:
-            self._tenants.move_to_end(tenant)
+        self._waiting -= not len(queue)
+        self._served, self._paid_s = queue, ITEM_S + queued.size * BYTE_S
+        queue.served_s += self._paid_s / self._weights.get(queue.tenant, 1)
         return queued.item
+
+    def _return_tenant(self) -> None:
+        """Put the tenant whose item was taken last into the round, with its debt."""
+        queue, self._served = self._served, None
+        if queue is None:
+            return
+        if not self._length:
+            self._forget()
+            return
+        queue.is_new = False
+        if len(queue) or len(self._tenants) - self._waiting <= self._places:
+            self._put_back(queue)
+        else:
+            del self._tenants[queue.tenant]
+
+    def _forget(self) -> None:
+        """No tenant waits, so none has a debt."""
+        self._tenants.clear()
+        self._newcomers.clear()
+        self._round.clear()
+        self._time = 0.0
+        self._in_row = 0

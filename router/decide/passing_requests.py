@@ -29,6 +29,7 @@ from router.decide.model.origin import (
     read_origin,
 )
 from router.decide.model.read import RequestLimits
+from router.decide.model.tenant_places import FindPlace, TenantPlaces
 from router.delivery.consume.consumer import Consumer
 from router.delivery.consume.settlement import BUCKET_REFUSES, STREAM_REFUSES, TOO_LARGE
 from router.delivery.replies.passing import ANSWERED, OUTCOMES, PassingRequests
@@ -83,9 +84,10 @@ log = logs.logger(__name__)
 class PassingMetrics:
     """`delivery.replies.passing.PassingObserver`, as metrics, log lines and alerts."""
 
-    def __init__(self, metrics: Metrics, alerts: Alerts) -> None:
+    def __init__(self, metrics: Metrics, alerts: Alerts, places: TenantPlaces) -> None:
         self._metrics = metrics
         self._alerts = alerts
+        self._places = places
         self._lines = LogRateLimit(every_s=60.0)
         self._metrics.overloaded.set(0)
         for outcome in OUTCOMES:
@@ -113,6 +115,7 @@ class PassingMetrics:
 
     def on_overload(self, wait_s: float | None) -> None:
         self._metrics.overloaded.set(0.0 if wait_s is None else 1.0)
+        self._places.is_calm = wait_s is None
         if wait_s is None:
             log.info(events.OVERLOAD_ENDED)
         else:
@@ -123,7 +126,11 @@ class OriginReader:
     """`delivery.replies.refusals.AskerReader`. `served`: the tenants that are; empty: all."""
 
     def __init__(
-        self, limits: RequestLimits, served: frozenset[str], policies: PolicyTable
+        self,
+        limits: RequestLimits,
+        served: frozenset[str],
+        policies: PolicyTable,
+        find_place: FindPlace,
     ) -> None:
         self._limits = limits
         self._served = served
@@ -132,6 +139,7 @@ class OriginReader:
         self.glance: Callable[[bytes], RequestOrigin | None] = glance_origin
         if served:
             self.glance = partial(glance_origin, served=served)
+        self.find_place = find_place
         self.refuse: Callable[[RequestOrigin, int], bytes] = build_overload_answer
 
     def describe(self, data: bytes, headers: Mapping[str, str]) -> RequestOrigin | None:
@@ -178,6 +186,7 @@ def build_passing_requests(
     consumer: Callable[[], Consumer | None],
     limits: RequestLimits,
     policies: PolicyTable,
+    places: TenantPlaces,
     clock: Clock,
 ) -> PassingRequests[RequestOrigin] | None:
     """None where the settings switch it off, or the listener receives no passing copies (`marks` is
@@ -190,9 +199,9 @@ def build_passing_requests(
         replies,
         consumer,
         marks,
-        OriginReader(limits, served, policies),
+        OriginReader(limits, served, policies, places.find),
         requests=settings.decide,
         admission=admission,
-        observer=PassingMetrics(metrics, alerts),
+        observer=PassingMetrics(metrics, alerts, places),
         clock=clock,
     )

@@ -4,6 +4,8 @@ and log.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from router.config import Settings
 from router.delivery.wire.calls.request_reply import RequestReplyClient, trace_calls
 from router.delivery.wire.connection import Connection
@@ -63,14 +65,18 @@ def build_extension_invoker(
 
 
 def build_pipeline_runner(
-    settings: Settings, registry: ExtensionRegistry, invoker: Invoker, metrics: Metrics
+    settings: Settings,
+    registry: ExtensionRegistry,
+    invoker: Invoker,
+    metrics: Metrics,
+    find_place: Callable[[str], str],
 ) -> PipelineRunner:
     """The pipelines of decide requests."""
     decide = settings.decide
     return PipelineRunner(
         registry,
         invoker,
-        slots=PipelineSlots(decide.pipeline_slots, decide.pipeline_queue),
+        slots=PipelineSlots(decide.pipeline_slots, decide.pipeline_queue, find_place=find_place),
         meter=ExtensionMetrics(metrics),
         environment=settings.extensions.environment,
     )

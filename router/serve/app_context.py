@@ -19,6 +19,8 @@ from router.config import NatsConfig, Settings
 from router.config.connect import connect_by
 from router.decide.decision_services import build_recorder
 from router.decide.model import IdempotencyCache
+from router.decide.model.tenant_places import TenantPlaces
+from router.decide.stored_places import StoredPlaces
 from router.delivery.consume.shares import TenantShares
 from router.delivery.kv.batched_reader import BatchedKvReader
 from router.delivery.kv.documents import DocumentBucket
@@ -144,12 +146,26 @@ class AppContext:
             jetstream.connection, settings.idempotency.entries, settings.idempotency.ttl_ms / 1000
         )
         self.finished = build_finished_removal(settings, jetstream, metrics, infos)
+        self._add_places()
         self._add_policies()
         self._add_prices()
         self._add_providers()
         self._add_assignments()
         self._add_extensions()
         self.checks["budgets"] = lambda: self.budgets.followed.check
+
+    def _add_places(self) -> None:
+        """Of tenants, in the turns."""
+        settings, bucket = self.settings, self.settings.buckets.rate_limits.name
+        named = (
+            *settings.tenants_allowed,
+            *settings.metrics.tenant_label_allowlist,
+            *settings.admission.weights,
+        )
+        self.places = TenantPlaces(
+            self.policies.has_tenant, frozenset(named), clock=self.budgets.clock
+        )
+        self.stored_places = StoredPlaces(self.jetstream, bucket, self.places)
 
     def _add_policies(self) -> None:
         bucket = self.settings.buckets.policies.name
@@ -242,7 +258,9 @@ class AppContext:
         self.invoker = build_extension_invoker(
             jetstream.connection, self.breakers, self.health, metrics
         )
-        self.extensions = build_pipeline_runner(settings, self.registry, self.invoker, metrics)
+        self.extensions = build_pipeline_runner(
+            settings, self.registry, self.invoker, metrics, self.places.find
+        )
         self.followed_extensions = FollowedExtensions(
             jetstream,
             settings.buckets.extensions.name,

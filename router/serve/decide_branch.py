@@ -109,6 +109,7 @@ class DecideBranch:
             consumer=lambda: self._child.consumer,
             limits=build_decide_rules(settings).limits,
             policies=context.policies,
+            places=context.places,
             clock=context.budgets.clock,
         )
         decide = settings.decide

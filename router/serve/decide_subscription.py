@@ -68,7 +68,10 @@ def join_decide(context: AppContext) -> SubscriptionHandler:
 
 def build_decide_handler(context: AppContext) -> DecideHandler:
     """The handler with the caches of this process."""
-    settings, meter = context.settings, DecideMetrics(context.metrics, context.violations)
+    settings, meter = (
+        context.settings,
+        DecideMetrics(context.metrics, context.violations, context.places),
+    )
     rules = build_decide_rules(settings)
     return DecideHandler(
         _build_decider(context, meter, rules),

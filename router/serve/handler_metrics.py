@@ -21,6 +21,7 @@ from router.contracts.worker import MessageType, ReadResult
 from router.core.message import Message
 from router.core.outcome import Fault
 from router.decide.model.push import PUSH_TENANT_FORBIDDEN, SWITCHED_OFF
+from router.decide.model.tenant_places import MAX_ANSWERED, TenantPlaces
 from router.operate.alerts import Alerts
 from router.operate.violations.recorder import ViolationRecorder
 from router.process.observability import OTHER, LogRateLimit, Metrics, events, logs
@@ -36,9 +37,12 @@ WorkerReading = ReadResult[ExecResult] | ReadResult[ExecAssignmentAck]
 class DecideMetrics:
     """`decide.model.ports.DecideMeter`, counted."""
 
-    def __init__(self, metrics: Metrics, violations: ViolationRecorder) -> None:
+    def __init__(
+        self, metrics: Metrics, violations: ViolationRecorder, places: TenantPlaces
+    ) -> None:
         self._metrics = metrics
         self._violations = violations
+        self._answered = places.answered
         for skipped in (SWITCHED_OFF, PUSH_TENANT_FORBIDDEN):
             # start the series at 0, so that its first event shows as an increase
             metrics.assignments_skipped[skipped.reason,] += 0
@@ -50,6 +54,8 @@ class DecideMetrics:
         # the same as by its key, where few tenants have a label
         tenant = metrics.tenant.get(request.tenant_id, OTHER)
         if isinstance(answer, Decision):
+            if len(self._answered) < MAX_ANSWERED:
+                self._answered.add(request.tenant_id)
             metrics.decisions[
                 tenant,
                 metrics.policy[request.policy_id],

@@ -105,6 +105,7 @@ class RouterService:
         await context.breakers.shared.load()
         await context.shared_measurements.load()
         await context.canaries.load()
+        await context.stored_places.load()
         await context.budgets.followed.load()
         await _wait_for_leader(lambda: self._load_policies(context))
         with calm_collector():

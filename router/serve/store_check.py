@@ -20,6 +20,8 @@ from router.contracts import assignment_record, version_record
 from router.contracts.exec_assignment import read_exec_assignment
 from router.contracts.usage import UsageEvent
 from router.core.errors import RouterError
+from router.decide.model.tenant_places import read_places_record
+from router.decide.stored_places import PLACES_KEY
 from router.delivery.consume.stream_reader import open_reader
 from router.delivery.wire.api import JetStream
 from router.operate.audit.audit_event import read_audit_event
@@ -78,13 +80,18 @@ def list_readers(settings: Settings) -> Mapping[str, Read]:
         f"KV_{buckets.figures.name}": read_figures_record,
         f"KV_{buckets.ratios.name}": read_ratios_record,
         f"KV_{buckets.canaries.name}": read_canary_record,
-        f"KV_{buckets.rate_limits.name}": lambda _, data: read_rate_record(data),
+        f"KV_{buckets.rate_limits.name}": _read_rates,
     }
 
 
 def _read_spent(key: str, data: bytes) -> object:
     """The bucket holds the settlement's record beside the documents."""
     return read_booking_record(data) if key == BOOKING_KEY else read_spent_record(data)
+
+
+def _read_rates(key: str, data: bytes) -> object:
+    """The bucket holds the tenants that have earned a place beside the tokens."""
+    return read_places_record(data) if key == PLACES_KEY else read_rate_record(data)
 
 
 def _read_known_assignment(key: str, data: bytes) -> object:

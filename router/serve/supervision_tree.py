@@ -106,6 +106,7 @@ class SupervisionTree:
         helpers.append(Helper("violations", self._record_violations))
         helpers.append(Helper("assignment_shares", self._context.assignment_shares.run))
         helpers.append(Helper("dead_letter_shares", self._context.dead_letter_shares.run))
+        helpers.append(Helper("places", self._context.stored_places.run))
         if self._context.settings.usage.enabled:
             helpers.append(
                 Helper("unfinished_invocations", build_unfinished_invocations(self._context).run)

@@ -1,11 +1,13 @@
 """Who is served when, and what one tenant may hold."""
 
-from itertools import product
+from collections import Counter
+from itertools import cycle, product
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from router.core.fair_queue import COST_BYTES, FairQueue
+from router.core.fair_queue import BYTE_S, ITEM_S, MOST_S, FairQueue
 
 MANY = 1 << 30
 
@@ -34,20 +36,22 @@ def test_a_tenant_with_a_weight_gets_so_many_turns_in_a_row() -> None:
 
 def test_a_tenant_that_held_nothing_is_served_before_the_round_of_those_that_wait() -> None:
     queue: FairQueue[str] = FairQueue(1000, MANY)
-    for tenant in "abcdefghij":
+    costs = {tenant: 0.001 + number / 1e6 for number, tenant in enumerate("abcdefghij")}
+    for tenant in costs:
         filled(queue, tenant, 20)
-    served(queue, 23)
+    take_for(queue, costs, 23)
     filled(queue, "q", 2)
-    assert served(queue, 12) == "qdefghijabcq"
+    assert served(queue, 9) == "qdefghijq"
 
 
 def test_newcomers_do_not_keep_the_round_from_being_served() -> None:
     queue: FairQueue[str] = FairQueue(1000, MANY)
     filled(queue, "a", 9)
-    served(queue, 1)
+    filled(queue, "b", 9)
+    served(queue, 3)
     for tenant in "qrstuvwxyz":
         filled(queue, tenant, 1)
-    assert served(queue, 13) == "qrsatuvwxyzaa"
+    assert served(queue, 15) == "qrstbuvwxyzabab"
 
 
 def test_a_lone_tenant_fills_half_and_the_next_ones_find_room() -> None:
@@ -80,9 +84,136 @@ def test_a_tenant_that_is_not_ready_is_passed_by() -> None:
 
 def test_a_large_item_costs_its_tenant_more_turns() -> None:
     queue: FairQueue[str] = FairQueue(1024, MANY)
-    filled(queue, "a", 2, size=3 * COST_BYTES)
-    filled(queue, "b", 8)
-    assert served(queue, 10) == "bbbabbbbab"
+    filled(queue, "a", 2, size=int(3 * ITEM_S / BYTE_S))
+    filled(queue, "b", 8, size=0)
+    assert served(queue, 10) == "abbbbabbbb"
+
+
+def take_for(queue: FairQueue[str], costs: dict[str, float], count: int) -> Counter[str]:
+    """So many items, each of which costs what its tenant's do; the seconds of each tenant."""
+    seconds: Counter[str] = Counter()
+    for _ in range(count):
+        tenant = queue.take()
+        assert tenant is not None
+        queue.charge(costs[tenant])
+        seconds[tenant] += costs[tenant]  # type: ignore[assignment]
+    return seconds
+
+
+def test_a_tenant_whose_items_cost_a_hundred_times_as_much_gets_a_hundredth_of_the_count() -> None:
+    queue: FairQueue[str] = FairQueue(10_000, MANY)
+    filled(queue, "a", 500)
+    filled(queue, "b", 1_200)
+    order = []
+    for _ in range(1_010):
+        order.append(queue.take() or "-")
+        queue.charge({"a": 0.05, "b": 0.0005}[order[-1]])
+    assert order.count("a") == 10
+
+
+Costs = dict[str, list[float]]
+
+
+@settings(max_examples=15)
+@given(
+    st.dictionaries(
+        st.sampled_from("abcdefgh"),
+        st.lists(st.floats(ITEM_S, MOST_S), min_size=1, max_size=5),
+        min_size=2,
+    ),
+    st.integers(1, 100),
+)
+def test_of_tenants_that_wait_none_is_ahead_by_more_than_its_dearest_item(
+    costs: Costs, count: int
+) -> None:
+    queue: FairQueue[str] = FairQueue(2_000, MANY)
+    for tenant in costs:
+        assert filled(queue, tenant, count, size=0) == count
+    turns = {tenant: cycle(each) for tenant, each in costs.items()}
+    seconds = dict.fromkeys(costs, 0.0)
+    for _ in range(count):
+        tenant = queue.take() or "-"
+        seconds[tenant] += (cost := next(turns[tenant]))
+        queue.charge(cost)
+        ahead = seconds[tenant] - min(seconds.values())
+        assert ahead <= max(costs[tenant]) + 1e-9
+
+
+@settings(max_examples=15)
+@given(st.lists(st.floats(ITEM_S, MOST_S), min_size=1, max_size=8), st.integers(0, 30))
+def test_a_tenant_of_cheap_items_waits_for_at_most_one_item_of_each_other(
+    costs: list[float], before: int
+) -> None:
+    queue: FairQueue[str] = FairQueue(2_000, MANY)
+    each = {str(number): cost for number, cost in enumerate(costs)}
+    for tenant in each:
+        filled(queue, tenant, 40)
+    take_for(queue, each, before)
+    filled(queue, "q", 5)
+    passed: Counter[str] = Counter()
+    for _ in range(5):
+        while (tenant := queue.take() or "-") != "q":
+            passed[tenant] += 1
+            queue.charge(each[tenant])
+        assert max(passed.values(), default=0) <= 1
+        passed.clear()
+
+
+@pytest.mark.parametrize("cost", [0.025, 0.0001])
+def test_a_tenant_that_asks_one_at_a_time_is_served_no_more_time_than_one_that_waits(
+    cost: float,
+) -> None:
+    queue: FairQueue[str] = FairQueue(20_000, MANY)
+    filled(queue, "a", 5_000)
+    filled(queue, "b", 5_000)
+    costs = {"a": 0.001, "b": 0.0003, "p": cost}
+    seconds: Counter[str] = Counter()
+    for _ in range(2_000):
+        if not queue.has_waiting("p"):
+            filled(queue, "p", 1)
+        seconds += take_for(queue, costs, 1)
+    assert seconds["p"] - min(seconds["a"], seconds["b"]) <= cost + 1e-9
+
+
+def test_a_dear_tenant_is_served_beside_cheap_ones_and_endless_new_names() -> None:
+    queue: FairQueue[str] = FairQueue(20_000, MANY)
+    filled(queue, "dear", 5_000)
+    filled(queue, "cheap", 5_000)
+    order = []
+    for number in range(2_000):
+        filled(queue, f"new-{number}", 1)
+        order.append(queue.take() or "-")
+        queue.charge({"dear": 0.01, "cheap": 0.001}.get(order[-1], 0.0001))
+    assert order.count("dear") >= 5  # of ever more tenants that wait
+    assert abs(order.count("dear") * 0.01 - order.count("cheap") * 0.001) <= 0.01
+
+
+def test_a_debt_is_forgotten_when_the_round_gets_there_or_no_tenant_waits() -> None:
+    queue: FairQueue[str] = FairQueue(1_000, MANY)
+    filled(queue, "a", 100)
+    filled(queue, "p", 1)
+    costs = {"a": 0.001, "p": 0.01}
+    assert take_for(queue, costs, 2).keys() == {"a", "p"}
+    assert queue._tenants.keys() == {"a", "p"}
+    take_for(queue, costs, 11)
+    assert queue._tenants.keys() == {"a"}
+    filled(queue, "p", 1)
+    assert queue.take() == "p"  # a newcomer again
+    queue.charge(0.01)
+    while queue.take():
+        pass
+    assert not queue._tenants
+
+
+def test_no_more_tenants_with_a_debt_are_remembered_than_there_are_places() -> None:
+    queue: FairQueue[str] = FairQueue(100, MANY)
+    filled(queue, "a", 50)
+    for number in range(1_000):
+        filled(queue, f"new-{number}", 1)
+        if queue.take() != "a":
+            queue.charge(MOST_S)
+        filled(queue, "a", 1)
+    assert len(queue._tenants) <= 100 + queue._waiting + 1
 
 
 def test_an_idle_tenant_leaves_nothing_behind() -> None:
@@ -90,7 +221,7 @@ def test_an_idle_tenant_leaves_nothing_behind() -> None:
     for _ in range(100):
         assert queue.put("a", "a", 8)
         assert queue.take() == "a"
-    assert (queue.take(), len(queue), queue._tenants, queue._newcomers) == (None, 0, {}, {})
+    assert (queue.take(), len(queue), queue._tenants, queue._round) == (None, 0, {}, [])
 
 
 def named(
@@ -148,7 +279,7 @@ Put = tuple[str, int, bool]
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 5 * COST_BYTES), st.booleans())),
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 400_000), st.booleans())),
     st.integers(1, 40),
 )
 def test_what_was_put_comes_out_once_in_the_order_of_its_tenant_and_kind(

@@ -68,6 +68,9 @@ class Askers:
     def glance(self, data: bytes) -> Asker | None:
         return _describe(data)
 
+    def find_place(self, tenant: str) -> str:
+        return "_shared_place" if tenant.startswith("made-up") else tenant
+
     def is_high(self, asker: Asker) -> bool:
         return asker.rest.startswith("!")
 
@@ -204,6 +207,37 @@ async def test_tenants_are_served_one_by_one_and_what_is_above_a_share_is_refuse
     await until(lambda: bench.told["answered"] == 5)
     assert bench.heard == ["flood:0", "quiet:1", "flood:1", "flood:2", "flood:3"]
     assert bench.is_stored_copy_answered("flood:5")  # it was told that it is not handled
+
+
+async def test_made_up_tenants_take_the_turns_and_the_room_of_one() -> None:
+    bench = Bench(queue=8)
+    bench.live._overload.refuses = True
+    for number in range(6):
+        bench.hear(f"made-up-{number}:1", f"_INBOX.f.{number}")
+    for number in range(2):
+        bench.hear(f"quiet:{number}", f"_INBOX.q.{number}")
+    assert bench.sent("_INBOX.f.5") == [b"overloaded made-up-5 100"]
+    assert bench.take(b"_INBOX.f.6", b"made-up-6:1", None)
+    await until(lambda: bench.told["answered"] == 6)
+    assert bench.heard.index("quiet:1") <= 3
+
+
+async def test_a_tenant_whose_handlers_take_long_gets_fewer_turns_of_the_same_time() -> None:
+    now = 0.0
+
+    def handle(message: Message) -> Outcome:
+        nonlocal now
+        now += 0.020 if message.data.startswith(b"dear") else 0.001
+        return YES
+
+    bench = Bench(handle)
+    bench.live._now = lambda: now
+    for number in range(100):
+        bench.hear(f"dear:{number}", f"_INBOX.d.{number}")
+        bench.hear(f"cheap:{number}", f"_INBOX.c.{number}")
+    await until(lambda: len(bench.heard) >= 105)
+    dear = [one for one in bench.heard[:105] if one.startswith("dear")]
+    assert len(dear) in range(5, 7)
 
 
 async def test_what_is_of_high_priority_passes_the_others_of_its_tenant_and_is_not_refused_for_them() -> (
@@ -613,6 +647,27 @@ async def test_a_few_that_wait_are_no_backlog_however_slow_the_consumer() -> Non
     bench = Bench(fair_after_ms=100)
     bench.processor.pending = 200
     assert [bench.live.look() for _ in range(3)] == [False] * 3
+
+
+async def test_a_few_that_are_dear_are_a_backlog_when_they_have_waited_for_a_while_and_until_they_are_gone() -> (
+    None
+):
+    """Fourteen a second of 450 ms each: count alone would see them after twenty seconds."""
+    bench = Bench(fair_after_ms=100)
+    now = 0.0
+    bench.live._overload._now = lambda: now
+
+    def look(pending: int, taken: int) -> bool:
+        nonlocal now
+        now += 0.125
+        bench.processor.pending, bench.processor.taken = pending, bench.processor.taken + taken
+        bench.processor.delivered += taken
+        return bench.live.look()
+
+    assert [look(20, 1) for _ in range(9)] == [False] * 5 + [True] * 4
+    assert look(17, 1) is True
+    assert [look(3, 1) for _ in range(6)][-1] is False
+    assert [look(20, 40) for _ in range(20)] == [False] * 20  # few, and cheap
 
 
 def test_a_backlog_is_what_is_pending_at_the_rate_of_late() -> None:

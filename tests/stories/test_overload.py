@@ -35,6 +35,8 @@ STORED_BEFORE = 1_000  # requests of the flood, two seconds of work
 # of one request of the flood, in seconds of the processor: a busy machine slows it down as it does
 # everything else
 WORK_S = 0.002
+# tenants of shared policies that were never seen would share one place
+KNOWN = "acme=1,flood=1"
 
 
 def _busy(handle: Handler) -> Handler:
@@ -53,7 +55,9 @@ def _busy(handle: Handler) -> Handler:
 @pytest.fixture
 def settings(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     wrap_decide_handler(monkeypatch, _busy)
-    return settings_for(nats_url, prefix, admission__overloaded_after_ms=200)
+    return settings_for(
+        nats_url, prefix, admission__overloaded_after_ms=200, admission__tenant_weights=KNOWN
+    )
 
 
 class Flood:
@@ -139,7 +143,11 @@ async def test_requests_of_high_priority_are_answered_before_what_their_own_tena
 ) -> None:
     wrap_decide_handler(monkeypatch, _busy)
     settings = settings_for(
-        nats_url, prefix, admission__overloaded_after_ms=200, admission__queue=PLACES
+        nats_url,
+        prefix,
+        admission__overloaded_after_ms=200,
+        admission__queue=PLACES,
+        admission__tenant_weights=KNOWN,
     )
     flood = Flood(nc, settings, await Inboxes.under(nc, "flood"))
     async with a_router(settings, policies) as router:

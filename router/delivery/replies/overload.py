@@ -2,6 +2,7 @@
 is read ahead of the durable once.
 
     pending ≥ 256, and they take longer than `fair_after_ms`      -> on
+    pending ≥ 16, and they have done so for half a second         -> on: few, and dear
     … longer than `overloaded_after_ms`, or the socket is behind -> requests above a tenant's share
     are refused
     a short backlog for half a second                            -> off
@@ -27,7 +28,8 @@ from router.delivery.wire.api import JetStream
 
 # -- When passing copies are answered.
 
-MIN_PENDING = 256  # a smaller backlog is gone in milliseconds
+MIN_PENDING = 256  # a smaller backlog is gone in milliseconds, unless each of it is dear:
+MIN_DEAR, DEAR_FOR_S = 16, 0.5  # so many are one, too, when they have been deep for so long
 # the backlog must be short for so long before passing copies are left alone again
 SHORT_BACKLOG_S = 0.5
 SHORT_DIVISOR = 4  # short: at most this part of `fair_after_ms`
@@ -53,6 +55,7 @@ class Overload:
         # since when more waits in the socket than a read takes
         self._behind_since: float | None = None
         self._calm_since: float | None = None
+        self._deep_since: float | None = None
         self._now = steady
         self.wait_s = 0.0  # until the newest stored request is handled
         self.retry_after_ms = 100
@@ -68,10 +71,12 @@ class Overload:
         self.retry_after_ms = min(30_000, max(100, int(self.wait_s * 1000)))
         self.refuses = self.wait_s >= self._refuse_after_s or self._is_behind_for_long()
         if self.is_on:
-            is_short = pending < MIN_PENDING or self.wait_s < self._after_s / SHORT_DIVISOR
+            is_short = pending < MIN_DEAR or self.wait_s < self._after_s / SHORT_DIVISOR
             self.is_on = not self._is_calm_for_long(is_short)
         else:
-            self.is_on = pending >= MIN_PENDING and self.wait_s > self._after_s and is_open
+            is_deep = pending >= MIN_DEAR and self.wait_s > self._after_s and is_open
+            is_for_long = self._is_deep_for_long(is_deep)
+            self.is_on = is_deep and (pending >= MIN_PENDING or is_for_long)
             self._calm_since = None
         return self.is_on
 
@@ -118,6 +123,14 @@ class Overload:
         if self._behind_since is None:
             self._behind_since = now
         return now - self._behind_since >= BEHIND_FOR_S
+
+    def _is_deep_for_long(self, is_deep: bool) -> bool:
+        if not is_deep:
+            self._deep_since = None
+            return False
+        if self._deep_since is None:
+            self._deep_since = self._now()
+        return self._now() - self._deep_since >= DEAR_FOR_S
 
     def _is_calm_for_long(self, is_calm: bool) -> bool:
         if not is_calm:
@@ -192,7 +205,7 @@ MAX_OF_TENANT = 256  # requests of one tenant that are taken ahead, and as many 
 STORING_S = 0.1
 
 
-# the tenant of a request, and whether it goes first of those of its tenant
+# the place of a request's tenant in the turns, and whether it goes first of those of that place
 Share = tuple[str, bool]
 
 

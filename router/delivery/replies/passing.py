@@ -55,14 +55,14 @@ MAX_WAITING_WHILE_BEHIND = 16  # waiting handlers of one tenant, while the socke
 
 class PassingRequest(Struct, gc=False):
     """A passing copy in the queue; or a stored one that was read ahead (`stored`), without an inbox.
-    `heard_at`: seconds since the epoch.
+    `place`: of its tenant, in the turns. `heard_at`: seconds since the epoch.
     """
 
     subject: str
     data: bytes
     headers: Mapping[str, str]
     inbox: str
-    tenant: str
+    place: str
     heard_at: float
     stored: Message | None = None
 
@@ -108,6 +108,7 @@ class PassingRequests(Generic[A]):
         self._marks = marks
         self._subject = requests.subject
         self._describe = askers.describe
+        self._find_place = askers.find_place
         self._is_high = askers.is_high
         self._observer = observer
         self._overload = Overload(replies, admission)
@@ -115,7 +116,7 @@ class PassingRequests(Generic[A]):
             admission.queue, admission.queue_bytes, admission.weights
         )
         self._running: set[asyncio.Task[None]] = set()
-        self._places = FairSlots(requests.slots)
+        self._slots = FairSlots(requests.slots)
         self.refusals = Refusals(
             replies,
             marks,
@@ -181,9 +182,9 @@ class PassingRequests(Generic[A]):
         if asker is None:
             self._leave(data, heads, inbox)
         else:
-            share = asker.tenant_id, self._is_high(asker)
+            share = self._find_place(asker.tenant_id), self._is_high(asker)
             if not self._may_find_room(share, len(data)) or not self._enqueue(
-                PassingRequest(subject, data, heads, inbox, asker.tenant_id, self._clock()), share
+                PassingRequest(subject, data, heads, inbox, share[0], self._clock()), share
             ):
                 self._turn_away(asker, data, heads, inbox)
 
@@ -191,9 +192,9 @@ class PassingRequests(Generic[A]):
         """Queue a request, or put it in the place of another of its tenant. False: there is no
         room.
         """
-        queue, size, (tenant, goes_first) = self._queue, len(request.data), share
-        if not queue.put(tenant, request, size, goes_first=goes_first):
-            replaced = queue.put_instead(tenant, request, size, goes_first=goes_first)
+        queue, size, (place, goes_first) = self._queue, len(request.data), share
+        if not queue.put(place, request, size, goes_first=goes_first):
+            replaced = queue.put_instead(place, request, size, goes_first=goes_first)
             if replaced is None:
                 return False
             if (
@@ -233,7 +234,7 @@ class PassingRequests(Generic[A]):
             else parse_head(head) or NO_HEADERS
         )
         asker = self._describe(data, headers) if self.refusals.is_allowed else None
-        return None if asker is None else (asker.tenant_id, self._is_high(asker))
+        return None if asker is None else (self._find_place(asker.tenant_id), self._is_high(asker))
 
     def take_stored(self, stored: RawMessage, share: Share) -> bool:
         """Queue the request as it will be delivered. Its inbox is known to `answers`, or named in
@@ -261,16 +262,16 @@ class PassingRequests(Generic[A]):
         )
 
     def _may_find_room(self, share: Share, size: int) -> bool:
-        queue, (tenant, goes_first) = self._queue, share
+        queue, (place, goes_first) = self._queue, share
         return (
-            queue.has_room(tenant, size) or queue.gives_way(tenant, goes_first=goes_first)
-        ) and not self._is_too_much(tenant)
+            queue.has_room(place, size) or queue.gives_way(place, goes_first=goes_first)
+        ) and not self._is_too_much(place)
 
-    def _is_too_much(self, tenant: str) -> bool:
-        """Whether another handler of this tenant would keep the router from reading requests: a
+    def _is_too_much(self, place: str) -> bool:
+        """Whether another handler of this place would keep the router from reading requests: a
         waiting handler has no budget.
         """
-        return self._replies.is_behind and self._places.count(tenant) >= MAX_WAITING_WHILE_BEHIND
+        return self._replies.is_behind and self._slots.count(place) >= MAX_WAITING_WHILE_BEHIND
 
     # -- work --------------------------------------------------------------------------------------
 
@@ -282,16 +283,20 @@ class PassingRequests(Generic[A]):
     def _work(self) -> None:
         self._is_working = False
         self.refusals.forget_full()
-        until = self._now() + (SHORT_BUDGET_S if self._replies.is_behind else BUDGET_S)
+        began = self._now()
+        until = began + (SHORT_BUDGET_S if self._replies.is_behind else BUDGET_S)
         while (request := self._queue.take()) is not None:
             self._handle(request)
-            if self._now() >= until:
+            ended = self._now()
+            self._queue.charge(ended - began)
+            began = ended
+            if ended >= until:
                 self._work_soon()
                 return
 
     def _handle(self, request: PassingRequest) -> None:
         consumer, stored = self._consumer(), request.stored
-        if stored is not None and (self._is_delivered(stored) or self._is_too_much(request.tenant)):
+        if stored is not None and (self._is_delivered(stored) or self._is_too_much(request.place)):
             return
         if (
             stored is None
@@ -305,7 +310,7 @@ class PassingRequests(Generic[A]):
             self._leave_request(request)
             return
         if (
-            self._is_too_much(request.tenant)
+            self._is_too_much(request.place)
             and (asker := self._describe(request.data, request.headers)) is not None
         ):
             self.refusals.add(asker, request.inbox.encode(), request.data, request.headers)
@@ -320,18 +325,18 @@ class PassingRequests(Generic[A]):
         self._handled += 1
         if not isinstance(outcome, Awaitable):
             self._conclude(request, outcome)
-        elif not self._is_closing and self._places.acquire(request.tenant):
+        elif not self._is_closing and self._slots.acquire(request.place):
             task = asyncio.get_running_loop().create_task(self._await(consumer, request, outcome))
             self._running.add(task)
-            task.add_done_callback(lambda task: self._end(task, request.tenant))
+            task.add_done_callback(lambda task: self._end(task, request.place))
         else:
             if asyncio.iscoroutine(outcome):
                 outcome.close()
             self._leave_request(request)
 
-    def _end(self, task: asyncio.Task[None], tenant: str) -> None:
+    def _end(self, task: asyncio.Task[None], place: str) -> None:
         self._running.discard(task)
-        self._places.release(tenant)
+        self._slots.release(place)
 
     def _message(self, request: PassingRequest, subscription: Subscription) -> Message:
         """The message as its stored copy will be, without a sequence: its time is unique instead."""

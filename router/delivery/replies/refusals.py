@@ -45,6 +45,9 @@ class AskerReader(Protocol[A]):
         None: call `describe`.
         """
 
+    def find_place(self, tenant: str) -> str:
+        """Whose turn the tenant's requests take: its own, or one that it shares."""
+
     def is_high(self, asker: A) -> bool:
         """Whether it goes first of what waits of its tenant."""
 
@@ -72,6 +75,7 @@ class Refusals(Generic[A]):
         self._marks = marks
         self._overload = overload
         self._glance = askers.glance
+        self._find_place = askers.find_place
         self._is_high = askers.is_high
         self._refuse = askers.refuse
         self._may_find_room = may_find_room
@@ -89,8 +93,9 @@ class Refusals(Generic[A]):
         if not frames.is_at(chunk, at):
             return at  # the frame of another subscription: each frame of the connection passes here
         refuses = self._overload.refuses and self.is_allowed
-        glance, is_high, may_reply, full, counts = (
+        glance, find_place, is_high, may_reply, full, counts = (
             self._glance,
+            self._find_place,
             self._is_high,
             self._replies.may_reply,
             self._full,
@@ -111,7 +116,7 @@ class Refusals(Generic[A]):
                 if not refuses or (asker := glance(data)) is None:
                     break
                 tenant = asker.tenant_id
-                share = tenant, is_high(asker)
+                share = find_place(tenant), is_high(asker)
                 if (share not in full and self._has_room(share, data)) or not may_reply(inbox):
                     break
                 told.append((inbox, refuse(asker, retry_after_ms)))

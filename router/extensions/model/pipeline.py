@@ -90,7 +90,8 @@ class PipelineRunner:
         )
         if slots is None:
             return _finish(run, await run.answer(decide))
-        tenant = request.tenant_id
+        # once: a tenant may earn a place of its own meanwhile
+        tenant = slots.find_place(request.tenant_id)
         if not slots.try_acquire(tenant):
             waiter = slots.enqueue(tenant, size, goes_first=policy.is_high)
             if waiter is None or not await slots.wait(tenant, waiter):

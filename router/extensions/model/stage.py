@@ -340,7 +340,18 @@ SlotWaiter = asyncio.Future[bool]
 class PipelineSlots:
     """`try_acquire`, or else `enqueue` and `wait`; then `release`, whatever happened."""
 
-    def __init__(self, slots: int = 128, queue: int = 1024, queue_bytes: int = QUEUE_BYTES) -> None:
+    def __init__(
+        self,
+        slots: int = 128,
+        queue: int = 1024,
+        queue_bytes: int = QUEUE_BYTES,
+        *,
+        find_place: Callable[[str], str] = str,
+    ) -> None:
+        """`find_place`: a tenant's place in the turns, its own or one that it shares. The methods
+        take that.
+        """
+        self.find_place = find_place
         self._slots = FairSlots(slots)
         self._queue: FairQueue[tuple[str, SlotWaiter]] = FairQueue(queue, queue_bytes)
 

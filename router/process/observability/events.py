@@ -138,6 +138,8 @@ PRICE_BROKEN: Final = "price.broken"
 BUDGET_UNAVAILABLE: Final = "budget.unavailable"
 # another usage stream, or one that lost its end: settled on after the last settled event
 USAGE_REPLACED: Final = "usage.replaced"
+# of tenants in the turns: each instance goes on with what it knows
+PLACES_NOT_SHARED: Final = "places.not_shared"
 # their bucket is unavailable: this instance counts by itself
 RATE_LIMITS_ALONE: Final = "rate_limits.alone"
 RESULT_FORGED: Final = "result.forged"

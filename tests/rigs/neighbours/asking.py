@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from tests.rigs.neighbours.wire import publish_frame
 
@@ -20,6 +20,8 @@ DECIDED, BY_SERVER, GARBAGE = "decided", "refused by the server", "garbage"
 
 _CODE = re.compile(rb'"(?:error_)?code":\s*"([A-Za-z0-9_]{1,64})"')
 _TEXT = "Hello there, what is the weather like in Lisbon this afternoon?"
+
+CONTEXT: Mapping[str, object] = {"user_id": "u", "lang": "en"}
 
 Frame = Callable[[int, str], bytes]  # number, inbox -> what is sent
 
@@ -44,6 +46,7 @@ def request_body(
     payload: str = _TEXT,
     message_type: str = "chat",
     push: bool = False,
+    context: Mapping[str, object] = CONTEXT,
 ) -> bytes:
     """A decide request, about 300 bytes."""
     body: dict[str, object] = {
@@ -57,7 +60,7 @@ def request_body(
             "payload": payload,
             "metadata": {"source": "gateway"},
         },
-        "context": {"user_id": "u", "lang": "en"},
+        "context": context,
     }
     return json.dumps({**body, "push_assignment": True} if push else body).encode()
 

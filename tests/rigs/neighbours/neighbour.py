@@ -70,14 +70,16 @@ def _flood(
     subject: str = DECIDE,
     has_id: bool = True,
     tenants: int = 1,
+    size: int = 0,
 ) -> Frame:
-    """Requests as small as those of the quiet tenants. `tenants`: how many names they bear by
-    turns.
+    """Requests as small as those of the quiet tenants, or with a payload of `size` bytes.
+    `tenants`: how many names they bear by turns.
     """
+    payload = {"payload": "f" * size} if size else {}
     each = [
         _alike(
             run,
-            request_body(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy),
+            request_body(f"{LOUD}-{n}" if n else LOUD, NAME, policy=policy, **payload),
             subject,
             has_id=has_id,
         )
@@ -89,6 +91,39 @@ def _flood(
 def _push(run: str, *, size: int = 900_000, subject: str = DECIDE) -> Frame:
     """Requests whose assignments are large."""
     return _alike(run, request_body(LOUD, NAME, payload="p" * size, push=True), subject)
+
+
+def _dear(
+    run: str,
+    *,
+    values: int = 19_800,
+    depth: int = 58,
+    size: int = 850_000,
+    subject: str = DECIDE,
+) -> Frame:
+    """The dearest requests that are legal: as many values as may be, as deep as may be, and large."""
+    nested: object = "n"
+    for _ in range(depth):
+        nested = [nested]
+    context = {"nested": [nested] * (values // (depth + 1))}
+    body = request_body(LOUD, NAME, payload="d" * size, context=context)
+    return _alike(run, body, subject)
+
+
+def _broken(run: str, *, subject: str = DECIDE) -> Frame:
+    """Requests whose headers no parser takes."""
+    body = request_body(LOUD, NAME)
+
+    def frame(number: int, inbox: str) -> bytes:
+        name = f"{run}-{number}"
+        return publish_frame(
+            subject,
+            body.replace(NAME.encode(), name.encode()),
+            reply=inbox,
+            headers="no colon\r\n: no name\r\n",
+        )
+
+    return frame
 
 
 def _bodies(run: str, *, size: int = 8_000_000, subject: str = DECIDE) -> Frame:
@@ -166,6 +201,8 @@ MAKERS: dict[str, Callable[..., Frame]] = {
     "flood": _flood,
     "push": _push,
     "bodies": _bodies,
+    "dear": _dear,
+    "broken": _broken,
     "names": _names,
     "forge": _forge,
 }

@@ -180,9 +180,41 @@ OTHERS = (
         kinds=("default", "invoke"),
     ),
 )
+DEAR = (
+    Row(
+        name="the dearest requests",
+        does="14 a second of the largest, deepest requests with the most values that are legal",
+        given={"what": "dear", "rate": 14.0},
+        noise="noise of pushes",
+    ),
+    Row(
+        name="30 000 made-up tenants",
+        does="6 000 requests a second, each by the next of so many names",
+        given={"what": "flood", "rate": 6_000.0, "tenants": 30_000},
+        noise="noise, stored",
+    ),
+    Row(
+        name="300 tenants of 15 kB",
+        does="requests of 15 kB at 900 a second, each by the next of three hundred names",
+        given={"what": "flood", "rate": 900.0, "tenants": 300, "size": 15_000},
+        noise="noise, stored",
+    ),
+    Row(
+        name="broken headers",
+        does="2 200 requests a second whose headers no parser takes",
+        given={"what": "broken", "rate": 2_200.0},
+        noise="noise, stored",
+    ),
+    Row(
+        name="pushes of 20 kB",
+        does="600 a second by one tenant, each becomes an assignment; no worker takes them",
+        given={"what": "push", "rate": 600.0, "size": 20_000},
+        noise="noise of pushes",
+    ),
+)
 OVERLOAD = _flood("overload", "requests at 3 × the capacity for a minute", times=3.0, seconds=60.0)
 
-ROWS = (*NOISES, *FLOODS, *LARGE, *SLOW, *OTHERS, OVERLOAD)
+ROWS = (*NOISES, *FLOODS, *LARGE, *DEAR, *SLOW, *OTHERS, OVERLOAD)
 BY_NAME = {row.name: row for row in ROWS}
 # a neighbour has ended and told its figures so long after its time
 LINGER_S = PATIENCE_S + COMMAND_S

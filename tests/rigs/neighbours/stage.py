@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from tests.rigs.neighbours.asking import LOUD, PROVIDERS, QUIET
+from tests.rigs.neighbours.asking import LOUD, PROVIDERS
 from tests.rigs.neighbours.part import Broken
 from tests.rigs.neighbours.tree import Tree
 
@@ -50,10 +50,11 @@ EXTENSIONS: dict[str, Document] = {
 }
 POLICIES: dict[str, Document] = {
     "_shared/default": DEFAULT,
+    # so the quiet tenant has no policy of its own: its turn in the round is earned
+    "_shared/own": {**DEFAULT, "pre": [{"id": "own"}]},
     f"{LOUD}/hanging": {**DEFAULT, "pre": [{"id": "hanging"}]},
     f"{LOUD}/late": {**DEFAULT, "pre": [{"id": "late"}]},
     f"{LOUD}/echo": {**DEFAULT, "pre": [{"id": "echo"}]},
-    f"{QUIET}/own": {**DEFAULT, "pre": [{"id": "own"}]},
 }
 
 
