@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import nats
@@ -58,12 +58,13 @@ def started_cluster(
     store_limit: int | None = None,
     lines: Sequence[str] = (),
     domain: str | None = None,
+    make: Callable[..., Broker] = Broker,
 ) -> Iterator[Cluster]:
     """Three servers that know each other, of which so many run; wait for `is_ready` before the
     first stream.
 
     `store_limit`: bytes that each of them may store; `lines`: of each one's configuration;
-    `domain`: JetStream's, of all.
+    `domain`: JetStream's, of all; `make`: another kind of server.
     """
     ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
@@ -73,7 +74,7 @@ def started_cluster(
         for number, port in enumerate(ports):
             own = f'cluster {{ name: {name}, listen: "127.0.0.1:{port}", routes: {routes} }}'
             servers.append(
-                Broker(
+                make(
                     f"server_name: {name}-{number}",
                     own,
                     'http: "127.0.0.1:-1"',
