@@ -24,7 +24,8 @@ from pathlib import Path
 
 SHUTDOWN = 0x8004587D  # FS_IOC_SHUTDOWN, from the kernel's uapi/linux/fs.h
 NO_LOG_FLUSH = 2  # FS_SHUTDOWN_FLAGS_NOLOGFLUSH
-BYTES = 512 * 1024 * 1024
+# a file in memory takes as much of it as was written
+BYTES = 1024 * 1024 * 1024
 MEMORY = Path("/dev/shm")  # an fsync there costs nothing but the file system's own work
 RELEASE_WITHIN_S = 60.0
 TOOLS = ("mkfs.ext4", "mount", "unshare", "losetup")
@@ -53,7 +54,7 @@ class Disk:
     def cut(self, pid: int) -> Iterator[None]:
         """The block kills the process with this id; then everything is lost that is not on the disk.
 
-        In this order nobody acknowledges anything after the cut. Held open, the file system is not
+        In this order no message is acknowledged after the cut. Held open, the file system is not
         unmounted in between, which would write it all.
         """
         root = os.open(f"/proc/{pid}/root{self._at}", os.O_RDONLY)

@@ -38,7 +38,7 @@ WHAT_A_CUT_IS = """## What a cut is here
 Each server has an ext4 of its own (data=ordered, its defaults) on a loop device over a file in memory. Load runs; the server is killed,
 and its file system is shut down at once without a flush of its journal (`FS_IOC_SHUTDOWN`, as xfstests does). So what is only in the
 kernel's memory is gone: data, sizes and names, of whole files or from the middle of one on. What an fsync or the kernel itself had
-written stays. Then it is mounted again, which replays the journal, and the server starts on what is left. Nobody acknowledges after
+written stays. Then it is mounted again, which replays the journal, and the server starts on what is left. No message is acknowledged after
 the cut, because the server is dead before it.
 
 strace holds each `fsync` and `fdatasync` up before it begins, for at least the time of the row: the server's message blocks are synced so.

@@ -23,6 +23,7 @@ QUIET_WITHIN_S = 180.0
 WELL_WITHIN_S = 15.0
 # a slow machine is not asked twice for what it has in hand
 PATIENCE_S = 10.0
+WELL_AGAIN_WITHIN_S = 20.0
 Tell = Callable[[str], None]
 
 
@@ -90,12 +91,25 @@ async def _cut(stage: PowerStage, load: Load, turn: int, tell: Tell) -> float:
     await stage.end_life(numbers)
     await asyncio.sleep(AWAY_S)
     await stage.start_again(numbers)
-    await until(
-        lambda: load.is_well(WELL_WITHIN_S), within_s=QUIET_WITHIN_S, what="answers after a cut"
+    is_well = await _recover(stage, load)
+    waiting = (
+        f"asked {len(load.asked)}, waiting {len(load.waiting)}{'' if is_well else ', not well'}"
     )
-    waiting = f"asked {len(load.asked)}, waiting {len(load.waiting)}"
     tell(f"{stage.row.name}: cut {turn + 1} of {stage.row.cuts}; {waiting}")
     return at
+
+
+async def _recover(stage: PowerStage, load: Load) -> bool:
+    """Whether requests are answered again, and copies current: the next cut is another one."""
+
+    async def is_well() -> bool:
+        return load.is_well(WELL_WITHIN_S) and await stage.is_current()
+
+    try:
+        await until(is_well, within_s=WELL_AGAIN_WITHIN_S)
+    except AssertionError:
+        return False
+    return True
 
 
 def _list_lost(ledger: Ledger) -> set[str]:

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 
 import nats.errors
-from nats.aio.client import Client
 from nats.js.errors import APIError
 
 from tests.rigs.faults.clients import Clients
@@ -21,9 +20,6 @@ from tests.rigs.powercut.rows import Row
 from tests.rigs.powercut.server import DiskBroker
 from tests.support.broker import Broker
 from tests.support.cluster import Cluster, started_cluster, wait_for_cluster
-
-LOOK_EVERY_S = 0.25
-CURRENT_WITHIN_S = 120.0
 
 
 def cast_of(row: Row) -> Cast:
@@ -94,18 +90,14 @@ class PowerStage(Stage):
         await asyncio.gather(*(asyncio.to_thread(end, self._broker(n)) for n in numbers))
 
     async def start_again(self, numbers: Iterable[int]) -> None:
-        """Returns when every copy of a stream follows its leader."""
         await asyncio.gather(*(asyncio.to_thread(self._broker(n).start) for n in numbers))
         self._without_power.clear()
-        deadline = asyncio.get_running_loop().time() + CURRENT_WITHIN_S
-        while not await self._is_current(self.clients.current):
-            if asyncio.get_running_loop().time() > deadline:
-                raise RuntimeError("the copies are not current after a cut")
-            await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _is_current(self, client: Client) -> bool:
+    async def is_current(self) -> bool:
+        """Whether every copy of a stream follows its leader."""
+        jsm = self.clients.current.jsm()
         with contextlib.suppress(nats.errors.Error, APIError):
-            groups = [(await client.jsm().stream_info(name)).cluster for name in self._streams]
+            groups = [(await jsm.stream_info(name)).cluster for name in self._streams]
             return all(
                 bool(group.leader) and all(copy.current for copy in group.replicas or [])
                 for group in groups

@@ -16,7 +16,7 @@ def test_a_line_that_was_synced_outlives_the_cut(tmp_path: Path) -> None:
     assert written.lost == 0
 
 
-def test_lines_that_nobody_synced_are_lost(tmp_path: Path) -> None:
+def test_lines_without_an_fsync_are_lost(tmp_path: Path) -> None:
     """The control: without it the disk may cut nothing at all."""
     written = count_lost(tmp_path, 200, is_synced=False)
     assert written.said >= 200
