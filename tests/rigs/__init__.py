@@ -5,6 +5,7 @@ bench/results.
                 `make soak`)
     neighbours  what a quiet tenant feels beside a bad one (`make neighbours`)
     money       hostile tenants, workers and providers, and what was billed (`make money`)
+    powercut    what is left of what was acknowledged when servers lose power (`make powercut`)
     refusals    each refusal of a publish, each kind of process (`make refusals`)
     strategies  four providers under each strategy (`make strategies`, `make strategy-costs`)
     canaries    simulated canaries, and how soon a worse candidate is found (`make canaries`)

@@ -82,11 +82,12 @@ class Broker(Startable):
             old.unlink()
         config = self._write_config()
         log = (self._home / "server.log").open("ab")
-        self._process = subprocess.Popen(
-            [server_binary(), "-c", str(config)], stdout=log, stderr=log
-        )
+        self._process = subprocess.Popen(self._command(config), stdout=log, stderr=log)
         self._port = self._listening()
         return self
+
+    def _command(self, config: Path) -> list[str]:
+        return [server_binary(), "-c", str(config)]
 
     def reload(self, *extra: str, max_payload: int | None = None) -> None:
         """SIGHUP, after an operator changed its configuration: other lines, another limit. Returns

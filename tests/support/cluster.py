@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import nats
@@ -61,13 +61,14 @@ def started_cluster(
     *,
     sync_always: bool = False,
     max_buffered: int | None = None,
+    make: Callable[..., Broker] = Broker,
 ) -> Iterator[Cluster]:
     """Three servers that know each other, of which so many run; wait for `is_ready` before the
     first stream.
 
     `store_limit`: bytes that each of them may store; `lines`: of each one's configuration;
     `domain`: JetStream's, of all. `sync_always`: every publish ack waits for the disk;
-    `max_buffered`: messages that may wait to be stored, in each stream.
+    `max_buffered`: messages that may wait to be stored, in each stream. `make`: another kind of server.
     """
     ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
@@ -77,7 +78,7 @@ def started_cluster(
         for number, port in enumerate(ports):
             own = f'cluster {{ name: {name}, listen: "127.0.0.1:{port}", routes: {routes} }}'
             servers.append(
-                Broker(
+                make(
                     f"server_name: {name}-{number}",
                     own,
                     'http: "127.0.0.1:-1"',
