@@ -68,7 +68,8 @@ def started_cluster(
 
     `store_limit`: bytes that each of them may store; `lines`: of each one's configuration;
     `domain`: JetStream's, of all. `sync_always`: every publish ack waits for the disk;
-    `max_buffered`: messages that may wait to be stored, in each stream. `make`: another kind of server.
+    `max_buffered`: messages that may wait to be stored, in each stream. `make`: another kind of
+    server.
     """
     ports = free_ports(SIZE)
     routes = json.dumps([f"nats://127.0.0.1:{port}" for port in ports])
