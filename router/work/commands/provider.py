@@ -1,5 +1,5 @@
 """`router provider invoke` asks a provider through a router, and prints the answer at once or piece
-by piece; `stats`: `provider_stats`.
+by piece; `stats` stands in `policies.commands.list_show`.
 """
 
 from __future__ import annotations
