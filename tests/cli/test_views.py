@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace as Known
 from types import UnionType
@@ -29,7 +30,7 @@ from router.delivery.kv.versioned_store import Change
 from router.delivery.wire.topology import Difference
 from router.extensions.model import parse_entry
 from router.extensions.store import RegisteredExtension
-from router.extensions.views import make_extensions_view
+from router.extensions.views import HEALTH, list_figures, make_extensions_view
 from router.lake.views import make_usage_view
 from router.operate.dead_letters import (
     DeadLetter,
@@ -40,6 +41,7 @@ from router.operate.dead_letters import (
 from router.operate.dead_letters.heads import HeadFault
 from router.operate.doctor.facts import Finding, Verdict
 from router.operate.views import (
+    APPLIED,
     DEAD_LETTERS,
     FINDINGS,
     TOPOLOGY,
@@ -146,7 +148,11 @@ CALLED = {
     "p99_latency_ms": 3.14159,
     "circuit_breaker_state": "closed",
 }
-HEALTH = {"pii": CALLED, "b": {**CALLED, "latency_samples": 0, "failure_count": 0}}
+CALLS = {"pii": CALLED, "b": {**CALLED, "latency_samples": 0, "failure_count": 0}}
+TOLD = [
+    {"id": name, **list_figures(told), "services": one, "nodes": ["n-2", "n-1"]}
+    for (name, told), one in zip(CALLS.items(), (2, 0), strict=True)
+]
 USAGE = [
     Known(
         group={"day": "2026-11-29", "tenant_id": "acme"},
@@ -218,10 +224,12 @@ SHOWN: dict[str, tuple[View, Any, Any]] = {
     "workers": (make_workers_view(103.777), WORKERS, WORKERS),
     "causes": (make_groups_view(("subject", "reason", "code")), CAUSES, CAUSES),
     "topology": (TOPOLOGY, DIFFERENCES, PARTS),
+    "applied topology": (APPLIED, DIFFERENCES[:2], ()),
     "settings": (SETTINGS, GIVEN, GIVEN),
     "policy history": (HISTORY, CHANGES, CHANGES),
     "steps of a request": (REQUEST_STEPS, STEPS, STEPS),
-    "extensions": (make_extensions_view(HEALTH), REGISTERED, REGISTERED),
+    "extensions": (make_extensions_view(CALLS), REGISTERED, REGISTERED),
+    "health of extensions": (HEALTH, TOLD, ()),
     "usage": (
         make_usage_view(("day", "tenant_id"), "USD", ("input_tokens", "estimated_cost")),
         USAGE,
@@ -280,6 +288,19 @@ def test_a_view_shows_what_it_showed_before(name: str) -> None:
 def test_each_kind_of_record_has_what_the_columns_name(name: str) -> None:
     view, told, paged = SHOWN[name]
     assert [*list_lacking(view, told, "title"), *list_lacking(view, paged, "label")] == []
+
+
+def test_each_view_that_pages_share_is_shown_here() -> None:
+    rooms = [path.parent.name for path in (FILE.parents[2] / "router").glob("*/views.py")]
+    assert "operate" in rooms
+    found = [
+        (f"router.{room}.views.{name}", view)
+        for room in rooms
+        for name, view in vars(import_module(f"router.{room}.views")).items()
+        if isinstance(view, View) and view.page_columns
+    ]
+    shown = {id(view) for view, *_ in SHOWN.values()}
+    assert [name for name, view in found if id(view) not in shown] == []
 
 
 def test_what_a_record_lacks_is_named() -> None:
