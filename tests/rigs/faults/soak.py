@@ -184,7 +184,8 @@ before the line begins. The line is fitted to the means of each minute of the la
 for tasks and descriptors to the least of each minute: they come and go with what is in hand.
 *Flat*: its slope is known (95 %) to be at most what is allowed an hour; *growing*: known to be more; *unsure*: the time was too
 short to say. The server keeps an entry for each key of its buckets and each remembered id, so it grows with what it stores,
-and no limit is set for it here.
+and no limit is set for it here:
+[what its memory follows](../../docs/explanation/sizing.md#sizing-memory).
 
 {balance.table()}"""
 

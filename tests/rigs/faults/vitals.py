@@ -24,7 +24,7 @@ ALLOWED = {
 # of each minute. Else the mean counts.
 LEVEL = {"router tasks": min, "router descriptors": min}
 # What is told besides. The server keeps an entry for each key of a bucket and each remembered id,
-# so it grows with what it stores.
+# so it grows with what it stores (`server_memory` weighs them).
 BESIDE = ("server resident, MiB", "server descriptors", "collections, oldest generation")
 
 
