@@ -57,16 +57,15 @@ class TenantQueue(Struct, Generic[T]):
     """What waits of one tenant, and the time that it was served, by its weight."""
 
     tenant: str
+    weight: int
     served_s: float
     joined: int  # in which order
     is_new: bool = True  # it was not served since it joined the round
     first: deque[QueuedItem[T]] = field(default_factory=deque)
     others: deque[QueuedItem[T]] = field(default_factory=deque)
+    count: int = 0
     size: int = 0
     in_row: int = 0  # items that went first while others waited, since the last of those
-
-    def __len__(self) -> int:
-        return len(self.first) + len(self.others)
 
     @property
     def line(self) -> deque[QueuedItem[T]]:
@@ -82,13 +81,14 @@ class TenantQueue(Struct, Generic[T]):
         back.
         """
         others = len(self.others)
-        return (others - 1) * PARTS >= len(self) if goes_first else others * PARTS < len(self)
+        return (others - 1) * PARTS >= self.count if goes_first else others * PARTS < self.count
 
     def pop(self) -> QueuedItem[T]:
         line = self.line
         self.in_row = self.in_row + 1 if line is self.first and self.others else 0
         queued = line.popleft()
         self.size -= queued.size
+        self.count -= 1
         return queued
 
 
@@ -129,9 +129,11 @@ class FairQueue(Generic[T]):
         queue = self._tenants.get(tenant)
         if queue is None:
             self._entries += 1
-            queue = self._tenants[tenant] = TenantQueue(tenant, self._time, self._entries)
+            weight = self._weights.get(tenant, 1)
+            queue = TenantQueue(tenant, weight, self._time, self._entries)
+            self._tenants[tenant] = queue
             self._newcomers.append(queue)
-        if not len(queue):
+        if not queue.count:
             self._waiting += 1
             queue.served_s = max(queue.served_s, self._time)  # idle time is no credit
         self._add(queue, QueuedItem(item, size), goes_first=goes_first)
@@ -142,7 +144,7 @@ class FairQueue(Generic[T]):
         None: it is not queued.
         """
         queue = self._tenants.get(tenant)
-        if queue is None or not len(queue) or not queue.gives_way(goes_first=goes_first):
+        if queue is None or not queue.count or not queue.gives_way(goes_first=goes_first):
             return None
         newest = (queue.others if goes_first else queue.first).pop()
         self._count(queue, -newest.size, -1)
@@ -155,7 +157,7 @@ class FairQueue(Generic[T]):
     def gives_way(self, tenant: str, *, goes_first: bool) -> bool:
         """Whether `put_instead` may find a place."""
         queue = self._tenants.get(tenant)
-        return queue is not None and len(queue) > 0 and queue.gives_way(goes_first=goes_first)
+        return queue is not None and queue.count > 0 and queue.gives_way(goes_first=goes_first)
 
     def _add(self, queue: TenantQueue[T], queued: QueuedItem[T], *, goes_first: bool) -> None:
         (queue.first if goes_first else queue.others).append(queued)
@@ -163,6 +165,7 @@ class FairQueue(Generic[T]):
 
     def _count(self, queue: TenantQueue[T], size: int, places: int) -> None:
         queue.size += size
+        queue.count += places
         self._free_places -= places
         self._free_bytes -= size
         self._length += places
@@ -170,7 +173,7 @@ class FairQueue(Generic[T]):
     def has_room(self, tenant: str, size: int) -> bool:
         """Whether `put` would queue an item of so many bytes."""
         queue, weight = self._tenants.get(tenant), self._weights.get(tenant, 1)
-        places, used = (len(queue), queue.size) if queue is not None else (0, 0)
+        places, used = (queue.count, queue.size) if queue is not None else (0, 0)
         if (
             places < weight * self._free_places
             and size <= self._free_bytes
@@ -207,18 +210,18 @@ class FairQueue(Generic[T]):
         """The item that was taken last has cost so much, in all."""
         more = min(seconds, MOST_S) - self._paid_s
         if self._served is not None and more > 0.0:
-            self._served.served_s += more / self._weights.get(self._served.tenant, 1)
+            self._served.served_s += more / self._served.weight
             self._paid_s += more
 
     def has_waiting(self, tenant: str) -> bool:
         queue = self._tenants.get(tenant)
-        return queue is not None and len(queue) > 0
+        return queue is not None and queue.count > 0
 
     def _pop_next(self) -> TenantQueue[T] | None:
         others, newcomers = self._round, self._newcomers
         while others and (not newcomers or self._in_row >= NEWCOMERS_IN_ROW):
             at, entered, queue = others[0]
-            is_waiting = len(queue) > 0
+            is_waiting = queue.count > 0
             if is_waiting and newcomers and newcomers[0].joined < entered:
                 break
             heappop(others)
@@ -243,9 +246,9 @@ class FairQueue(Generic[T]):
         self._free_places += 1
         self._free_bytes += queued.size
         self._length -= 1
-        self._waiting -= not len(queue)
+        self._waiting -= not queue.count
         self._served, self._paid_s = queue, ITEM_S + queued.size * BYTE_S
-        queue.served_s += self._paid_s / self._weights.get(queue.tenant, 1)
+        queue.served_s += self._paid_s / queue.weight
         return queued.item
 
     def _return_tenant(self) -> None:
@@ -257,7 +260,7 @@ class FairQueue(Generic[T]):
             self._forget()
             return
         queue.is_new = False
-        if len(queue) or len(self._tenants) - self._waiting <= self._places:
+        if queue.count or len(self._tenants) - self._waiting <= self._places:
             self._put_back(queue)
         else:
             del self._tenants[queue.tenant]

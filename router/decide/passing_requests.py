@@ -90,6 +90,7 @@ class PassingMetrics:
         self._places = places
         self._lines = LogRateLimit(every_s=60.0)
         self._metrics.overloaded.set(0)
+        places.is_calm = True
         for outcome in OUTCOMES:
             self._metrics.live_requests[outcome,] += 0
 

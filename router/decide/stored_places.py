@@ -62,14 +62,20 @@ class StoredPlaces:
         """Read what others have stored, and add what is known here."""
         try:
             revision, record = await self._read()
-            if self._places.has_all_of(record):
-                return
-            value = record_bytes(self._places.build_record())
-            await self._documents.put(PLACES_KEY, value, revision=revision)
+            if self._places.is_to_be_stored(record):
+                await self._write(revision)
         except Conflict:
             pass  # by another instance: the next round adds what is missing
         except RouterError as exc:
             self._tell(exc)
+
+    async def _write(self, revision: int | None) -> None:
+        value = record_bytes(self._places.build_record())
+        try:
+            await self._documents.put(PLACES_KEY, value, revision=revision)
+        except BaseException:  # a cancellation as well: whether it is stored is not known
+            self._places.is_changed = True
+            raise
 
     async def _read(self) -> tuple[int | None, PlacesRecord]:
         """The revision and the document. Raises BrokerUnavailable. One that no router wrote is told,

@@ -69,7 +69,7 @@ async def test_a_document_that_no_router_wrote_is_told_and_replaced(
         assert two.find("a") == ["a"]
 
 
-async def test_without_the_bucket_an_instance_goes_on_with_what_it_knows(
+async def test_without_the_bucket_an_instance_goes_on_with_what_it_knows_and_stores_it_later(
     nats_url: str, prefix: str
 ) -> None:
     async with connected(nats_url) as connection:
@@ -78,3 +78,8 @@ async def test_without_the_bucket_an_instance_goes_on_with_what_it_knows(
         one.earn("a")
         await one.stored.share()
         assert one.find("a", "b") == ["a", NOT_KNOWN]
+        async with a_bucket(nats_url, prefix) as bucket:
+            await one.stored.share()
+            two = an_instance(bucket)
+            await two.stored.load()
+            assert two.find("a") == ["a"]

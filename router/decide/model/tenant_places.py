@@ -71,7 +71,7 @@ class TenantPlaces:
         # since the last look; the handler's meter adds to it
         self.answered: set[str] = set()
         self.is_calm = True  # no passing copies are answered
-        self.is_changed = False  # since the record was built
+        self.is_changed = False  # here, since the record was built
 
     def find(self, tenant_id: str) -> str:
         """The place of a tenant."""
@@ -102,9 +102,11 @@ class TenantPlaces:
             elif len(self._earned) < MAX_EARNED:
                 self._earned[tenant_id] = min(used, span)
 
-    def has_all_of(self, record: PlacesRecord) -> bool:
-        """Whether the record says nothing that is not known, and the other way."""
-        return dict(record.tenants) == self._earned
+    def is_to_be_stored(self, record: PlacesRecord) -> bool:
+        """Whether this process has something to add to the record. A difference alone is none: two
+        full lists would replace each other for ever.
+        """
+        return self.is_changed or (not record.tenants and len(self._earned) > 0)
 
     def list_earned(self) -> Mapping[str, int]:
         return self._earned

@@ -2,7 +2,7 @@
 is read ahead of the durable once.
 
     pending ≥ 256, and they take longer than `fair_after_ms`      -> on
-    pending ≥ 16, and they have done so for half a second         -> on: few, and dear
+    pending ≥ 4, and they have done so for half a second          -> on: few, and dear
     … longer than `overloaded_after_ms`, or the socket is behind -> requests above a tenant's share
     are refused
     a short backlog for half a second                            -> off
@@ -29,7 +29,7 @@ from router.delivery.wire.api import JetStream
 # -- When passing copies are answered.
 
 MIN_PENDING = 256  # a smaller backlog is gone in milliseconds, unless each of it is dear:
-MIN_DEAR, DEAR_FOR_S = 16, 0.5  # so many are one, too, when they have been deep for so long
+MIN_DEAR, DEAR_FOR_S = 4, 0.5  # so many are one, too, when they have been deep for so long
 # the backlog must be short for so long before passing copies are left alone again
 SHORT_BACKLOG_S = 0.5
 SHORT_DIVISOR = 4  # short: at most this part of `fair_after_ms`
