@@ -29,8 +29,8 @@ Made by `python -m tests.rigs.powercut` (`make powercut`); nothing here was writ
 
 HOW_TO_READ = """*Lost*: requests of which a stage lacks something, of those that were answered or asked; beside it each
 stage, as *lost / double*, by the ledger of `make faults`. *Executed* may be double: a worker may die, or its server may forget its
-ack. *Reach*: how long before its cut the oldest request was answered of which something is lost. *Expected*: whether the row is what
-it must be: `always`, a kill and one of three lose 0 and double 0, and the default loses. A row *told* is only told.
+ack. *Reach*: how long before its cut the oldest request was answered of which something is lost. *Settled*: whether all was answered, done and
+acked in the end; *never*: the servers do not serve what the cut left (their log says why). *Expected*: whether the row is what it must be: `always`, a kill and one of three lose 0 and double 0, and the default loses. A row *told* is only told.
 """
 
 WHAT_A_CUT_IS = """## What a cut is here
@@ -52,8 +52,8 @@ its `sync_interval` of 2 minutes.
 def _table(outcomes: Sequence[Outcome]) -> str:
     head = (
         "| row | sync_interval | fsync + | servers | lose power | times | asked | lost | double | "
-        f"{' | '.join(MATTERS)} | reach | expected |\n"
-        f"|---|---|---{'|---:' * (7 + len(MATTERS))}|---|"
+        f"{' | '.join(MATTERS)} | reach | settled | expected |\n"
+        f"|---|---|---{'|---:' * (7 + len(MATTERS))}|---|---|"
     )
     return "\n".join([head, *map(_line, outcomes), ""])
 
@@ -73,6 +73,7 @@ def _line(outcome: Outcome) -> str:
         outcome.double,
         *(f"{len(stages[name].lost)} / {len(stages[name].double)}" for name in MATTERS),
         f"{outcome.reaches_s:.1f} s",
+        "yes" if outcome.is_quiet else "never",
         _verdict(outcome),
     )
     return f"| {' | '.join(map(str, cells))} |"
@@ -85,9 +86,7 @@ def _felt(row: Row) -> str:
 def _verdict(outcome: Outcome) -> str:
     if outcome.row.must_lose is None:
         return "told"
-    if outcome.is_as_expected:
-        return "yes"
-    return "no" if outcome.is_quiet else "no: something was never settled"
+    return "yes" if outcome.is_as_expected else "no"
 
 
 def _writers(writers: Mapping[str, Written]) -> str:

@@ -33,12 +33,12 @@ class Row(Struct, frozen=True):
 LONG_S = 45.0
 
 ROWS = (
-    Row("always-0.2", is_synced=True, must_lose=False, fsync_us=200, cuts=5),
-    Row("always-1", is_synced=True, must_lose=False, fsync_us=1_000, cuts=5),
-    Row("always-5", is_synced=True, must_lose=False, fsync_us=5_000, cuts=5),
+    Row("always-0.2", is_synced=True, must_lose=False, fsync_us=200),
+    Row("always-1", is_synced=True, must_lose=False, fsync_us=1_000),
+    Row("always-5", is_synced=True, must_lose=False, fsync_us=5_000),
     Row("default", is_synced=False, must_lose=True, cuts=2, load_s=LONG_S),
     Row("default-killed", is_synced=False, must_lose=False, is_cut=False),
-    Row("three-one-cut", is_synced=False, must_lose=False, servers=3, cuts=5),
+    Row("three-one-cut", is_synced=False, must_lose=False, servers=3),
     Row("three-all-always", is_synced=True, must_lose=False, servers=3, felt_by=3),
     Row("three-all-cut", is_synced=False, must_lose=None, servers=3, felt_by=3, cuts=2),
 )
