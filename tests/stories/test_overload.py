@@ -61,9 +61,12 @@ def settings(nats_url: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Set
 
 
 class Flood:
-    """Requests of one tenant, and the answers to them."""
+    """Requests of one tenant, or each of another, and the answers to them."""
 
-    def __init__(self, nc: Client, settings: Settings, inboxes: Inboxes) -> None:
+    def __init__(
+        self, nc: Client, settings: Settings, inboxes: Inboxes, *, is_made_up: bool = False
+    ) -> None:
+        self._is_made_up = is_made_up
         self._nc = nc
         self._settings = settings
         self.inboxes = inboxes
@@ -75,9 +78,9 @@ class Flood:
 
     async def grow(self, count: int) -> None:
         for number in range(self.published, self.published + count):
-            await self.inboxes.publish(
-                self._nc, self._settings, number, a_request(f"flood-{number}", tenant_id="flood")
-            )
+            name = f"flood-{number}"
+            body = a_request(name, tenant_id=name if self._is_made_up else "flood")
+            await self.inboxes.publish(self._nc, self._settings, number, body)
         self.published += count
         await self._nc.flush()
 
@@ -127,6 +130,26 @@ async def test_a_tenant_that_floods_is_told_so_and_the_others_are_answered_befor
         )
         await until(lambda: has_metric(router.ready.http, "router_overloaded", 0))
         assert (await ask(nc, settings, a_request("flood-later", tenant_id="flood")))["ok"]
+
+
+async def test_a_flood_under_made_up_tenants_is_one_flood_and_a_known_tenant_is_answered_before_it(
+    nc: Client, settings: Settings
+) -> None:
+    """Each of them would have had a turn before the next request of the known one."""
+    flood = Flood(nc, settings, await Inboxes.under(nc, "flood"), is_made_up=True)
+    async with a_router(settings) as router:
+        await flood.grow_until_overloaded(router.ready.http)
+        for number in range(10):
+            await flood.grow(max(0, BACKLOG - flood.unanswered))
+            answer = await ask(nc, settings, a_request(f"quiet-{number}"))
+            assert answer["ok"], answer
+            assert flood.unanswered > BACKLOG / 4
+        await until(lambda: not flood.unanswered, within_s=30)
+        assert set(_outcomes(flood.inboxes)) <= {"decided", "overloaded"}
+        await until(lambda: has_metric(router.ready.http, "router_overloaded", 0))
+        made_up = a_request("made-up-later", tenant_id="flood-0")
+        for later in (made_up, a_request("quiet-later")):
+            assert (await ask(nc, settings, later))["ok"]
 
 
 @pytest.fixture
