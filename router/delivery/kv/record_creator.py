@@ -2,13 +2,14 @@
 once, each with its publish ack by callback.
 
     create ──> publish (expected last sequence 0) ──> publish ack ──> the record stands
-                                                  └── refused, or too large ──> `WriteOnceKv.create`, which looks at what is there
+                                                  ├── the key is taken ──> what is there is read
+                                                  └── refused, or too large ──> `WriteOnceKv.create`, which has words for it
 
 A request of its own costs a record a task and a future. What this costs: a refused record is
-published twice, and refusals are rare (a duplicate after a crash, a full bucket). A record has no
-message id: the free key tells whether it is stored. What a leader or a connection took with it is
-published again before its time is over, and a bucket whose publish acks are dear is written in
-atomic batches, as effects are (`batching_publisher`).
+published twice, or read, and refusals are rare (a duplicate after a crash, a full bucket). A record
+has no message id: the free key tells whether it is stored. What a leader or a connection took with
+it is published again before its time is over, and a bucket whose publish acks are dear is written
+in atomic batches, as effects are (`batching_publisher`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from router.delivery.kv.entries import BucketEntry
 from router.delivery.publish.acked_publisher import AckedPublisher, NotPublished, PublishAcks
 from router.delivery.publish.batching_publisher import BatchingPublisher
 from router.delivery.publish.encoded_headers import EncodedHeaders
-from router.delivery.wire.api import JetStream
+from router.delivery.wire.api import WRONG_LAST_SEQUENCE, JetStream
 
 # -- Records of a key-value bucket that are written once: the first writer wins, and every reader
 # gets the same record.
@@ -145,7 +146,8 @@ class RecordCreator:
             crashpoint("after_create")
             created.resolve(record)
         elif result.err_code:
-            self._create_carefully(key, record, created)
+            is_taken = result.err_code in WRONG_LAST_SEQUENCE
+            self._create_carefully(key, record, created, is_taken=is_taken)
         else:
             created.resolve(self._explain_silence(result))
 
@@ -154,15 +156,24 @@ class RecordCreator:
             f"bucket {self._records.bucket}: {result.cause} ({self._timeout_s:g} s)"
         )
 
-    def _create_carefully(self, key: str, record: bytes, created: Deferred[bytes]) -> None:
-        """By a task, which looks at what stands under the key, and has words for each refusal."""
-        task = asyncio.get_running_loop().create_task(self._await_record(key, record, created))
+    def _create_carefully(
+        self, key: str, record: bytes, created: Deferred[bytes], *, is_taken: bool = False
+    ) -> None:
+        """By a task, which looks at what stands under the key, and has words for each refusal.
+        `is_taken`: it looks before it writes, as after a batch that was stored without a word.
+        """
+        task = asyncio.get_running_loop().create_task(
+            self._await_record(key, record, created, is_taken=is_taken)
+        )
         self._careful.add(task)
         task.add_done_callback(self._careful.discard)
 
-    async def _await_record(self, key: str, record: bytes, created: Deferred[bytes]) -> None:
+    async def _await_record(
+        self, key: str, record: bytes, created: Deferred[bytes], *, is_taken: bool
+    ) -> None:
         try:
-            created.resolve(await self._records.create(key, record))
+            found = await self._records.find(key) if is_taken else None
+            created.resolve(found if found is not None else await self._records.create(key, record))
         except BaseException as exc:  # also a cancellation: no caller may wait for ever
             created.resolve(exc)
             if not isinstance(exc, Exception):
