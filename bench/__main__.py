@@ -34,7 +34,7 @@ from bench.plan import Plan
 from bench.profiling import profiled, profiling
 from bench.question import Question
 from bench.run import Run
-from bench.ways import ALWAYS, BOTH, DEFAULT, list_ways
+from bench.ways import ALWAYS, BOTH, DEFAULT, Way, list_ways
 
 QUESTIONS = (
     "decide_backlog",
@@ -175,6 +175,7 @@ def _question(name: str) -> tuple[Question | None, str | None]:
 def _file(options: argparse.Namespace) -> Path | None:
     """A partial run must not take the place of the whole one's results."""
     is_whole = not (options.only or options.smoke or options.profile) and options.scale == 1
+    is_whole = is_whole and list_ways(options.sync, options.replicas)[0] == Way()
     return options.output or (RESULTS if is_whole else None)
 
 

@@ -132,6 +132,12 @@ async def test_servers_are_started_as_the_way_says(
     assert ["sync_interval: always" in one for one in configurations] == [True] * way.replicas
 
 
+def test_a_run_that_leaves_the_first_way_out_does_not_take_the_place_of_the_whole_one() -> None:
+    assert command._file(command._options(["--sync", BOTH])) == command.RESULTS
+    assert command._file(command._options(["--sync", "always"])) is None
+    assert command._file(command._options(["--replicas", "3"])) is None
+
+
 # -- what is not installed -------------------------------------------------------------------------
 
 

@@ -75,6 +75,14 @@ def _id(number: int) -> str:
     return f"5d9c2f7e-8f7b-5c1e-9a39-{number:012d}"
 
 
+def read_heap(port: int, collecting: str = "") -> dict[str, float]:
+    """What a server with a `prof_port` says of its heap; `collecting`: after a collection."""
+    url = f"http://127.0.0.1:{port}/debug/pprof/heap?debug=1{collecting}"
+    with urllib.request.urlopen(url, timeout=120) as page:
+        found = re.findall(rb"^# (\w+) = (\d+)$", page.read(), re.MULTILINE)
+    return {name.decode(): float(number) for name, number in found}
+
+
 class Watched:
     """A server with one stream, and what its memory holds."""
 
@@ -88,14 +96,7 @@ class Watched:
 
     async def heap(self) -> float:
         """Bytes in use after a collection."""
-        return await asyncio.to_thread(self._read_heap)
-
-    def _read_heap(self) -> float:
-        url = f"http://127.0.0.1:{self._port}/debug/pprof/heap?debug=1&gc=1"
-        with urllib.request.urlopen(url, timeout=120) as page:
-            found = re.search(rb"# HeapAlloc = (\d+)", page.read())
-        assert found is not None
-        return float(found[1])
+        return (await asyncio.to_thread(read_heap, self._port, "&gc=1"))["HeapAlloc"]
 
     def resident(self) -> float:
         status = Path(f"/proc/{self._broker.pid}/status").read_text()

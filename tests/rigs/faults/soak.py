@@ -30,8 +30,8 @@ from tests.rigs.faults.life import INTERRUPTED, run_until_told
 from tests.rigs.faults.load import Load, Mix
 from tests.rigs.faults.quiet import ALL_QUIET_S, quiesce
 from tests.rigs.faults.slope import FLAT, Line, fitted
-from tests.rigs.faults.stage import Cast, Stage, on_stage
-from tests.rigs.faults.vitals import ALLOWED, BESIDE, LEVEL, Sample, looked
+from tests.rigs.faults.stage import Cast, on_stage
+from tests.rigs.faults.vitals import ALLOWED, BESIDE, LEVEL, ProfiledStage, Sample, looked
 
 EVERY_S = 5.0
 # of the time: memories, the server's windows and the interpreter's tables take their size
@@ -55,8 +55,8 @@ async def soak(minutes: float, rate: float | None) -> tuple[list[Sample], dict[s
 
 
 @contextlib.asynccontextmanager
-async def _a_circle() -> AsyncIterator[tuple[Client, Stage]]:
-    async with on_stage(ALONE, Stage) as stage:
+async def _a_circle() -> AsyncIterator[tuple[Client, ProfiledStage]]:
+    async with on_stage(ALONE, ProfiledStage) as stage:
         client = await stage.client()
         try:
             yield client, stage
@@ -65,7 +65,7 @@ async def _a_circle() -> AsyncIterator[tuple[Client, Stage]]:
 
 
 async def _soaked(
-    client: Client, stage: Stage, minutes: float, rate: float, capacity: float | None
+    client: Client, stage: ProfiledStage, minutes: float, rate: float, capacity: float | None
 ) -> tuple[list[Sample], dict[str, Any], Ledger]:
     load = Load(
         Clients([client]),
@@ -184,7 +184,7 @@ before the line begins. The line is fitted to the means of each minute of the la
 for tasks and descriptors to the least of each minute: they come and go with what is in hand.
 *Flat*: its slope is known (95 %) to be at most what is allowed an hour; *growing*: known to be more; *unsure*: the time was too
 short to say. The server keeps an entry for each key of its buckets and each remembered id, so it grows with what it stores,
-and no limit is set for it here:
+and no limit is set for it here (its *heap* is what the last collection left):
 [what its memory follows](../../docs/explanation/sizing.md#sizing-memory).
 
 {balance.table()}"""

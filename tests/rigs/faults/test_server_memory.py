@@ -7,7 +7,9 @@ import pytest
 
 from bench.quotes import find
 from tests.rigs.faults import server_memory
-from tests.rigs.faults.server_memory import KEY, measure, weigh
+from tests.rigs.faults.server_memory import KEY, measure, read_heap, weigh
+from tests.support.broker import Broker
+from tests.support.ports import free_port
 
 
 @pytest.mark.slow  # five servers
@@ -20,6 +22,15 @@ async def test_the_page_has_a_row_for_each_kind(
         assert find(f"memory.md; {kind}; of them", tmp_path) == "1000"
         assert re.fullmatch(r"-?\d+", find(f"memory.md; {kind}; heap, idle", tmp_path))
     assert find("memory.md; a key of a bucket; resident a message", tmp_path)
+
+
+def test_a_server_tells_its_heap() -> None:
+    """The next collection is due at twice of what is in use."""
+    port = free_port()
+    with Broker(f"prof_port: {port}"):
+        heap = read_heap(port, "&gc=1")
+    assert heap["NextGC"] / 2 / 1024 >= 1
+    assert heap["HeapAlloc"] > 0
 
 
 async def test_a_key_is_in_the_servers_memory() -> None:
