@@ -61,12 +61,21 @@ def _try_the_disk() -> dict[str, Written]:
 
 
 def _describe() -> dict[str, str]:
-    machine = facts(" ".join(sys.argv[1:]))
+    machine = facts(_command())
     return {
         **{name: machine[name] for name in FACTS},
         "commit": find_own_tree().commit,
         "load": f"{os.getloadavg()[0]:.1f} before the run",
     }
+
+
+def _command() -> str:
+    """Without the file that the page goes to."""
+    told = sys.argv[1:]
+    if "--write" in told:
+        place = told.index("--write")
+        told = [*told[:place], *told[place + 2 :]]
+    return " ".join(["python -m tests.rigs.powercut", *told])
 
 
 def main() -> int:
