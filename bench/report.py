@@ -40,7 +40,7 @@ HIS_CPU = ("{way}: CPU µs/msg", "{way}: " + SERVERS)
 ACKS = "{way}: acks"
 ONE_DISK = (
     "The servers of `3 servers` share two cores and one disk with all else, so their columns say what "
-    "a publish ack takes and what a message costs in processor time, and no rates."
+    "a publish ack takes and what a message costs in processor time; a rate would be the machine's."
 )
 
 
@@ -107,7 +107,8 @@ def markdown(found: Document, pictures: dict[str, Path]) -> str:
         "it: [bench/README.md](../README.md)."
     )
     if len(found.ways) > 1:
-        reading += f" Other columns: [the ways](../README.md#ways). {_about_disk(found)}".rstrip()
+        reading += " Other columns: [the ways](../README.md#ways)."
+    reading = f"{reading} {_about_disk(found)}".rstrip()
     shown_too = [f"![{what}]({picture.name})" for what, picture in pictures.items()]
     missing = [f"- {name} is broken: {' '.join(why.split())}" for name, why in found.broken.items()]
     missing += [f"- {why}" for why in found.left_out.values()]

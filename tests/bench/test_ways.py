@@ -76,6 +76,8 @@ async def test_of_three_servers_on_one_disk_acks_and_processor_time_are_told() -
 async def test_the_page_says_that_there_is_one_disk() -> None:
     answer = await ask(a_question(), 1, 1.0, lambda *_: None, ALL)
     assert report.ONE_DISK in report.markdown(document([answer], {}, {}, ways=ALL), {})
+    alone = (Way(replicas=3),)
+    assert report.ONE_DISK in report.markdown(document([], {}, {}, ways=alone), {})
     two = list_ways(BOTH, "1")
     assert report.ONE_DISK not in report.markdown(document([answer], {}, {}, ways=two), {})
 
