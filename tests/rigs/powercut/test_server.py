@@ -30,6 +30,7 @@ async def _count(broker: DiskBroker) -> int:
 
 
 async def test_a_publish_ack_of_a_server_that_syncs_always_waits_for_the_fsync() -> None:
+    """T28 in small: what was acknowledged outlives a cut."""
     with DiskBroker(sync_always=True, fsync_us=FSYNC_US) as broker:
         assert await _publish(broker) >= MESSAGES * FSYNC_US / 1e6
         broker.cut()
