@@ -108,11 +108,11 @@ def main(arguments: list[str]) -> int:
         say("interrupted: what was measured until now is shown")
         _show(told(run.answers, run.broken), options)
         return INTERRUPTED
-    found = told(run.answers, run.broken)
-    _show(found, options)
+    measured = told(run.answers, run.broken)
+    _show(measured, options)
     if (file := _file(options)) is not None:
-        report.write(found, file)
-    return _status(found, options)
+        report.write(measured, file)
+    return _status(measured, options)
 
 
 def _keep(options: argparse.Namespace, told: partial[Document], run: Run) -> None:
@@ -121,17 +121,17 @@ def _keep(options: argparse.Namespace, told: partial[Document], run: Run) -> Non
         report.keep(told(run.answers, run.broken), file)
 
 
-def _show(found: Document, options: argparse.Namespace) -> None:
+def _show(measured: Document, options: argparse.Namespace) -> None:
     if options.json:
-        print(encoded(found).decode(), end="", flush=True)
+        print(encoded(measured).decode(), end="", flush=True)
     else:
-        report.show(found, Console(width=None if sys.stdout.isatty() else 200))
+        report.show(measured, Console(width=None if sys.stdout.isatty() else 200))
 
 
-def _status(found: Document, options: argparse.Namespace) -> int:
-    if found.broken:
+def _status(measured: Document, options: argparse.Namespace) -> int:
+    if measured.broken:
         return BROKEN
-    return 1 if missed(found) else 0
+    return 1 if missed(measured) else 0
 
 
 def _plan(options: argparse.Namespace) -> tuple[Plan, dict[str, str]]:

@@ -70,13 +70,13 @@ def document(
     )
 
 
-def encoded(found: Document) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+def encoded(measured: Document) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(measured), indent=2) + b"\n"
 
 
 def read(file: Path) -> Document:
     return msgspec.json.decode(file.read_bytes(), type=Document)
 
 
-def missed(found: Document) -> list[Line]:
-    return [line for line in found.lines if line.is_met is False]
+def missed(measured: Document) -> list[Line]:
+    return [line for line in measured.lines if line.is_met is False]

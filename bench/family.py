@@ -49,10 +49,10 @@ def _family(root: int) -> list[int]:
     for entry in Path("/proc").glob("[0-9]*"):
         if fields := _fields(int(entry.name)):
             children[int(fields[1])].append(int(entry.name))
-    found = [root]
-    for pid in found:
-        found += children[pid]
-    return found
+    pids = [root]
+    for pid in pids:
+        pids += children[pid]
+    return pids
 
 
 def _fields(pid: int) -> list[str]:

@@ -65,13 +65,13 @@ async def _all_published(servers: Durable, count: int) -> None:
     async with jetstream_on(servers.url) as jetstream:
         stored = ((await jetstream.stream("SEA_EVENTS")) or {})["state"]["messages"]
     async with await psycopg.AsyncConnection.connect(servers.dsn) as connection:
-        found = await (
+        unmarked = await (
             await connection.execute(
                 "SELECT count(*) FROM outbox_events WHERE published_at IS NULL"
             )
         ).fetchone()
-    if (stored, found) != (count, (0,)):
-        raise Broken(f"of {count} rows {stored} stand in the stream, and {found} are not marked")
+    if (stored, unmarked) != (count, (0,)):
+        raise Broken(f"of {count} rows {stored} stand in the stream, and {unmarked} are not marked")
 
 
 QUESTION = Question(

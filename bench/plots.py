@@ -26,9 +26,9 @@ Point = tuple[float, Spread]
 Questions = Mapping[str, Asked]
 
 
-def draw(found: Document, file: Path) -> dict[str, Path]:
+def draw(measured: Document, file: Path) -> dict[str, Path]:
     """The pictures beside `file`, by what they show."""
-    asked = found.questions
+    asked = measured.questions
     pictures = {
         what: picture(asked) for what, (question, picture) in PICTURES.items() if question in asked
     }

@@ -44,9 +44,9 @@ ONE_DISK = (
 )
 
 
-def show(found: Document, console: Console) -> None:
+def show(measured: Document, console: Console) -> None:
     """The table, as wide as it needs to be."""
-    headings = _headings(found)
+    headings = _headings(measured)
     table = Table(
         *headings[:2],
         caption="median (least … most) of the rounds; CPU and memory: router : yardstick",
@@ -54,64 +54,66 @@ def show(found: Document, console: Console) -> None:
     )
     for heading in headings[2:]:
         table.add_column(heading, justify="left" if heading in TEXTS else "right")
-    for line in found.lines:
-        table.add_row(*_cells(line, found.ways), style="red" if line.is_met is False else None)
+    for line in measured.lines:
+        table.add_row(*_cells(line, measured.ways), style="red" if line.is_met is False else None)
     console.print(table)
-    for name, why in found.broken.items():
+    for name, why in measured.broken.items():
         console.print(f"{name} is broken: {why}", style="red", markup=False)
-    for why in found.left_out.values():
+    for why in measured.left_out.values():
         console.print(why, markup=False)
 
 
-def keep(found: Document, file: Path) -> Path:
+def keep(measured: Document, file: Path) -> Path:
     """What is known so far, beside `file`, until the whole is written."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = _part(file)
-    part.write_bytes(encoded(found))
+    part.write_bytes(encoded(measured))
     return part
 
 
-def write(found: Document, file: Path) -> None:
+def write(measured: Document, file: Path) -> None:
     """`file` as JSON, the same as Markdown beside it, and the plots of what was asked."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_bytes(encoded(found))
+    file.write_bytes(encoded(measured))
     _part(file).unlink(missing_ok=True)
-    _render(found, file)
+    _render(measured, file)
 
 
-def _render(found: Document, file: Path) -> None:
-    file.with_suffix(".md").write_text(markdown(found, _pictures(found, file)))
+def _render(measured: Document, file: Path) -> None:
+    file.with_suffix(".md").write_text(markdown(measured, _pictures(measured, file)))
 
 
-def _pictures(found: Document, file: Path) -> dict[str, Path]:
-    if DRAWN.isdisjoint(found.questions):
+def _pictures(measured: Document, file: Path) -> dict[str, Path]:
+    if DRAWN.isdisjoint(measured.questions):
         return {}
     from bench import plots  # matplotlib takes a second to import
 
-    return plots.draw(found, file)
+    return plots.draw(measured, file)
 
 
 def _part(file: Path) -> Path:
     return file.with_suffix(".part.json")
 
 
-def markdown(found: Document, pictures: dict[str, Path]) -> str:
+def markdown(measured: Document, pictures: dict[str, Path]) -> str:
     """`pictures`: by what they show, in the directory of the page."""
-    headings = _headings(found)
+    headings = _headings(measured)
     rows = [headings, tuple("---" if heading in TEXTS else "---:" for heading in headings)]
-    rows += [_cells(line, found.ways) for line in found.lines]
+    rows += [_cells(line, measured.ways) for line in measured.lines]
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    facts = "\n".join(f"- {name}: {value}" for name, value in found.machine.items())
+    facts = "\n".join(f"- {name}: {value}" for name, value in measured.machine.items())
     reading = (
         "Median (least … most) of the rounds; CPU and memory: router : yardstick. How to read "
         "it: [bench/README.md](../README.md)."
     )
-    if len(found.ways) > 1:
+    if len(measured.ways) > 1:
         reading += " Other columns: [the ways](../README.md#ways)."
-    reading = f"{reading} {_about_disk(found)}".rstrip()
+    reading = f"{reading} {_about_disk(measured)}".rstrip()
     shown_too = [f"![{what}]({picture.name})" for what, picture in pictures.items()]
-    missing = [f"- {name} is broken: {' '.join(why.split())}" for name, why in found.broken.items()]
-    missing += [f"- {why}" for why in found.left_out.values()]
+    missing = [
+        f"- {name} is broken: {' '.join(why.split())}" for name, why in measured.broken.items()
+    ]
+    missing += [f"- {why}" for why in measured.left_out.values()]
     return (
         "\n\n".join(
             [

@@ -28,11 +28,11 @@ ROOT = "router"
 
 def rooms(file: Path) -> dict[str, tuple[float, int]]:
     """Seconds and calls by room."""
-    found: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
+    by_room: dict[str, tuple[float, int]] = defaultdict(lambda: (0.0, 0))
     for room, seconds, calls in _spent(pstats.Stats(str(file)).stats):  # type: ignore[attr-defined]
-        before = found[room]
-        found[room] = before[0] + seconds, before[1] + calls
-    return dict(found)
+        before = by_room[room]
+        by_room[room] = before[0] + seconds, before[1] + calls
+    return dict(by_room)
 
 
 def _spent(stats: Stats) -> Iterator[tuple[str, float, int]]:
@@ -59,11 +59,11 @@ def room_of(file: str) -> str:
     return "asyncio" if "asyncio" in parts or Path(file).stem == "selectors" else "elsewhere"
 
 
-def table(found: dict[str, tuple[float, int]], messages: int) -> str:
+def table(by_room: dict[str, tuple[float, int]], messages: int) -> str:
     """As Markdown, the dearest room first; what is below a hundredth is one line."""
-    whole = sum(seconds for seconds, _ in found.values())
+    whole = sum(seconds for seconds, _ in by_room.values())
     rows = sorted(
-        ((seconds / whole, calls / messages, room) for room, (seconds, calls) in found.items()),
+        ((seconds / whole, calls / messages, room) for room, (seconds, calls) in by_room.items()),
         reverse=True,
     )
     big = [row for row in rows if row[0] >= LEAST_SHARE]

@@ -47,11 +47,11 @@ async def engine(ready: Ready, *, count: int) -> Measured:
     ).policy
     asked = [make_request(number) for number in range(KEPT)]
 
-    def sticky(one: RouteRequest) -> object:
-        return evaluate(policy, one, now=0.0, remembered="anthropic")
+    def sticky(request: RouteRequest) -> object:
+        return evaluate(policy, request, now=0.0, remembered="anthropic")
 
-    def draw(one: RouteRequest) -> object:
-        return evaluate(policy, one, now=0.0)
+    def draw(request: RouteRequest) -> object:
+        return evaluate(policy, request, now=0.0)
 
     times = {"sticky_us": time_each(sticky, asked, count), "draw_us": time_each(draw, asked, count)}
     return {
@@ -81,7 +81,7 @@ async def choose(ready: Ready, *, count: int, states: str) -> Measured:
     asked = [make_request(number) for number in range(KEPT)]
     return {
         "choose_us": time_each(
-            lambda one: chooser.choose(policy, one, steady(), None), asked, count
+            lambda request: chooser.choose(policy, request, steady(), None), asked, count
         ),
         "peak_mib": peak_bytes() / MIB,
     }
@@ -109,7 +109,7 @@ async def strategies(ready: Ready, *, count: int) -> Measured:
         for name, choose_by in others.items():
             more[name].append(time_each(choose_by, asked, count // TURNS) - base)
     return {
-        **{f"{name}_more_us": median(found) for name, found in more.items()},
+        **{f"{name}_more_us": median(values) for name, values in more.items()},
         "peak_mib": peak_bytes() / MIB,
     }
 
@@ -127,7 +127,7 @@ def _chooser_of(strategy: dict[str, object] | None) -> Callable[[RouteRequest], 
             _observe(providers, provider.name, "success")
     figures = providers.measurements.figures_of
     chooser = make_chooser(states=providers.states_of, figures=figures)
-    return lambda one: chooser.choose(policy, one, steady(), None)
+    return lambda request: chooser.choose(policy, request, steady(), None)
 
 
 def _observe(providers: ProviderTracker, name: str, status: str) -> None:

@@ -40,16 +40,19 @@ async def choose_within(ready: Ready, *, count: int) -> Measured:
         base = time_each(without, asked, count // TURNS)
         more["with_budget_more_us"].append(time_each(mine, asked, count // TURNS) - base)
         more["of_others_more_us"].append(time_each(others, asked, count // TURNS) - base)
-    return {**{name: median(found) for name, found in more.items()}, "peak_mib": peak_bytes() / MIB}
+    return {
+        **{name: median(values) for name, values in more.items()},
+        "peak_mib": peak_bytes() / MIB,
+    }
 
 
 def _make_table(tenant_id: str) -> BudgetTable:
     """One budget, whose slice holds more than all choices reserve."""
     table = BudgetTable("bench", 0.01, steady)
     table.replace([Budget(tenant_id=tenant_id, amount=10**18, window="month")])
-    for one in table.slices.values():
-        one.ends_s = int(steady()) + 1_000_000
-        one.on_granted(10**17)
+    for slice_ in table.slices.values():
+        slice_.ends_s = int(steady()) + 1_000_000
+        slice_.on_granted(10**17)
     return table
 
 
@@ -60,11 +63,11 @@ def _choose_by(table: BudgetTable | None) -> Choose:
     tenants: Mapping[str, TenantBudgets] = table.tenants if table is not None else {}
     chooser = make_chooser(budgets=tenants)
     if table is None:
-        return lambda one: chooser.choose(policy, one, steady(), None)
+        return lambda request: chooser.choose(policy, request, steady(), None)
 
-    def choose(one: RouteRequest) -> object:
-        chosen = chooser.choose(policy, one, steady(), None)
-        table.take_charge(one)
+    def choose(request: RouteRequest) -> object:
+        chosen = chooser.choose(policy, request, steady(), None)
+        table.take_charge(request)
         return chosen
 
     return choose

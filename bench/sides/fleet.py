@@ -55,10 +55,10 @@ async def _a_fleet(url: str, workers: int, ready: Ready) -> AsyncIterator[None]:
     configure("warning")
 
     def read() -> Settings:
-        known = settings(url)
-        policies = known.policies.model_copy(update={"dir": POLICIES})
-        log = known.log.model_copy(update={"level": "warning"})
-        return known.model_copy(update={"processes": workers, "policies": policies, "log": log})
+        base = settings(url)
+        policies = base.policies.model_copy(update={"dir": POLICIES})
+        log = base.log.model_copy(update={"level": "warning"})
+        return base.model_copy(update={"processes": workers, "policies": policies, "log": log})
 
     async with asyncio.TaskGroup() as tasks:
         serving = tasks.create_task(Fleet(read, lambda nats_url, http: ready(http=http)).run())

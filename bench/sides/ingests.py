@@ -209,7 +209,7 @@ async def right(home: str, truth: dict[str, object]) -> None:
 
     report = await asyncio.to_thread(lambda: read_report(Warehouse(home), UsageQuery()).to_json())
     exact = (*(column.label for column in GOLD_COLUMNS), *DIMENSIONS)
-    found = {tuple(str(row[name]) for name in exact) for row in report["rows"]}  # type: ignore[attr-defined]
+    rows = {tuple(str(row[name]) for name in exact) for row in report["rows"]}  # type: ignore[attr-defined]
     wanted = {tuple(str(row[name]) for name in exact) for row in truth["rows"]}  # type: ignore[attr-defined]
-    if found != wanted:
-        raise Broken(f"the tables are not the truth: {len(found ^ wanted)} rows differ")
+    if rows != wanted:
+        raise Broken(f"the tables are not the truth: {len(rows ^ wanted)} rows differ")

@@ -31,12 +31,12 @@ from router.delivery.wire.api import JetStream
 async def fill(ready: Ready, *, url: str, count: int, form: str, is_known: bool) -> Measured:
     """Store results 0 … count - 1, and where they are to be known the assignments before them."""
     config, body = settings(url), FORMS[form]
-    known = config.buckets.assignments_known.name
+    bucket = config.buckets.assignments_known.name
     async with jetstream_on(url) as jetstream:
         for number in range(count):
             if is_known:
                 key, record = as_record(number)
-                jetstream.connection.publish_nowait(f"$KV.{known}.{key}", record)
+                jetstream.connection.publish_nowait(f"$KV.{bucket}.{key}", record)
             jetstream.connection.publish_nowait(
                 config.results.subject, body(number), "", requests.head(number)
             )
@@ -45,7 +45,7 @@ async def fill(ready: Ready, *, url: str, count: int, form: str, is_known: bool)
         await jetstream.connection.flush()
         await _holds(jetstream, config.streams.results.name, count)
         if is_known:
-            await _holds(jetstream, f"KV_{known}", count)
+            await _holds(jetstream, f"KV_{bucket}", count)
     return {"stored": count}
 
 

@@ -170,14 +170,14 @@ async def _paced(connection: Connection, subject: str, ramp: Ramp) -> dict[str, 
     asker, begun = Asker(connection, subject, ramp.warm, first, ramp.in_flight), time.perf_counter()
     await asker.run()
     capacity = ramp.closed / (time.perf_counter() - begun)
-    found = {"capacity": capacity, "wrong": float(asker.wrong)}
+    figures = {"capacity": capacity, "wrong": float(asker.wrong)}
     for share in ramp.shares:
         pacer = Pacer(connection, subject, first, ramp.count(share), capacity * share / 100)
         await pacer.run()
         first += ramp.count(share)
-        found["wrong"] += pacer.wrong
-        found |= _figures(pacer, share, capacity)
-    return found
+        figures["wrong"] += pacer.wrong
+        figures |= _figures(pacer, share, capacity)
+    return figures
 
 
 def _figures(pacer: Pacer, share: int, capacity: float) -> dict[str, float]:

@@ -111,9 +111,9 @@ def read_messages(answer: object) -> Sequence[Outgoing]:
         messages = list(answer)
     else:
         _refuse(type(answer).__name__)
-    for one in messages:
-        if type(one) is not Outgoing and not isinstance(one, Outgoing):
-            _refuse(f"{type(answer).__name__} of {type(one).__name__}")
+    for message in messages:
+        if type(message) is not Outgoing and not isinstance(message, Outgoing):
+            _refuse(f"{type(answer).__name__} of {type(message).__name__}")
     return messages
 
 

@@ -112,9 +112,9 @@ class BatchProcessor:
 
     def _process(self, items: Sequence[BatchItem]) -> None:
         """Process items of different keys."""
-        known = self._store.find([item.envelope.idempotency_key for item in items])
+        known_events = self._store.find([item.envelope.idempotency_key for item in items])
         crashpoint("agent_deduplicated")
-        begun = self._persist(items, known)
+        begun = self._persist(items, known_events)
         crashpoint("agent_persisted")
         if begun:
             self._apply(begun)
@@ -122,10 +122,12 @@ class BatchProcessor:
 
     # -- dedupe and persist ------------------------------------------------------------------------
 
-    def _persist(self, items: Sequence[BatchItem], known: dict[str, KnownEvent]) -> list[BatchItem]:
+    def _persist(
+        self, items: Sequence[BatchItem], known_events: dict[str, KnownEvent]
+    ) -> list[BatchItem]:
         new, again, reset = [], [], []
         for item in items:
-            row = known.get(item.envelope.idempotency_key)
+            row = known_events.get(item.envelope.idempotency_key)
             if row is None:
                 item.place = self._store.next_place()
                 new.append(item)
@@ -174,7 +176,7 @@ class BatchProcessor:
                 idempotency_key=item.envelope.idempotency_key,
                 agent=self._agent,
             )
-            self._finish(item, [one for one in unsent if one.place == item.place])
+            self._finish(item, [message for message in unsent if message.place == item.place])
 
     # -- apply -------------------------------------------------------------------------------------
 
@@ -185,7 +187,7 @@ class BatchProcessor:
                 applied = [item for item in items if self._apply_one(item, state)]
                 self._store.apply(
                     [item.place for item in applied],
-                    [one for item in applied for one in item.outgoing],
+                    [message for item in applied for message in item.outgoing],
                     state.rows,
                 )
                 crashpoint("agent_applying")
@@ -216,12 +218,12 @@ class BatchProcessor:
                 build_outgoing_row(
                     self._agent,
                     item.envelope,
-                    one,
+                    message,
                     place=item.place,
                     number=number,
                     rules=self._rules,
                 )
-                for number, one in enumerate(read_messages(answer))
+                for number, message in enumerate(read_messages(answer))
             ]
         except (StoreFailed, HandlerMisused):
             raise
@@ -256,7 +258,7 @@ class BatchProcessor:
 
     def _finish(self, item: BatchItem, messages: Sequence[OutgoingRow]) -> None:
         self._publish_acks.expect(messages)
-        item.outcome = Done(tuple([effect_of(one) for one in messages]))
+        item.outcome = Done(tuple([effect_of(message) for message in messages]))
 
 
 # -- One message in a batch.

@@ -185,7 +185,7 @@ EVENTS = View(
 )
 STATE = View(
     *map(ViewColumn, ("agent", "name")),
-    ViewColumn("value", of=lambda one: shorten(format_json(one.value), VALUE_WIDTH)),
+    ViewColumn("value", of=lambda entry: shorten(format_json(entry.value), VALUE_WIDTH)),
     fields=asdict,
 )
 FINDINGS = View(ViewColumn("check", of="name"), ViewColumn("verdict"), ViewColumn("detail"))
@@ -200,8 +200,8 @@ def hash_(session: CommandSession, store: StoreFile) -> None:
     Example:  router agent hash --store ledger.db
     """
     with open_read_only(store) as db:
-        found = asdict(hashes_of(db))
-    session.emit_one(found)
+        hashes = asdict(hashes_of(db))
+    session.emit_one(hashes)
 
 
 @command(skip_settings)
@@ -218,8 +218,8 @@ def events(
 
     Example:  router agent events --store ledger.db --status received
     """
-    found = list_newest_events(store, EventFilter(status, key), limit)
-    session.emit(found, EVENTS, empty="no events")
+    newest = list_newest_events(store, EventFilter(status, key), limit)
+    session.emit(newest, EVENTS, empty="no events")
 
 
 @command(skip_settings)
@@ -238,11 +238,11 @@ def state(
 
     Example:  router agent state --store ledger.db --prefix balance:
     """
-    found = list_state_entries(store, name=name, prefix=prefix, limit=limit)
+    entries = list_state_entries(store, name=name, prefix=prefix, limit=limit)
     everything = name is None and prefix is None
     empty = "nothing is remembered" if everything else "nothing of that name is remembered"
-    session.emit(found, STATE, empty=empty)
-    return exit_codes.OK if found or name is None else exit_codes.NO
+    session.emit(entries, STATE, empty=empty)
+    return exit_codes.OK if entries or name is None else exit_codes.NO
 
 
 @command(skip_settings)
@@ -254,7 +254,7 @@ def verify(session: CommandSession, store: StoreFile) -> int:
     """
     findings = look_over(store)
     session.emit(findings, FINDINGS, empty="")
-    return exit_codes.NO if any(one.verdict == FAIL for one in findings) else exit_codes.OK
+    return exit_codes.NO if any(finding.verdict == FAIL for finding in findings) else exit_codes.OK
 
 
 @command(skip_settings)

@@ -159,8 +159,8 @@ def _bring_forward(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _check_schema(connection: sqlite3.Connection, path: Path, version: int) -> None:
-    if found := differences(connection, version):
-        names = ", ".join(found)
+    if differing := differences(connection, version):
+        names = ", ".join(differing)
         raise Misconfigured(
             "store",
             (

@@ -138,10 +138,10 @@ def traceparent_of(trace_id: str, span_id: str) -> str | None:
 
 
 def _type(body: Mapping[str, Any]) -> str:
-    found = _id(body, "type")
-    if found is None:
+    message_type = _id(body, "type")
+    if message_type is None:
         raise missing_field("type", "type")
-    return found
+    return message_type
 
 
 def _ts(body: Mapping[str, Any], message: Message) -> Ts:

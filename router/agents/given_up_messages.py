@@ -202,7 +202,9 @@ class StrandedSweep:
         """
         before = await self._read_position()
         for _ in range(COUNTS_IN_A_LOOK):
-            there = sum([await self._count(one) for one in self._subscription.filters])
+            there = sum(
+                [await self._count(subject_filter) for subject_filter in self._subscription.filters]
+            )
             after = await self._read_position()
             if before is not None and before == after:
                 return there - after.num_pending - after.num_ack_pending, after.stream_seq
@@ -241,10 +243,10 @@ class StrandedSweep:
         """
         subject = advisory_subject(self._subscription.stream, self._subscription.durable)
         lost: list[tuple[int, int]] = []
-        async for one in self._list_not_in_hand(last):
+        async for message in self._list_not_in_hand(last):
             if len(lost) == stranded:
                 return
-            lost.append(one)
+            lost.append(message)
         for sequence, stored_ns in lost:
             body = {
                 "stream": self._subscription.stream,
@@ -259,10 +261,10 @@ class StrandedSweep:
         """Yield sequence and stored time (ns) of each message up to the sequence `last` that this
         process does not have in hand.
         """
-        for one in self._subscription.filters:
+        for subject_filter in self._subscription.filters:
             sequence = 0
             while stored := await self._jetstream.get_next(
-                self._subscription.stream, one, sequence + 1
+                self._subscription.stream, subject_filter, sequence + 1
             ):
                 if (sequence := stored.sequence) > last:
                     break

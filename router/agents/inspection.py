@@ -139,10 +139,10 @@ def _integrity(db: sqlite3.Connection) -> StoreFinding:
 def _schema(db: sqlite3.Connection) -> StoreFinding:
     try:
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        found = differences(db, int(version))
+        faults = differences(db, int(version))
     except sqlite3.DatabaseError as exc:
-        found = [str(exc)]
-    return StoreFinding("schema", FAIL if found else OK, ", ".join(found))
+        faults = [str(exc)]
+    return StoreFinding("schema", FAIL if faults else OK, ", ".join(faults))
 
 
 def _journal(db: sqlite3.Connection) -> StoreFinding:

@@ -75,9 +75,9 @@ def build_outgoing_row(
     )
 
 
-def effect_of(one: OutgoingRow) -> Effect:
-    headers = {"traceparent": one.traceparent} if one.traceparent is not None else NO_HEADERS
-    return Effect(one.subject, one.data, one.id, headers)
+def effect_of(row: OutgoingRow) -> Effect:
+    headers = {"traceparent": row.traceparent} if row.traceparent is not None else NO_HEADERS
+    return Effect(row.subject, row.data, row.id, headers)
 
 
 def _check(is_bound: Callable[[str], bool], subject: str, kind: str) -> None:
@@ -158,8 +158,8 @@ class PublishAckBuffer:
         self.wanted = asyncio.Event()
 
     def expect(self, messages: Iterable[OutgoingRow]) -> None:
-        for one in messages:
-            self._expected[one.id] = (one.place, one.number)
+        for message in messages:
+            self._expected[message.id] = (message.place, message.number)
 
     def note(self, publish_acks: Sequence[PublishAck]) -> None:
         """All effects of a message have their publish ack; the message itself is not acked yet."""

@@ -147,7 +147,7 @@ def _replay(
 
 def _apply(adapter: AgentAdapter, store: Store, page: Sequence[Row]) -> None:
     state = StateTransaction(store.read_state)
-    messages = [one for row in page for one in _apply_one(adapter, state, row)]
+    messages = [message for row in page for message in _apply_one(adapter, state, row)]
     store.apply([row[0] for row in page], messages, state.rows)
 
 
@@ -162,9 +162,9 @@ def _apply_one(adapter: AgentAdapter, state: StateTransaction, row: Row) -> list
             )
         messages = [
             build_outgoing_row(
-                adapter.name, envelope, one, place=place, number=number, rules=ALL_SUBJECTS
+                adapter.name, envelope, message, place=place, number=number, rules=ALL_SUBJECTS
             )
-            for number, one in enumerate(answers)
+            for number, message in enumerate(answers)
         ]
     except Exception as exc:  # the author's code may raise anything
         raise ReplayDiverged(

@@ -191,8 +191,8 @@ class Store:
             self._db,
             "INSERT INTO outgoing (place, number, id, subject, data, traceparent) VALUES {rows}",
             [
-                (one.place, one.number, one.id, one.subject, bytearray(one.data), one.traceparent)
-                for one in outgoing
+                (row.place, row.number, row.id, row.subject, bytearray(row.data), row.traceparent)
+                for row in outgoing
             ],
         )
         write_rows(

@@ -92,7 +92,7 @@ async def _send(
     async with open_publisher(jetstream) as acked_publisher:
         while page := await thread.run(store.list_unsent, *after):
             await thread.run(publish_acks.expect, page)
-            results = await asyncio.gather(*(_insist(acked_publisher, one) for one in page))
+            results = await asyncio.gather(*(_insist(acked_publisher, row) for row in page))
             stored = [result[0] for result in results if not isinstance(result, NotPublished)]
             publish_acks.note(stored)
             await thread.run(_write_down, store, publish_acks)

@@ -126,22 +126,26 @@ def subscriptions_of(
             "name", f"an agent's name should be 1..64 of A-Z a-z 0-9 _ -, {name!r} is not"
         )
     filters = filters_of(adapter) or (f"cmd.{topology.scope}.{name}.>",)
-    for number, one in enumerate(filters):
-        if topology.stream_of(one) is None:
-            raise Misconfigured("filters", f"{one!r} should begin with evt. or cmd.")
+    for number, subject_filter in enumerate(filters):
+        if topology.stream_of(subject_filter) is None:
+            raise Misconfigured("filters", f"{subject_filter!r} should begin with evt. or cmd.")
         for other in filters[:number]:
-            if can_overlap(one, other):
+            if can_overlap(subject_filter, other):
                 raise Misconfigured(
-                    "filters", f"{one} and {other} overlap: a message would come twice"
+                    "filters", f"{subject_filter} and {other} overlap: a message would come twice"
                 )
     return tuple(
         AgentSubscription(
             stream,
             f"{name}_consumer",
-            tuple(one for one in filters if topology.stream_of(one) == stream),
+            tuple(
+                subject_filter
+                for subject_filter in filters
+                if topology.stream_of(subject_filter) == stream
+            ),
         )
         for stream in (topology.commands, topology.events)
-        if any(topology.stream_of(one) == stream for one in filters)
+        if any(topology.stream_of(subject_filter) == stream for subject_filter in filters)
     )
 
 
@@ -288,9 +292,9 @@ async def _require_alone(jetstream: JetStream, subscription: AgentSubscription) 
 
 
 async def _consumers(jetstream: JetStream, stream: str) -> list[Json]:
-    found: list[Json] = []
+    configs: list[Json] = []
     while True:
-        page = await jetstream.ask(f"CONSUMER.LIST.{stream}", {"offset": len(found)})
-        found += [info["config"] for info in page.get("consumers") or ()]
-        if len(found) >= page["total"]:
-            return found
+        page = await jetstream.ask(f"CONSUMER.LIST.{stream}", {"offset": len(configs)})
+        configs += [info["config"] for info in page.get("consumers") or ()]
+        if len(configs) >= page["total"]:
+            return configs

@@ -104,25 +104,25 @@ class Correction(Struct, frozen=True):
 
 def read_period(text: str) -> BilledPeriod:
     """`2026-11` or `2026-11-27`. Raises ValueError."""
-    found = _PERIOD.fullmatch(text)
-    if found is None:
+    match = _PERIOD.fullmatch(text)
+    if match is None:
         raise ValueError("should be a month, 2026-11, or a day, 2026-11-27")
-    year, month, day = int(found[1]), int(found[2]), found[3]
+    year, month, day = int(match[1]), int(match[2]), match[3]
     starts = datetime(year, month, int(day or 1), tzinfo=UTC)
     days = 1 if day else monthrange(year, month)[1]
     starts_ms = int(starts.timestamp()) * 1000
     return BilledPeriod(text, starts_ms, starts_ms + days * DAY_MS - 1)
 
 
-def choose_bill(found: Sequence[FoundBill], reference: UsageReference) -> FoundBill:
+def choose_bill(bills: Sequence[FoundBill], reference: UsageReference) -> FoundBill:
     """The one bill that is meant. Raises AdjustmentRefused."""
-    if not found:
+    if not bills:
         raise AdjustmentRefused(
             f"tenant {reference.tenant_id} has no usage event of {reference.name} in the stream"
         )
-    billed = [one for one in found if one.event.is_correlated or reference.event_id is not None]
+    billed = [bill for bill in bills if bill.event.is_correlated or reference.event_id is not None]
     if not billed:
-        names = _name(found)
+        names = _name(bills)
         raise AdjustmentRefused(
             f"{reference.name} is on no bill: its events are marked, their assignment was "
             f"not known ({names})"
@@ -191,7 +191,9 @@ def list_counting(budgets: Sequence[Budget], correction: Correction) -> list[str
     effect = correction.effect
     cost, reservation = read_usage_cost(effect.data), read_reservation(correction.reservation)
     return [
-        one.budget_id for one in budgets if cost is not None and is_counted(one, cost, reservation)
+        budget.budget_id
+        for budget in budgets
+        if cost is not None and is_counted(budget, cost, reservation)
     ]
 
 
@@ -213,42 +215,42 @@ async def book(
     if not answer.get("duplicate"):
         return None
     stored = await jetstream.message(stream, int(answer["seq"]))
-    if stored is None or (found := read_adjustment(stored)) is None:
+    if stored is None or (adjustment := read_adjustment(stored)) is None:
         raise BrokerUnavailable(
             f"stream {stream} answers that {effect.id} is stored, and does not have it: "
             "run the command again"
         )
-    return _require_same(found, correction)
+    return _require_same(adjustment, correction)
 
 
 async def find_standing(
     jetstream: JetStream, stream: str, correction: Correction
 ) -> FoundAdjustment | None:
     """The adjustment of this identity. Raises AdjustmentRefused if it is another one."""
-    found = await find_adjustment(jetstream, stream, identity(correction.event))
-    return _require_same(found, correction) if found is not None else None
+    standing = await find_adjustment(jetstream, stream, identity(correction.event))
+    return _require_same(standing, correction) if standing is not None else None
 
 
-def _require_same(found: FoundAdjustment, correction: Correction) -> FoundAdjustment:
+def _require_same(standing: FoundAdjustment, correction: Correction) -> FoundAdjustment:
     wanted, period = correction.event, correction.period
-    differ = [name for name in _TIMELESS if getattr(found.event, name) != getattr(wanted, name)]
-    if period is not None and not period.starts_ms <= found.event.timestamp <= period.ends_ms:
+    differ = [name for name in _TIMELESS if getattr(standing.event, name) != getattr(wanted, name)]
+    if period is not None and not period.starts_ms <= standing.event.timestamp <= period.ends_ms:
         differ.append("timestamp")
     if differ:
         raise AdjustmentRefused(
             f"--id was used for another adjustment: {differ[0]} was "
-            f"{getattr(found.event, differ[0])}"
+            f"{getattr(standing.event, differ[0])}"
         )
-    return found
+    return standing
 
 
 def _name(bills: Sequence[FoundBill]) -> str:
     said = [
         (
-            f"{identity(one.event)} {one.event.provider_id} {one.event.status} "
-            f"{format_nanos(one.nanos)}"
+            f"{identity(bill.event)} {bill.event.provider_id} {bill.event.status} "
+            f"{format_nanos(bill.nanos)}"
         )
-        for one in bills[:SHOWN]
+        for bill in bills[:SHOWN]
     ]
     return ", ".join(said) + (", …" if len(bills) > SHOWN else "")
 
@@ -296,11 +298,11 @@ async def list_held(
 
 async def find_held(jetstream: JetStream, stream: str, event_id: str) -> HeldCost | None:
     """The newest notice of this event; None: there is none."""
-    found = None
+    matching = None
     async for held in list_held(jetstream, stream):
         if held.event_id == event_id:
-            found = held
-    return found
+            matching = held
+    return matching
 
 
 def check_held_amount(held: UsageEvent, amount: float, bills: Sequence[FoundBill]) -> None:
@@ -310,7 +312,12 @@ def check_held_amount(held: UsageEvent, amount: float, bills: Sequence[FoundBill
     `bills`: what the usage stream has of the event that it is, or that it adjusts.
     """
     bill = next(
-        (one for one in bills if identity(one.event) == (held.adjusts or identity(held))), None
+        (
+            candidate
+            for candidate in bills
+            if identity(candidate.event) == (held.adjusts or identity(held))
+        ),
+        None,
     )
     if bill is None:
         if held.adjusts is None and amount >= 0:

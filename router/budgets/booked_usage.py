@@ -95,8 +95,10 @@ async def _find_last_until(jetstream: JetStream, stream: str, stored_ns: int, la
     """The sequence before the first event that was stored later; `last` where there is none."""
     since = _EPOCH + timedelta(microseconds=stored_ns // 1000)
     async with open_reader(jetstream, stream, since=since, headers_only=True) as reader:
-        found = await reader.read(MICROSECOND_BATCH)
-    return next((one.sequence - 1 for one in found if nanos(one.time) > stored_ns), last)
+        batch = await reader.read(MICROSECOND_BATCH)
+    return next(
+        (message.sequence - 1 for message in batch if nanos(message.time) > stored_ns), last
+    )
 
 
 # -- Which events were read lately, and at which sequence first.

@@ -182,11 +182,11 @@ class BudgetBooking:
             raise BrokerUnavailable(f"stream {self._stream} was made anew")
 
     def _list_budgets(self) -> list[Budget]:
-        return [one.budget for one in self._table.slices.values()]
+        return [slice_.budget for slice_ in self._table.slices.values()]
 
     async def _book(self, batch: Sequence[StoredMessage]) -> None:
         """Add these events to the documents."""
-        found: dict[BudgetInWindow, list[BookedCost]] = {}
+        costs_by_window: dict[BudgetInWindow, list[BookedCost]] = {}
         timeline = self._place.timeline
         for stored in batch:
             is_new = stored.sequence > self._place.through
@@ -199,8 +199,8 @@ class BudgetBooking:
             ):
                 is_end = is_end_of_reservation(cost, self._memory, stored.sequence)
                 if is_new:
-                    self._add(found, cost, stored, is_end=is_end)
-        for (budget, window), costs in found.items():
+                    self._add(costs_by_window, cost, stored, is_end=is_end)
+        for (budget, window), costs in costs_by_window.items():
             await self._count(budget, window)
             await self._change(
                 budget,
@@ -211,7 +211,7 @@ class BudgetBooking:
 
     def _add(
         self,
-        found: dict[BudgetInWindow, list[BookedCost]],
+        costs_by_window: dict[BudgetInWindow, list[BookedCost]],
         cost: UsageCost,
         stored: StoredMessage,
         *,
@@ -225,10 +225,10 @@ class BudgetBooking:
             nanos(stored.time),
         )
         ended = reservation if is_end else None
-        for budget in [one.budget for one in budgets.slices]:
+        for budget in [slice_.budget for slice_ in budgets.slices]:
             if is_counted(budget, cost, reservation):
                 key = budget, find_window(budget.window, stored_ns / 1e9)
-                found.setdefault(key, []).append(
+                costs_by_window.setdefault(key, []).append(
                     make_booked_cost(budget, cost, stored.sequence, stored_ns, ended=ended)
                 )
 
@@ -261,7 +261,9 @@ class BudgetBooking:
         elif not document.revision:
             await self._change(budget, window, lambda record: record)
         self._counted = {
-            one for one in self._counted if one[:3] != key[:3] or one[3] >= window.starts_s
+            counted
+            for counted in self._counted
+            if counted[:3] != key[:3] or counted[3] >= window.starts_s
         } | {key}
 
     async def _sum(self, budget: Budget, window: BudgetWindow) -> SpentRecord:
@@ -271,9 +273,9 @@ class BudgetBooking:
         async with open_reader(self._jetstream, self._stream, since=since) as reader:
             while batch := await reader.read(BATCH):
                 read = (
-                    _read_cost(budget, window, memory, one)
-                    for one in batch
-                    if one.sequence <= place.through
+                    _read_cost(budget, window, memory, message)
+                    for message in batch
+                    if message.sequence <= place.through
                 )
                 costs = [cost for cost in read if cost is not None]
                 record = book_costs(record, place.timeline, costs)

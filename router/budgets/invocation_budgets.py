@@ -110,7 +110,9 @@ class InvocationReservation:
             return self._assigned
         first = self._charges[0].reservation
         nanos = sum(
-            one.reservation.nanos for one in self._charges if one.reservation.leases == first.leases
+            charge.reservation.nanos
+            for charge in self._charges
+            if charge.reservation.leases == first.leases
         )
         return reservation_text(replace(first, nanos=nanos))
 
@@ -133,8 +135,8 @@ class InvocationReservation:
 
     def release(self) -> None:
         """It cost nothing."""
-        for one in self._charges:
-            one.release()
+        for charge in self._charges:
+            charge.release()
 
     def _wait_for_bucket(self) -> None:
         self._short_since = self._now() if self._short_since is None else self._short_since

@@ -75,8 +75,8 @@ class BudgetLeases:
         self._lines = LogRateLimit(every_s=60.0)
         table.on_asked = self._on_asked
 
-    def _on_asked(self, one: BudgetSlice) -> None:
-        self._asked[id(one)] = one
+    def _on_asked(self, slice_: BudgetSlice) -> None:
+        self._asked[id(slice_)] = slice_
         self._wake.set()
 
     async def run(self) -> None:
@@ -106,11 +106,13 @@ class BudgetLeases:
             await self._clock.read()
             slices = list(self._table.slices.values())
             over = [
-                one
-                for one in slices
-                if one.remaining and one.lease_ends <= self._clock() and id(one) not in asked
+                slice_
+                for slice_ in slices
+                if slice_.remaining
+                and slice_.lease_ends <= self._clock()
+                and id(slice_) not in asked
             ]
-            kept = [one for one in slices if id(one) in asked]
+            kept = [slice_ for slice_ in slices if id(slice_) in asked]
             results = await asyncio.gather(
                 *map(self._take, kept), *map(self._move, over), return_exceptions=True
             )
@@ -124,7 +126,7 @@ class BudgetLeases:
             self._wake.set()
         finally:
             # asked for again until the bucket answers
-            again = {key: one for key, one in asked.items() if one.is_asked}
+            again = {key: slice_ for key, slice_ in asked.items() if slice_.is_asked}
             self._asked = {**again, **self._asked}
 
     async def _take(self, one: BudgetSlice) -> None:
@@ -177,53 +179,55 @@ class BudgetLeases:
             grant.granted, moved, grant.left, notices, True
         )
 
-    async def _find_kept(self, one: BudgetSlice) -> bool:
+    async def _find_kept(self, slice_: BudgetSlice) -> bool:
         """Whether the document of the window that begins now holds this instance's lease, carried
         from the one before.
         """
-        window = find_window(one.budget.window, self._clock())
-        if window.starts_s == one.starts_s or not one.remaining:
+        window = find_window(slice_.budget.window, self._clock())
+        if window.starts_s == slice_.starts_s or not slice_.remaining:
             return True
-        document = await self._documents.open(one.budget, window)
-        return document.record.is_counted and self._name(one.number) in document.record.leases
+        document = await self._documents.open(slice_.budget, window)
+        return document.record.is_counted and self._name(slice_.number) in document.record.leases
 
-    def _enter_window(self, one: BudgetSlice, is_kept: bool) -> BudgetWindow:
-        window = find_window(one.budget.window, self._clock())
-        if window.starts_s != one.starts_s:
-            one.starts_s, one.ends_s = window.starts_s, window.ends_s
-            one.remaining = one.remaining if is_kept else 0
+    def _enter_window(self, slice_: BudgetSlice, is_kept: bool) -> BudgetWindow:
+        window = find_window(slice_.budget.window, self._clock())
+        if window.starts_s != slice_.starts_s:
+            slice_.starts_s, slice_.ends_s = window.starts_s, window.ends_s
+            slice_.remaining = slice_.remaining if is_kept else 0
         return window
 
-    def _begin_lease(self, one: BudgetSlice) -> int:
+    def _begin_lease(self, slice_: BudgetSlice) -> int:
         """Begin another lease where the present one is over; what it has not used moves, and is in
         neither until that is stored.
         """
-        if one.lease_ends > self._clock():
+        if slice_.lease_ends > self._clock():
             return 0
-        moved, one.remaining = one.remaining, 0
-        one.number += 1
-        one.lease_ends = self._clock() + self._reservation_s
+        moved, slice_.remaining = slice_.remaining, 0
+        slice_.number += 1
+        slice_.lease_ends = self._clock() + self._reservation_s
         return moved
 
-    async def _move(self, one: BudgetSlice) -> None:
+    async def _move(self, slice_: BudgetSlice) -> None:
         """The lease of a slice that is not asked for is over: give back what it has not used."""
-        await self._give_back([one])
+        await self._give_back([slice_])
 
     async def _give_back(self, slices: Sequence[BudgetSlice]) -> None:
         try:
             async with asyncio.timeout(RETURN_S):
-                await asyncio.gather(*(self._return(one) for one in slices if one.remaining > 0))
+                await asyncio.gather(
+                    *(self._return(slice_) for slice_ in slices if slice_.remaining > 0)
+                )
         except (RouterError, TimeoutError) as exc:  # the leases expire
             log.warning(events.BUDGET_UNAVAILABLE, cause=str(exc) or "no answer")
 
-    async def _return(self, one: BudgetSlice) -> None:
-        rest, one.remaining = one.remaining, 0
+    async def _return(self, slice_: BudgetSlice) -> None:
+        rest, slice_.remaining = slice_.remaining, 0
         # the next grant begins another lease
-        lease_id, one.lease_ends = self._name(one.number), 0.0
+        lease_id, slice_.lease_ends = self._name(slice_.number), 0.0
         # where another one has begun, the lease was carried into it
-        window = find_window(one.budget.window, self._clock())
+        window = find_window(slice_.budget.window, self._clock())
         await self._documents.change(
-            one.budget, window, lambda record: return_lease(record, lease_id, rest)
+            slice_.budget, window, lambda record: return_lease(record, lease_id, rest)
         )
 
     def _name(self, number: int) -> str:

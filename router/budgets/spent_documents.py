@@ -139,7 +139,11 @@ async def read_budget_sums(jetstream: JetStream, budgets: str, spent: str) -> li
     booking = read_booking(entry)
     stored = await DocumentBucket(jetstream, budgets).read_all()
     entries = await documents.read_all()
-    return [one for budget in stored.values() for one in _list_sums(budget, entries, booking)]
+    return [
+        budget_sum
+        for budget in stored.values()
+        for budget_sum in _list_sums(budget, entries, booking)
+    ]
 
 
 def read_booking(entry: BucketEntry | None) -> BookingRecord | None:
@@ -161,8 +165,11 @@ def _list_sums(
         "0"
     )
     for key, entry in entries.items():
-        if key.startswith(prefix) and (one := _read_sum(budget, key, entry, booking)) is not None:
-            yield one
+        if (
+            key.startswith(prefix)
+            and (budget_sum := _read_sum(budget, key, entry, booking)) is not None
+        ):
+            yield budget_sum
 
 
 def _read_sum(

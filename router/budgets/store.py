@@ -56,9 +56,9 @@ class BudgetStore(VersionedStore[StoredBudget]):
         on.
         """
         mine = [
-            one
-            for one in await self.list(budget.tenant_id)
-            if one.budget.budget_id != budget.budget_id
+            stored
+            for stored in await self.list(budget.tenant_id)
+            if stored.budget.budget_id != budget.budget_id
         ]
         if len(mine) >= MAX_BUDGETS:
             raise BudgetError(
@@ -79,8 +79,12 @@ class BudgetStore(VersionedStore[StoredBudget]):
 
     async def list(self, tenant_id: str | None = None) -> Sequence[StoredBudget]:
         """Every budget, or one tenant's, in the order of their names."""
-        chosen = [one for one in await super().list() if tenant_id in (None, one.budget.tenant_id)]
-        return sorted(chosen, key=lambda one: (one.budget.tenant_id, one.budget.budget_id))
+        chosen = [
+            stored
+            for stored in await super().list()
+            if tenant_id in (None, stored.budget.tenant_id)
+        ]
+        return sorted(chosen, key=lambda stored: (stored.budget.tenant_id, stored.budget.budget_id))
 
 
 class AuditedBudgets(AuditedStore[BudgetStore, StoredBudget]):

@@ -119,10 +119,10 @@ async def find_adjustment(
                 for stored in page:
                     if (
                         event_id.encode() in stored.data
-                        and (found := read_adjustment(stored))
-                        and found.event.event_id == event_id
+                        and (adjustment := read_adjustment(stored))
+                        and adjustment.event.event_id == event_id
                     ):
-                        return found
+                        return adjustment
     except BrokerRefused as exc:
         if exc.err_code != STREAM_NOT_FOUND:
             raise

@@ -71,17 +71,19 @@ async def topology(
     Example:  NATS_STREAM_PREFIX=acme router bus topology --apply
     """
     wanted = declare_streams(build_bus_settings(session.settings))
-    found = await (delivery.apply if apply else delivery.compare)(
+    differences = await (delivery.apply if apply else delivery.compare)(
         await session.open_jetstream(), wanted
     )
     if apply:
-        await record_topology(session, "bus topology --apply", [one.name for one in found])
+        await record_topology(
+            session, "bus topology --apply", [difference.name for difference in differences]
+        )
     fields = {
-        "streams": [one.to_json() for one in wanted.streams],
-        "differences": [to_builtins(one) for one in found],
+        "streams": [stream.to_json() for stream in wanted.streams],
+        "differences": [to_builtins(difference) for difference in differences],
     }
-    session.emit_one(fields, lambda: _print_streams(wanted.streams, found, is_mended=apply))
-    return exit_codes.OK if apply or not found else exit_codes.NO
+    session.emit_one(fields, lambda: _print_streams(wanted.streams, differences, is_mended=apply))
+    return exit_codes.OK if apply or not differences else exit_codes.NO
 
 
 @command(skip_settings, has_json=False)
@@ -94,26 +96,28 @@ def schema(session: CommandSession, check: CheckFile = None) -> None:  # noqa: A
     if check is None:
         print(envelope_schema_file(), end="")
         return
-    found = read_envelope(read_bytes(check, "--check"))  # raises Malformed, which names the field
+    envelope = read_envelope(
+        read_bytes(check, "--check")
+    )  # raises Malformed, which names the field
     print(
-        f"{found.message_type} {found.message_id}, version {found.schema_version}, key "
-        f"{found.idempotency_key}"
+        f"{envelope.message_type} {envelope.message_id}, version {envelope.schema_version}, key "
+        f"{envelope.idempotency_key}"
     )
 
 
 def _print_streams(
-    streams: tuple[StreamSpec, ...], found: list[Difference], *, is_mended: bool
+    streams: tuple[StreamSpec, ...], differences: list[Difference], *, is_mended: bool
 ) -> None:
-    states = {} if is_mended else {one.name: one.state for one in found}
+    states = {} if is_mended else {difference.name: difference.state for difference in differences}
     view = View(
         ViewColumn("stream", of="name"),
         ViewColumn("subjects", tell=", ".join),
         ViewColumn("kept", of="max_age", tell=span),
         ViewColumn("window", of="duplicate_window", tell=span),
-        ViewColumn("state", of=lambda one: states.get(one.name, "ok")),
+        ViewColumn("state", of=lambda stream: states.get(stream.name, "ok")),
     )
     print_view(streams, view)
-    for difference in found:
+    for difference in differences:
         print(("mended: " if is_mended else "") + str(difference))
 
 
@@ -183,8 +187,8 @@ async def publish(
         raise typer.BadParameter("give a TYPE, or --file with a whole envelope")
     if file is not None:
         if any(
-            one is not None
-            for one in (payload, actor, actor_kind, message_id, correlation, causation, key)
+            option is not None
+            for option in (payload, actor, actor_kind, message_id, correlation, causation, key)
         ):
             raise typer.BadParameter(
                 "--file holds a whole envelope: give none of its fields with it"
@@ -268,40 +272,43 @@ async def tail(
     start = max(1, int(info["state"]["last_seq"]) - last + 1)
     async with open_reader(jetstream, stream, start, subject=subject) as reader:
         while (
-            found := await reader.read(READ_BATCH, FIRST_MESSAGE_S if follow else 0.0)
+            messages := await reader.read(READ_BATCH, FIRST_MESSAGE_S if follow else 0.0)
         ) or follow:
-            _print_messages(found, session.as_json)
+            _print_messages(messages, session.as_json)
     return exit_codes.OK
 
 
-def _print_messages(found: list[StoredMessage], as_json: bool) -> None:
+def _print_messages(messages: list[StoredMessage], as_json: bool) -> None:
     if as_json:
-        print_json_lines(_list_message_fields(one) for one in found)
+        print_json_lines(_list_message_fields(stored) for stored in messages)
         return
-    for one in found:
-        print(_format_line(one), flush=True)
+    for stored in messages:
+        print(_format_line(stored), flush=True)
 
 
-def _list_message_fields(one: StoredMessage) -> dict[str, object]:
+def _list_message_fields(stored: StoredMessage) -> dict[str, object]:
     return {
-        "sequence": one.sequence,
-        "time": one.time,
-        "subject": one.subject,
-        "message": _decode_body(one.data),
+        "sequence": stored.sequence,
+        "time": stored.time,
+        "subject": stored.subject,
+        "message": _decode_body(stored.data),
     }
 
 
-def _format_line(one: StoredMessage) -> str:
+def _format_line(stored: StoredMessage) -> str:
     """Return time, subject, type, actor and payload; bytes that are no envelope as they are."""
-    when, body = one.time[11:23], _decode_body(one.data)
+    when, body = stored.time[11:23], _decode_body(stored.data)
     if not isinstance(body, dict) or "message_type" not in body:
-        return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {format_bytes(one.data)}"
+        return (
+            f"{stored.sequence:>6}  {when}  "
+            f"{printable(stored.subject)}  {format_bytes(stored.data)}"
+        )
     payload = printable(dump_json(body.get("payload")).decode())
     what = printable(
         f"{body['message_type']}  {body.get('message_id')}  {body.get('actor_kind')} "
         f"{body.get('actor_id')}"
     )
-    return f"{one.sequence:>6}  {when}  {printable(one.subject)}  {what}  {payload}"
+    return f"{stored.sequence:>6}  {when}  {printable(stored.subject)}  {what}  {payload}"
 
 
 def _decode_body(data: bytes) -> object:
@@ -346,16 +353,16 @@ async def check_drain(
     """
     prefix, jetstream = session.settings.bus.stream_prefix, await session.open_jetstream()
     with show_progress("read", is_quiet=session.as_json) as advance:
-        found = [
+        measured = [
             await find_version_usage(jetstream, f"{prefix}-{category}", version, advance)
             for category in ("events", "commands")
         ]
-    drains = [one for one in found if one is not None]
-    is_drained = not any(one.is_awaited if lag_only else not one.is_over for one in drains)
+    drains = [drain for drain in measured if drain is not None]
+    is_drained = not any(drain.is_awaited if lag_only else not drain.is_over for drain in drains)
     fields = {
         "version": version,
         "drained": is_drained,
-        "streams": [to_builtins(one) for one in drains],
+        "streams": [to_builtins(drain) for drain in drains],
     }
     session.emit_one(fields, lambda: _print_usage(version, drains, is_drained))
     return exit_codes.OK if is_drained else exit_codes.NO
@@ -365,7 +372,7 @@ def _print_usage(version: str, drains: list[VersionUsage], is_drained: bool) -> 
     if not drains:
         print("there are no such streams")
         return
-    rows = [(one.stream, one.standing, one.gone_at, _list_waiting(one)) for one in drains]
+    rows = [(drain.stream, drain.standing, drain.gone_at, _list_waiting(drain)) for drain in drains]
     print_table(("stream", f"of version {version}", "gone by", "to come, by durable"), rows)
     print(f"version {version} " + ("may be dropped" if is_drained else "must be kept"))
 

@@ -269,12 +269,12 @@ class SqliteProcessed:
         # On the loop: a lookup in an index in memory takes microseconds, and a writer never blocks
         # a reader.
         try:
-            found = self._reader.execute(
+            row = self._reader.execute(
                 "SELECT 1 FROM processed WHERE consumer = ? AND key = ?", (self._durable, key)
             ).fetchone()
         except sqlite3.Error as exc:
             raise StoreUnavailable(f"{self._path}: {exc}") from exc
-        return found is not None
+        return row is not None
 
     async def mark(self, key: str, write: Write | None = None) -> bool:
         is_new = self._commits.add(PendingKey(key, write))
@@ -382,10 +382,10 @@ def _describe_foreign(connection: sqlite3.Connection) -> str:
 
     Other tables belong to the handlers.
     """
-    found = connection.execute(SELECT_OWN_TABLES).fetchall()
+    tables = connection.execute(SELECT_OWN_TABLES).fetchall()
     with sqlite3.connect(":memory:") as fresh:
         fresh.executescript(PROCESSED_SCHEMA)
-        strange = set(found) - set(fresh.execute(SELECT_OWN_TABLES).fetchall())
+        strange = set(tables) - set(fresh.execute(SELECT_OWN_TABLES).fetchall())
     fresh.close()
     return (
         f"holds {len(strange)} tables, indexes or triggers of another hand upon its keys: drop them"

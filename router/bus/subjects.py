@@ -118,9 +118,11 @@ async def apply_topology(
     """Create what is missing, if the settings allow it; return what then differs. Raises
     BrokerUnavailable, BrokerRefused.
     """
-    found = await (topology.create if settings.is_making else topology.compare)(jetstream, wanted)
+    differences = await (topology.create if settings.is_making else topology.compare)(
+        jetstream, wanted
+    )
     # a consumer of it waits, and says so
-    return [one for one in found if one.state != topology.PAUSED]
+    return [difference for difference in differences if difference.state != topology.PAUSED]
 
 
 def stream_of(settings: BusSettings, category: str) -> str:

@@ -64,13 +64,13 @@ async def find_version_usage(
     info = await jetstream.stream(stream)
     if info is None:
         return None
-    durables = [_Durable(one) for one in await _consumers(jetstream, stream)]
+    durables = [_Durable(consumer) for consumer in await _consumers(jetstream, stream)]
     standing, newest = 0, None
     async with open_reader(jetstream, stream) as reader:
         seen = 0
-        async for found in reader.read_all(READ_BATCH):
-            seen += len(found)
-            for message in found:
+        async for batch in reader.read_all(READ_BATCH):
+            seen += len(batch)
+            for message in batch:
                 if _version_of(message.data) == version:
                     standing, newest = standing + 1, message
                     for durable in durables:
@@ -103,12 +103,12 @@ class _Durable:
 
 async def _consumers(jetstream: JetStream, stream: str) -> Sequence[Json]:
     """List every durable; ephemeral consumers disappear by themselves."""
-    found: list[Json] = []
+    consumers: list[Json] = []
     while True:
-        page = await jetstream.ask(f"CONSUMER.LIST.{stream}", {"offset": len(found)})
-        found += page["consumers"] or []
-        if not page["consumers"] or len(found) >= page["total"]:
-            return [one for one in found if one["config"].get("durable_name")]
+        page = await jetstream.ask(f"CONSUMER.LIST.{stream}", {"offset": len(consumers)})
+        consumers += page["consumers"] or []
+        if not page["consumers"] or len(consumers) >= page["total"]:
+            return [consumer for consumer in consumers if consumer["config"].get("durable_name")]
 
 
 def _version_of(data: bytes) -> object:

@@ -95,11 +95,11 @@ HEADERS = {
 
 def build_site(library: PageLibrary) -> Starlette:
     """One address a page: its path. Only the files that the library listed are read."""
-    known = library.pages.keys() | library.pictures.keys()
+    paths = library.pages.keys() | library.pictures.keys()
 
     @lru_cache(maxsize=len(library.pages) + 1)
     def render(path: str) -> str:
-        return render_page(path, library.pages[path].read_text("utf-8"), known)
+        return render_page(path, library.pages[path].read_text("utf-8"), paths)
 
     def answer(request: Request) -> Response:
         path = request.path_params["path"]
@@ -139,16 +139,16 @@ img { max-width: 100%; }
 """
 
 
-def render_page(path: str, text: str, known: Container[str]) -> str:
-    """The whole HTML of a page. `path`: its own, from the top of the pages; `known`: what a link
+def render_page(path: str, text: str, paths: Container[str]) -> str:
+    """The whole HTML of a page. `path`: its own, from the top of the pages; `paths`: what a link
     may lead to.
     """
     tokens = MARKDOWN.parse(text)
     _add_anchors(tokens)
     for token in tokens:
         if token.children:
-            token.children = [*_drop_links_out(token.children, posixpath.dirname(path), known)]
-    title = next((one.content for one in tokens if one.type == "inline"), path)
+            token.children = [*_drop_links_out(token.children, posixpath.dirname(path), paths)]
+    title = next((token.content for token in tokens if token.type == "inline"), path)
     return PAGE_FRAME.format(
         title=escape(title),
         style=PAGE_STYLE,
@@ -168,18 +168,18 @@ def _add_anchors(tokens: list[Token]) -> None:
             heading.attrSet("id", make_slug(content.content))
 
 
-def _drop_links_out(tokens: list[Token], directory: str, known: Container[str]) -> Iterator[Token]:
+def _drop_links_out(tokens: list[Token], directory: str, paths: Container[str]) -> Iterator[Token]:
     dropped = False
     for token in tokens:
         if token.type == "link_open":
-            dropped = not _leads(str(token.attrGet("href")), directory, known)
+            dropped = not _leads(str(token.attrGet("href")), directory, paths)
         if not (dropped and token.type in ("link_open", "link_close")):
             yield token
 
 
-def _leads(link: str, directory: str, known: Container[str]) -> bool:
+def _leads(link: str, directory: str, paths: Container[str]) -> bool:
     path = link.partition("#")[0]
-    return not path or ":" in path or posixpath.normpath(posixpath.join(directory, path)) in known
+    return not path or ":" in path or posixpath.normpath(posixpath.join(directory, path)) in paths
 
 
 # -- `router docs`: the pages of this version, from the package that is installed.

@@ -47,35 +47,35 @@ def explain(
         else:
             print_table(("met", "code", "means"), _list_rows())
         return exit_codes.OK
-    found = codes.find(code)
-    if found is None:
+    entry = codes.find(code)
+    if entry is None:
         return exit_codes.refuse(_describe_unknown(code, codes.find_similar(code)))
-    fields = _list_fields(found)
-    session.emit_one(fields, lambda: _print_code(found, fields))
+    fields = _list_fields(entry)
+    session.emit_one(fields, lambda: _print_code(entry, fields))
     return exit_codes.OK
 
 
 def _list_rows() -> Iterator[tuple[object, ...]]:
     """Yield a line for each place where a code occurs, kind by kind."""
     for kind in CODE_KINDS:
-        for one in read_codes().values():
-            if kind in one.kinds:
-                yield kind, one.code, one.means
+        for entry in read_codes().values():
+            if kind in entry.kinds:
+                yield kind, entry.code, entry.means
 
 
-def _print_code(found: Code, fields: Mapping[str, object]) -> None:
+def _print_code(entry: Code, fields: Mapping[str, object]) -> None:
     out = open_console()
-    out.print(found.code, style="bold")
-    out.print(found.means)
-    for title, lines in (("Usually", found.usual), ("What to do", found.do)):
+    out.print(entry.code, style="bold")
+    out.print(entry.means)
+    for title, lines in (("Usually", entry.usual), ("What to do", entry.do)):
         out.print(build_heading(title))
         out.print(build_grid(("-", line) for line in lines))
     out.print(build_heading("Where it is met"))
-    out.print(build_grid((kind, CODE_KINDS[kind]) for kind in found.kinds))
+    out.print(build_grid((kind, CODE_KINDS[kind]) for kind in entry.kinds))
     out.print(build_heading("The rule"))
     out.print(
         build_grid(
-            [("rule", fields.get("rule")), ("page", found.page), ("file", locate(found.page))]
+            [("rule", fields.get("rule")), ("page", entry.page), ("file", locate(entry.page))]
         )
     )
 

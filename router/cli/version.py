@@ -75,17 +75,17 @@ async def _check_store(session: CommandSession) -> int:
         COLUMNS,
         [
             (
-                one.stream,
-                "missing" if one.messages is None else one.messages,
-                one.examined,
-                one.unreadable,
+                report.stream,
+                "missing" if report.messages is None else report.messages,
+                report.examined,
+                report.unreadable,
             )
-            for one in reports
+            for report in reports
         ],
     )
-    for one in reports:
-        for message in one.named:
-            exit_codes.complain(f"{one.stream}, sequence {message.sequence}: {message.cause}")
+    for report in reports:
+        for message in report.named:
+            exit_codes.complain(f"{report.stream}, sequence {message.sequence}: {message.cause}")
     verdict_before = _describe_before(before, is_readable_before(__version__, reports))
     print(f"{__version__} reads {'all of it' if readable else 'not all of it'}; {verdict_before}")
     return exit_codes.OK if readable else exit_codes.NO

@@ -109,8 +109,8 @@ def find_misspelled(environ: Iterable[str]) -> list[tuple[str, str]]:
         for name, upper in given
         if upper.startswith(_FAMILIES) and upper not in SPECIFIED
     ]
-    found = ((name, _find_near(upper)) for name, upper in suspects)
-    return [(name, near) for name, near in found if near is not None]
+    pairs = ((name, _find_near(upper)) for name, upper in suspects)
+    return [(name, near) for name, near in pairs if near is not None]
 
 
 def _find_near(upper: str) -> str | None:
@@ -118,8 +118,8 @@ def _find_near(upper: str) -> str | None:
     return next(
         (
             near[0]
-            for one in spellings
-            if (near := difflib.get_close_matches(one, SPECIFIED, n=1, cutoff=_NEAR))
+            for spelling in spellings
+            if (near := difflib.get_close_matches(spelling, SPECIFIED, n=1, cutoff=_NEAR))
         ),
         None,
     )
@@ -159,9 +159,9 @@ class SettingNames:
 
     def find_closest(self, spelling: str) -> str | None:
         """The legal name that was probably meant, dotted."""
-        known = self.names | {alias: alias for alias in self.aliases}
-        near = difflib.get_close_matches(flat(spelling), known, n=1)
-        return known[near[0]] if near else None
+        spellings = self.names | {alias: alias for alias in self.aliases}
+        near = difflib.get_close_matches(flat(spelling), spellings, n=1)
+        return spellings[near[0]] if near else None
 
 
 NAMES = SettingNames(Settings())

@@ -82,27 +82,27 @@ def _check_dead_letters(settings: Settings) -> None:
         "the only thing replaced"
     )
     for _, consumer in _members(settings, ConsumerConfig):
-        letters = pattern.replace("{original_subject}", consumer.subject)
+        dead_letters = pattern.replace("{original_subject}", consumer.subject)
         is_ours = (
-            ids.is_literal_subject(letters)
-            and "{" not in letters
-            and not letters.startswith(FOREIGN)
+            ids.is_literal_subject(dead_letters)
+            and "{" not in dead_letters
+            and not dead_letters.startswith(FOREIGN)
         )
         _require(is_ours, "dlq.subject_pattern", legal)
         _require(
-            letters != consumer.subject,
+            dead_letters != consumer.subject,
             "dlq.subject_pattern",
             f"must not send dead letters back to {consumer.subject}",
         )
         _require(
-            letters not in taken,
+            dead_letters not in taken,
             "dlq.subject_pattern",
-            f"must not send dead letters to {letters}: that is {taken.get(letters)}",
+            f"must not send dead letters to {dead_letters}: that is {taken.get(dead_letters)}",
         )
         _require(
-            not _is_fixed(letters),
+            not _is_fixed(dead_letters),
             "dlq.subject_pattern",
-            f"must not send dead letters to {letters}: the router uses it",
+            f"must not send dead letters to {dead_letters}: the router uses it",
         )
 
 
@@ -216,13 +216,13 @@ def _is_fixed(subject: str) -> bool:
 
 def _check_names(group_name: str, group: Group, kind: type[StreamConfig | BucketConfig]) -> None:
     seen: dict[str, str] = {}
-    for name, one in _members(group, kind):
+    for name, member in _members(group, kind):
         _require(
-            one.name not in seen,
+            member.name not in seen,
             f"{group_name}.{name}.name",
-            f"must not be {one.name}: {seen.get(one.name)} has it",
+            f"must not be {member.name}: {seen.get(member.name)} has it",
         )
-        seen[one.name] = name
+        seen[member.name] = name
 
 
 def _check_spans(settings: Settings) -> None:

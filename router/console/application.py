@@ -209,13 +209,13 @@ class ConsolePages:
                 *sorted(params.path.items()),
                 *((name, params.values.get(name)) for name in spec.asks),
             )
-            known = await self._knowledge.read(question, lambda: spec.read(self._sources, params))
-            check_page(spec, known.value, access.tenant)
+            kept = await self._knowledge.read(question, lambda: spec.read(self._sources, params))
+            check_page(spec, kept.value, access.tenant)
         except PageNotFound as exc:
             return _show_error(404, "There is no such thing", describe_absence(exc, access.tenant))
         except InvalidAddress as exc:
             return _show_error(400, "The address cannot be meant", str(exc))
-        page = known.value
+        page = kept.value
         if page is not None and page.table is not None:
             if params.text(FORMAT) in ("csv", "json"):
                 return await _export(spec, page, params)
@@ -227,7 +227,7 @@ class ConsolePages:
             "path": _find_labelled(spec).path,
             "page": page,
             "view": view,
-            "known": known,
+            "known": kept,
             "title": label,
             "here": request.url.path,
         }
@@ -276,7 +276,7 @@ def render_now(state: NowState) -> str:
 def _find_labelled(spec: PageSpec) -> PageSpec:
     """The page in the navigation that it belongs to; no other's are the tables of Now."""
     return next(
-        (one for one in PAGES if one.label and spec.path.startswith(one.path)),
+        (page for page in PAGES if page.label and spec.path.startswith(page.path)),
         PageSpec("/", spec.read, "Now"),
     )
 

@@ -83,9 +83,9 @@ def read_acknowledgement(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecAssignmentAck]:
     """One stored message as an acknowledgement, or as the Fault that its dead letter will tell."""
-    found = read_plain_acknowledgement(message, limits)
+    plain = read_plain_acknowledgement(message, limits)
     return (
-        ReadResult(found) if found is not None else read_acknowledgement_carefully(message, limits)
+        ReadResult(plain) if plain is not None else read_acknowledgement_carefully(message, limits)
     )
 
 

@@ -43,8 +43,8 @@ _CONTEXT = b',"context":{"request_id":'
 
 def success(decision: Decision, answer_id: str, trace_id: str | None = None) -> bytes:
     """The JSON answer that carries a decision."""
-    known = _fragments.get(id(decision))
-    fragment = known[1] if known is not None else _fragment(decision)
+    kept = _fragments.get(id(decision))
+    fragment = kept[1] if kept is not None else _fragment(decision)
     if trace_id is None:
         return b"%b%b}}" % (fragment, orjson.dumps(answer_id))
     return b'%b%b,"trace_id":%b}}' % (fragment, orjson.dumps(answer_id), orjson.dumps(trace_id))
@@ -124,8 +124,8 @@ def decision_fields(decision: Decision) -> dict[str, object]:
 
 def decision_bytes(decision: Decision) -> bytes:
     """`decision_fields` as JSON; it is encoded once for a decision of a policy."""
-    known = _fragments.get(id(decision))
-    return (known[1] if known is not None else _fragment(decision))[len(_OPENING) : -len(_CONTEXT)]
+    kept = _fragments.get(id(decision))
+    return (kept[1] if kept is not None else _fragment(decision))[len(_OPENING) : -len(_CONTEXT)]
 
 
 def _fragment(decision: Decision) -> bytes:

@@ -63,8 +63,10 @@ class AssignmentRecord(Struct, frozen=True, omit_defaults=True):
 
     def read_assignment(self) -> Assignment:
         """Parse the assignment. Raises Poison if its bytes are no assignment."""
-        known = self.reservation, self.listed_cost
-        return read_assignment(bytes(self.assignment), *known, requested_at_ms=self.requested_at_ms)
+        beside = self.reservation, self.listed_cost
+        return read_assignment(
+            bytes(self.assignment), *beside, requested_at_ms=self.requested_at_ms
+        )
 
 
 def build_record(

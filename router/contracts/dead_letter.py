@@ -69,11 +69,13 @@ def build_dead_letter(
     seen = seen or {}
     msg_id = _msg_id(message, seen)
     headers = _headers(message, reason, msg_id, seen)
-    letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
+    dead_letter_id = (
+        f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
+    )
     room = (
         max_bytes
         - _FRAME_BYTES
-        - len(letter_id)
+        - len(dead_letter_id)
         - sum(len(name) + len(value) + 4 for name, value in headers.items())
     )
     body = {
@@ -92,24 +94,24 @@ def build_dead_letter(
     return Effect(
         dead_letter_subject(message.subject, subject_pattern),
         data,
-        letter_id,
+        dead_letter_id,
         headers,
         is_dead_letter=True,
     )
 
 
-def leave_out_payload(letter: Effect) -> Effect | None:
+def leave_out_payload(dead_letter: Effect) -> Effect | None:
     """The dead letter without its message, for a stream that takes none so large; None: it has
     none, so nothing can be left out.
     """
-    body = _read_object(letter.data)
+    body = _read_object(dead_letter.data)
     message = body.pop("message", None)
     if not isinstance(message, dict):
         return None
     if isinstance(payload := message.get("payload"), str):
         whole = base64.b64decode(payload) if "payload_encoding" in message else payload.encode()
         body.update(payload_truncated=True, original_payload_bytes=len(whole))
-    return replace(letter, data=orjson.dumps(body))
+    return replace(dead_letter, data=orjson.dumps(body))
 
 
 def _read_object(data: bytes) -> dict[str, Any]:
@@ -192,7 +194,7 @@ def _shell(message: Message, msg_id: str) -> dict[str, Any]:
 def _header(name: str, value: str | Sequence[str]) -> str | list[str]:
     """A list where the message has it several times."""
     if not isinstance(value, str):
-        return [_text(MASK if is_masked_key(name) else one) for one in value]
+        return [_text(MASK if is_masked_key(name) else item) for item in value]
     return MASK if is_masked_key(name) else _text(value)
 
 

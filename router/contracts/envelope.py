@@ -182,10 +182,10 @@ def extract_envelope_ids(data: bytes) -> dict[str, str]:
         body = read_object(data)
     except Malformed:
         return {}
-    found = {"message_id": body.get("message_id"), "trace_id": body.get("correlation_id")}
+    named = {"message_id": body.get("message_id"), "trace_id": body.get("correlation_id")}
     return {
         name: value
-        for name, value in found.items()
+        for name, value in named.items()
         if isinstance(value, str) and ids.is_opaque(value)
     }
 

@@ -104,19 +104,19 @@ def dump_json(
     and infinity become null.
     """
 
-    def write_other(one: Any) -> Any:
-        if isinstance(one, WrittenNumber):
-            return orjson.Fragment(one.text)
-        if isinstance(one, Mapping):
-            return dict(one)
-        if isinstance(one, Decimal) and one.is_finite():
-            return orjson.Fragment(str(one))
-        if isinstance(one, msgspec.Raw):
-            load_json(bytes(one))  # orjson would write what is no JSON, too
-            return orjson.Fragment(bytes(one))
+    def write_other(other: Any) -> Any:
+        if isinstance(other, WrittenNumber):
+            return orjson.Fragment(other.text)
+        if isinstance(other, Mapping):
+            return dict(other)
+        if isinstance(other, Decimal) and other.is_finite():
+            return orjson.Fragment(str(other))
+        if isinstance(other, msgspec.Raw):
+            load_json(bytes(other))  # orjson would write what is no JSON, too
+            return orjson.Fragment(bytes(other))
         if default is not None:
-            return default(one)
-        raise TypeError(f"{type(one).__name__} is nothing that JSON can say")
+            return default(other)
+        raise TypeError(f"{type(other).__name__} is nothing that JSON can say")
 
     try:
         return orjson.dumps(value, write_other, option)
@@ -188,13 +188,13 @@ def _write_long_numbers(value: object) -> object:
         case int() if not -(1 << 63) <= value < 1 << 64:
             return orjson.Fragment(str(value))
         case dict():
-            made = {key: _write_long_numbers(one) for key, one in value.items()}
+            made = {key: _write_long_numbers(item) for key, item in value.items()}
             return made if any(made[key] is not value[key] for key in made) else value
         case list() | tuple():
-            items = [_write_long_numbers(one) for one in value]
+            items = [_write_long_numbers(item) for item in value]
             return (
                 items
-                if any(one is not was for one, was in zip(items, value, strict=True))
+                if any(item is not was for item, was in zip(items, value, strict=True))
                 else value
             )
         case _:

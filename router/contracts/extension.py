@@ -149,8 +149,8 @@ def request_bytes(
     """One request of parts that are JSON already: they stay the same from one extension to the
     next.
     """
-    known = orjson.dumps(config, default=dict) if config else b"{}"
-    return b'%b"payload":%b,"metadata":%b,"config":%b}' % (opening, message, metadata, known)
+    written = orjson.dumps(config, default=dict) if config else b"{}"
+    return b'%b"payload":%b,"metadata":%b,"config":%b}' % (opening, message, metadata, written)
 
 
 def read_retry_after(headers: Mapping[str, str]) -> int | None:

@@ -86,7 +86,7 @@ def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str
     """The ids in headers and a decoded payload."""
     inner = body.get("message")
     places = (body, inner) if isinstance(inner, dict) else (body,)
-    found = {
+    named = {
         name: value
         for name, is_legal in _FIELDS
         if (value := _find_id(name, is_legal, places)) is not None
@@ -96,8 +96,8 @@ def ids_in(headers: Mapping[str, str], body: Mapping[str, Any]) -> dict[str, str
         ("trace_id", contract.trace_in(headers)),
     ):
         if value is not None:
-            found[name] = value
-    return found
+            named[name] = value
+    return named
 
 
 def _find_id(

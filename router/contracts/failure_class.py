@@ -104,9 +104,9 @@ def classify_outcome(status: str, error_code: str | None) -> FailureClass | None
 def classify_code(code: str) -> FailureClass:
     """The class of an error's code, without case; dashes and spaces read as underscores."""
     code = code.strip().upper().replace("-", "_").replace(" ", "_")
-    found = NUMBERS.get(code.removeprefix("HTTP_")) or WORDS.get(code)
-    if found is not None:
-        return found
+    failure = NUMBERS.get(code.removeprefix("HTTP_")) or WORDS.get(code)
+    if failure is not None:
+        return failure
     return next((which for begin, which in FAMILIES.items() if code.startswith(begin)), PROVIDER)
 
 

@@ -218,21 +218,21 @@ def violations(headers: Mapping[str, str], payload_tenant: object = None) -> tup
     """
     if not headers or _are_plain(headers, payload_tenant) or CONTRACT_HEADERS.isdisjoint(headers):
         return ()
-    found: list[Violation] = []
+    broken: list[Violation] = []
     for header, rules in _BY_VALUE:
         value = headers.get(header)
         if value is None:
             if header in _REQUIRED:
-                found.append(_REQUIRED[header])
+                broken.append(_REQUIRED[header])
             continue
         for violation, holds in rules:
             if not holds(value):
-                found.append(violation)
+                broken.append(violation)
                 break
     tenant = headers.get(TENANT_ID)
     if tenant and payload_tenant and tenant != payload_tenant and _is_tenant(tenant):
-        found.append(MISMATCH)
-    return tuple(found)
+        broken.append(MISMATCH)
+    return tuple(broken)
 
 
 def control_violations(headers: Mapping[str, str]) -> tuple[Violation, ...]:

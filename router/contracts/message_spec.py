@@ -161,12 +161,12 @@ def _build_decoder(
     spec: MessageSpec[T], proto: type[Protobuf]
 ) -> Callable[[bytes], dict[str, Any]]:
     """Read the fields that protobuf has. Absent ones are 0 or empty there."""
-    known, made = proto.DESCRIPTOR.fields_by_name, _list_names(spec)
+    fields, made = proto.DESCRIPTOR.fields_by_name, _list_names(spec)
     values: list[str] = []
     scope: dict[str, Any] = {"parse": proto.FromString}
     for name, field in _list_fields(spec).items():
         path = field.path or (name if name in made else "")
-        if path.partition(".")[0] not in known:
+        if path.partition(".")[0] not in fields:
             continue
         value = f"sent.{path}"
         if field.unpack is not None:

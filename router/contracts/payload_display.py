@@ -33,16 +33,16 @@ def pack(data: bytes) -> bytes:
     return "".join(_TOKEN.findall(data.decode())).encode()
 
 
-def _lay_out(found: list[str]) -> Iterator[str]:
+def _lay_out(pieces: list[str]) -> Iterator[str]:
     depth, before = 0, ""
-    for one in found:
-        is_end, is_first = one in _CLOSINGS, before in _OPENINGS
+    for piece in pieces:
+        is_end, is_first = piece in _CLOSINGS, before in _OPENINGS
         depth -= is_end
         if before == "," or is_end != is_first:  # `[]` stays on one line
             yield "\n" + "  " * depth
-        yield ": " if one == ":" else one
-        depth += one in _OPENINGS
-        before = one
+        yield ": " if piece == ":" else piece
+        depth += piece in _OPENINGS
+        before = piece
 
 
 # -- A message's payload for people: JSON with the values of masked names hidden; what cannot be

@@ -179,7 +179,7 @@ def build_provider_response(_: ShapeLimits) -> MessageShape:
         body=_build_body(),
         page="docs/reference/extensions.md#invoke-request",
         examples=tuple(
-            {**orjson.loads(one), "timestamp_ms": 1_700_000_000_000} for one in examples
+            {**orjson.loads(example), "timestamp_ms": 1_700_000_000_000} for example in examples
         ),
         proto="beamline.provider.v1.ProviderResponse",
     )

@@ -91,11 +91,11 @@ def _read_job_type(body: Object, name: str) -> str | None:
     job = body.get("job")
     if job is not None and type(job) is not dict:
         raise invalid_field("job", "job", "an object")
-    found = read_text(job, "type", "job.type", most=MAX_TYPE) if job is not None else None
-    found = found or read_text(body, name, "job.type", most=MAX_TYPE)
-    if found in RESERVED_TYPES:
+    job_type = read_text(job, "type", "job.type", most=MAX_TYPE) if job is not None else None
+    job_type = job_type or read_text(body, name, "job.type", most=MAX_TYPE)
+    if job_type in RESERVED_TYPES:
         raise invalid_field("job.type", "job.type", f"text of 1..{MAX_TYPE} characters, {RESERVED}")
-    return found
+    return job_type
 
 
 def _read_error_code(body: Object, name: str) -> str | None:
@@ -216,8 +216,8 @@ def read_result(
     message: Message, limits: WorkerMessageLimits = DEFAULT_LIMITS
 ) -> ReadResult[ExecResult]:
     """One stored message as a result, or as the Fault that its dead letter will tell."""
-    found = read_plain_result(message, limits)
-    return ReadResult(found) if found is not None else read_carefully(message, limits)
+    plain = read_plain_result(message, limits)
+    return ReadResult(plain) if plain is not None else read_carefully(message, limits)
 
 
 def read_carefully(

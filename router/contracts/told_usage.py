@@ -49,16 +49,16 @@ NOTHING_TOLD = ToldUsage()
 
 def read_told_usage(metadata: Mapping[str, object]) -> ToldUsage:
     """Read what an answer's metadata or a chunk's tell. Never raises."""
-    found = {**find_told(_read_usage_text(metadata.get("usage"))), **find_told(metadata)}
-    input_tokens, cached = found.get("prompt_tokens"), found.get("cached_tokens")
-    if not found:
+    told = {**find_told(_read_usage_text(metadata.get("usage"))), **find_told(metadata)}
+    input_tokens, cached = told.get("prompt_tokens"), told.get("cached_tokens")
+    if not told:
         return NOTHING_TOLD
     return ToldUsage(
-        model=found.get("model"),
+        model=told.get("model"),
         input_tokens=int(input_tokens) if input_tokens is not None else None,
         cached_tokens=_read_cached(cached, input_tokens),
-        output_tokens=int(found["completion_tokens"]) if "completion_tokens" in found else None,
-        cost=round_to_nanos(Decimal(found["cost"])) if "cost" in found else None,
+        output_tokens=int(told["completion_tokens"]) if "completion_tokens" in told else None,
+        cost=round_to_nanos(Decimal(told["cost"])) if "cost" in told else None,
     )
 
 
@@ -68,12 +68,12 @@ def find_told(fields: Mapping[str, object]) -> dict[str, str]:
     if not names and _DETAILS not in fields:
         return {}
     details = fields.get(_DETAILS)
-    found = _find_details(details) if isinstance(details, Mapping) else {}
+    told = _find_details(details) if isinstance(details, Mapping) else {}
     for name in names:
         value = _READERS[_SAME.get(name, name)](fields[name])
         if value is not None:
-            found[_SAME.get(name, name)] = value
-    return found
+            told[_SAME.get(name, name)] = value
+    return told
 
 
 def _find_details(details: Mapping[str, object]) -> dict[str, str]:

@@ -47,7 +47,7 @@ def list_lines(headers: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each value of each name, the values of one name in order."""
     repeated = headers.repeated if isinstance(headers, RepeatedHeaders) else {}
     for name, value in headers.items():
-        yield from ((name, one) for one in repeated.get(name, (value,)))
+        yield from ((name, line) for line in repeated.get(name, (value,)))
 
 
 def tell_headers(headers: Mapping[str, str]) -> dict[str, str | Sequence[str]]:
@@ -62,10 +62,10 @@ def read_headers(told: Mapping[str, object]) -> dict[str, str]:
     out.
     """
     return collect_headers(
-        (name, one)
+        (name, line)
         for name, value in told.items()
-        for one in (value if isinstance(value, list) else (value,))
-        if isinstance(one, str)
+        for line in (value if isinstance(value, list) else (value,))
+        if isinstance(line, str)
     )
 
 

@@ -165,5 +165,5 @@ def _escape(part: str) -> str:
     return _KEY_UNSAFE.sub(lambda m: b"=%02X" % m.group()[0], part.encode("utf-8")).decode("ascii")
 
 
-def _unescape(found: re.Match[bytes]) -> bytes:
-    return bytes.fromhex(found.group(1).decode())
+def _unescape(match: re.Match[bytes]) -> bytes:
+    return bytes.fromhex(match.group(1).decode())

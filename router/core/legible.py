@@ -15,8 +15,10 @@ def make_legible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(
-        one if one.isprintable() else one.encode("unicode_escape", "backslashreplace").decode()
-        for one in text
+        character
+        if character.isprintable()
+        else character.encode("unicode_escape", "backslashreplace").decode()
+        for character in text
     )
 
 

@@ -31,12 +31,12 @@ def require_call(
     expected = f"{'an async' if is_async else 'a'} function of ({', '.join(arguments)})"
     if not callable(function):
         raise Misconfigured(setting, f"should be {expected}, and is {type(function).__name__}")
-    if (found := _signature(function)) is not None and not _can_take(found, len(arguments)):
+    if (signature := _signature(function)) is not None and not _can_take(signature, len(arguments)):
         raise Misconfigured(
             setting,
             (
                 f"should be {expected}, and {_name(function)} takes "
-                f"{found.replace(return_annotation=found.empty)}"
+                f"{signature.replace(return_annotation=signature.empty)}"
             ),
         )
     if is_async is not None and is_async_callable(inspect.unwrap(function)) is not is_async:

@@ -67,6 +67,6 @@ def _name_errors(path: Path, *others: Path) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno in NO_ROOM or exc.filename in {str(one) for one in (path, *others)}:
+        if exc.errno in NO_ROOM or exc.filename in {str(file) for file in (path, *others)}:
             raise FileNotWritten(exc.errno, exc.strerror, str(path)) from exc
         raise

@@ -109,25 +109,27 @@ class DecisionServices:
 
     async def get(self, asked: RequestFields) -> Answer:
         query = _read_query(asked, self._single_tenant)
-        found = await self.find_remembered(query) or await self._others.ask_first(
+        answer = await self.find_remembered(query) or await self._others.ask_first(
             FIND_DECISION, _fields(query)
         )
-        if found is None and (found := await self.find_stored(query)) is None:
+        if answer is None and (answer := await self.find_stored(query)) is None:
             raise _unknown()
-        return found
+        return answer
 
     async def find(self, asked: RequestFields) -> Answer:
-        found = await self.find_remembered(_read_query(asked, None))
-        if found is None:
+        answer = await self.find_remembered(_read_query(asked, None))
+        if answer is None:
             raise _unknown()
-        return found
+        return answer
 
     async def find_remembered(self, query: DecisionQuery) -> Answer | None:
-        known = await self._remembered.find(
+        remembered = await self._remembered.find(
             query.tenant_id, request_id=query.request_id, message_id=query.message_id
         )
         return (
-            _answer(known.decision, known.answer_id, known.trace_id) if known is not None else None
+            _answer(remembered.decision, remembered.answer_id, remembered.trace_id)
+            if remembered is not None
+            else None
         )
 
     async def find_stored(self, query: DecisionQuery) -> Answer | None:
@@ -135,22 +137,22 @@ class DecisionServices:
         be found by its other ids.
         """
         for request_key in (query.request_id, query.message_id):
-            found = (
+            stored = (
                 await self._find_assignment(query, request_key) if request_key is not None else None
             )
-            if found is not None:
-                return _answer(found.decision, found.request_id, found.trace_id)
+            if stored is not None:
+                return _answer(stored.decision, stored.request_id, stored.trace_id)
         return None
 
     async def _find_assignment(self, query: DecisionQuery, request_key: str) -> Assignment | None:
         record = await self._records.find(ids.key(assignment_id_of(query.tenant_id, request_key)))
         try:
-            known = read_record(record).read_assignment() if record is not None else None
+            assignment = read_record(record).read_assignment() if record is not None else None
         except Poison:
             return None
-        if known is None or known.tenant_id != query.tenant_id:
+        if assignment is None or assignment.tenant_id != query.tenant_id:
             return None
-        return known if query.request_id in (None, known.request_id) else None
+        return assignment if query.request_id in (None, assignment.request_id) else None
 
 
 def _read_query(asked: RequestFields, single_tenant: str | None) -> DecisionQuery:
@@ -311,7 +313,7 @@ class RecordedServices:
             compared.append(compare(candidate, case))
             if len(compared) % CASES_PER_TURN == 0:
                 await asyncio.sleep(0)
-        newest = sorted(compared, key=lambda one: -one.at_ms)[:against]
+        newest = sorted(compared, key=lambda item: -item.at_ms)[:against]
         is_recorded = self._recorder.is_recorded(tenant_id)
         return {
             "router_node_id": self._node_id,

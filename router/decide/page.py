@@ -69,7 +69,7 @@ async def read_decisions(sources: Sources, params: PageParams) -> Page:
     answers = await request_from_all(
         jetstream.connection, settings.admin.api_key, ADMIN + EXPLAIN_SERVICE, asked, WITHIN_S
     )
-    found = await find_request_steps(jetstream, settings, tenant, named, look=MAX_LOOKED)
+    search = await find_request_steps(jetstream, settings, tenant, named, look=MAX_LOOKED)
     lists = [part for record in answers.successful[:4] for part in _describe_record(record)] or [
         _explain_absence(answers)
     ]
@@ -82,7 +82,7 @@ async def read_decisions(sources: Sources, params: PageParams) -> Page:
         repair_note="shows the steps alone",
         lists=lists,
         table=REQUEST_STEPS.make_table(
-            found.steps, empty=NOTHING, filters=FILTERS, note="  ".join(found.gaps)
+            search.steps, empty=NOTHING, filters=FILTERS, note="  ".join(search.gaps)
         ),
     )
 
@@ -94,22 +94,22 @@ async def _search(
     lists its records.
     """
     provider, bucket = params.text("provider"), sources.settings.buckets.assignments_known.name
-    found: list[StoredAssignment] = []
+    matching: list[StoredAssignment] = []
     looked = 0
-    async for one in list_assignments(
+    async for stored in list_assignments(
         sources.link.jetstream(), bucket, tenant=tenant, limit=MAX_SEARCHED
     ):
         looked += 1
-        if provider in (None, one.assignment.provider_id) and named in (
+        if provider in (None, stored.assignment.provider_id) and named in (
             None,
-            one.assignment.request_id,
+            stored.assignment.request_id,
         ):
-            found.append(one)
-        if len(found) == MAX_LISTED:
+            matching.append(stored)
+        if len(matching) == MAX_LISTED:
             break
     note = (
         f"The newest {MAX_LISTED:,}."
-        if len(found) == MAX_LISTED
+        if len(matching) == MAX_LISTED
         else f"Of the newest {looked:,}."
         if looked == MAX_SEARCHED
         else ""
@@ -120,20 +120,20 @@ async def _search(
         command=build_command(
             "router", "decisions", "explain", named or "REQUEST_ID", tenant=tenant or "TENANT"
         ),
-        table=DECISIONS.make_table(found, empty=HOW, filters=SEARCH_FILTERS, note=note),
+        table=DECISIONS.make_table(matching, empty=HOW, filters=SEARCH_FILTERS, note=note),
     )
 
 
-def _describe_policy(one: StoredAssignment) -> str:
-    named = one.assignment.decision.metadata
+def _describe_policy(stored: StoredAssignment) -> str:
+    named = stored.assignment.decision.metadata
     text = f"{named.get('policy_id', '')}, version {named.get('policy_version', '')}"
     return shorten(text, MAX_SHOWN_TEXT)
 
 
-def _link_explanation(one: StoredAssignment) -> Row:
+def _link_explanation(stored: StoredAssignment) -> Row:
     names = {
-        "tenant": one.assignment.tenant_id or "",
-        "request_id": one.assignment.request_id or "",
+        "tenant": stored.assignment.tenant_id or "",
+        "request_id": stored.assignment.request_id or "",
     }
     return {"address": "/decisions?" + urlencode(names)}
 

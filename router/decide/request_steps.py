@@ -83,7 +83,9 @@ class RequestSearch(Struct, frozen=True):
         body = _object(stored.data)
         if body is None:
             named |= {
-                one for one in (self.request_id, self.assignment_id) if _contains(stored.data, one)
+                wanted_id
+                for wanted_id in (self.request_id, self.assignment_id)
+                if _contains(stored.data, wanted_id)
             }
             tenants = (
                 {self.tenant_id}
@@ -103,11 +105,11 @@ class RequestSearch(Struct, frozen=True):
         )
 
     def matches_dead_letter(self, stored: StoredMessage) -> bool:
-        letter = parse(stored)
-        named = {letter.request_id, letter.assignment_id, letter.msg_id}
-        if letter.tenant_id is None:
-            return letter.assignment_id == self.assignment_id
-        return letter.tenant_id == self.tenant_id and not named.isdisjoint(
+        dead_letter = parse(stored)
+        named = {dead_letter.request_id, dead_letter.assignment_id, dead_letter.msg_id}
+        if dead_letter.tenant_id is None:
+            return dead_letter.assignment_id == self.assignment_id
+        return dead_letter.tenant_id == self.tenant_id and not named.isdisjoint(
             (self.request_id, self.assignment_id)
         )
 
@@ -163,9 +165,9 @@ class Filter(Struct, frozen=True):
 class _Steps:
     """Collects the steps and the gaps."""
 
-    def __init__(self, jetstream: JetStream, look: int) -> None:
+    def __init__(self, jetstream: JetStream, most: int) -> None:
         self._jetstream = jetstream
-        self._most = look
+        self._most = most
         self.found: list[RequestStep] = []
         self.gaps: list[str] = []
         self.denied: dict[str, str] = {}
@@ -180,9 +182,11 @@ class _Steps:
         except PermissionDenied as exc:
             self._note_denied(what, stream, exc)
             return
-        for one in taken:
-            facts = {"subject": one.subject, **filter_.facts_of(one)}
-            self.found.append(RequestStep(one.time, what, f"{stream} {one.sequence}", facts))
+        for message in taken:
+            facts = {"subject": message.subject, **filter_.facts_of(message)}
+            self.found.append(
+                RequestStep(message.time, what, f"{stream} {message.sequence}", facts)
+            )
 
     def _note_denied(self, what: str, place: str, exc: PermissionDenied) -> None:
         self.gaps.append(f"{what}: {place} was not read: {exc}")
@@ -206,12 +210,12 @@ class _Steps:
 
     async def read_record(self, bucket: BucketConfig, search: RequestSearch) -> None:
         try:
-            one = await find_assignment(self._jetstream, bucket.name, search.assignment_id)
+            stored = await find_assignment(self._jetstream, bucket.name, search.assignment_id)
         except PermissionDenied as exc:
             self._note_denied("decision, assignment", bucket.name, exc)
             return
-        if one is not None:
-            self.found += _record_steps(one, bucket.name)
+        if stored is not None:
+            self.found += _record_steps(stored, bucket.name)
             return
         hours = f"{bucket.ttl_ms / 3_600_000:g} h"
         self.gaps.append(
@@ -223,31 +227,31 @@ class _Steps:
 
 
 async def _read_matching(
-    reader: StreamReader, look: int, matches: Callable[[StoredMessage], bool]
+    reader: StreamReader, most: int, matches: Callable[[StoredMessage], bool]
 ) -> list[StoredMessage]:
     """Read the messages that were there at the start, and keep the matching ones."""
     return [
-        one
-        async for batch in reader.read_all(MAX_STEPS_READ, look)
-        for one in batch
-        if matches(one)
+        message
+        async for batch in reader.read_all(MAX_STEPS_READ, most)
+        for message in batch
+        if matches(message)
     ]
 
 
-def _record_steps(one: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
-    decision = one.assignment.decision
+def _record_steps(stored: StoredAssignment, bucket: str) -> Iterator[RequestStep]:
+    decision = stored.assignment.decision
     yield RequestStep(
-        one.stored_at,
+        stored.stored_at,
         "decision",
         bucket,
         {"provider_id": decision.provider_id, "reason": decision.reason},
     )
     facts = {
-        "assignment_id": one.assignment.assignment_id,
-        "subject": one.record.subject,
-        "deadline_ms": one.assignment.deadline_ms,
+        "assignment_id": stored.assignment.assignment_id,
+        "subject": stored.record.subject,
+        "deadline_ms": stored.assignment.deadline_ms,
     }
-    yield RequestStep(one.stored_at, "assignment", bucket, facts)
+    yield RequestStep(stored.stored_at, "assignment", bucket, facts)
 
 
 def _facts_of(stored: StoredMessage) -> Facts:
@@ -265,13 +269,13 @@ def _facts_of(stored: StoredMessage) -> Facts:
 
 
 def _dead_letter_facts(stored: StoredMessage) -> Facts:
-    letter = parse(stored)
+    dead_letter = parse(stored)
     given = {
-        "reason": letter.reason,
-        "code": letter.code,
-        "field": letter.field,
-        "error": letter.message,
-        "letter": letter.sequence,
+        "reason": dead_letter.reason,
+        "code": dead_letter.code,
+        "field": dead_letter.field,
+        "error": dead_letter.message,
+        "letter": dead_letter.sequence,
     }
     return {name: _shorten(value) for name, value in given.items() if value is not None}
 

@@ -116,8 +116,8 @@ def _list_request(record: Record) -> Iterator[tuple[str, object]]:
         yield "follows up", f"{previous['provider_id']}, {previous['attempts']} attempts"
 
 
-def _build_provider_table(view: View, known: Mapping[str, Record]) -> RenderableType:
-    rows = [{"provider": name, **one} for name, one in known.items()]
+def _build_provider_table(view: View, figures_by_provider: Mapping[str, Record]) -> RenderableType:
+    rows = [{"provider": name, **figures} for name, figures in figures_by_provider.items()]
     return build_table(view.titles, map(view.list_cells, rows))
 
 

@@ -47,7 +47,7 @@ def _check_address(value: str) -> str:
     scheme, separator, _ = value.partition("://")
     if separator and scheme not in SCHEMES:
         raise ValueError(
-            f"should begin with {', '.join(f'{one}://' for one in SCHEMES)} or with the host"
+            f"should begin with {', '.join(f'{prefix}://' for prefix in SCHEMES)} or with the host"
         )
     if not value.isprintable() or " " in value:
         raise ValueError("should hold no space and no control character")

@@ -67,7 +67,7 @@ def node_ids(parts: Sequence[Line]) -> list[str]:
         name = base = str(part.get("router_node_id", "?"))
         while name in names:
             name = (
-                f"{base}#{names.count(base) + sum(one.startswith(f'{base}#') for one in names) + 1}"
+                f"{base}#{names.count(base) + sum(id_.startswith(f'{base}#') for id_ in names) + 1}"
             )
         names.append(name)
     return names
@@ -77,11 +77,11 @@ def merge(
     parts: Sequence[Line], key: str, merge_lines: Callable[[ByNode], dict[str, object]]
 ) -> dict[str, dict[str, object]]:
     """One merged entry for each name that any part has under `key`."""
-    found: dict[str, ByNode] = {}
+    by_name: dict[str, ByNode] = {}
     for node, part in zip(node_ids(parts), parts, strict=False):
         for name, line in _lines(part.get(key)):
-            found.setdefault(name, []).append((node, line))
-    return {name: merge_lines(found[name]) for name in sorted(found)}
+            by_name.setdefault(name, []).append((node, line))
+    return {name: merge_lines(by_name[name]) for name in sorted(by_name)}
 
 
 def merge_health(lines: ByNode) -> dict[str, object]:
@@ -91,9 +91,9 @@ def merge_health(lines: ByNode) -> dict[str, object]:
     merged: dict[str, object] = {**newest, **_worst_breaker(lines)}
     merged.update(
         {
-            name: max(found)
+            name: max(values)
             for name in _LATEST
-            if (found := [line[name] for _, line in lines if name in line])
+            if (values := [line[name] for _, line in lines if name in line])
         }
     )
     merged.update(
@@ -133,13 +133,13 @@ def merge_breakers(lines: ByNode) -> dict[str, object]:
 
 def _merge_tenants(lines: ByNode) -> dict[str, str]:
     """By tenant, the worst state that any node has."""
-    found: dict[str, str] = {}
+    states: dict[str, str] = {}
     for _, line in lines:
         for tenant_id, state in list(line.get("not_closed", {}).items())[:MOST_TENANTS]:
-            found[tenant_id] = max(
-                found.get(tenant_id, state), state, key=lambda one: _RANK.get(one, 0)
+            states[tenant_id] = max(
+                states.get(tenant_id, state), state, key=lambda compared: _RANK.get(compared, 0)
             )
-    return dict(sorted(found.items())[:MOST_TENANTS])
+    return dict(sorted(states.items())[:MOST_TENANTS])
 
 
 def _lines(table: object) -> list[tuple[str, Line]]:
@@ -316,13 +316,17 @@ class Instances:
 
     def _read(self, about: str) -> dict[str, Any]:
         """Each registered extension has figures and a state, also before its first call."""
-        known, names = self._breakers.extension_states(), sorted(self._registry.get_all())
+        breakers, names = self._breakers.extension_states(), sorted(self._registry.get_all())
         if about == HEALTH:
             return {
                 "router_node_id": self._node_id,
-                "health": {name: self._health_fields(name, known.get(name, {})) for name in names},
+                "health": {
+                    name: self._health_fields(name, breakers.get(name, {})) for name in names
+                },
             }
-        states = {name: drop_absent(known.get(name) or build_closed_state(name)) for name in names}
+        states = {
+            name: drop_absent(breakers.get(name) or build_closed_state(name)) for name in names
+        }
         providers = {
             name: drop_absent(state) for name, state in self._breakers.provider_states().items()
         }

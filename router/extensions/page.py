@@ -130,4 +130,4 @@ def _read_health(data: bytes) -> tuple[Mapping[str, Mapping[str, Any]], str]:
         return {}, f"{error.get('code')}: {error.get('message')}" if isinstance(
             error, dict
         ) else "the answer cannot be read"
-    return {name: one for name, one in answer["health"].items() if isinstance(one, dict)}, ""
+    return {name: state for name, state in answer["health"].items() if isinstance(state, dict)}, ""

@@ -55,16 +55,16 @@ def list_figures(told: Told) -> dict[str, Any]:
 HEALTH = View(
     ViewColumn("id"),
     *_FIGURES,
-    ViewColumn("services", of=lambda one: one["services"] or "none found"),
-    ViewColumn("nodes", of=lambda one: " ".join(sorted(one.get("nodes") or ()))),
+    ViewColumn("services", of=lambda row: row["services"] or "none found"),
+    ViewColumn("nodes", of=lambda row: " ".join(sorted(row.get("nodes") or ()))),
 )
 
 
-def list_extension_fields(one: RegisteredExtension) -> dict[str, object]:
+def list_extension_fields(registered: RegisteredExtension) -> dict[str, object]:
     """Return the entry as it was written, with its author and time."""
-    record = one.record
+    record = registered.record
     return {
-        "id": one.entry.id,
+        "id": registered.entry.id,
         "version": record.version,
         "author": record.author,
         "time": record.time,
@@ -94,13 +94,15 @@ def make_extensions_view(health: Mapping[str, Told] = {}) -> View:
 
 def _read_of_entry(column: ViewColumn, figures: Mapping[str, Told]) -> ViewColumn:
     read = column.make_reader()
-    return replace(column, title=None, of=lambda one: read(figures.get(one.entry.id, {})))
+    return replace(
+        column, title=None, of=lambda registered: read(figures.get(registered.entry.id, {}))
+    )
 
 
-def _list_subjects(one: RegisteredExtension) -> Sequence[str]:
-    versions = one.entry.list_versions()
+def _list_subjects(registered: RegisteredExtension) -> Sequence[str]:
+    versions = registered.entry.list_versions()
     return [version.subject + ("" if version.enabled else " (off)") for version in versions]
 
 
-def _describe_state(one: RegisteredExtension) -> str:
-    return "on" if one.entry.enabled else "off"
+def _describe_state(registered: RegisteredExtension) -> str:
+    return "on" if registered.entry.enabled else "off"

@@ -150,5 +150,8 @@ def _list_totals(totals: ReportLine) -> FactList:
     figures = view.build_row(totals)
     return FactList(
         "In all",
-        [Fact(one.label, figures[one.name], kind=one.kind) for one in view.page_columns],
+        [
+            Fact(column.label, figures[column.name], kind=column.kind)
+            for column in view.page_columns
+        ],
     )

@@ -86,7 +86,10 @@ async def migrate(session: CommandSession) -> None:
     from router.mailbox.relay_process import database_of
 
     async with database_of(settings) as database:
-        applied = [one.name for one in await schema.migrate(database, settings.mailbox.db_schema)]
+        applied = [
+            migration.name
+            for migration in await schema.migrate(database, settings.mailbox.db_schema)
+        ]
     session.emit_one({"applied": applied}, _format_names("applied", applied) or "nothing to apply")
 
 
@@ -101,23 +104,23 @@ async def check(session: CommandSession) -> int:
     from router.mailbox.relay_process import database_of
 
     async with database_of(settings) as database:
-        missing = [one.name for one in await schema.check(database)]
+        missing = [migration.name for migration in await schema.check(database)]
     session.emit_one(
         {"missing": missing}, _format_names("missing", missing) or "all migrations are applied"
     )
     return exit_codes.NO if missing else exit_codes.OK
 
 
-def emit_backlog(session: CommandSession, found: Backlog, what: str) -> None:
+def emit_backlog(session: CommandSession, backlog: Backlog, what: str) -> None:
     context = session.settings.mailbox.context
     oldest = (
-        f", the oldest of {found.oldest_at:%Y-%m-%d %H:%M:%S} UTC"
-        if found.oldest_at is not None
+        f", the oldest of {backlog.oldest_at:%Y-%m-%d %H:%M:%S} UTC"
+        if backlog.oldest_at is not None
         else ""
     )
     session.emit_one(
-        {"context": context, "count": found.count, "oldest_at": found.oldest_at},
-        f"{context}: {found.count} {what}{oldest}",
+        {"context": context, "count": backlog.count, "oldest_at": backlog.oldest_at},
+        f"{context}: {backlog.count} {what}{oldest}",
     )
 
 
@@ -202,9 +205,9 @@ async def list_parked(
     async with open_tables(session) as tables:
         from router.mailbox.outbox.repository import list_failed_rows
 
-        found = await list_failed_rows(tables, limit=limit, is_also_waiting=waiting)
-    session.emit(found, FAILED_ROWS, empty="nothing is parked")
-    return exit_codes.NO if found else exit_codes.OK
+        rows = await list_failed_rows(tables, limit=limit, is_also_waiting=waiting)
+    session.emit(rows, FAILED_ROWS, empty="nothing is parked")
+    return exit_codes.NO if rows else exit_codes.OK
 
 
 @command(load_database_settings)
@@ -234,13 +237,13 @@ async def requeue(
     return exit_codes.OK if count else exit_codes.NO
 
 
-def _describe_state(one: FailedRow) -> str:
-    return "parked" if one.parked_at is not None else f"again at {one.next_attempt_at:%H:%M:%S}"
+def _describe_state(row: FailedRow) -> str:
+    return "parked" if row.parked_at is not None else f"again at {row.next_attempt_at:%H:%M:%S}"
 
 
 FAILED_ROWS = View(
     ViewColumn("id"),
-    ViewColumn("aggregate", of=lambda one: f"{one.aggregate_type} {one.aggregate_id}"),
+    ViewColumn("aggregate", of=lambda row: f"{row.aggregate_type} {row.aggregate_id}"),
     ViewColumn("event", of="event_type"),
     ViewColumn("occurred", of="occurred_at", tell="{:%Y-%m-%d %H:%M:%S}".format),
     ViewColumn("failures"),

@@ -74,13 +74,13 @@ class EventSubject(Struct, frozen=True):
     @classmethod
     def read(cls, subject: str) -> EventSubject:
         """Raises ValueError if the subject has another shape."""
-        found = _SUBJECT.fullmatch(subject)
-        if found is None:
+        match = _SUBJECT.fullmatch(subject)
+        if match is None:
             raise ValueError(
                 "should be {context}.event.{name}.v{n}, context and name of letters, "
                 "digits, _ and -"
             )
-        return cls(found[1], found[2], int(found[3]))
+        return cls(match[1], match[2], int(match[3]))
 
     @property
     def value(self) -> str:

@@ -121,5 +121,5 @@ def _is_name(text: str) -> bool:
     return (
         len(text) <= MAX_NAME_LENGTH
         and "\x00" not in text
-        and not any("\ud800" <= one <= "\udfff" for one in text)
+        and not any("\ud800" <= character <= "\udfff" for character in text)
     )

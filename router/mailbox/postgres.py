@@ -112,8 +112,8 @@ class Session:
         self, query: LiteralString, parameters: Parameters = (), *, make: Callable[..., T]
     ) -> T | None:
         """Return the first row, or None."""
-        found = await self.fetch(query, parameters, make=make)
-        return found[0] if found else None
+        fetched = await self.fetch(query, parameters, make=make)
+        return fetched[0] if fetched else None
 
     async def execute(self, query: LiteralString, parameters: Parameters = ()) -> int:
         """Return the number of rows that the statement changed."""
@@ -292,20 +292,20 @@ def _refuse_clear_password(dsn: str) -> dict[str, object]:
     does not hold the password.
     """
     given = _parse_dsn(dsn)
-    known = {
-        one.keyword.decode(): one.val.decode()
-        for one in psycopg.pq.Conninfo.get_defaults()
-        if one.val
+    parameters = {
+        parameter.keyword.decode(): parameter.val.decode()
+        for parameter in psycopg.pq.Conninfo.get_defaults()
+        if parameter.val
     }
-    known |= {name: str(value) for name, value in given.items() if value is not None}
+    parameters |= {name: str(value) for name, value in given.items() if value is not None}
     is_decided = (
-        known.get("sslmode") in _INSISTING
-        or "require_auth" in known
+        parameters.get("sslmode") in _INSISTING
+        or "require_auth" in parameters
         or psycopg.pq.version() < _KNOWS_REQUIRE_AUTH
     )
     is_here = all(
         host.startswith(("/", "@")) or host in _THIS_HOST
-        for host in known.get("host", "").split(",")
+        for host in parameters.get("host", "").split(",")
     )
     return {} if is_decided or is_here else {"require_auth": "!password"}
 

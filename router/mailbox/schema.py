@@ -42,7 +42,7 @@ class Migration(Struct, frozen=True):
 
 def migrations() -> list[Migration]:
     """All of them, oldest first."""
-    return sorted(_read_migrations(), key=lambda one: one.version)
+    return sorted(_read_migrations(), key=lambda migration: migration.version)
 
 
 async def migrate(database: Database, schema: str) -> list[Migration]:
@@ -115,7 +115,8 @@ async def require(database: Database) -> None:
     if missing := await check(database):
         raise Misconfigured(
             "mailbox.schema",
-            f"{', '.join(one.name for one in missing)} not applied: run `router mailbox migrate`",
+            f"{', '.join(migration.name for migration in missing)} not applied: "
+            "run `router mailbox migrate`",
         )
 
 
@@ -185,20 +186,20 @@ MEND_POSITION: Final = "ALTER COLUMN position SET INCREMENT 1 SET CACHE 1 SET NO
 async def require_specified(session: Session) -> None:
     """Raises Misconfigured if a table of one of these names exists, and is another."""
     for table, specified in SPECIFIED_TABLES.items():
-        if found := dict(await session.fetch(SELECT_COLUMNS, (table,), make=_column)):
+        if columns := dict(await session.fetch(SELECT_COLUMNS, (table,), make=_column)):
             differing = sorted(
                 name
-                for name in found.keys() | specified.keys()
-                if found.get(name) != specified.get(name)
+                for name in columns.keys() | specified.keys()
+                if columns.get(name) != specified.get(name)
             )
-            if differing == ["position"] and "position" not in found:
+            if differing == ["position"] and "position" not in columns:
                 await _refuse_without_position(session)
             if differing:
                 raise Misconfigured(
                     SCHEMA_SETTING,
                     f"the table {table} is there, and not as specified: {', '.join(differing[:5])}",
                 )
-            if "position" in found:
+            if "position" in columns:
                 await _require_rising(session)
 
 

@@ -78,9 +78,9 @@ class DriftWatch:
     async def look(self) -> None:
         """Compare once, and log each new difference. Raises BrokerUnavailable."""
         drift = [
-            one
-            for one in await topology.compare(self._jetstream, self._declared)
-            if one.state in (DRIFTED, PAUSED, IRREVERSIBLE)
+            difference
+            for difference in await topology.compare(self._jetstream, self._declared)
+            if difference.state in (DRIFTED, PAUSED, IRREVERSIBLE)
         ]
         for difference in drift:
             if difference not in self._drift:

@@ -57,9 +57,9 @@ class EventReader(ABC, Generic[E]):
         end. `wanted` None: any.
         """
         async for message in read_since(self._jetstream, self._stream, since, follow=follow):
-            found = self._parse(message)
-            if found is not None and (wanted is None or wanted.is_match(found.event)):
-                yield found
+            stored = self._parse(message)
+            if stored is not None and (wanted is None or wanted.is_match(stored.event)):
+                yield stored
 
     async def find(self, sequence: int) -> StoredEvent[E] | None:
         """The event at a sequence; None: it is gone, never was, or is no event."""

@@ -270,7 +270,7 @@ def _list_examples() -> tuple[Any, ...]:
         missing_field("tenant_id", "message.tenant_id").as_fault(),
         Fault("internal", "the handler failed"),
     )
-    letters = (
+    dead_letters = (
         build_dead_letter(
             Message(*place),
             reason,
@@ -281,4 +281,4 @@ def _list_examples() -> tuple[Any, ...]:
         )
         for reason, fault in ((VALIDATION_FAILED, missing), (MAXDELIVER_EXHAUSTED, failed))
     )
-    return tuple(orjson.loads(letter.data) for letter in letters)
+    return tuple(orjson.loads(dead_letter.data) for dead_letter in dead_letters)

@@ -19,12 +19,12 @@ from router.shell.table import Row
 from router.shell.view import View, ViewColumn
 
 
-def _describe_error(letter: DeadLetter | DeadLetterHead) -> str:
-    return " at ".join(text for text in (letter.code, letter.field) if text)
+def _describe_error(dead_letter: DeadLetter | DeadLetterHead) -> str:
+    return " at ".join(text for text in (dead_letter.code, dead_letter.field) if text)
 
 
-def _link_dead_letter(letter: DeadLetterHead) -> Row:
-    return {"address": f"/dead-letters/{letter.sequence}"}
+def _link_dead_letter(dead_letter: DeadLetterHead) -> Row:
+    return {"address": f"/dead-letters/{dead_letter.sequence}"}
 
 
 # A terminal lists a `DeadLetter` (`dead_letters.parse`), the console a `DeadLetterHead`

@@ -141,10 +141,14 @@ class SharedBreakers(SharedBucket):
             if (record := self._read_news(key, entry)) is not None
         ]
         self._on_news(
-            {_pair(one): self._build_transition(one) for one in news if one.state != LIMITED}
+            {
+                _pair(change): self._build_transition(change)
+                for change in news
+                if change.state != LIMITED
+            }
         )
         self._on_limits(
-            {_pair(one): self._find_left_s(one) for one in news if one.state == LIMITED}
+            {_pair(change): self._find_left_s(change) for change in news if change.state == LIMITED}
         )
         for key in self._known.keys() - entries.keys():
             # a later one was written here, and has not come back yet

@@ -87,20 +87,22 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
     ) -> None:
         self._find_counts(policy).on_shadow(answer, shadow)
 
-    def on_result(self, known: Assignment, result: ExecResult) -> None:
+    def on_result(self, assignment: Assignment, result: ExecResult) -> None:
         """The first result of a known assignment; the assignment names the arm that decided it."""
-        metadata = known.decision.metadata
+        metadata = assignment.decision.metadata
         arm = metadata.get(ARM)
         if arm not in ARMS:  # absent, or an extension's word where no canary runs
             return
-        policy = self._policies.find(known.tenant_id, metadata.get("policy_id", ""))
+        policy = self._policies.find(assignment.tenant_id, metadata.get("policy_id", ""))
         if (
             policy is not None
             and policy.canary is not None
             and metadata.get("policy_version") == str(policy.version)
         ):
             outcome = classify_outcome(result.status, result.error_code)
-            self._find_counts(policy).on_result(arm, outcome, result.latency_ms, known.tenant_id)
+            self._find_counts(policy).on_result(
+                arm, outcome, result.latency_ms, assignment.tenant_id
+            )
 
     def _find_counts(self, policy: Policy) -> CanaryCounts:
         name = policy.tenant_id, policy.policy_id
@@ -113,19 +115,19 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
         return counts
 
     def list_changed(self, *, is_last: bool) -> Sequence[CanaryCounts]:
-        return [one for one in self._counts.values() if one.is_changed]
+        return [counts for counts in self._counts.values() if counts.is_changed]
 
-    def build_entry(self, one: CanaryCounts) -> tuple[str, bytes]:
-        one.is_changed = False
-        record = one.build_record(self._node_id, self._life)
+    def build_entry(self, counts: CanaryCounts) -> tuple[str, bytes]:
+        counts.is_changed = False
+        record = counts.build_record(self._node_id, self._life)
         return record.key, record_bytes(record)
 
-    def mark_changed(self, one: CanaryCounts) -> None:
-        one.is_changed = True
+    def mark_changed(self, counts: CanaryCounts) -> None:
+        counts.is_changed = True
 
-    def log_failure(self, one: CanaryCounts, cause: RouterError) -> None:
+    def log_failure(self, counts: CanaryCounts, cause: RouterError) -> None:
         log.warning(
-            events.CANARY_NOT_SHARED, tenant=one.name[0], policy=one.name[1], cause=str(cause)
+            events.CANARY_NOT_SHARED, tenant=counts.name[0], policy=counts.name[1], cause=str(cause)
         )
 
     async def judge(self) -> None:
@@ -142,9 +144,9 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
 
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
         """Read the entries that are new."""
-        known = self._others
+        others = self._others
         self._others = {
-            key: self._read(known, key, entry)
+            key: self._read(others, key, entry)
             for key, entry in entries.items()
             if not key.endswith(self._life)
         }
@@ -163,9 +165,9 @@ class SharedCanaries(SharedRecords[CanaryCounts]):
         return add_totals(records)
 
     def _read(
-        self, known: Mapping[str, tuple[int, CanaryRecord | None]], key: str, entry: BucketEntry
+        self, others: Mapping[str, tuple[int, CanaryRecord | None]], key: str, entry: BucketEntry
     ) -> tuple[int, CanaryRecord | None]:
-        before = known.get(key)
+        before = others.get(key)
         if before is not None and before[0] == entry.revision:
             return before
         record = self.try_read(entry, read_canary_record, events.CANARY_UNREADABLE)

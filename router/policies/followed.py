@@ -52,7 +52,9 @@ async def seed(store: PolicyStore, root: Path) -> None:
             events.POLICY_BROKEN, path=mistake.path, where=mistake.where, error=mistake.message
         )
     author = SAMPLES if root == SAMPLE_POLICIES else SEED
-    standing = {(one.tenant_id, one.policy_id): one.record for one in await store.list()}
+    standing = {
+        (stored.tenant_id, stored.policy_id): stored.record for stored in await store.list()
+    }
     if author == SAMPLES and not all(record.author == SAMPLES for record in standing.values()):
         return
     if author == SEED:
@@ -74,7 +76,7 @@ async def seed(store: PolicyStore, root: Path) -> None:
 
 async def has_only_samples(store: PolicyStore) -> bool:
     """Whether the bucket holds no policy but samples. Raises BrokerUnavailable."""
-    return all(one.record.author == SAMPLES for one in await store.list())
+    return all(stored.record.author == SAMPLES for stored in await store.list())
 
 
 async def _sow(
@@ -97,7 +99,7 @@ async def _sow(
             )
         for warning in (
             *parsed.warnings,
-            *(found for found in lint(parsed.policy) if found.severity == "error"),
+            *(fault for fault in lint(parsed.policy) if fault.severity == "error"),
         ):
             log.warning(
                 events.POLICY_WARNING,

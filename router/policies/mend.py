@@ -177,8 +177,8 @@ async def _check(draft: PolicyDraft) -> PolicyDraft:
         parsed = await check_policy_in_thread(draft.text.encode(), *draft.name)
     except PolicyError as exc:
         return _show(draft, "It cannot be put", _tell(exc))
-    found = _list_warnings(parsed)
-    return _show(draft, "It can be put" + (", with warnings" if found else ""), found)
+    warnings = _list_warnings(parsed)
+    return _show(draft, "It can be put" + (", with warnings" if warnings else ""), warnings)
 
 
 async def _try(sources: Sources, draft: PolicyDraft) -> PolicyDraft:
@@ -194,11 +194,11 @@ async def _try(sources: Sources, draft: PolicyDraft) -> PolicyDraft:
     answers = await request_from_all(connection, key, ADMIN + TRY_SERVICE, asked, TRY_WITHIN_S)
     if not answers.successful:
         texts = [
-            ("error", f"{one.get('code')}: {one.get('message')}") for one in answers.errors
+            ("error", f"{error.get('code')}: {error.get('message')}") for error in answers.errors
         ] or [("error", "no router answered")]
         return _show(draft, "It was not tried", texts)
-    found = combine_answers(answers.successful, TRIED, answers.missing)
-    if not found.total:
+    trial = combine_answers(answers.successful, TRIED, answers.missing)
+    if not trial.total:
         return _show(
             draft,
             "It was not tried",
@@ -211,14 +211,14 @@ async def _try(sources: Sources, draft: PolicyDraft) -> PolicyDraft:
         )
     changes = [
         ("warning", f"{before} → {after}: {count:,}")
-        for (before, after), count in found.pairs.items()
+        for (before, after), count in trial.pairs.items()
     ]
     shares = [
-        ("info", f"{one.provider}: {one.before:.1%} → {one.after:.1%} of the requests")
-        for one in found.shares
+        ("info", f"{share.provider}: {share.before:.1%} → {share.after:.1%} of the requests")
+        for share in trial.shares
     ]
     return _show(
-        draft, f"{'. '.join(list_sentences(found))}.", [*changes, *shares, *_list_warnings(parsed)]
+        draft, f"{'. '.join(list_sentences(trial))}.", [*changes, *shares, *_list_warnings(parsed)]
     )
 
 
@@ -241,8 +241,8 @@ def _tell(exc: RouterError) -> Sequence[tuple[str, str]]:
 
 def _list_warnings(parsed: ParsedPolicy) -> Sequence[tuple[str, str]]:
     return [
-        (one.severity, f"{one.path}: {one.message}")
-        for one in (*parsed.warnings, *lint(parsed.policy))
+        (warning.severity, f"{warning.path}: {warning.message}")
+        for warning in (*parsed.warnings, *lint(parsed.policy))
     ]
 
 

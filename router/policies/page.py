@@ -149,10 +149,10 @@ def _read_version(params: PageParams, name: str) -> int | None:
 
 
 def _list_differences(before: StoredPolicy, after: StoredPolicy) -> FactList:
-    found = find_differences(before.record.document, after.record.document)
+    differences = find_differences(before.record.document, after.record.document)
     facts = [
-        Fact(one.path, f"{_shorten(one.before)}  →  {_shorten(one.after)}")
-        for one in found[:MAX_DIFFERENCES]
+        Fact(difference.path, f"{_shorten(difference.before)}  →  {_shorten(difference.after)}")
+        for difference in differences[:MAX_DIFFERENCES]
     ]
     title = f"Changed from version {before.record.version} to {after.record.version}"
     return FactList(title, facts or [Fact("", "They say the same.")])

@@ -51,8 +51,8 @@ class RateLeases:
         self._lines = LogRateLimit(every_s=60.0)
         rates.on_asked, rates.on_alone = self._on_asked, self._on_alone
 
-    def _on_asked(self, one: RateSlice) -> None:
-        self._asked[one] = None
+    def _on_asked(self, slice_: RateSlice) -> None:
+        self._asked[slice_] = None
         self._wake.set()
 
     def _on_alone(self, cause: str) -> None:
@@ -67,8 +67,8 @@ class RateLeases:
             await self._wake.wait()
             self._wake.clear()
             while batch := list(islice(self._asked, AT_ONCE)):
-                for one in batch:
-                    del self._asked[one]
+                for slice_ in batch:
+                    del self._asked[slice_]
                 await self._answer(batch)
 
     async def _answer(self, batch: list[RateSlice]) -> None:
@@ -78,48 +78,50 @@ class RateLeases:
         except RouterError as exc:
             self._rates.count_alone(str(exc))
         finally:
-            for one in batch:
-                if one.is_asked:
-                    one.answer()
+            for slice_ in batch:
+                if slice_.is_asked:
+                    slice_.answer()
 
-    async def _grow(self, one: RateSlice) -> None:
+    async def _grow(self, slice_: RateSlice) -> None:
         """Take tokens for a slice. Raises BrokerUnavailable, StorageFull."""
         for _ in range(TRIES):
-            if not one.revision:
-                await self._read(one)
-            taken = self._take(one)
+            if not slice_.revision:
+                await self._read(slice_)
+            taken = self._take(slice_)
             # others only take: what this instance wrote last has no fewer tokens than there are
             if not taken.granted:
                 break
             try:
-                one.revision = await self._write(one, taken)
+                slice_.revision = await self._write(slice_, taken)
             except Conflict:
-                one.revision = 0
+                slice_.revision = 0
                 continue
-            one.full_at_ns = taken.full_at_ns
+            slice_.full_at_ns = taken.full_at_ns
             break
         else:
             taken = TokensTaken(0, 0, round(CONTENDED_S * 1e9))
-        one.on_granted(taken.granted, self._clock(), taken.wait_ns / 1e9)
+        slice_.on_granted(taken.granted, self._clock(), taken.wait_ns / 1e9)
 
-    async def _read(self, one: RateSlice) -> None:
-        entry = await self._bucket.get(build_rate_key(one.tenant_id, one.policy_id))
-        one.revision, one.full_at_ns = (
+    async def _read(self, slice_: RateSlice) -> None:
+        entry = await self._bucket.get(build_rate_key(slice_.tenant_id, slice_.policy_id))
+        slice_.revision, slice_.full_at_ns = (
             (0, 0) if entry is None else (entry.revision, _read_full_at(entry.value))
         )
 
-    def _take(self, one: RateSlice) -> TokensTaken:
+    def _take(self, slice_: RateSlice) -> TokensTaken:
         return take_tokens(
-            one.limit,
-            one.full_at_ns,
+            slice_.limit,
+            slice_.full_at_ns,
             round(self._server_clock() * 1e9),
-            one.find_wanted(self._clock()),
+            slice_.find_wanted(self._clock()),
         )
 
-    async def _write(self, one: RateSlice, taken: TokensTaken) -> int:
+    async def _write(self, slice_: RateSlice, taken: TokensTaken) -> int:
         data = record_bytes(RateRecord(taken.full_at_ns))
         return await self._bucket.put(
-            build_rate_key(one.tenant_id, one.policy_id), data, revision=one.revision or None
+            build_rate_key(slice_.tenant_id, slice_.policy_id),
+            data,
+            revision=slice_.revision or None,
         )
 
 

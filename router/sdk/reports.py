@@ -80,8 +80,10 @@ def dead_letter_effect(
     """A result that gives its assignment up: once for each message, so an assignment that is
     replayed may fail again.
     """
-    letter_id = f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
-    return Effect(subject, data, letter_id, headers, is_dead_letter=True)
+    dead_letter_id = (
+        f"dlq:{message.stream}:{message.consumer}:{message.sequence}:{message.stored_ns}"
+    )
+    return Effect(subject, data, dead_letter_id, headers, is_dead_letter=True)
 
 
 def cut_to_dead_letter(done: AttemptsResult) -> AttemptsResult:
@@ -114,7 +116,7 @@ def unread_bytes(message: Message, fault: Fault, *, code: str, now_ms: int) -> b
     """The report of bytes that are no assignment. The message id is the assignment's id, and a
     header names the tenant.
     """
-    found = {
+    fields = {
         "assignment_id": contract.message_id_in(message.headers),
         "tenant_id": contract.tenant_in(message.headers),
     }
@@ -123,7 +125,7 @@ def unread_bytes(message: Message, fault: Fault, *, code: str, now_ms: int) -> b
         "message": shorten(fault.message),
         "payload_ref": {"subject": message.subject, "len": len(message.data)},
         "ts": format_moment(now_ms),
-        **{name: value for name, value in found.items() if value is not None},
+        **{name: value for name, value in fields.items() if value is not None},
     }
     return orjson.dumps({"version": "1", "kind": UNREAD_KIND, "data": report})
 
@@ -159,7 +161,7 @@ def _correlation_of(assignment: ExecAssignment) -> dict[str, Any]:
     """The correlation fields: which assignment, of whom. Written field by field, because it runs
     for each result.
     """
-    known: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "version": "1",
         "assignment_id": assignment.assignment_id,
         "request_id": assignment.request_id,
@@ -168,14 +170,14 @@ def _correlation_of(assignment: ExecAssignment) -> dict[str, Any]:
         "tenant_id": assignment.tenant_id,
     }
     if assignment.trace_id is not None:
-        known["trace_id"] = assignment.trace_id
+        fields["trace_id"] = assignment.trace_id
     if assignment.run_id is not None:
-        known["run_id"] = assignment.run_id
+        fields["run_id"] = assignment.run_id
     if assignment.flow_id is not None:
-        known["flow_id"] = assignment.flow_id
+        fields["flow_id"] = assignment.flow_id
     if assignment.step_id is not None:
-        known["step_id"] = assignment.step_id
-    return known
+        fields["step_id"] = assignment.step_id
+    return fields
 
 
 def _add_payload(body: dict[str, Any], output: object) -> None:
@@ -192,13 +194,13 @@ def _protobuf(body: Mapping[str, Any]) -> bytes:
         name: value if isinstance(value, str) else orjson.dumps(value).decode()
         for name, value in body["metadata"].items()
     }
-    known = {
+    fields = {
         name: value
         for name, value in body.items()
         if name in result_pb2.ExecResult.DESCRIPTOR.fields_by_name and name != "job"
     }
     return result_pb2.ExecResult(
-        **known, job=result_pb2.Job(type=body["job"]["type"], metadata=metadata)
+        **fields, job=result_pb2.Job(type=body["job"]["type"], metadata=metadata)
     ).SerializeToString()
 
 

@@ -140,7 +140,7 @@ def _get_signal_handler() -> _SignalHandler | None:
         return None
     if not _LISTENING and any(map(_is_left_alone, STOP_SIGNALS)):
         _LISTENING.append(_SignalHandler(loop))
-    return next((one for one in _LISTENING if one.loop is loop), None)
+    return next((handler for handler in _LISTENING if handler.loop is loop), None)
 
 
 def _is_left_alone(number: signal.Signals) -> bool:

@@ -75,9 +75,9 @@ class StartPoint:
         """Read what the worker that made the durable noted."""
         metadata = durable["config"].get("metadata") or {}
         how, up_to = metadata.get(HOW, ""), metadata.get(UP_TO, "")
-        found = int(up_to) if up_to.isascii() and up_to.isdecimal() and len(up_to) < 20 else 0
-        if (how, found) != (self._how, self._up_to):
-            self._how, self._up_to, self._answered = how, found, None
+        sequence = int(up_to) if up_to.isascii() and up_to.isdecimal() and len(up_to) < 20 else 0
+        if (how, sequence) != (self._how, self._up_to):
+            self._how, self._up_to, self._answered = how, sequence, None
 
     def is_before_start(self, message: Message) -> bool:
         """Whether it was stored before the durable was made."""
@@ -144,9 +144,9 @@ class StartPoint:
         start = max(info["state"]["first_seq"], info["state"]["last_seq"] - MAX_READ + 1)
         async with open_reader(self._jetstream, stream, start, subject=self._results) as reader:
             left = min(reader.total, MAX_READ)
-            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
-                left -= len(found)
-                answered.update(_assignment_key(one) for one in found)
+            while left > 0 and (batch := await reader.read(min(READ_BATCH, left))):
+                left -= len(batch)
+                answered.update(_assignment_key(message) for message in batch)
         return answered
 
 

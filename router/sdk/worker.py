@@ -391,8 +391,8 @@ class SharedDurable:
 
 
 def _filters_of(config: Json) -> set[str]:
-    one = config.get("filter_subject")
-    return {one} if one else set(config.get("filter_subjects") or ())
+    subject_filter = config.get("filter_subject")
+    return {subject_filter} if subject_filter else set(config.get("filter_subjects") or ())
 
 
 def _list(subjects: Iterable[str]) -> str:

@@ -74,7 +74,7 @@ class PolicyServices:
         self._open_trail = open_trail
 
     def list_services(self) -> tuple[Service, ...]:
-        one = "{tenant_id, policy_id, version, author, time, hash}"
+        row = "{tenant_id, policy_id, version, author, time, hash}"
         put, gone = (
             "{tenant_id, policy_id, policy, replaces?, author?}",
             "{tenant_id, policy_id, replaces?, author?}",
@@ -85,14 +85,14 @@ class PolicyServices:
                 "list_policies",
                 "Policies, of all tenants or of one",
                 "{tenant_id?}",
-                f"{{ok, policies[{one}]}}",
+                f"{{ok, policies[{row}]}}",
                 self.list,
             ),
             Service(
                 "get_policy",
                 "A policy as it stands",
                 "{tenant_id, policy_id, version?}",
-                f"{{ok, …{one}, policy}}",
+                f"{{ok, …{row}, policy}}",
                 self.get,
             ),
             Service(
@@ -108,17 +108,17 @@ class PolicyServices:
     async def list(self, asked: RequestFields) -> Answer:
         return {
             "policies": [
-                _policy_fields(one)
-                for one in await self._store.list(asked.optional_policy_tenant())
+                _policy_fields(stored)
+                for stored in await self._store.list(asked.optional_policy_tenant())
             ]
         }
 
     async def get(self, asked: RequestFields) -> Answer:
         with translate_errors():
-            found = await self._store.get(
+            stored = await self._store.get(
                 asked.policy_tenant(), asked.policy_id(), version=asked.integer("version")
             )
-        return {**_policy_fields(found), "policy": found.record.document}
+        return {**_policy_fields(stored), "policy": stored.record.document}
 
     async def put(self, asked: RequestFields) -> Answer:
         tenant_id, policy_id, document = (
@@ -189,11 +189,15 @@ class ExtensionServices:
         )
 
     async def list(self, asked: RequestFields) -> Answer:
-        found = await self._store.list()
+        entries = await self._store.list()
         return {
             "extensions": [
-                {"id": one.entry.id, **_record_fields(one.record), "entry": one.record.document}
-                for one in found
+                {
+                    "id": registered.entry.id,
+                    **_record_fields(registered.record),
+                    "entry": registered.record.document,
+                }
+                for registered in entries
             ]
         }
 
@@ -257,8 +261,12 @@ def _tell_loss(trail: RequestTrail) -> dict[str, object]:
     return {"audit_lost": trail.lost} if trail.lost else {}
 
 
-def _policy_fields(one: StoredPolicy) -> dict[str, object]:
-    return {"tenant_id": one.tenant_id, "policy_id": one.policy_id, **_record_fields(one.record)}
+def _policy_fields(stored: StoredPolicy) -> dict[str, object]:
+    return {
+        "tenant_id": stored.tenant_id,
+        "policy_id": stored.policy_id,
+        **_record_fields(stored.record),
+    }
 
 
 def _record_fields(record: VersionRecord) -> dict[str, object]:

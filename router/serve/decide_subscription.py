@@ -223,12 +223,12 @@ def _answer_control_header(
 ) -> bytes:
     ids_read = extract_request_ids(data, headers)
     count_answer(context.metrics, ids_read.get("tenant_id", ""), INVALID_REQUEST)
-    known = (
+    known_ids = (
         {**ids_read, MESSAGE_ID: message_id}
         if (message_id := message_id_in(headers)) is not None
         else ids_read
     )
-    context.violations.refuse(context.settings.decide.subject, name, inbox, data, known)
+    context.violations.refuse(context.settings.decide.subject, name, inbox, data, known_ids)
     text = f"The header {name} is not accepted on this subject"
     answer_id = find_answer_id(ids_read, headers, digest_of(data))  # no stream has it
     return failure(INVALID_REQUEST, text, {"field": name}, answer_id, ids_read.get("trace_id"))

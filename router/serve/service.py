@@ -68,7 +68,9 @@ class RouterService:
         self._seed = policies_dir or settings.policies.dir
         self._alerts = Alerts(settings.node_id, settings.alerts.every_ms / 1000)
         self._consumers = ConsumerChildren(settings, self.metrics, self._alerts, subscriptions)
-        self._topology = declare_topology(settings, [one.spec for one in subscriptions])
+        self._topology = declare_topology(
+            settings, [subscription.spec for subscription in subscriptions]
+        )
         self._monitor: TopologyMonitor | None = None
         self._context: AppContext | None = None
         self._connection: Connection | None = None

@@ -125,9 +125,9 @@ async def _examine(jetstream: JetStream, stream: str, read: Read) -> StoreReport
     async with open_reader(jetstream, stream, max(1, state["last_seq"] - EXAMINED + 1)) as reader:
         stored = await reader.read(min(reader.total, EXAMINED)) if reader.total else []
     unreadable = [
-        UnreadableMessage(one.sequence, cause)
-        for one in stored
-        if (cause := _find_cause(read, one.subject, one.data)) is not None
+        UnreadableMessage(message.sequence, cause)
+        for message in stored
+        if (cause := _find_cause(read, message.subject, message.data)) is not None
     ]
     return StoreReport(
         stream, state["messages"], len(stored), len(unreadable), tuple(unreadable[:MAX_NAMED])
@@ -154,7 +154,7 @@ def find_version_before(version: str) -> str | None:
 
 
 def is_readable(reports: Iterable[StoreReport]) -> bool:
-    return not any(one.unreadable for one in reports)
+    return not any(report.unreadable for report in reports)
 
 
 def is_readable_before(version: str, reports: Sequence[StoreReport]) -> bool | None:

@@ -48,14 +48,16 @@ class ConsumerChildren:
         alerts: Alerts,
         joined: Sequence[JoinedSubscription],
     ) -> None:
-        enabled = [one for one in joined if one.spec.read_section(settings).is_enabled]
-        self.children = tuple(ConsumerChild(one, settings, metrics, alerts) for one in enabled)
+        enabled = [member for member in joined if member.spec.read_section(settings).is_enabled]
+        self.children = tuple(
+            ConsumerChild(member, settings, metrics, alerts) for member in enabled
+        )
         self.standby = tuple(
             ConsumerChild(
-                one, other, metrics, alerts, f"{other.decide.durable}-p{other.decide.partition}"
+                member, other, metrics, alerts, f"{other.decide.durable}-p{other.decide.partition}"
             )
-            for one in enabled
-            if one.spec.name == DECIDE.name
+            for member in enabled
+            if member.spec.name == DECIDE.name
             for other in list_standby(settings)
         )
 
@@ -72,7 +74,11 @@ class ConsumerChildren:
     def _find(self, spec: ConsumerSpec) -> ConsumerChild | None:
         children = (*self.children, *self.standby)
         return next(
-            (one for one in children if (one.stream, one.durable) == (spec.stream, spec.durable)),
+            (
+                consumer
+                for consumer in children
+                if (consumer.stream, consumer.durable) == (spec.stream, spec.durable)
+            ),
             None,
         )
 
@@ -138,7 +144,7 @@ class SupervisionTree:
 
     def _build_depth_gauge(self) -> DepthGauge:
         context = self._context
-        stream, letters, dlq = (
+        stream, dead_letters, dlq = (
             context.settings.streams.dlq.name,
             context.metrics.dead_letters_stored,
             context.settings.dlq,
@@ -146,7 +152,7 @@ class SupervisionTree:
         return DepthGauge(
             context.jetstream,
             stream,
-            letters,
+            dead_letters,
             context.metrics.subject,
             dlq.subject_pattern,
             infos=context.infos,

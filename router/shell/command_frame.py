@@ -48,12 +48,13 @@ def command(
 ) -> Callable[[Work], Callable[..., None]]:
     """Return the decorator of a command; `skip_settings` is the loader of one that needs none."""
     settings = {
-        one.name: one.replace(kind=Parameter.KEYWORD_ONLY) for one in _read_parameters(load)
+        parameter.name: parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        for parameter in _read_parameters(load)
     }
     shared = {**settings, **({JSON_PARAMETER.name: JSON_PARAMETER} if has_json else {})}
 
     def decorate(work: Work) -> Callable[..., None]:
-        own = {one.name: one for one in _read_parameters(work)[1:]}
+        own = {parameter.name: parameter for parameter in _read_parameters(work)[1:]}
 
         @wraps(work, assigned=COPIED)
         def run(**given: Any) -> None:
@@ -73,7 +74,7 @@ def command(
                 raise typer.Exit(status)
 
         run.__signature__ = Signature(  # type: ignore[attr-defined]
-            [*own.values(), *(one for name, one in shared.items() if name not in own)]
+            [*own.values(), *(parameter for name, parameter in shared.items() if name not in own)]
         )
         run.__annotations__ = {}  # typer reads the signature
         return run
@@ -86,9 +87,9 @@ def _check_numbers(values: Iterable[object]) -> None:
     means one.
     """
     for value in values:
-        for one in value if isinstance(value, list) else (value,):
-            if isinstance(one, (int, float)) and not -MOST <= one <= MOST:
-                raise typer.BadParameter(f"{one} is not a number from -2^53 to 2^53")
+        for number in value if isinstance(value, list) else (value,):
+            if isinstance(number, (int, float)) and not -MOST <= number <= MOST:
+                raise typer.BadParameter(f"{number} is not a number from -2^53 to 2^53")
 
 
 def _read_parameters(function: Callable[..., object]) -> list[Parameter]:

@@ -112,13 +112,15 @@ class ProcessHost:
         Raises BrokerUnavailable if one cannot be opened, ConnectionStuck out of the block.
         """
         async with AsyncExitStack() as opened:
-            connections = tuple([await opened.enter_async_context(one.open()) for one in held])
+            connections = tuple(
+                [await opened.enter_async_context(connection.open()) for connection in held]
+            )
             try:
                 async with watch_connections(*connections) as self.watchdog:
                     yield connections
             finally:
-                for one in held:
-                    one.is_closing = True
+                for connection in held:
+                    connection.is_closing = True
 
     async def run(
         self,

@@ -42,14 +42,14 @@ def import_function(target: str, example: str, metavar: str = METAVAR) -> Callab
         raise Misconfigured(metavar, f"{target!r} is not like {example}")
     try:
         with contain_exit:
-            found = getattr(_import_module(place), name)
+            function = getattr(_import_module(place), name)
     except Exception as exc:  # a user's module may raise anything while it is imported
         raise Misconfigured(
             metavar, f"{target} cannot be loaded: {type(exc).__name__}: {exc}"
         ) from exc
-    if not callable(found):
+    if not callable(function):
         raise Misconfigured(metavar, f"{target} cannot be called")
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 def import_agent(target: str) -> AgentAdapter:
@@ -88,16 +88,16 @@ def import_extensions(target: str) -> list[Extension]:
     if colon and name not in named:
         there = f"there are {', '.join(named)}" if named else "there are none"
         raise Misconfigured(target, f"{name} is no extension there; {there}")
-    found = (
+    extensions = (
         [named[name]]
         if colon
-        else [one for one in named.values() if one.__module__ == module.__name__]
+        else [extension for extension in named.values() if extension.__module__ == module.__name__]
     )
-    if not found:
+    if not extensions:
         raise Misconfigured(
             target, "holds no function with @pre, @validator, @post or @provider on it"
         )
-    return found
+    return extensions
 
 
 def _import_module(name: str) -> ModuleType:

@@ -57,7 +57,7 @@ class LazyGroup(TyperGroup):
         """Return panel, name and place of each; commands before groups, as typer lists them."""
         panels = self.panels.items()
         places = [(panel, *item) for panel, commands in panels for item in commands.items()]
-        return sorted(places, key=lambda one: isinstance(one[2], GroupPlace))
+        return sorted(places, key=lambda place: isinstance(place[2], GroupPlace))
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*self._listed]
@@ -119,8 +119,8 @@ def read_help(place: Place) -> str:
     module, function = _split(place)
     file = PACKAGE.joinpath(*module.split(".")[1:]).with_suffix(".py")
     begin = rf'^(?:async )?def {function}\(.*?^    """(.*?)"""'
-    found = re.search(begin, file.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return inspect.cleandoc(found[1]) if found is not None else ""
+    match = re.search(begin, file.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return inspect.cleandoc(match[1]) if match is not None else ""
 
 
 def _open_command(name: str, place: str) -> typer.Typer:

@@ -33,8 +33,8 @@ async def is_audited(
     """Whether the event of a write is there. `since`: when it was written, by any clock."""
     jetstream, stream = await session.open_jetstream(), session.settings.streams.audit.name
     events = AuditReader(jetstream, stream)
-    async for one in events.read(since - CLOCKS, AuditFilter(tenant=tenant)):
-        if is_its_event(one.event):
+    async for stored in events.read(since - CLOCKS, AuditFilter(tenant=tenant)):
+        if is_its_event(stored.event):
             return True
     return False
 
@@ -80,7 +80,8 @@ async def _record_deletion(
     if not changes or changes[-1].document is not None:
         return
     version = next(
-        (found for one in reversed(changes) if (found := _find_version(one)) is not None), None
+        (number for change in reversed(changes) if (number := _find_version(change)) is not None),
+        None,
     )
     write.before = {"version": version}
     await _record_change(

@@ -183,13 +183,13 @@ def read_object(text: str, option: str) -> dict[str, Any]:
 
 def read_pairs(pairs: Iterable[str], option: str) -> dict[str, object]:
     """Read `KEY=VALUE` of a repeatable option; VALUE is text or JSON."""
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not (name and equals):
             raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
-        found[name] = _parse_json_or(value.encode("utf-8", "surrogateescape"), value)
-    return found
+        values[name] = _parse_json_or(value.encode("utf-8", "surrogateescape"), value)
+    return values
 
 
 def read_bytes(name: str | Path, option: str, most: int = -1) -> bytes:

@@ -104,10 +104,10 @@ def _replace_surrogates(value: object) -> object:
             return value.encode("utf-8", "replace").decode()
         case dict():
             return {
-                _replace_surrogates(name): _replace_surrogates(one) for name, one in value.items()
+                _replace_surrogates(name): _replace_surrogates(item) for name, item in value.items()
             }
         case list() | tuple():
-            return [_replace_surrogates(one) for one in value]
+            return [_replace_surrogates(item) for item in value]
         case _:
             return value
 

@@ -124,12 +124,12 @@ class Sampler:
         if not samples:
             return NowState(None, None, tuple(link.alerts), link.hears_since, series)
         last = samples[-1]
-        before = next((one for one in samples if last.at - one.at <= WINDOW_S), last)
+        before = next((sample for sample in samples if last.at - sample.at <= WINDOW_S), last)
         figures = compute_figures(before, last) if before is not last else None
         return NowState(last, figures, tuple(link.alerts), link.hears_since, series, last.cause)
 
     async def _read_backlog(self) -> tuple[tuple[ConsumerBacklog, ...], int | None]:
-        jetstream, found = self._link.jetstream(), []
+        jetstream, backlogs = self._link.jetstream(), []
         for spec in declare_topology(self._settings).consumers:
             info = await jetstream.consumer(spec.stream, spec.durable)
             if info is not None:
@@ -137,9 +137,11 @@ class Sampler:
                     int(info[name])
                     for name in ("num_pending", "num_ack_pending", "num_redelivered")
                 )
-                found.append(ConsumerBacklog(spec.stream, spec.durable, *figures))
-        letters = await jetstream.stream(self._settings.streams.dlq.name)
-        return tuple(found), int(letters["state"]["messages"]) if letters is not None else None
+                backlogs.append(ConsumerBacklog(spec.stream, spec.durable, *figures))
+        dead_letters = await jetstream.stream(self._settings.streams.dlq.name)
+        return tuple(backlogs), int(
+            dead_letters["state"]["messages"]
+        ) if dead_letters is not None else None
 
 
 def _build_point(before: Sample, after: Sample) -> Point:

@@ -76,7 +76,7 @@ class TableView(Struct, frozen=True, kw_only=True):
 def view_table(table: Table, params: Mapping[str, str]) -> TableView:
     """Sort, filter and bound the rows. Names and numbers that mean nothing are left out."""
     rows = choose_rows(table, params)
-    names = [*(one.name for one in table.filters), SEARCH, LIMIT, SORT]
+    names = [*(filter_.name for filter_ in table.filters), SEARCH, LIMIT, SORT]
     values = {name: params[name] for name in names if params.get(name)}
     sorts = {column.name: _build_sort(column, values) for column in table.columns}
     exports = {kind: "?" + urlencode({**values, FORMAT: kind}) for kind in ("csv", "json")}

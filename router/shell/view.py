@@ -79,10 +79,12 @@ class View:
 
     @cached_property
     def page_columns(self) -> tuple[Column, ...]:
-        first = [one for key in self._page_first for one in self.columns if one.key == key]
-        columns = [*first, *(one for one in self.columns if one not in first)]
-        labels = [(one, one.label) for one in columns if one.label is not None]
-        return tuple(Column(one.key, label, one.kind, one.href) for one, label in labels)
+        first = [column for key in self._page_first for column in self.columns if column.key == key]
+        columns = [*first, *(column for column in self.columns if column not in first)]
+        labels = [(column, column.label) for column in columns if column.label is not None]
+        return tuple(
+            Column(column.key, label, column.kind, column.href) for column, label in labels
+        )
 
     def build_row(self, record: object) -> Row:
         """Return a record's row in the console: a cell for each column, and the links."""
@@ -112,21 +114,21 @@ class View:
     def _terminal_readers(
         self,
     ) -> Sequence[tuple[Callable[[Any], Any], Callable[[Any], object] | None]]:
-        shown = [one for one in self.columns if one.title is not None]
-        return [(one.make_reader(), one.tell) for one in shown]
+        shown = [column for column in self.columns if column.title is not None]
+        return [(column.make_reader(), column.tell) for column in shown]
 
     @cached_property
     def _page_readers(
         self,
     ) -> Sequence[tuple[str, Callable[[Any], Any], Callable[[Any], Cell] | None]]:
-        shown = [one for one in self.columns if one.label is not None]
-        return [(one.key, one.make_reader(), one.page) for one in shown]
+        shown = [column for column in self.columns if column.label is not None]
+        return [(column.key, column.make_reader(), column.page) for column in shown]
 
 
-def _read(found: Any, name: str) -> Any:
-    if found is None:
+def _read(row: Any, name: str) -> Any:
+    if row is None:
         return None
-    return found.get(name) if isinstance(found, Mapping) else getattr(found, name)
+    return row.get(name) if isinstance(row, Mapping) else getattr(row, name)
 
 
 def _show(value: Any, form: Callable[[Any], Any] | None) -> Any:

@@ -89,25 +89,26 @@ class AssignmentClaims:
             raise
         return _find_own(created, attempt)
 
-    async def may_claim(self, known: Assignment, deadline_ms: int) -> bool:
+    async def may_claim(self, assignment: Assignment, deadline_ms: int) -> bool:
         """Whether an attempt that ends by this deadline may be the bill: no worker has reported
         that the stream may not know any more.
 
         Where an assignment is young, each of its reports is a duplicate of the attempt in the
         stream, marked or not.
         """
-        if await self.is_reported(known.assignment_id):
+        if await self.is_reported(assignment.assignment_id):
             return False
-        return deadline_ms - known.requested_at_ms <= self._young_ms or not await self._has_note(
-            known
+        return (
+            deadline_ms - assignment.requested_at_ms <= self._young_ms
+            or not await self._has_note(assignment)
         )
 
-    async def _has_note(self, known: Assignment) -> bool:
+    async def _has_note(self, assignment: Assignment) -> bool:
         """Whether its worker may have reported when no instance knew that its provider can be
         invoked.
         """
-        note = await self._claims.find(unmarked_key(known.tenant_id, known.provider_id))
-        return note is not None and known.requested_at_ms <= read_unmarked(note)
+        note = await self._claims.find(unmarked_key(assignment.tenant_id, assignment.provider_id))
+        return note is not None and assignment.requested_at_ms <= read_unmarked(note)
 
     async def is_reported(self, assignment_id: str) -> bool:
         """Whether its worker has reported: then no attempt may claim it."""

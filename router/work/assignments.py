@@ -64,14 +64,14 @@ class StoredAssignment(Struct, frozen=True):
 
     def list_fields(self, *, reads_acknowledgements: bool) -> dict[str, object]:
         """What is known, without the work itself, for programs."""
-        known, acknowledgement = self.assignment, self.acknowledgement
+        assignment, acknowledgement = self.assignment, self.acknowledgement
         fields = {
-            "assignment_id": known.assignment_id,
-            "request_id": known.request_id,
-            "tenant_id": known.tenant_id,
-            "trace_id": known.trace_id,
-            "job": known.job_type,
-            "provider_id": known.provider_id,
+            "assignment_id": assignment.assignment_id,
+            "request_id": assignment.request_id,
+            "tenant_id": assignment.tenant_id,
+            "trace_id": assignment.trace_id,
+            "job": assignment.job_type,
+            "provider_id": assignment.provider_id,
             "pushed_at": self.stored_at,
             "status": self.known_status(reads_acknowledgements=reads_acknowledgements),
             "acknowledged_at": datetime.fromtimestamp(acknowledgement.at_ms / 1000, UTC).isoformat()
@@ -102,10 +102,14 @@ async def list_assignments(
                 acknowledgements[key.removesuffix(ACKNOWLEDGEMENT_SUFFIX)] = state
         elif (
             not key.endswith(OF_INVOCATIONS)
-            and (found := _read_stored(stored, acknowledgements.pop(key, None))) is not None
+            and (stored_assignment := _read_stored(stored, acknowledgements.pop(key, None)))
+            is not None
         ):
-            if tenant in (None, found.assignment.tenant_id) and status in (None, found.status):
-                yield found
+            if tenant in (None, stored_assignment.assignment.tenant_id) and status in (
+                None,
+                stored_assignment.status,
+            ):
+                yield stored_assignment
                 given += 1
             if given == limit:
                 return
@@ -177,7 +181,7 @@ class AssignmentStore:
         self,
         jetstream: JetStream,
         bucket: str,
-        known: AssignmentCache,
+        assignments: AssignmentCache,
         on_assigned: Callable[[str, str, str], None] = lambda *_: None,
         *,
         takes_batches: bool = False,
@@ -185,7 +189,7 @@ class AssignmentStore:
         records = WriteOnceKv(jetstream, bucket)
         self._records = records
         self._creator = RecordCreator(jetstream, records, takes_batches=takes_batches)
-        self._assignments = known
+        self._assignments = assignments
         self._on_assigned = on_assigned
 
     async def find(self, key: str) -> bytes | None:
@@ -218,9 +222,9 @@ class AcknowledgementStore:
         self._prefix = jetstream.write_subject(bucket_prefix(bucket))
 
     def on_acknowledgement(
-        self, acknowledgement: ExecAssignmentAck, known: Assignment | None
+        self, acknowledgement: ExecAssignmentAck, assignment: Assignment | None
     ) -> None:
-        if known is not None:
+        if assignment is not None:
             self._connection.publish_nowait(
                 self._prefix + acknowledgement_key(acknowledgement.assignment_id),
                 write_acknowledgement(acknowledgement),

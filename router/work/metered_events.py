@@ -34,10 +34,10 @@ class StoredUsage:
         if reconnects != self._reconnects:
             self._reconnects, self._kept = reconnects, BoundedCache(LIMIT)
         key = publish_ack.id, publish_ack.sequence
-        found = self._kept.get(key, 0.0)
-        if found is None and (found := await self._read(publish_ack)) is not None:
-            self._kept.put(key, found, inf, 0.0, owner=found.event.tenant_id)
-        return found
+        usage = self._kept.get(key, 0.0)
+        if usage is None and (usage := await self._read(publish_ack)) is not None:
+            self._kept.put(key, usage, inf, 0.0, owner=usage.event.tenant_id)
+        return usage
 
     async def _read(self, publish_ack: PublishAck) -> MeteredEvent | None:
         try:

@@ -45,9 +45,9 @@ async def read_assignments(sources: Sources, params: PageParams) -> Page:
     """The newest first."""
     settings, tenant, status = sources.settings, params.text("tenant"), params.text("status")
     bucket = settings.buckets.assignments_known.name
-    found = [
-        one
-        async for one in list_assignments(
+    assignments = [
+        stored
+        async for stored in list_assignments(
             sources.link.jetstream(), bucket, tenant=tenant, status=status, limit=MAX_LISTED
         )
     ]
@@ -63,10 +63,10 @@ async def read_assignments(sources: Sources, params: PageParams) -> Page:
         command=build_command("router", "assignments", tenant=tenant, status=status),
         tabs=TABS,
         table=view.make_table(
-            found,
+            assignments,
             empty=EMPTY,
             filters=FILTERS,
-            note=off + (f"The newest {MAX_LISTED}." if len(found) == MAX_LISTED else ""),
+            note=off + (f"The newest {MAX_LISTED}." if len(assignments) == MAX_LISTED else ""),
         ),
     )
 
@@ -78,10 +78,10 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
         raise PageNotFound(
             "An assignment's id is 1 to 128 printable ASCII characters without spaces."
         )
-    found = await find_assignment(
+    stored = await find_assignment(
         sources.link.jetstream(), settings.buckets.assignments_known.name, assignment_id
     )
-    if found is None:
+    if stored is None:
         raise PageNotFound(
             f"No assignment {assignment_id} is known: its time in "
             f"{settings.buckets.assignments_known.name} is over, or it never was."
@@ -92,21 +92,21 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
             str(value),
             kind="time" if name.endswith("_at") else "text",
         )
-        for name, value in found.list_fields(reads_acknowledgements=settings.acks.enabled).items()
+        for name, value in stored.list_fields(reads_acknowledgements=settings.acks.enabled).items()
     ]
-    decision = found.assignment.decision
+    decision = stored.assignment.decision
     why = [
         Fact("Provider", decision.provider_id),
         Fact("Reason", decision.reason),
         Fact("Expected", f"{decision.expected_latency_ms:g} ms, cost {decision.expected_cost:g}"),
     ]
-    shown = describe_payload(bytes(found.record.assignment))
+    shown = describe_payload(bytes(stored.record.assignment))
     text = dump_json(
         shown.get("payload", shown), orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS
     ).decode()
     return Page(
         title="Assignment",
-        tenant=found.assignment.tenant_id,
+        tenant=stored.assignment.tenant_id,
         lead=assignment_id,
         command=build_command("router", "assignments", "show", assignment_id),
         back=("/assignments", "Assignments"),
@@ -114,7 +114,7 @@ async def read_assignment(sources: Sources, params: PageParams) -> Page:
             FactList("What is known", facts),
             FactList("The decision", why),
             TextBlock(
-                "The work, masked", text[:MAX_WORK_TEXT], f"published on {found.record.subject}"
+                "The work, masked", text[:MAX_WORK_TEXT], f"published on {stored.record.subject}"
             ),
         ],
     )
@@ -136,13 +136,19 @@ async def read_workers(sources: Sources, params: PageParams) -> Page:
     link, now, tenant = sources.link, steady(), params.text("tenant")
     view = make_workers_view(now)
     link.connection()  # raises BrokerUnavailable: what was heard before says nothing of now
-    found = [
-        one for one in link.workers.list_workers(now) if tenant in (None, one[0].beat.tenant_id)
+    heard = [
+        heard_worker
+        for heard_worker in link.workers.list_workers(now)
+        if tenant in (None, heard_worker[0].beat.tenant_id)
     ]
-    found.sort(
-        key=lambda one: (ORDER.index(one[1]), one[0].beat.tenant_id or "", one[0].beat.worker_id)
+    heard.sort(
+        key=lambda heard_worker: (
+            ORDER.index(heard_worker[1]),
+            heard_worker[0].beat.tenant_id or "",
+            heard_worker[0].beat.worker_id,
+        )
     )
-    count = Counter(condition for _, condition in found)
+    count = Counter(condition for _, condition in heard)
     alive = sum(number for condition, number in count.items() if condition.is_alive)
     since = (
         f"since {format_moment(link.hears_since)}" if link.hears_since is not None else "not yet"
@@ -156,7 +162,7 @@ async def read_workers(sources: Sources, params: PageParams) -> Page:
         command=build_command("router", "workers"),
         tabs=TABS,
         table=view.make_table(
-            found[:MAX_ROWS],
+            heard[:MAX_ROWS],
             empty=(
                 "No worker was heard. A worker usually sends a heartbeat every 5 s; `router "
                 "worker --echo` starts one."

@@ -58,26 +58,26 @@ class ReportMarks:
         # those that are stored: until when
         self._notes: BoundedCache[str, int] = BoundedCache(MAX_NOTES)
 
-    def find(self, known: Assignment) -> ReportMark | None:
+    def find(self, assignment: Assignment) -> ReportMark | None:
         """What is to be stored beside the report of this assignment; nearly always nothing."""
-        if self._can_be_invoked(known.provider_id):
-            return ReportMark(self._make_mark(known.assignment_id), goes_first=True)
-        pair = f"{known.tenant_id} {known.provider_id}"
-        until_ms = self._notes.peek(pair, known.requested_at_ms + SPARE_MS)
-        return self._make_note(known, pair) if until_ms is None else None
+        if self._can_be_invoked(assignment.provider_id):
+            return ReportMark(self._make_mark(assignment.assignment_id), goes_first=True)
+        pair = f"{assignment.tenant_id} {assignment.provider_id}"
+        until_ms = self._notes.peek(pair, assignment.requested_at_ms + SPARE_MS)
+        return self._make_note(assignment, pair) if until_ms is None else None
 
     def _make_mark(self, assignment_id: str) -> Effect:
         return Effect(
             self._prefix + reported_key(assignment_id), REPORTED, f"reported:{assignment_id}"
         )
 
-    def _make_note(self, known: Assignment, pair: str) -> ReportMark:
-        latest_ms = max(round(self._clock() * 1000), known.requested_at_ms)
+    def _make_note(self, assignment: Assignment, pair: str) -> ReportMark:
+        latest_ms = max(round(self._clock() * 1000), assignment.requested_at_ms)
         until_ms = (latest_ms // STEP_MS + AHEAD_STEPS) * STEP_MS
-        subject = self._prefix + unmarked_key(known.tenant_id, known.provider_id)
+        subject = self._prefix + unmarked_key(assignment.tenant_id, assignment.provider_id)
         effect = Effect(subject, b"%d" % until_ms, f"unmarked:{pair}:{until_ms}")
 
         def on_stored(_: Sequence[PublishAck]) -> None:
-            self._notes.put(pair, until_ms, until_ms, latest_ms, owner=known.tenant_id)
+            self._notes.put(pair, until_ms, until_ms, latest_ms, owner=assignment.tenant_id)
 
         return ReportMark(effect, on_stored)

@@ -18,8 +18,8 @@ HeardWorker = tuple[TrackedWorker, WorkerCondition]
 def make_assignments_view(*, reads_acknowledgements: bool) -> View:
     """Return the view of a `StoredAssignment`: a status is known where acknowledgements are read."""
 
-    def find_status(one: StoredAssignment) -> str | None:
-        return one.known_status(reads_acknowledgements=reads_acknowledgements)
+    def find_status(stored: StoredAssignment) -> str | None:
+        return stored.known_status(reads_acknowledgements=reads_acknowledgements)
 
     return View(
         ViewColumn(
@@ -36,43 +36,43 @@ def make_assignments_view(*, reads_acknowledgements: bool) -> View:
         ViewColumn("provider_id", "provider", "Provider", of="assignment.provider_id"),
         ViewColumn("status", label="Status", of=find_status, kind="verdict"),
         ViewColumn("message", "said", "Said", of="acknowledgement.message"),
-        fields=lambda one: one.list_fields(reads_acknowledgements=reads_acknowledgements),
-        links=lambda one: {"address": f"/assignments/{one.assignment.assignment_id}"},
+        fields=lambda stored: stored.list_fields(reads_acknowledgements=reads_acknowledgements),
+        links=lambda stored: {"address": f"/assignments/{stored.assignment.assignment_id}"},
     )
 
 
 def make_workers_view(now: float) -> View:
     """Return the view of a worker and its condition, `now` in steady seconds."""
     return View(
-        ViewColumn("worker", label="Worker", of=lambda one: one[0].beat.worker_id, kind="id"),
-        ViewColumn("tenant", label="Tenant", of=lambda one: one[0].beat.tenant_id),
-        ViewColumn("status", label="State", of=lambda one: one[1].value, kind="verdict"),
+        ViewColumn("worker", label="Worker", of=lambda heard: heard[0].beat.worker_id, kind="id"),
+        ViewColumn("tenant", label="Tenant", of=lambda heard: heard[0].beat.tenant_id),
+        ViewColumn("status", label="State", of=lambda heard: heard[1].value, kind="verdict"),
         ViewColumn(
-            "load", label="Load", of=lambda one: one[0].beat.load, tell=share, kind="percent"
+            "load", label="Load", of=lambda heard: heard[0].beat.load, tell=share, kind="percent"
         ),
-        ViewColumn("slots", label="Slots", of=lambda one: one[0].beat.capacity, kind="number"),
+        ViewColumn("slots", label="Slots", of=lambda heard: heard[0].beat.capacity, kind="number"),
         ViewColumn("every_s", "every", "Every, s", of=_find_interval, tell=span, kind="number"),
         ViewColumn(
             "heard_s",
             "heard",
             "Heard, s ago",
-            of=lambda one: now - one[0].heard_at,
+            of=lambda heard: now - heard[0].heard_at,
             tell=lambda seconds: f"{span(seconds)} ago",
             page=round,
             kind="number",
         ),
-        fields=lambda one: _list_worker_fields(one, now),
+        fields=lambda heard: _list_worker_fields(heard, now),
         page_first=("worker", "status"),
     )
 
 
-def _find_interval(one: HeardWorker) -> float | None:
-    interval_ms = one[0].beat.interval_ms
+def _find_interval(heard: HeardWorker) -> float | None:
+    interval_ms = heard[0].beat.interval_ms
     return interval_ms / 1000 if interval_ms is not None else None
 
 
-def _list_worker_fields(one: HeardWorker, now: float) -> Mapping[str, object]:
-    worker, condition = one
+def _list_worker_fields(heard_worker: HeardWorker, now: float) -> Mapping[str, object]:
+    worker, condition = heard_worker
     heard = {"status": condition.value, "heard_s_ago": round(now - worker.heard_at, 3)}
     fields = {**to_builtins(worker.beat), **heard}
     return {name: value for name, value in fields.items() if value is not None}

@@ -105,10 +105,10 @@ class BatchBench:
 
     def times(self, key: str) -> int:
         """How often a message's effect is in the file's state."""
-        found = self.database.connection.execute(
+        row = self.database.connection.execute(
             "SELECT value FROM memory WHERE name = ?", (key,)
         ).fetchone()
-        return int(found[0]) if found else 0
+        return int(row[0]) if row else 0
 
 
 def _bury(bench: BatchBench, place: int) -> Any:
@@ -220,11 +220,11 @@ async def read_sent(
     jetstream: JetStream, subject: str = COUNTED, stream: str = "MESHFORGE_EVENTS"
 ) -> list[dict[str, Any]]:
     """Every envelope that stands on a subject."""
-    found, sequence = [], 0
+    bodies, sequence = [], 0
     while (message := await jetstream.get_next(stream, subject, sequence + 1)) is not None:
         sequence = message.sequence
-        found.append(json.loads(message.data))
-    return found
+        bodies.append(json.loads(message.data))
+    return bodies
 
 
 def count_applied(store: Path) -> Counter[str]:

@@ -51,7 +51,7 @@ class TimedBreaker:
 
     @property
     def changes(self) -> list[str]:
-        return [f"{one.before}>{one.state}" for one in self.transitions]
+        return [f"{transition.before}>{transition.state}" for transition in self.transitions]
 
     @property
     def state(self) -> str:

@@ -88,8 +88,8 @@ class BudgetTown:
         arguments = (what, *words, "--json", "--nats-url", self._url)
         ended = await asyncio.to_thread(call_command, *arguments, environ=names)
         assert ended.status == 0, ended.err
-        found: Json = json.loads(ended.out)
-        return found
+        document: Json = json.loads(ended.out)
+        return document
 
     async def put(self, *words: str) -> None:
         """Put a budget of acme; every router follows it when this returns."""

@@ -65,8 +65,8 @@ def read_sources(top: Path = TOP) -> Sources:
             names = graph.find_modules_directly_imported_by(module)
         else:
             names = set(find_imports((top / file).read_text()))
-        uses[file] = {found for name in names for found in resolve(name)}
-        uses[file] |= {found for name in started for found in resolve(name, is_run=True)}
+        uses[file] = {target for name in names for target in resolve(name)}
+        uses[file] |= {target for name in started for target in resolve(name, is_run=True)}
         uses[file] |= {
             f"{folder}/conftest.py" for folder in PurePosixPath(file).parents[:-2]
         } & strings.keys()
@@ -85,7 +85,7 @@ def find_imports(text: str) -> Iterator[str]:
 
 def resolver(files: Collection[str]) -> Callable[..., list[str]]:
     """From a module's name to its file. `is_run`: also to what `python -m` runs of a package."""
-    known = frozenset(files)
+    known_files = frozenset(files)
 
     def resolve(name: str, *, is_run: bool = False) -> list[str]:
         place = name.replace(".", "/")
@@ -94,7 +94,7 @@ def resolver(files: Collection[str]) -> Callable[..., list[str]]:
             f"{place}/__init__.py",
             *([f"{place}/__main__.py"] if is_run else ()),
         ]
-        return [path for path in paths if path in known]
+        return [path for path in paths if path in known_files]
 
     return resolve
 
@@ -110,8 +110,8 @@ def find_tests(changed: Collection[str], sources: Sources) -> list[str]:
     reached = {file for path in changed for file in find_first(path, sources)}
     users: dict[str, set[str]] = {}
     for file, used in sources.uses.items():
-        for one in used:
-            users.setdefault(one, set()).add(file)
+        for used_file in used:
+            users.setdefault(used_file, set()).add(file)
     waiting = [*reached]
     while waiting:
         fresh = users.get(waiting.pop(), set()) - reached
@@ -133,9 +133,9 @@ def find_first(path: str, sources: Sources) -> set[str]:
         return {file for file in sources.uses if file.startswith(f"{folder}/")}
     if path.endswith(".py") and path.startswith(("router/", "tests/")):
         return {path}
-    above = [str(one) for one in PurePosixPath(path).parents[:-1]]
+    above = [str(parent) for parent in PurePosixPath(path).parents[:-1]]
     folders = {file: str(PurePosixPath(file).parent) for file in sources.uses}
-    nearest = next((one for one in above if one in folders.values()), None)
+    nearest = next((parent for parent in above if parent in folders.values()), None)
     names = {path, PurePosixPath(path).name, *above}
     readers = {
         file

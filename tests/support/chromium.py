@@ -51,13 +51,13 @@ OPTIONS = (
 
 def find_browser() -> str:
     """Skips where there is none."""
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
         pytest.skip(
             f"none of {', '.join(BROWSERS)} is on this machine: the TypeScript client is "
             "not tested in a browser"
         )
-    return found
+    return browser
 
 
 def run_page(script: str, query: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def run_page(script: str, query: str) -> dict[str, Any]:
     """
     browser = find_browser()
     with (
-        _server(script) as (port, found),
+        _server(script) as (port, told),
         tempfile.TemporaryDirectory(prefix="router-page-") as home,
     ):
         log = Path(home) / "browser.log"
@@ -84,7 +84,7 @@ def run_page(script: str, query: str) -> dict[str, Any]:
             ) as process,
         ):
             try:
-                return found.get(timeout=WITHIN_S)
+                return told.get(timeout=WITHIN_S)
             except queue.Empty:
                 pytest.fail(
                     f"the page found nothing in {WITHIN_S} s: "
@@ -103,7 +103,7 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
 
 @contextmanager
 def _server(script: str) -> "Iterator[tuple[int, queue.Queue[dict[str, Any]]]]":
-    found: queue.Queue[dict[str, Any]] = queue.Queue()
+    told: queue.Queue[dict[str, Any]] = queue.Queue()
     made = {
         "/": ("text/html", _write_page(script)),
         "/packages.js": ("text/javascript", _write_packages()),
@@ -125,7 +125,7 @@ def _server(script: str) -> "Iterator[tuple[int, queue.Queue[dict[str, Any]]]]":
                 self.send_error(404)
 
         def do_POST(self) -> None:
-            found.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
             self._answer("text/plain", "")
 
         def _answer(self, kind: str, text: str) -> None:
@@ -141,7 +141,7 @@ def _server(script: str) -> "Iterator[tuple[int, queue.Queue[dict[str, Any]]]]":
     thread = Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield server.server_port, found
+        yield server.server_port, told
     finally:
         server.shutdown()
         thread.join()
@@ -173,7 +173,7 @@ def _list_imports() -> dict[str, set[str]]:
             names.setdefault(package, set()).update(
                 name.split(" as ")[0].strip() for name in inner.split(",")
             )
-    return {name: found for name, found in names.items() if name != "@nats-io/transport-node"}
+    return {name: place for name, place in names.items() if name != "@nats-io/transport-node"}
 
 
 def _write_package(name: str, names: set[str]) -> str:

@@ -37,7 +37,9 @@ def every_command(
 def examples_in(text: str) -> str:
     """The examples of a command's help, which stand four spaces apart, each as a text names one."""
     _, _, examples = text.partition("Example:  ")
-    return "\n".join(f"`{one.strip()}`" for one in re.split(r"\s{4,}|\n", examples) if one.strip())
+    return "\n".join(
+        f"`{example.strip()}`" for example in re.split(r"\s{4,}|\n", examples) if example.strip()
+    )
 
 
 def find_wrong_commands(text: str) -> list[str]:
@@ -53,12 +55,12 @@ def _is_right(named: str) -> bool:
     # a group may do something itself
     if isinstance(command, TyperGroup) and words and not words[0].startswith("--"):
         return False
-    known = {
+    known_options = {
         option
         for parameter in command.params
         for option in (*parameter.opts, *parameter.secondary_opts)
     } | {"--help"}
     # it hands them on
-    return set(_OPTION.findall(named)) <= known or bool(
+    return set(_OPTION.findall(named)) <= known_options or bool(
         command.context_settings.get("ignore_unknown_options")
     )

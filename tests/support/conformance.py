@@ -261,12 +261,12 @@ class ServerDriver:
         await self._place.create()
 
     async def stored_on(self, subject: str) -> list[bytes]:
-        found = []
+        bodies = []
         for sequence in range(1, await self._place.last_sequence(self._place.out) + 1):
             message = await self._place.jetstream.message(self._place.out, sequence)
             if message is not None and message.subject == subject:
-                found.append(message.data)
-        return found
+                bodies.append(message.data)
+        return bodies
 
 
 @asynccontextmanager

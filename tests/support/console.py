@@ -76,11 +76,11 @@ async def store_dead_letter(
     the message's.
     """
     of_letter = {name: facts.pop(name) for name in ("reason", "seen") if name in facts}
-    letter = a_dead_letter(
+    dead_letter = a_dead_letter(
         a_failed_message(data, subject=settings.decide.subject, **facts), **of_letter
     )
     await jetstream.publish(
-        letter.subject,
-        letter.data,
-        {**letter.headers, "Nats-Msg-Id": f"id-{hash((data, str(facts)))}"},
+        dead_letter.subject,
+        dead_letter.data,
+        {**dead_letter.headers, "Nats-Msg-Id": f"id-{hash((data, str(facts)))}"},
     )

@@ -127,10 +127,10 @@ def _make_letters(
             orjson.dumps(payload), subject=subject, sequence=number, headers=headers
         )
         seen = {"tenant_id": tenant, "request_id": f"request-{number:06}"}
-        letter = build_letter(
+        dead_letter = build_letter(
             message, reason, Fault(code, text, field, "schema" if field else None), seen=seen
         )
-        yield f"{settings.decide.subject}.dlq", letter.data, dict(letter.headers)
+        yield f"{settings.decide.subject}.dlq", dead_letter.data, dict(dead_letter.headers)
 
 
 def _make_violations(data: ConsoleData) -> Iterable[tuple[str, bytes, dict[str, str]]]:

@@ -53,9 +53,9 @@ class Browser:
         return response.text
 
     async def find_csrf(self, path: str) -> str:
-        found = re.search(r'name="csrf" value="([^"]+)"', await self.read(path))
-        assert found is not None, path
-        return found[1]
+        match = re.search(r'name="csrf" value="([^"]+)"', await self.read(path))
+        assert match is not None, path
+        return match[1]
 
     async def send(self, path: str, fields: Fields, **headers: str) -> httpx2.Response:
         """The form as it stands: without the page's token, unless it is among the fields."""

@@ -42,11 +42,11 @@ def find_address(path: str, examples: Mapping[str, str] = EXAMPLES) -> str:
 
 def list_mend_paths() -> list[str]:
     """Pages of who may write."""
-    routes = [one for one in list_routes(cast(MendFrame, Mock())) if isinstance(one, Route)]
+    routes = [route for route in list_routes(cast(MendFrame, Mock())) if isinstance(route, Route)]
     return [
-        one.path
-        for one in routes
-        if "GET" in (one.methods or ()) and not one.path.endswith(IS_FEED)
+        route.path
+        for route in routes
+        if "GET" in (route.methods or ()) and not route.path.endswith(IS_FEED)
     ]
 
 

@@ -124,9 +124,12 @@ class DeadLetterStreams:
                     **facts,
                 }
             )
-            letter = (make or a_dead_letter)(message)
+            dead_letter = (make or a_dead_letter)(message)
             await self.jetstream.connection.request(
-                letter.subject, letter.data, headers=letter.headers or None, timeout=60
+                dead_letter.subject,
+                dead_letter.data,
+                headers=dead_letter.headers or None,
+                timeout=60,
             )
         self._stored += count
 
@@ -142,9 +145,9 @@ class DeadLetterStreams:
     async def left(self) -> list[int]:
         """Sequences of the dead letters that stand there."""
         return [
-            letter.sequence
+            dead_letter.sequence
             async for handful in read_by_filter(self.jetstream, self.letters)
-            for letter in handful.dead_letters
+            for dead_letter in handful.dead_letters
         ]
 
     async def sent(self) -> list[StoredMessage]:
@@ -153,7 +156,7 @@ class DeadLetterStreams:
             return await reader.read(reader.total) if reader.total else []
 
 
-async def interrupt_replay(house: DeadLetterStreams, *letters: int, run: str = "") -> None:
+async def interrupt_replay(house: DeadLetterStreams, *sequences: int, run: str = "") -> None:
     """A replay noted its floor, sent these dead letters' messages, and was killed."""
     async with open_publisher(house.jetstream) as publisher:
         journal = ReplayJournal(house.jetstream, publisher, house.letters)
@@ -161,10 +164,12 @@ async def interrupt_replay(house: DeadLetterStreams, *letters: int, run: str = "
         info = await house.jetstream.stream(house.stream)
         assert info is not None
         await journal.note({house.stream: info["state"]["last_seq"]})
-        ids = [f"replay:{at}:1" for at in letters]
+        ids = [f"replay:{at}:1" for at in sequences]
         effects = [
-            Effect(house.subject, b"?", one, {REPLAY_RUN: prove(run or journal.run, one)})
-            for one in ids
+            Effect(
+                house.subject, b"?", message_id, {REPLAY_RUN: prove(run or journal.run, message_id)}
+            )
+            for message_id in ids
         ]
         for effect in effects:
             await house.jetstream.connection.publish(

@@ -105,9 +105,9 @@ class NoAssignments:
         return None
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
-        found: Deferred[T] = Deferred()
-        found.resolve_with(conclude, None)
-        return found
+        deferred: Deferred[T] = Deferred()
+        deferred.resolve_with(conclude, None)
+        return deferred
 
 
 class FakeProviders:

@@ -134,17 +134,17 @@ class CountingJetStream(JetStream):
 @contextmanager
 def count_timers(owner: object) -> Iterator[list[float]]:
     """The seconds of each timer that calls a method of this object, of those started within."""
-    loop, found = asyncio.get_running_loop(), []
+    loop, waits = asyncio.get_running_loop(), []
     call_later = loop.call_later
 
     def note(seconds: float, callback: Callable[..., object], *args: object) -> asyncio.TimerHandle:
         if getattr(callback, "__self__", None) is owner:
-            found.append(seconds)
+            waits.append(seconds)
         return call_later(seconds, callback, *args)
 
     loop.call_later = note  # type: ignore[method-assign,assignment]
     try:
-        yield found
+        yield waits
     finally:
         del loop.call_later
 
@@ -196,7 +196,7 @@ class FakeAttemptCounter:
         return ""
 
     async def count_begin(
-        self, message: Message, known: AttemptRecord | None, most: int, writer: str = ""
+        self, message: Message, attempt_record: AttemptRecord | None, most: int, writer: str = ""
     ) -> tuple[Message, bool]:
         self._try()
         if message.sequence not in self.counts:

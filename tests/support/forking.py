@@ -145,8 +145,8 @@ def serve(channel: socket.socket) -> Sequence[str] | None:
             if (pid := os.fork()) == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                for one in (channel, status, *children.values()):
-                    one.close()
+                for opened in (channel, status, *children.values()):
+                    opened.close()
                 for descriptor in (reads, writes):
                     os.close(descriptor)
                 return _become(request, descriptors[1])

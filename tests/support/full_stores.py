@@ -60,8 +60,8 @@ async def _api(client: Client, verb: str, body: dict[str, Any]) -> dict[str, Any
     )
     if "error" in answer:
         raise RuntimeError(f"{verb}: {answer['error']['description']}")
-    found: dict[str, Any] = answer
-    return found
+    document: dict[str, Any] = answer
+    return document
 
 
 async def _insisting(what: Any) -> None:

@@ -246,8 +246,8 @@ async def row_of(dsn: str, number: int) -> tuple[object, ...]:
         "SELECT processed_at IS NOT NULL, attempts, last_error FROM inbox_messages WHERE "
         "message_id = %s"
     )
-    found = await rows(dsn, query, an_id(number))
-    return found[0] if found else ()
+    fetched = await rows(dsn, query, an_id(number))
+    return fetched[0] if fetched else ()
 
 
 async def read_dead_letters(nc: Client, stream: str = "SEA_DLQ") -> list[dict[str, object]]:
@@ -380,11 +380,11 @@ async def deaf() -> AsyncIterator[str]:
         listener.listen(0)
         address = listener.getsockname()
         for _ in range(4):
-            one = socket.socket()
-            one.setblocking(False)
-            one.connect_ex(address)
-            waiting.append(one)
+            client = socket.socket()
+            client.setblocking(False)
+            client.connect_ex(address)
+            waiting.append(client)
         await asyncio.sleep(0)
         yield f"http://127.0.0.1:{address[1]}/handle"
-        for one in waiting:
-            one.close()
+        for client in waiting:
+            client.close()

@@ -30,7 +30,7 @@ SAID_ONLY = {"$schema", "$id", "title", "description", "default", "format"}
 def is_valid(value: object, schema: Mapping[str, Any]) -> bool:
     """Fails for a keyword that it does not know: a schema must not be believed in part."""
     assert set(schema) <= KNOWN | SAID_ONLY, set(schema) - KNOWN - SAID_ONLY
-    if "anyOf" in schema and not any(is_valid(value, one) for one in schema["anyOf"]):
+    if "anyOf" in schema and not any(is_valid(value, option) for option in schema["anyOf"]):
         return False
     if "type" in schema and not isinstance(value, KINDS[schema["type"]]):
         return False

@@ -112,8 +112,8 @@ class Feed:
             )  # type: ignore[misc]
 
     def messages(self) -> int:
-        found: int = self._do(self._info)["state"]["messages"]
-        return found
+        count: int = self._do(self._info)["state"]["messages"]
+        return count
 
     async def _info(self, jetstream: JetStream) -> Any:
         return await jetstream.stream(self.stream)

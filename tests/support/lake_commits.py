@@ -34,4 +34,6 @@ def _append_cut(warehouse: Warehouse, kind: CutKind, progress: Progress | None =
 
 def read_versions(warehouse: Warehouse) -> dict[str, int]:
     snapshots = {name: table.load() for name, table in warehouse.tables.items()}
-    return {name: one.version() for name, one in snapshots.items() if one is not None}
+    return {
+        name: snapshot.version() for name, snapshot in snapshots.items() if snapshot is not None
+    }

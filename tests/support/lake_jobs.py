@@ -113,7 +113,7 @@ class Lake:
     def rows(self, table: str, as_of_cut: int | None = None) -> list[dict[str, Any]]:
         """As a reader of cuts sees them."""
         files = self.warehouse.files(table, as_of_cut)
-        found: list[dict[str, Any]] = read_columns(
+        read_rows: list[dict[str, Any]] = read_columns(
             self.warehouse, table, files, ARROW[table].names
         ).to_pylist()
-        return sorted(found, key=lambda row: str(row.get("seq", row)))
+        return sorted(read_rows, key=lambda row: str(row.get("seq", row)))

@@ -45,9 +45,9 @@ def _run_server(*extra: str) -> Iterator[Broker]:
 
 def _leaf_port(hub: Broker) -> int:
     """The ports file does not tell it."""
-    found = re.search(r"Listening for leafnode connections on 127\.0\.0\.1:(\d+)", hub.log)
-    assert found is not None, hub.log
-    return int(found[1])
+    match = re.search(r"Listening for leafnode connections on 127\.0\.0\.1:(\d+)", hub.log)
+    assert match is not None, hub.log
+    return int(match[1])
 
 
 def _store(stack: ExitStack, domain: str) -> str:

@@ -82,8 +82,8 @@ async def row(dsn: str, event: UUID) -> Row:
     query = """
         SELECT e.published_at IS NOT NULL, e.publish_attempts, e.publish_error, s.parked_at IS NOT NULL
         FROM outbox_events AS e LEFT JOIN outbox_relay_state AS s ON s.outbox_id = e.id WHERE e.id = %s"""
-    (found,) = await rows(dsn, query, event)
-    return Row(*found)  # type: ignore[arg-type]
+    (values,) = await rows(dsn, query, event)
+    return Row(*values)  # type: ignore[arg-type]
 
 
 async def count_unpublished(dsn: str) -> int:
@@ -126,10 +126,10 @@ class OutboxStream:
     async def events(self) -> list[StoredMessage]:
         """All that the stream holds."""
         async with open_reader(self.patient, STREAM) as reader:
-            found: list[StoredMessage] = []
+            messages: list[StoredMessage] = []
             while some := await reader.read(1000):
-                found += some
-            return found
+                messages += some
+            return messages
 
     async def ids(self) -> list[str]:
         return [event.headers["Nats-Msg-Id"] for event in await self.events()]

@@ -89,8 +89,8 @@ class Simulation:
 
     def share(self) -> None:
         records = [
-            (one, one.build_record(TENANT, "node", f"life-{at}"))
-            for at, one in enumerate(self.instances)
+            (stats, stats.build_record(TENANT, "node", f"life-{at}"))
+            for at, stats in enumerate(self.instances)
         ]
         for owner, record in records:
             for instance in self.instances:

@@ -56,11 +56,11 @@ def restore_logging() -> Iterator[None]:
 
 def parse_scrape(registry: MetricRegistry) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     """A scrape by sample name and labels, read by Prometheus' own parser."""
-    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    scrape: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for family in text_string_to_metric_families(render(registry.snapshot()).decode()):
         for sample in family.samples:
-            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
-    return found
+            scrape.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return scrape
 
 
 @asynccontextmanager

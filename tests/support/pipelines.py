@@ -170,7 +170,7 @@ def piped_policy(
     """A policy with one provider and these extensions: each an id or an object."""
     uses = {"pre": pre, "validators": validators, "post": post}
     given: dict[str, Any] = {
-        kind: [{"id": one} if isinstance(one, str) else one for one in ones]
+        kind: [{"id": extension} if isinstance(extension, str) else extension for extension in ones]
         for kind, ones in uses.items()
         if ones
     }
@@ -209,7 +209,7 @@ def in_turn(*answers: object) -> ReplySender:
 
 
 def statuses(piped: PipelineResult) -> list[tuple[str, str, str]]:
-    return [(one.type, one.id, one.status) for one in piped.executed]
+    return [(extension.type, extension.id, extension.status) for extension in piped.executed]
 
 
 def refusal(piped: PipelineResult) -> tuple[str, dict[str, object]]:

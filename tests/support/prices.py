@@ -27,5 +27,5 @@ async def put_prices(router: Running, *documents: dict[str, Any]) -> None:
 
 def _has(router: Running, provider_id: str, model: str | None) -> bool:
     context = router.service._context
-    found = context.pricing.table.find(provider_id, model, 2e9) if context is not None else None
-    return found is not None and found.model == model
+    price = context.pricing.table.find(provider_id, model, 2e9) if context is not None else None
+    return price is not None and price.model == model

@@ -92,11 +92,11 @@ async def read_stream(nc: Client, stream: str) -> list[tuple[str, bytes, dict[st
         state = (await jsm.stream_info(stream)).state
     except NotFoundError:
         return []
-    found = []
+    messages = []
     for sequence in range(max(1, state.first_seq), state.last_seq + 1):
         message = await jsm.get_msg(stream, sequence)
-        found.append((message.subject or "", message.data or b"", message.headers or {}))
-    return found
+        messages.append((message.subject or "", message.data or b"", message.headers or {}))
+    return messages
 
 
 async def read_usage(nc: Client, settings: Settings) -> list[Json]:

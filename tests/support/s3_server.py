@@ -80,7 +80,7 @@ class S3Application:
         if what == "no_condition":
             environ.pop("HTTP_IF_NONE_MATCH", None)
         answered: list[tuple[Any, ...]] = []
-        found = [*self._moto(environ, lambda *answer: answered.append(answer))]
+        chunks = [*self._moto(environ, lambda *answer: answered.append(answer))]
         if environ["REQUEST_METHOD"] in WRITES:
             self._store(environ)
         if what == "die_after":
@@ -92,15 +92,15 @@ class S3Application:
                 _make_error("InternalError", "We encountered an internal error."),
             )
         start_response(*answered[0])
-        return found
+        return chunks
 
     def _store(self, environ: Environ) -> None:
         bucket, _, key = unquote(environ["PATH_INFO"]).lstrip("/").partition("/")
         if bucket == BUCKET:
             # without a key: a delete of many
             keys = [key] if key else [unquote(file.name) for file in self._objects.iterdir()]
-            for one in keys:
-                self._store_object(one)
+            for name in keys:
+                self._store_object(name)
 
     def _store_object(self, key: str) -> None:
         there, file = (

@@ -175,25 +175,25 @@ async def _stored(nc: Client, subject: str, body: dict[str, Any]) -> None:
 
 async def _once_told(http: str, *metrics: str, but: Series | None = None) -> Series:
     """A scrape, as soon as these metrics have series."""
-    found: Series = {}
+    told: Series = {}
 
     async def is_told() -> bool:
-        nonlocal found
-        found = series_of((await read_page(http, "/metrics"))[1])
-        return all(found.get(name) for name in metrics)
+        nonlocal told
+        told = series_of((await read_page(http, "/metrics"))[1])
+        return all(told.get(name) for name in metrics)
 
     await until(is_told, what=f"series of {metrics}")
-    return {name: [*(but or {}).get(name, []), *labels] for name, labels in found.items()}
+    return {name: [*(but or {}).get(name, []), *labels] for name, labels in told.items()}
 
 
 def series_of(text: str) -> Series:
     """A page, as Prometheus reads it; a metric without series is there with none."""
-    found: Series = {}
+    by_name: Series = {}
     for family in text_string_to_metric_families(text):
-        found.setdefault(f"{family.name}_total" if family.type == "counter" else family.name, [])
+        by_name.setdefault(f"{family.name}_total" if family.type == "counter" else family.name, [])
         for sample in family.samples:
-            found.setdefault(sample.name, []).append(sample.labels)
-    return found
+            by_name.setdefault(sample.name, []).append(sample.labels)
+    return by_name
 
 
 def _write(file: Path, document: dict[str, Any]) -> None:

@@ -169,11 +169,11 @@ class WorkerStreams:
         await until(self._is_booked)
 
     async def stored(self, subject: str) -> list[StoredMessage]:
-        found, sequence = [], 1
+        messages, sequence = [], 1
         while (stored := await self.jetstream.get_next(self.said, subject, sequence)) is not None:
-            found.append(stored)
+            messages.append(stored)
             sequence = stored.sequence + 1
-        return found
+        return messages
 
     async def _has(self, subject: str, count: int) -> bool:
         return len(await self.stored(subject)) >= count

@@ -36,10 +36,10 @@ class SocketTap:
 
     def bytes(self, kinds: tuple[str, ...]) -> Counter[str]:
         """Bytes of those messages, with everything around them."""
-        found: Counter[str] = Counter()
+        sizes: Counter[str] = Counter()
         for subject, size in self._messages():
-            found[_kind(subject, kinds)] += size
-        return found
+            sizes[_kind(subject, kinds)] += size
+        return sizes
 
     def _messages(self) -> Iterator[tuple[str, int]]:
         """Subject and bytes of each PUB and HPUB, but for acks that say "in progress": the busier
@@ -64,18 +64,18 @@ def _kind(subject: str, kinds: tuple[str, ...]) -> str:
 @contextmanager
 def open_socket_tap() -> Iterator[SocketTap]:
     """Open the tap: clients that connect within are heard whole."""
-    found = SocketTap()
+    tap = SocketTap()
     write, writelines = TcpTransport.write, DirectTransport.writelines
 
     def note(transport: TcpTransport, payload: bytes) -> None:
-        found.written.append(bytes(payload))
+        tap.written.append(bytes(payload))
         write(transport, payload)
 
     def note_lines(transport: DirectTransport, payload: list[bytes]) -> None:
-        found.written.append(b"".join(payload))
+        tap.written.append(b"".join(payload))
         writelines(transport, payload)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TcpTransport, "write", note)
         patch.setattr(DirectTransport, "writelines", note_lines)
-        yield found
+        yield tap

@@ -126,7 +126,7 @@ def kill_session(leader: int) -> None:
 
 def list_session(leader: int) -> list[int]:
     """The live processes of a session. One that is dead and not yet buried has no command line."""
-    pids = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit()]
+    pids = [int(process.name) for process in Path("/proc").iterdir() if process.name.isdigit()]
     return [pid for pid in pids if _read_session(pid) == leader and read_command(pid)]
 
 

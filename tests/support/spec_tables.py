@@ -29,10 +29,10 @@ def find_faults(name: str, message: Mapping[str, Any]) -> list[str]:
         if _is_needed(path, table, message) and _find(path, message) is _ABSENT
     ]
     typed = {**table.get("required", {}), **table.get("optional", {}), **settled}
-    found = ((path, kind, _find(path, message)) for path, kind in typed.items())
+    checked = ((path, kind, _find(path, message)) for path, kind in typed.items())
     wrong = [
         f"{path}: {value!r} is no {kind}"
-        for path, kind, value in found
+        for path, kind, value in checked
         if value is not _ABSENT and not _is_of(kind, value)
     ]
     return [f"{path}: is missing" for path in needed] + wrong
@@ -111,7 +111,7 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, Mapping),
     "list": lambda value: isinstance(value, list),
     "strings": lambda value: (
-        isinstance(value, Mapping) and all(isinstance(one, str) for one in value.values())
+        isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
     ),
     "digits": lambda value: isinstance(value, str) and value.isdigit(),
     "sha256": lambda value: (

@@ -237,7 +237,7 @@ async def read_acks(
 
     subscription = await nc.subscribe(f"$JS.ACK.{stream}.{durable}.>", cb=count)
     try:
-        await until(lambda: sum(one >= signals for one in counted.values()) >= messages)
+        await until(lambda: sum(acks >= signals for acks in counted.values()) >= messages)
     except AssertionError:
         pytest.fail(f"not {signals} acks of each of {messages} messages: {dict(counted)}, {kinds}")
     await subscription.unsubscribe()
@@ -297,13 +297,13 @@ async def read_dead_letters(nc: Client, settings: Settings) -> list[Json]:
     """Every dead letter, oldest first."""
     jsm, name = nc.jsm(), settings.streams.dlq.name
     state = (await jsm.stream_info(name)).state
-    found = []
+    bodies = []
     for sequence in range(max(1, state.first_seq), state.last_seq + 1):
         try:
-            found.append(json.loads((await jsm.get_msg(name, sequence)).data or b""))
+            bodies.append(json.loads((await jsm.get_msg(name, sequence)).data or b""))
         except NotFoundError:
             continue
-    return found
+    return bodies
 
 
 # -- the operator's view ---------------------------------------------------------------------------

@@ -59,16 +59,16 @@ def _lines(
     linked = "".join(f"   ~ linked to {link.context.trace_id:032x}"[:26] for link in span.links)
     yield f"{mark}{span.name}{linked}"
     below = [
-        one
-        for one in spans
-        if one.parent is not None
+        child
+        for child in spans
+        if child.parent is not None
         and span.context is not None
-        and one.parent.span_id == span.context.span_id
+        and child.parent.span_id == span.context.span_id
     ]
-    for one in below:
-        is_last = one is below[-1]
+    for child in below:
+        is_last = child is below[-1]
         yield from _lines(
-            one,
+            child,
             spans,
             lead + ("└── " if is_last else "├── "),
             lead + ("    " if is_last else "│   "),

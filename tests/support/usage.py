@@ -7,7 +7,7 @@ from router.contracts.usage import UsageEvent
 
 def a_usage_event(**fields: Any) -> UsageEvent:
     """A success of acme at openai."""
-    known = {
+    defaults = {
         "tenant_id": "acme",
         "provider_id": "openai",
         "event_type": "chat",
@@ -16,4 +16,4 @@ def a_usage_event(**fields: Any) -> UsageEvent:
         "status": "success",
         "timestamp": 1,
     }
-    return UsageEvent(**{**known, **fields})
+    return UsageEvent(**{**defaults, **fields})

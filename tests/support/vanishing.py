@@ -60,8 +60,8 @@ async def a_path_to(peer: Broker | Postgres) -> AsyncIterator[Path]:
     try:
         yield path
     finally:
-        for one in writers:
-            one.transport.abort()
+        for writer in writers:
+            writer.transport.abort()
         server.close()
         for task in tasks:
             task.cancel()

@@ -86,7 +86,7 @@ def a_protobuf_ack(**fields: Any) -> Message:
 
 
 def an_assignment(**fields: Any) -> Assignment:
-    known = {
+    defaults = {
         "assignment_id": ASSIGNED,
         "request_id": "r-1",
         "tenant_id": "acme",
@@ -95,7 +95,7 @@ def an_assignment(**fields: Any) -> Assignment:
     }
     return Assignment(
         **{
-            **known,
+            **defaults,
             "deadline_ms": 5000,
             "decision": DECISION,
             "requested_at_ms": REQUESTED_MS,
@@ -111,7 +111,7 @@ class FakeKnownAssignments:
     def __init__(
         self, *at_hand: Assignment, in_bucket: Assignment | None = None, is_away: bool = False
     ):
-        self.at_hand = {known.assignment_id: known for known in at_hand}
+        self.at_hand = {assignment.assignment_id: assignment for assignment in at_hand}
         self.in_bucket = in_bucket
         self.is_away = is_away
 
@@ -120,12 +120,12 @@ class FakeKnownAssignments:
 
     def lookup(self, assignment_id: str, conclude: Callable[[Assignment | None], T]) -> Deferred[T]:
         asked: Deferred[Assignment | None] = Deferred()
-        found = (
+        answer = (
             self.in_bucket
             if self.in_bucket is not None and self.in_bucket.assignment_id == assignment_id
             else None
         )
-        asked.resolve(BrokerUnavailable("away") if self.is_away else found)
+        asked.resolve(BrokerUnavailable("away") if self.is_away else answer)
         return asked.map(conclude)
 
 

@@ -170,18 +170,18 @@ async def conclude(
     _check_age(session, correction)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.usage.name
     if is_rehearsal:
-        found = await find_standing(jetstream, stream, correction) if is_repeated else None
+        standing = await find_standing(jetstream, stream, correction) if is_repeated else None
     else:
         # before anything is booked: a command that is killed is run again with it
         if not is_repeated:
             print(f"to run this again: --id {asked.command_id}", file=sys.stderr)
-        found = await book(jetstream, stream, correction, is_repeated=is_repeated)
+        standing = await book(jetstream, stream, correction, is_repeated=is_repeated)
         crashpoint("adjustment_stored")
-        if found is None or not await _is_audited(session, correction, found):
+        if standing is None or not await _is_audited(session, correction, standing):
             await _record_adjustment(session, command, correction, asked)
     budgets = await _list_counting_budgets(session, correction)
     fields = _list_adjustment_fields(
-        session, correction, asked, budgets, found, is_rehearsal=is_rehearsal
+        session, correction, asked, budgets, standing, is_rehearsal=is_rehearsal
     )
     session.emit_one(fields, lambda: _print_adjustment(fields, budgets, is_rehearsal=is_rehearsal))
 
@@ -198,17 +198,17 @@ def _check_age(session: CommandSession, correction: Correction) -> None:
 
 
 async def _is_audited(
-    session: CommandSession, correction: Correction, found: FoundAdjustment
+    session: CommandSession, correction: Correction, standing: FoundAdjustment
 ) -> bool:
     """Whether the event of its write is there, too: a command that was killed between the two has
     left none.
     """
-    event, since = correction.event, read_instant(found.stored_at)
+    event, since = correction.event, read_instant(standing.stored_at)
     return await is_audited(
         session,
         since,
         event.tenant_id,
-        lambda one: (one.after or {}).get("event_id") == event.event_id,
+        lambda audited: (audited.after or {}).get("event_id") == event.event_id,
     )
 
 
@@ -253,7 +253,7 @@ def _describe_correction(correction: Correction) -> str:
 
 async def _list_counting_budgets(session: CommandSession, correction: Correction) -> list[str]:
     stored = await (await open_store(session)).list(correction.event.tenant_id)
-    return list_counting([one.budget for one in stored], correction)
+    return list_counting([stored_budget.budget for stored_budget in stored], correction)
 
 
 def _list_adjustment_fields(
@@ -261,7 +261,7 @@ def _list_adjustment_fields(
     correction: Correction,
     asked: Asked,
     budgets: Sequence[str],
-    found: FoundAdjustment | None,
+    standing: FoundAdjustment | None,
     *,
     is_rehearsal: bool,
 ) -> Mapping[str, object]:
@@ -269,8 +269,8 @@ def _list_adjustment_fields(
     event, before = correction.event, correction.before
     fields = {
         "ok": True,
-        "booked": not is_rehearsal and found is None,
-        "stands_since": found.stored_at if found is not None else None,
+        "booked": not is_rehearsal and standing is None,
+        "stands_since": standing.stored_at if standing is not None else None,
         "dry_run": is_rehearsal or None,
         "event_id": event.event_id,
         "id": asked.command_id,

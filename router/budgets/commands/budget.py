@@ -71,9 +71,9 @@ async def read_spent(session: CommandSession, stored: StoredBudget) -> SpentBudg
     return SpentBudget(stored, window, expire_leases(document.record, round(clock() * 1000)))
 
 
-def list_fields(one: SpentBudget) -> dict[str, object]:
+def list_fields(spent_budget: SpentBudget) -> dict[str, object]:
     """Money as text: no float rounds it."""
-    budget, spent = one.stored.budget, one.spent
+    budget, spent = spent_budget.stored.budget, spent_budget.spent
     left = max(0, budget.amount - spent.settled - spent.held)
     return {
         "tenant": budget.tenant_id,
@@ -86,11 +86,11 @@ def list_fields(one: SpentBudget) -> dict[str, object]:
         "adjusted": format_nanos(spent.adjusted),
         "adjustments": spent.adjustments,
         "is_counted": spent.is_counted,
-        "starts_at": format_second(one.window.starts_s),
-        "renews_at": format_second(one.window.ends_s),
-        "version": one.stored.record.version,
-        "author": one.stored.record.author,
-        "time": one.stored.record.time,
+        "starts_at": format_second(spent_budget.window.starts_s),
+        "renews_at": format_second(spent_budget.window.ends_s),
+        "version": spent_budget.stored.record.version,
+        "author": spent_budget.stored.record.author,
+        "time": spent_budget.stored.record.time,
     }
 
 
@@ -116,11 +116,11 @@ async def list_(
 
     Example:  router budget list --tenant acme
     """
-    found = [
-        list_fields(await read_spent(session, one))
-        for one in await (await open_store(session)).list(tenant)
+    rows = [
+        list_fields(await read_spent(session, stored_budget))
+        for stored_budget in await (await open_store(session)).list(tenant)
     ]
-    session.emit(found, BUDGETS, empty="no budgets")
+    session.emit(rows, BUDGETS, empty="no budgets")
 
 
 @command()

@@ -56,8 +56,8 @@ class SliceShort(LeaseShort):
         """
         try:
             async with asyncio.timeout(WAIT_S):
-                for one in self._slices:
-                    await one.join()
+                for slice_ in self._slices:
+                    await slice_.join()
         except TimeoutError:
             raise BrokerUnavailable("a budget cannot be read: its bucket gives no answer") from None
 
@@ -138,9 +138,9 @@ class Charge(Struct, frozen=True, gc=False):
 
     def release(self) -> None:
         """Nothing is assigned: the slices have it back, where their lease is still the same."""
-        for one, number in zip(self.slices, self.reservation.leases.values(), strict=True):
-            if one.number == number:
-                one.remaining += self.reservation.nanos
+        for slice_, number in zip(self.slices, self.reservation.leases.values(), strict=True):
+            if slice_.number == number:
+                slice_.remaining += self.reservation.nanos
 
 
 class TenantBudgets:
@@ -156,7 +156,8 @@ class TenantBudgets:
     ) -> None:
         self.slices: Sequence[BudgetSlice] = tuple(slices)
         self._is_of_all = all(
-            one.budget.policy_id is None and one.budget.provider_id is None for one in slices
+            slice_.budget.policy_id is None and slice_.budget.provider_id is None
+            for slice_ in slices
         )
         self._life = life
         self._clock = clock
@@ -184,16 +185,18 @@ class TenantBudgets:
         now, provider_id = self._clock(), decision.provider_id
         covered = self.slices
         if not self._is_of_all:
-            covered = [one for one in covered if one.budget.is_for(policy_id, provider_id)]
+            covered = [slice_ for slice_ in covered if slice_.budget.is_for(policy_id, provider_id)]
         if passed_over:
-            covered = [one for one in covered if one not in passed_over]
-        for one in covered:
-            if nanos > one.remaining or now >= one.ends_s:  # `has_room`, in place: once a decision
+            covered = [slice_ for slice_ in covered if slice_ not in passed_over]
+        for slice_ in covered:
+            if (
+                nanos > slice_.remaining or now >= slice_.ends_s
+            ):  # `has_room`, in place: once a decision
                 return _refuse(covered, nanos, now)
-        for one in covered:
-            one.charge(nanos)
+        for slice_ in covered:
+            slice_.charge(nanos)
         if request.push_assignment and covered:
-            leases = {one.budget.budget_id: one.number for one in covered}
+            leases = {slice_.budget.budget_id: slice_.number for slice_ in covered}
             self._on_charge(
                 request, Charge(covered, BudgetReservation(self._life, nanos, policy_id, leases))
             )
@@ -206,22 +209,22 @@ class TenantBudgets:
         reserved. Raises SliceShort.
         """
         now = self._clock()
-        covered = [one for one in self.slices if one.budget.is_for(policy_id, provider_id)]
-        if not all(one.has_room(nanos, now) for one in covered):
+        covered = [slice_ for slice_ in self.slices if slice_.budget.is_for(policy_id, provider_id)]
+        if not all(slice_.has_room(nanos, now) for slice_ in covered):
             return _refuse(covered, nanos, now)
-        for one in covered:
-            one.charge(nanos)
-        leases = {one.budget.budget_id: one.number for one in covered}
+        for slice_ in covered:
+            slice_.charge(nanos)
+        leases = {slice_.budget.budget_id: slice_.number for slice_ in covered}
         return Charge(covered, BudgetReservation(self._life, nanos, policy_id or "", leases))
 
 
 def _refuse(covered: Sequence[BudgetSlice], nanos: int, now: float) -> Sequence[BudgetSlice]:
-    short = [one for one in covered if not one.has_room(nanos, now)]
-    refused = [one for one in short if one.is_refused(nanos, now)]
+    short = [slice_ for slice_ in covered if not slice_.has_room(nanos, now)]
+    refused = [slice_ for slice_ in short if slice_.is_refused(nanos, now)]
     if refused:
         return refused
-    for one in short:
-        one.request(nanos)
+    for slice_ in short:
+        slice_.request(nanos)
     raise SliceShort(short)
 
 
@@ -267,7 +270,7 @@ class BudgetTable:
         """
         before, self._slices = self._slices, {}
         by_tenant: dict[str, list[BudgetSlice]] = {}
-        for budget in sorted(budgets, key=lambda one: (one.tenant_id, one.budget_id)):
+        for budget in sorted(budgets, key=lambda listed: (listed.tenant_id, listed.budget_id)):
             mine = by_tenant.setdefault(budget.tenant_id, [])
             if len(mine) < MAX_BUDGETS:
                 mine.append(self._keep(before, budget))
@@ -291,13 +294,13 @@ class BudgetTable:
     def _keep(self, before: Mapping[Key, BudgetSlice], budget: Budget) -> BudgetSlice:
         key = budget.tenant_id, budget.budget_id, budget.created_ms
         size = max(1, int(budget.amount * self._share))
-        one = before.get(key) or BudgetSlice(budget, size, self._ask)
-        one.budget, one.size = budget, size
-        self._slices[key] = one
-        return one
+        slice_ = before.get(key) or BudgetSlice(budget, size, self._ask)
+        slice_.budget, slice_.size = budget, size
+        self._slices[key] = slice_
+        return slice_
 
-    def _ask(self, one: BudgetSlice) -> None:
-        self.on_asked(one)
+    def _ask(self, slice_: BudgetSlice) -> None:
+        self.on_asked(slice_)
 
     def _on_charge(self, request: RouteRequest, charge: Charge) -> None:
         if len(self._charges) >= MAX_CHARGES:  # the oldest ends with its lease
@@ -314,21 +317,21 @@ MAX_MARKED = 1024
 
 def find_downgrade(refused: Sequence[BudgetSlice]) -> str | None:
     """The policy that all of them name; None: one of them denies, or they name several."""
-    named = {one.budget.downgrade_to for one in refused}
+    named = {slice_.budget.downgrade_to for slice_ in refused}
     return named.pop() if len(named) == 1 else None
 
 
 def refuse_for_budget(refused: Sequence[BudgetSlice]) -> Refusal:
     """The refusal by the first of them that denies, else by the first."""
-    one = next((one for one in refused if one.budget.downgrade_to is None), refused[0])
-    budget = one.budget
+    slice_ = next((slice_ for slice_ in refused if slice_.budget.downgrade_to is None), refused[0])
+    budget = slice_.budget
     details = {
         "budget": budget.budget_id,
         "amount": format_nanos(budget.amount),
-        "left": format_nanos(one.left or 0),
+        "left": format_nanos(slice_.left or 0),
         "window": budget.window,
-        "renews_at": format_second(one.ends_s),
-        "retry_after_ms": one.find_wait_ms(),
+        "renews_at": format_second(slice_.ends_s),
+        "retry_after_ms": slice_.find_wait_ms(),
     }
     return Refusal(BUDGET_EXCEEDED, "A budget of this tenant has no room for this request", details)
 
@@ -344,13 +347,13 @@ class Downgrades:
 
     def mark(self, decision: Decision, budget_id: str) -> Decision:
         key = id(decision), budget_id
-        known = self._marked.get(key)
-        if known is None:
+        marked = self._marked.get(key)
+        if marked is None:
             if len(self._marked) >= MAX_MARKED:
                 self._marked.clear()
-            known = (
+            marked = (
                 decision,
                 replace(decision, metadata={**decision.metadata, DOWNGRADED_BY: budget_id}),
             )
-            self._marked[key] = known
-        return known[1]
+            self._marked[key] = marked
+        return marked[1]

@@ -90,13 +90,13 @@ class ShownPrice(NamedTuple):
 
 
 def _read_field(name: str) -> Callable[[ShownPrice], object]:
-    return lambda one: price_document(one.price).get(name, "–")
+    return lambda shown: price_document(shown.price).get(name, "–")
 
 
 PRICES = View(
     ViewColumn("price", of="price.label"),
     ViewColumn("valid_from", of=_read_field("valid_from")),
-    ViewColumn("in_force", of=lambda one: "yes" if one.is_in_force else "no"),
+    ViewColumn("in_force", of=lambda shown: "yes" if shown.is_in_force else "no"),
     *(ViewColumn(name, of=_read_field(name)) for name in (*AMOUNTS, "currency", "trust")),
 )
 Version = Annotated[
@@ -120,15 +120,15 @@ async def list_(
 
     Example:  router price list --provider openai
     """
-    found = [
-        one
-        for one in await (await open_store(session)).list()
-        if provider in (None, one.list.name[0])
+    price_lists = [
+        stored
+        for stored in await (await open_store(session)).list()
+        if provider in (None, stored.list.name[0])
     ]
     if session.as_json:
-        print_json_lines(map(list_fields, found))
+        print_json_lines(map(list_fields, price_lists))
         return
-    session.emit(_list_shown(found), PRICES, empty="no prices")
+    session.emit(_list_shown(price_lists), PRICES, empty="no prices")
 
 
 @command()
@@ -163,9 +163,9 @@ def _list_name(provider: str, model: str | None) -> tuple[str, ...]:
     return (provider,) if model is None else (provider, model)
 
 
-def _list_shown(found: Sequence[StoredPrices]) -> Sequence[ShownPrice]:
-    pairs = [(stored, one) for stored in found for one in stored.list.prices]
-    return [ShownPrice(one, stored.list.find(wall()) is one) for stored, one in pairs]
+def _list_shown(price_lists: Sequence[StoredPrices]) -> Sequence[ShownPrice]:
+    pairs = [(stored, price) for stored in price_lists for price in stored.list.prices]
+    return [ShownPrice(price, stored.list.find(wall()) is price) for stored, price in pairs]
 
 
 def _list_change_fields(change: Change[StoredPrices]) -> dict[str, object]:
@@ -276,19 +276,21 @@ async def _put_price(
     return written
 
 
-def _list_written_fields(one: WrittenPrice) -> dict[str, object]:
+def _list_written_fields(written: WrittenPrice) -> dict[str, object]:
     return {
         "ok": True,
-        "price": one.price.label,
-        "is_new": one.is_new,
-        **price_document(one.price),
-        "version": one.price.version,
+        "price": written.price.label,
+        "is_new": written.is_new,
+        **price_document(written.price),
+        "version": written.price.version,
     }
 
 
 WRITTEN = View(
     ViewColumn("price", of="price.label"),
-    ViewColumn("valid_from", of=lambda one: format_time(one.price.valid_from)),
-    ViewColumn("written", of=lambda one: "yes" if one.is_new else "no: it was there already"),
+    ViewColumn("valid_from", of=lambda shown: format_time(shown.price.valid_from)),
+    ViewColumn(
+        "written", of=lambda written: "yes" if written.is_new else "no: it was there already"
+    ),
     fields=_list_written_fields,
 )

@@ -129,9 +129,9 @@ class SharedRatios:
         """Whether something was stored, so that another round may help."""
         changed = list(self._ratios.changed)[:TENANTS_AT_ONCE]
         is_stored = False
-        for tenant_id, known in self._ratios.list_of(changed).items():
+        for tenant_id, ratios_by_pair in self._ratios.list_of(changed).items():
             try:
-                await self._write_tenant(tenant_id, known)
+                await self._write_tenant(tenant_id, ratios_by_pair)
                 is_stored = True
             except Conflict:
                 is_stored = True  # by another instance
@@ -139,12 +139,14 @@ class SharedRatios:
                 self._tell(tenant_id, exc)
         return is_stored
 
-    async def _write_tenant(self, tenant_id: str, known: Mapping[Pair, TokenRatios]) -> None:
+    async def _write_tenant(
+        self, tenant_id: str, ratios_by_pair: Mapping[Pair, TokenRatios]
+    ) -> None:
         """Add what is unshared to the tenant's document. Conflict, BrokerUnavailable, StorageFull,
         Poison (too large).
         """
         self._ratios.changed.pop(tenant_id, None)
-        unshared = _take_unshared(known)
+        unshared = _take_unshared(ratios_by_pair)
         if not unshared:
             return
         try:
@@ -154,17 +156,17 @@ class SharedRatios:
                 ratios_key(tenant_id), record_bytes(record), revision=revision
             )
         except BaseException as exc:  # a cancellation as well
-            _give_back(known, unshared, may_be_stored=not isinstance(exc, Conflict))
+            _give_back(ratios_by_pair, unshared, may_be_stored=not isinstance(exc, Conflict))
             self._ratios.mark_changed(tenant_id)
             raise
         self._mark_fresh(tenant_id)
         self._install(record)
 
     def _install(self, record: RatiosRecord) -> None:
-        for one in record.ratios:
-            ratios = self._ratios.open(record.tenant_id, one.provider_id, one.model)
-            ratios.input.replace(_to_sums(one.input))
-            ratios.output.replace(_to_sums(one.output))
+        for ratio in record.ratios:
+            ratios = self._ratios.open(record.tenant_id, ratio.provider_id, ratio.model)
+            ratios.input.replace(_to_sums(ratio.input))
+            ratios.output.replace(_to_sums(ratio.output))
 
     def _mark_fresh(self, tenant_id: str) -> None:
         now = self._now()
@@ -175,23 +177,23 @@ class SharedRatios:
             log.warning(events.RATIOS_NOT_SHARED, tenant_id=tenant_id, cause=str(cause))
 
 
-def _take_unshared(known: Mapping[Pair, TokenRatios]) -> Unshared:
+def _take_unshared(ratios_by_pair: Mapping[Pair, TokenRatios]) -> Unshared:
     """Of each pair that has something."""
     taken = {
         pair: (ratios.input.take_unshared(), ratios.output.take_unshared())
-        for pair, ratios in known.items()
+        for pair, ratios in ratios_by_pair.items()
     }
     return {pair: both for pair, both in taken.items() if both != (None, None)}
 
 
 def _give_back(
-    known: Mapping[Pair, TokenRatios], unshared: Unshared, *, may_be_stored: bool
+    ratios_by_pair: Mapping[Pair, TokenRatios], unshared: Unshared, *, may_be_stored: bool
 ) -> None:
     for pair, sums in unshared.items():
-        ratios = known[pair]
-        for ratio, one in zip((ratios.input, ratios.output), sums, strict=True):
-            if one is not None:
-                _give_back_one(ratio, one, may_be_stored=may_be_stored)
+        ratios = ratios_by_pair[pair]
+        for ratio, ratio_sums in zip((ratios.input, ratios.output), sums, strict=True):
+            if ratio_sums is not None:
+                _give_back_one(ratio, ratio_sums, may_be_stored=may_be_stored)
 
 
 def _give_back_one(ratio: TokenRatio, sums: RatioSums, *, may_be_stored: bool) -> None:
@@ -202,18 +204,20 @@ def _give_back_one(ratio: TokenRatio, sums: RatioSums, *, may_be_stored: bool) -
 
 def _add_up(tenant_id: str, record: RatiosRecord | None, unshared: Unshared) -> RatiosRecord:
     """The document with what is unshared; the pairs that were taught just now stand last."""
-    found = (
-        {(one.provider_id, one.model): one for one in record.ratios} if record is not None else {}
+    by_pair = (
+        {(ratio.provider_id, ratio.model): ratio for ratio in record.ratios}
+        if record is not None
+        else {}
     )
     for pair, sums in unshared.items():
-        before = found.pop(pair, None)
+        before = by_pair.pop(pair, None)
         old = (before.input, before.output) if before is not None else (None, None)
         parts = [_add(shared, own) for shared, own in zip(old, sums, strict=True)]
-        found[pair] = SharedRatioRecord(
+        by_pair[pair] = SharedRatioRecord(
             provider_id=pair[0], model=pair[1], input=parts[0], output=parts[1]
         )
     return RatiosRecord(
-        tenant_id=tenant_id, kinds=_KINDS, ratios=list(found.values())[-MAX_SHARED:]
+        tenant_id=tenant_id, kinds=_KINDS, ratios=list(by_pair.values())[-MAX_SHARED:]
     )
 
 

@@ -84,19 +84,22 @@ class PriceStore(VersionedStore[StoredPrices]):
         if present is None and len(await self.list()) >= MAX_MODELS:
             raise PriceError(f"there are prices of {MAX_MODELS} models already: delete one first")
         others = (
-            [one for one in present.list.prices if one.valid_from != price.valid_from]
+            [listed for listed in present.list.prices if listed.valid_from != price.valid_from]
             if present is not None
             else []
         )
         same = (
-            next((one for one in present.list.prices if one.valid_from == price.valid_from), None)
+            next(
+                (listed for listed in present.list.prices if listed.valid_from == price.valid_from),
+                None,
+            )
             if present is not None
             else None
         )
         if same is not None and replace(price, version=same.version) == same:
             return WrittenPrice(same, False)
         kept = _make_room(
-            sorted([*others, replace(price, version=0)], key=lambda one: one.valid_from)
+            sorted([*others, replace(price, version=0)], key=lambda listed: listed.valid_from)
         )
         replaces = present.record.version if present is not None else 0
         version = await self.write(
@@ -112,7 +115,7 @@ class PriceStore(VersionedStore[StoredPrices]):
         """
         name = (provider_id,) if model is None else (provider_id, model)
         present = await self.get(*name)
-        kept = [one for one in present.list.prices if one.valid_from != valid_from]
+        kept = [price for price in present.list.prices if price.valid_from != valid_from]
         if len(kept) == len(present.list.prices):
             raise PriceNotFound(
                 f"{name_price(provider_id, model)} has no price that is valid from "
@@ -160,7 +163,7 @@ class AuditedPrices(AuditedStore[PriceStore, StoredPrices]):
         """With the price of this time, if there is one."""
         event, before = self.make_event(command, name), await self.store.find(*name)
         if before is not None:
-            prices = (one for one in before.list.prices if one.valid_from == valid_from)
+            prices = (price for price in before.list.prices if price.valid_from == valid_from)
             event.before = describe_price(next(prices, None), before.record.version)
         return event
 
@@ -176,7 +179,7 @@ def list_name(price: Price) -> tuple[str, ...]:
 
 def list_documents(prices: PriceList) -> list[dict[str, object]]:
     """Every price with its version."""
-    return [{**price_document(one), "version": one.version} for one in prices.prices]
+    return [{**price_document(price), "version": price.version} for price in prices.prices]
 
 
 def read_stored_prices(entry: BucketEntry) -> StoredPrices:
@@ -188,15 +191,17 @@ def read_stored_prices(entry: BucketEntry) -> StoredPrices:
     documents = record.document.get("prices")
     if not isinstance(documents, list) or not 0 < len(documents) <= MAX_TIMES:
         raise PriceError(f"prices: should be 1..{MAX_TIMES} prices")
-    prices = [parse_price(one, f"prices[{place}]") for place, one in enumerate(documents)]
-    times = [one.valid_from for one in prices]
-    if any(list_name(one) != name for one in prices) or times != sorted(set(times)):
+    prices = [parse_price(document, f"prices[{place}]") for place, document in enumerate(documents)]
+    times = [price.valid_from for price in prices]
+    if any(list_name(price) != name for price in prices) or times != sorted(set(times)):
         raise PriceError(
             "prices: should be of the key's provider and model, each of another time, the "
             "earliest first"
         )
     return StoredPrices(
-        PriceList(tuple(replace(one, version=one.version or record.version) for one in prices)),
+        PriceList(
+            tuple(replace(price, version=price.version or record.version) for price in prices)
+        ),
         record,
     )
 
@@ -204,8 +209,8 @@ def read_stored_prices(entry: BucketEntry) -> StoredPrices:
 def _write_document(prices: Sequence[Price]) -> dict[str, object]:
     return {
         "prices": [
-            {**price_document(one), **({"version": one.version} if one.version else {})}
-            for one in prices
+            {**price_document(price), **({"version": price.version} if price.version else {})}
+            for price in prices
         ]
     }
 
@@ -240,9 +245,9 @@ class FollowedPrices(FollowedBucket[PriceList]):
         self._currency = currency
 
     def read(self, entry: BucketEntry) -> PriceList:
-        found = read_stored_prices(entry).list
-        check_currency(found, self._currency)
-        return found
+        price_list = read_stored_prices(entry).list
+        check_currency(price_list, self._currency)
+        return price_list
 
     def install(self, values: Sequence[PriceList]) -> None:
         self._table.replace(values)
@@ -250,7 +255,7 @@ class FollowedPrices(FollowedBucket[PriceList]):
 
 def check_currency(prices: PriceList, currency: str) -> None:
     """Raises PriceError."""
-    other = next((one.currency for one in prices.prices if one.currency != currency), None)
+    other = next((price.currency for price in prices.prices if price.currency != currency), None)
     if other is not None:
         raise PriceError(
             f"currency: is {other}, and costs are in {currency} (the setting usage.currency)"

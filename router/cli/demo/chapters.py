@@ -72,12 +72,12 @@ async def play_decisions(stage: DemoEnvironment, telling: DemoPrinter) -> Proble
     """Send requests in every form, and a malformed one."""
     asked = [await stage.ask(step) for step in DEMO_STEPS]
     telling.print_answers(asked)
-    refused, letter = (
+    refused, dead_letter = (
         await stage.ask(NO_TENANT_REQUEST),
         await stage.wait_for_dead_letter(stage.settings.decide.subject),
     )
-    telling.print_dead_letter(refused, letter)
-    return [*check_answers([*asked, refused]), *check_dead_letter(letter)]
+    telling.print_dead_letter(refused, dead_letter)
+    return [*check_answers([*asked, refused]), *check_dead_letter(dead_letter)]
 
 
 async def play_round_trip(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
@@ -105,11 +105,11 @@ async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
     subjects, witness = DemoSubjects(stage.settings), stage.witness
     witness.begin()
     await stage.publish(subjects.results, POISONED)
-    letter = await stage.wait_for_dead_letter(subjects.results)
-    if letter is None:
+    dead_letter = await stage.wait_for_dead_letter(subjects.results)
+    if dead_letter is None:
         return ["the poisoned result left no dead letter"]
-    kept = describe_dead_letter(subjects, letter, witness.now_ms)
-    report = await stage.replay_with(letter, MENDED)
+    kept = describe_dead_letter(subjects, dead_letter, witness.now_ms)
+    report = await stage.replay_with(dead_letter, MENDED)
     processed = await observe_replay(witness, subjects)
     telling.print_steps(
         "An unreadable result",
@@ -118,8 +118,8 @@ async def play_repair(stage: DemoEnvironment, telling: DemoPrinter) -> Problems:
     )
     return list(
         check_repair(
-            letter,
-            await stage.read_dead_letter(letter.sequence),
+            dead_letter,
+            await stage.read_dead_letter(dead_letter.sequence),
             report,
             witness.list_bodies(subjects.usage),
         )
@@ -142,12 +142,14 @@ MENDED = orjson.dumps({**_RESULT, "status": "success"})
 
 
 def describe_dead_letter(
-    subjects: DemoSubjects, letter: DeadLetter, ms: float
+    subjects: DemoSubjects, dead_letter: DeadLetter, ms: float
 ) -> Sequence[ObservedMessage]:
     """Describe the result as it was published, and its dead letter."""
     return (
         ObservedMessage("result", subjects.results, "status done", 0.0),
-        ObservedMessage("dead letter", letter.subject, f"{letter.reason} at {letter.field}", ms),
+        ObservedMessage(
+            "dead letter", dead_letter.subject, f"{dead_letter.reason} at {dead_letter.field}", ms
+        ),
     )
 
 
@@ -164,7 +166,7 @@ async def observe_replay(
 
 
 def check_repair(
-    letter: DeadLetter | None,
+    dead_letter: DeadLetter | None,
     left: DeadLetter | None,
     report: ReplayReport,
     usage: Sequence[Mapping[str, Any]],
@@ -172,7 +174,10 @@ def check_repair(
     """Yield what was not as expected. `left`: the dead letter after the replay; `usage`: every
     event since the result.
     """
-    if letter is None or (letter.reason, letter.payload) != (VALIDATION_FAILED, POISONED):
+    if dead_letter is None or (dead_letter.reason, dead_letter.payload) != (
+        VALIDATION_FAILED,
+        POISONED,
+    ):
         yield "the poisoned result left no dead letter of its own"
     if (report.sent, len(report.kept)) != (1, 0):
         yield f"the replay sent {report.sent}, kept {len(report.kept)}"

@@ -75,12 +75,12 @@ class DemoEnvironment:
         shortly after the ack arrives.
         """
         bucket = self.settings.buckets.assignments_known.name
-        found = await poll(
+        stored = await poll(
             lambda: find_assignment(self._jetstream, bucket, assignment_id),
-            lambda one: one is not None and one.acknowledgement is not None,
+            lambda assignment: assignment is not None and assignment.acknowledgement is not None,
             SEEN_WITHIN_S,
         )
-        return found.status if found is not None else None
+        return stored.status if stored is not None else None
 
     async def publish(self, subject: str, data: bytes) -> None:
         """Store a message, as any client would."""
@@ -90,24 +90,26 @@ class DemoEnvironment:
         """Wait for the newest dead letter of a subject."""
         wanted = DeadLetterFilter(subject=subject)
         return await poll(
-            lambda: self._find_newest(wanted), lambda one: one is not None, SEEN_WITHIN_S
+            lambda: self._find_newest(wanted),
+            lambda dead_letter: dead_letter is not None,
+            SEEN_WITHIN_S,
         )
 
     async def _find_newest(self, wanted: DeadLetterFilter) -> DeadLetter | None:
-        async for letter in list_newest_first(
+        async for dead_letter in list_newest_first(
             self._jetstream, self.settings.streams.dlq.name, wanted, limit=1
         ):
-            return letter
+            return dead_letter
         return None
 
-    async def replay_with(self, letter: DeadLetter, payload: bytes) -> ReplayReport:
+    async def replay_with(self, dead_letter: DeadLetter, payload: bytes) -> ReplayReport:
         """Replay the message of a dead letter with another payload."""
         stream = self.settings.streams.dlq.name
         how = ReplayOptions(subject_pattern=self.settings.dlq.subject_pattern, payload=payload)
         return await replay(
             self._jetstream,
             stream,
-            read_by_sequence(self._jetstream, stream, [letter.sequence]),
+            read_by_sequence(self._jetstream, stream, [dead_letter.sequence]),
             how,
         )
 
@@ -117,8 +119,8 @@ class DemoEnvironment:
     async def read_counters(self) -> Counters:
         """Return every counter that is not 0, as a scrape shows it."""
         text = await asyncio.to_thread(_fetch, f"{self.ready.http}/metrics")
-        found = (match for line in text.splitlines() if (match := _COUNTER.fullmatch(line)))
-        return {match[1]: float(match[2]) for match in found if float(match[2])}
+        matches = (match for line in text.splitlines() if (match := _COUNTER.fullmatch(line)))
+        return {match[1]: float(match[2]) for match in matches if float(match[2])}
 
 
 @contextlib.asynccontextmanager

@@ -40,18 +40,18 @@ class DemoPrinter:
 
     def print_answers(self, asked: Sequence[DemoCall]) -> None:
         if self._as_json:
-            for one in asked:
-                _print_answer(one)
+            for call in asked:
+                _print_answer(call)
             return
         rows = (
             (
-                one.step.title,
-                one.step.says,
-                one.provider or "–",
-                _format_reason(one),
-                _format_number(f"{one.ms:.1f}"),
+                call.step.title,
+                call.step.says,
+                call.provider or "–",
+                _format_reason(call),
+                _format_number(f"{call.ms:.1f}"),
             )
-            for one in asked
+            for call in asked
         )
         says = "the same question in every form; sessions stay, repetitions are answered alike"
         self._print_table(
@@ -61,32 +61,36 @@ class DemoPrinter:
             rows,
         )
 
-    def print_dead_letter(self, refused: DemoCall, letter: DeadLetter | None) -> None:
+    def print_dead_letter(self, refused: DemoCall, dead_letter: DeadLetter | None) -> None:
         if self._as_json:
             _print_answer(refused)
-            _print_line("letter", letter=as_fields(letter) if letter is not None else None)
+            _print_line(
+                "letter", letter=as_fields(dead_letter) if dead_letter is not None else None
+            )
             return
         error = refused.answer.error
         self._print_heading("A malformed request", "answered at once, and kept as a dead letter")
         if error is not None:
             self._console.print(Text(f"  {error.code}: {error.message}\n", style="yellow"))
-        if letter is not None:
-            print_dead_letter(letter)
+        if dead_letter is not None:
+            print_dead_letter(dead_letter)
 
     def print_steps(self, title: str, says: str, way: Sequence[ObservedMessage]) -> None:
         if self._as_json:
-            for one in way:
+            for step in way:
                 _print_line(
                     "way",
                     of=title,
-                    what=one.name,
-                    subject=one.subject,
-                    says=one.says,
-                    ms=round(one.ms, 3),
-                    body=one.body,
+                    what=step.name,
+                    subject=step.subject,
+                    says=step.says,
+                    ms=round(step.ms, 3),
+                    body=step.body,
                 )
             return
-        rows = ((one.name, one.subject, one.says, _format_number(f"{one.ms:.1f}")) for one in way)
+        rows = (
+            (step.name, step.subject, step.says, _format_number(f"{step.ms:.1f}")) for step in way
+        )
         self._print_table(title, says, ("", "subject", "says", "ms"), rows)
 
     def print_counters(self, counted: Counters) -> None:
@@ -120,13 +124,13 @@ class DemoPrinter:
         self._console.print(Text.assemble(("\n" + title, "bold"), ("  " + says, "dim")))
 
 
-def _print_answer(one: DemoCall) -> None:
+def _print_answer(call: DemoCall) -> None:
     _print_line(
         "answer",
-        form=one.step.title,
-        request=one.step.says,
-        answer=orjson.loads(one.answer.raw),
-        ms=round(one.ms, 3),
+        form=call.step.title,
+        request=call.step.says,
+        answer=orjson.loads(call.answer.raw),
+        ms=round(call.ms, 3),
     )
 
 
@@ -138,9 +142,9 @@ def _print_line(event: str, **facts: Any) -> None:
     print_event(f"demo.{event}", **facts)
 
 
-def _format_reason(one: DemoCall) -> Text:
-    style = "green" if one.answer.ok else "yellow"
-    return Text(one.verdict + (" (replayed)" if one.step.is_replay else ""), style=style)
+def _format_reason(call: DemoCall) -> Text:
+    style = "green" if call.answer.ok else "yellow"
+    return Text(call.verdict + (" (replayed)" if call.step.is_replay else ""), style=style)
 
 
 def _split_series(item: tuple[str, float]) -> tuple[str, str, float]:

@@ -122,26 +122,29 @@ LEAST_COUNTED = {
 
 def check_answers(asked: Sequence[DemoCall]) -> Iterator[str]:
     """Yield the answers that differ from what was expected."""
-    by_title = {one.step.title: one for one in asked}
-    for one in asked:
-        first = by_title.get(one.step.like or "")
-        if one.verdict != one.step.expects:
-            yield f"{one.step.title}: {one.verdict}, expected {one.step.expects}"
-        elif first is not None and one.provider != first.provider:
-            yield f"{one.step.title}: went to {one.provider}, before to {first.provider}"
-        elif first is not None and one.step.is_replay and one.answer.raw != first.answer.raw:
-            yield f"{one.step.title}: the same request was answered differently"
+    by_title = {call.step.title: call for call in asked}
+    for call in asked:
+        first = by_title.get(call.step.like or "")
+        if call.verdict != call.step.expects:
+            yield f"{call.step.title}: {call.verdict}, expected {call.step.expects}"
+        elif first is not None and call.provider != first.provider:
+            yield f"{call.step.title}: went to {call.provider}, before to {first.provider}"
+        elif first is not None and call.step.is_replay and call.answer.raw != first.answer.raw:
+            yield f"{call.step.title}: the same request was answered differently"
 
 
-def check_dead_letter(letter: DeadLetter | None) -> Iterator[str]:
-    if letter is None:
+def check_dead_letter(dead_letter: DeadLetter | None) -> Iterator[str]:
+    if dead_letter is None:
         yield "the malformed request left no dead letter"
-    elif (letter.reason, letter.field, letter.payload) != (
+    elif (dead_letter.reason, dead_letter.field, dead_letter.payload) != (
         VALIDATION_FAILED,
         "message.tenant_id",
         NO_TENANT_REQUEST.body,
     ):
-        yield f"the dead letter says {letter.reason} at {letter.field}, or holds another payload"
+        yield (
+            f"the dead letter says {dead_letter.reason} at {dead_letter.field}, "
+            "or holds another payload"
+        )
 
 
 def check_counters(counted: Counters) -> Iterator[str]:

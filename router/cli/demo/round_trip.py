@@ -81,14 +81,16 @@ class MessageRecorder:
         """
         try:
             async with asyncio.timeout(SEEN_WITHIN_S):
-                while not (found := [one for one in self._seen if one[0] == subject]):
+                while not (
+                    matching := [message for message in self._seen if message[0] == subject]
+                ):
                     self._has_news.clear()
                     await self._has_news.wait()
         except TimeoutError:
             raise Unanswered(
                 f"{name}: nothing came on {subject} within {SEEN_WITHIN_S:g} s"
             ) from None
-        _, ms, body = found[-1]
+        _, ms, body = matching[-1]
         return ObservedMessage(name, subject, says(body), ms, body)
 
 
@@ -176,9 +178,9 @@ def check_round_trip(way: Sequence[ObservedMessage], stored_status: str | None) 
         yield "the pushed request was refused"
     elif decision.body["decision"] != assignment.body["decision"]:
         yield "the assignment holds another decision than the answer"
-    for one in (acknowledgement, result, usage):
-        if one.body.get("assignment_id") != assignment.body["assignment_id"]:
-            yield f"the {one.name} is another assignment's"
+    for message in (acknowledgement, result, usage):
+        if message.body.get("assignment_id") != assignment.body["assignment_id"]:
+            yield f"the {message.name} is another assignment's"
     if (acknowledgement.body["status"], result.body["status"], usage.body["status"]) != (
         "accepted",
         "success",

@@ -310,10 +310,10 @@ def read_stamps(root: Path) -> Stamps:
     stamps = {}
     for path in islice(_list_files(root), MAX_FILES):
         try:
-            found = path.stat()
+            status = path.stat()
         except OSError:  # it is being replaced
             continue
-        stamps[path.relative_to(root).as_posix()] = (found.st_mtime_ns, found.st_size)
+        stamps[path.relative_to(root).as_posix()] = (status.st_mtime_ns, status.st_size)
     return stamps
 
 

@@ -45,9 +45,9 @@ class MendPages:
         if access is None:
             return _ask_login(request)
         runs = [
-            one
-            for one in self._frame.runs.list_newest_first()
-            if access.tenant in (None, one.tenant)
+            run
+            for run in self._frame.runs.list_newest_first()
+            if access.tenant in (None, run.tenant)
         ]
         return HTMLResponse(
             render(
@@ -123,26 +123,26 @@ class MendPages:
         sources = self._frame.sources
         try:
             jetstream = sources.link.jetstream()
-            letter = await show(jetstream, sources.settings.streams.dlq.name, sequence)
+            dead_letter = await show(jetstream, sources.settings.streams.dlq.name, sequence)
             missing = NotReplayed(sequence, "there is no such dead letter")
-            found = (
-                await original_of(jetstream, letter, build_options(sources))
-                if letter is not None
+            original = (
+                await original_of(jetstream, dead_letter, build_options(sources))
+                if dead_letter is not None
                 else missing
             )
         except RouterError as exc:
             return "", False, describe_causes(exc)
-        if isinstance(found, NotReplayed):
-            return "", False, found.cause
-        if len(found.data) > MAX_EDITED_BYTES:
+        if isinstance(original, NotReplayed):
+            return "", False, original.cause
+        if len(original.data) > MAX_EDITED_BYTES:
             return "", False, f"It is larger than {MAX_EDITED_BYTES:,} bytes. {ELSEWHERE}"
         try:
-            require_foreign_value(found.data, len(found.data))
-            return indent(found.data), True, ""
+            require_foreign_value(original.data, len(original.data))
+            return indent(original.data), True, ""
         except Malformed:
             pass
         try:
-            return found.data.decode(), False, ""
+            return original.data.decode(), False, ""
         except UnicodeDecodeError:
             return "", False, f"It is no text. {ELSEWHERE}"
 

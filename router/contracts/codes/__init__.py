@@ -76,7 +76,9 @@ def find(name: str) -> Code | None:
 def find_similar(name: str) -> list[str]:
     """Return codes with a similar name, the most similar first."""
     by_lower = {code.lower(): code for code in read_codes()}
-    return [by_lower[found] for found in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)]
+    return [
+        by_lower[lowered] for lowered in get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
+    ]
 
 
 def _explain_rule(rule: HeaderRule) -> Code:

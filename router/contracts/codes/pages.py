@@ -36,8 +36,8 @@ def read_rule(page: str) -> str | None:
     file = locate(page)
     if file is None:
         return None
-    _, found, rest = _text_of(file).partition(f'<a id="{page.partition("#")[2]}"></a>')
-    return _first_sentence(rest) if found else None
+    _, anchor, rest = _text_of(file).partition(f'<a id="{page.partition("#")[2]}"></a>')
+    return _first_sentence(rest) if anchor else None
 
 
 @cache
@@ -49,6 +49,8 @@ def _first_sentence(text: str) -> str:
     line = text.split("\n", 1)[0]
     if line.rstrip().endswith("|"):
         text = line.rstrip(" |").rpartition("|")[2]
-    lines = (one for one in _ANCHOR.sub("", text).lstrip().split("\n") if not one.startswith("#"))
+    lines = (
+        line for line in _ANCHOR.sub("", text).lstrip().split("\n") if not line.startswith("#")
+    )
     sentence = _END.split("\n".join(lines).lstrip(), maxsplit=1)[0]
     return " ".join(_LINK.sub(r"\1", sentence).replace("`", "").replace("**", "").split())

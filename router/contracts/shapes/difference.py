@@ -241,7 +241,7 @@ class Definitions:
                 f"with what they refer to, the schemas have more than {MAX_VALUES} values"
             )
         if isinstance(schema, list):
-            return [self.resolve(one, depth + 1) for one in schema]
+            return [self.resolve(item, depth + 1) for item in schema]
         if not isinstance(schema, Mapping):
             return schema
         reference = schema.get("$ref")

@@ -66,11 +66,11 @@ def list_fields(schema: Schema) -> dict[str, Schema]:
     """Each field that some form of the message has; of two definitions the first one that says
     something.
     """
-    found: dict[str, Schema] = {}
+    fields: dict[str, Schema] = {}
     for place, field in _walk(schema, ""):
-        if not found.get(place):
-            found[place] = field
-    return found
+        if not fields.get(place):
+            fields[place] = field
+    return fields
 
 
 def list_required(schema: Schema) -> list[str]:
@@ -94,10 +94,10 @@ def find_unknown(
             yield from find_unknown(value, known, f"{place}.")
 
 
-def _has_named_fields(place: str, known: Mapping[str, Schema]) -> bool:
+def _has_named_fields(place: str, fields: Mapping[str, Schema]) -> bool:
     """Fields of its own, and no others: an object with `additionalProperties` takes any."""
-    return "additionalProperties" not in known[place] and any(
-        one.startswith(f"{place}.") for one in known
+    return "additionalProperties" not in fields[place] and any(
+        other.startswith(f"{place}.") for other in fields
     )
 
 

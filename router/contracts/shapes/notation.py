@@ -71,16 +71,18 @@ def _list_fields(notation: str) -> Iterator[tuple[list[str], bool, bool]]:
     """(names that stand for each other, whether they are optional, whether they are lists)."""
     inside = notation[notation.find("{") + 1 : notation.rfind("}")]
     while (
-        outer := _NESTED.sub(lambda found: "[" if found[0].startswith("[") else "", inside)
+        outer := _NESTED.sub(lambda bracket: "[" if bracket[0].startswith("[") else "", inside)
     ) != inside:
         inside = outer
     for part in re.split(r",|;", inside):
-        found = [
-            match for one in re.split(r" or | \| ", part) if (match := _NAME.match(one.strip()))
+        matches = [
+            match
+            for alternative in re.split(r" or | \| ", part)
+            if (match := _NAME.match(alternative.strip()))
         ]
-        if found:
+        if matches:
             yield (
-                [match[1] for match in found],
-                any(match[2] for match in found),
-                any(match[3] for match in found),
+                [match[1] for match in matches],
+                any(match[2] for match in matches),
+                any(match[3] for match in matches),
             )

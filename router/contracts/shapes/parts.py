@@ -185,7 +185,7 @@ def build_from_type(wire: type[Struct]) -> dict[str, Any]:
 
 def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
     if isinstance(schema, list):
-        return [_inline(one, definitions) for one in schema]
+        return [_inline(part, definitions) for part in schema]
     if not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref")

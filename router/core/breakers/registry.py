@@ -135,10 +135,10 @@ class BreakerRegistry:
 
     def snapshots(self) -> Mapping[str, ServiceSnapshot]:
         """By service, of those that were called."""
-        found: dict[str, list[TenantBreaker]] = {}
+        by_service: dict[str, list[TenantBreaker]] = {}
         for breaker in self._breakers.values():
-            found.setdefault(breaker.service, []).append(breaker)
-        return {service: _summarize(breakers) for service, breakers in found.items()}
+            by_service.setdefault(breaker.service, []).append(breaker)
+        return {service: _summarize(breakers) for service, breakers in by_service.items()}
 
     def list_services(self) -> Collection[str]:
         """Those that were called."""
@@ -155,7 +155,7 @@ class BreakerRegistry:
         for name in [name for name in self._breakers if name[0] not in services]:
             self._forget(name)
         self._openings = {
-            service: one for service, one in self._openings.items() if service in services
+            service: opening for service, opening in self._openings.items() if service in services
         }
 
     def _create(self, name: tuple[str, str]) -> TenantBreaker:
@@ -196,11 +196,20 @@ class BreakerRegistry:
 
 
 def _summarize(breakers: Collection[TenantBreaker]) -> ServiceSnapshot:
-    found = {breaker.tenant_id: breaker.snapshot for breaker in breakers}
+    by_tenant = {breaker.tenant_id: breaker.snapshot for breaker in breakers}
     worst = max(
-        found.values(),
-        key=lambda one: (SEVERITY.index(one.state), one.failure_count, one.error_rate),
+        by_tenant.values(),
+        key=lambda snapshot: (
+            SEVERITY.index(snapshot.state),
+            snapshot.failure_count,
+            snapshot.error_rate,
+        ),
     )
     return ServiceSnapshot(
-        worst, {tenant_id: one.state for tenant_id, one in found.items() if one.state != CLOSED}
+        worst,
+        {
+            tenant_id: snapshot.state
+            for tenant_id, snapshot in by_tenant.items()
+            if snapshot.state != CLOSED
+        },
     )

@@ -63,7 +63,7 @@ async def decide(
     """
     if file is not None:
         if push or any(
-            one is not None for one in (tenant, type_, payload, policy, context, request_id)
+            option is not None for option in (tenant, type_, payload, policy, context, request_id)
         ):
             raise typer.BadParameter(
                 "--file sends whole requests: give nothing of one with it, but --timeout"

@@ -49,29 +49,29 @@ async def request(
     Example:  router request r-42 --tenant acme
     """
     check_request_id(tenant, request_id)
-    found = await find_request_steps(
+    search = await find_request_steps(
         await session.open_jetstream(), session.settings, tenant, request_id, look=look
     )
     about = {"request_id": request_id, "tenant_id": tenant}
     session.emit_one(
-        {**about, **to_builtins(found)},
-        lambda: _print_steps(found, f"request {request_id} of tenant {tenant}"),
+        {**about, **to_builtins(search)},
+        lambda: _print_steps(search, f"request {request_id} of tenant {tenant}"),
     )
-    if found.steps:
+    if search.steps:
         return exit_codes.OK
-    if found.denied:
+    if search.denied:
         raise PermissionDenied(
-            f"{', '.join(found.denied)} could not be read: {next(iter(found.denied.values()))}"
+            f"{', '.join(search.denied)} could not be read: {next(iter(search.denied.values()))}"
         )
     return exit_codes.NO
 
 
-def _print_steps(found: RequestSteps, name: str) -> None:
-    if found.steps:
-        print_view(found.steps, REQUEST_STEPS)
+def _print_steps(search: RequestSteps, name: str) -> None:
+    if search.steps:
+        print_view(search.steps, REQUEST_STEPS)
     else:
         print(f"nothing was found of {name}")
-    for gap in found.gaps:
+    for gap in search.gaps:
         print(f"not shown  {gap}")
 
 
@@ -117,14 +117,14 @@ async def explain(
     )
     if not answers.successful:
         return report_failure(answers)
-    found = sorted(answers.successful, key=lambda record: -record["at_ms"])
+    records = sorted(answers.successful, key=lambda record: -record["at_ms"])
     if session.as_json:
-        print_json_lines(found)
+        print_json_lines(records)
     else:
-        for record in found:
+        for record in records:
             print_decision_record(record)
     return (
         exit_codes.OK
-        if all(record["reevaluation"].get("is_same", True) for record in found)
+        if all(record["reevaluation"].get("is_same", True) for record in records)
         else exit_codes.NO
     )

@@ -192,16 +192,16 @@ def read_idempotency_key(body: Object, inner: Object) -> str | None:
 
 def read_workflow(body: Object, inner: Object) -> tuple[str | None, str | None, str | None]:
     """run, flow and step id: all of them or none."""
-    found = [read_id(name, f"message.{name}", body, inner) for name in _WORKFLOW]
-    if any(found) and not all(found):
-        name = _WORKFLOW[found.index(None)]
+    workflow_ids = [read_id(name, f"message.{name}", body, inner) for name in _WORKFLOW]
+    if any(workflow_ids) and not all(workflow_ids):
+        name = _WORKFLOW[workflow_ids.index(None)]
         raise Malformed(
             CORRELATION_FIELDS_INVALID,
             f"Missing required field: {name}",
             STAGE_CORRELATION,
             f"message.{name}",
         )
-    return found[0], found[1], found[2]
+    return workflow_ids[0], workflow_ids[1], workflow_ids[2]
 
 
 def read_object(value: object, place: str) -> Object:

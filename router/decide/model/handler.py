@@ -115,13 +115,13 @@ class DecideHandler:
             return refuse_request(request, reading, INVALID_REQUEST)
         if self._tenants_allowed and request.tenant_id not in self._tenants_allowed:
             return refuse_request(FOREIGN_TENANT_FAULT, reading, UNAUTHORIZED)
-        known = self._cache.recall(request, message.data, started)
+        recalled = self._cache.recall(request, message.data, started)
         is_pushed = request.push_assignment
         if is_pushed:
             is_pushed = self._push.find_skip_reason(request.tenant_id) is None
         call = DecideCall(request, message, started, is_pushed)
-        if known is not CacheResult.NEW:
-            return self._answer_again(known, call)
+        if recalled is not CacheResult.NEW:
+            return self._answer_again(recalled, call)
         if PREVIOUS_REQUEST in request.context:
             return self._follow_up(call)
         return self._start(call)
@@ -150,7 +150,7 @@ class DecideHandler:
         return Done(reply=reply_to(request, answer))
 
     def _answer_again(
-        self, known: Decision | CacheResult, call: DecideCall
+        self, recalled: Decision | CacheResult, call: DecideCall
     ) -> Outcome | Awaitable[Outcome]:
         """Answer a request that was decided before, from memory.
 
@@ -160,12 +160,12 @@ class DecideHandler:
         """
         is_again = call.message.deliveries > 1 or not self._cache.is_of_this_life
         may_be_lost = call.is_pushed and is_again
-        if isinstance(known, CacheResult) or not may_be_lost:
-            return self._answer(call, self._recall(known))
+        if isinstance(recalled, CacheResult) or not may_be_lost:
+            return self._answer(call, self._recall(recalled))
 
         def decide() -> Decision | Refusal | RunPipeline:
-            if EXECUTED_EXTENSIONS not in known.metadata:
-                return known
+            if EXECUTED_EXTENSIONS not in recalled.metadata:
+                return recalled
             # The worker gets what they made of the request; what it follows up counted once.
             call.previous = None
             return self._decide_for_push(call)
@@ -173,11 +173,11 @@ class DecideHandler:
         conclude = partial(self._conclude_push, call)
         return self._push.push_again(call.request, call.message, decide, conclude)
 
-    def _recall(self, known: Decision | CacheResult) -> Decision | Refusal:
-        if isinstance(known, CacheResult):
+    def _recall(self, recalled: Decision | CacheResult) -> Decision | Refusal:
+        if isinstance(recalled, CacheResult):
             return REQUEST_ID_TAKEN
         self._meter.on_repeat()
-        return known
+        return recalled
 
     async def _follow_up(self, call: DecideCall) -> Outcome:
         """Handle a request that follows up another of its tenant. Raises BrokerUnavailable while
@@ -206,9 +206,9 @@ class DecideHandler:
         if not self._in_progress.try_acquire(key):
             await self._in_progress.acquire(key)
         try:
-            known = self._cache.recall(request, data, self._now())
-            if known is not CacheResult.NEW:
-                return self._answer(call, self._recall(known))
+            recalled = self._cache.recall(request, data, self._now())
+            if recalled is not CacheResult.NEW:
+                return self._answer(call, self._recall(recalled))
             answer = None
             # here, not in a coroutine of its own: that would be resumed with every answer of an
             # extension
@@ -299,7 +299,9 @@ _DIGITS = 4  # more attempts than any rule allows, and a number that is read at 
 PREVIOUS_REQUEST = "previous_request_id"
 
 
-async def find_previous(known: AssignmentLookup, request: RouteRequest) -> PreviousAttempt | None:
+async def find_previous(
+    assignments: AssignmentLookup, request: RouteRequest
+) -> PreviousAttempt | None:
     """The previous attempt; None: the request names no assignment of its own tenant. Raises
     BrokerUnavailable.
     """
@@ -307,7 +309,9 @@ async def find_previous(known: AssignmentLookup, request: RouteRequest) -> Previ
     if not isinstance(named, str) or not ids.is_opaque(named):
         return None
     assignment_id = assignment_id_of(request.tenant_id, named)
-    assignment = known.recall(assignment_id) or await known.lookup(assignment_id, _return_same)
+    assignment = assignments.recall(assignment_id) or await assignments.lookup(
+        assignment_id, _return_same
+    )
     if assignment is None or assignment.tenant_id != request.tenant_id:
         return None
     return PreviousAttempt(assignment.provider_id, _attempts(assignment))
@@ -321,8 +325,8 @@ def _attempts(assignment: Assignment) -> int:
     return int(told[:_DIGITS]) if told.isascii() and told.isdigit() else 1
 
 
-def _return_same(known: Assignment | None) -> Assignment | None:
-    return known
+def _return_same(assignment: Assignment | None) -> Assignment | None:
+    return assignment
 
 
 # -- The reply to a requester: a decision, a refusal, or why the request is invalid
@@ -377,8 +381,8 @@ def reply_without_assignment(
 def _warnings(
     hints: Mapping[str, str], skipped: SkippedAssignment | None = None
 ) -> list[dict[str, object]]:
-    found = [build_hint_warning(name, meant) for name, meant in hints.items()]
-    return found if skipped is None else [build_skipped_warning(skipped), *found]
+    hint_warnings = [build_hint_warning(name, meant) for name, meant in hints.items()]
+    return hint_warnings if skipped is None else [build_skipped_warning(skipped), *hint_warnings]
 
 
 def _details(

@@ -105,25 +105,25 @@ def hints_of(body: Object, inner: Object, task: Object) -> Mapping[str, str]:
     parts = [("", body, _KNOWN_AT_TOP), ("task.", task, _KNOWN_IN_TASK)]
     if inner is not body:
         parts.append(("message.", inner, _KNOWN_AT_TOP))
-    found = {
+    hints = {
         f"{place}{name}": f"{place}{meant}"
-        for place, part, known in parts
-        for name, meant in _hints(part, known)
+        for place, part, names in parts
+        for name, meant in _hints(part, names)
     }
-    return dict(islice(found.items(), MOST_HINTS)) if found else NO_HINTS
+    return dict(islice(hints.items(), MOST_HINTS)) if hints else NO_HINTS
 
 
-def _hints(part: Object, known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _hints(part: Object, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name in islice(part, MOST_NAMES):
         if name in PLAIN or name in RARE or len(name) > MAX_NAME_LENGTH:
             continue
-        meant = _find_meant(name, known)
+        meant = _find_meant(name, names)
         if meant is not None and meant not in part:
             yield name, meant
 
 
-def _find_meant(name: str, known: Mapping[str, str]) -> str | None:
-    return next((known[variant] for variant in _variants(_normal(name)) if variant in known), None)
+def _find_meant(name: str, names: Mapping[str, str]) -> str | None:
+    return next((names[variant] for variant in _variants(_normal(name)) if variant in names), None)
 
 
 def _normal(name: str) -> str:
@@ -138,12 +138,12 @@ def _variants(name: str) -> Iterator[str]:
 
 
 def _index_names(names: Iterable[str]) -> Mapping[str, str]:
-    known: dict[str, str] = {}
+    index: dict[str, str] = {}
     for name in sorted(names):
         normal = _normal(name)
         for variant in _variants(normal) if len(normal) >= MIN_KNOWN_LENGTH else (normal,):
-            known.setdefault(variant, name)
-    return known
+            index.setdefault(variant, name)
+    return index
 
 
 _KNOWN_AT_TOP = _index_names(PLAIN | RARE)

@@ -91,11 +91,11 @@ class IdempotencyCache:
         has read already.
         """
         self._request, self._request_key = request, f"{request.tenant_id}\0{request.request_key}"
-        known = self._cached.get(self._request_key, now)
-        if known is None:
+        cached = self._cached.get(self._request_key, now)
+        if cached is None:
             return CacheResult.NEW
-        self.is_of_this_life = known.life == self._connection.reconnect_count
-        return known.decision if _is_same(known.content, data) else CacheResult.CONFLICT
+        self.is_of_this_life = cached.life == self._connection.reconnect_count
+        return cached.decision if _is_same(cached.content, data) else CacheResult.CONFLICT
 
     def remember(
         self,
@@ -114,7 +114,7 @@ class IdempotencyCache:
             content = data if size <= MAX_KEPT_BYTES else digested or digest(data)
         has_id = request.request_id is not None
         life = self._connection.reconnect_count
-        known = CachedDecision(
+        cached = CachedDecision(
             decision, content, request.answer_id, request.message_id, request.trace_id, has_id, life
         )
         # of no plan: its metadata may hold what extensions added
@@ -125,20 +125,22 @@ class IdempotencyCache:
             if request is self._request
             else _key(request.tenant_id, request.request_key)
         )
-        self._cached.put(key, known, now + self._ttl_s, now, owner=request.tenant_id, weight=weight)
+        self._cached.put(
+            key, cached, now + self._ttl_s, now, owner=request.tenant_id, weight=weight
+        )
 
     async def find(
         self, tenant_id: str, *, request_id: str | None = None, message_id: str | None = None
     ) -> CachedDecision | None:
         """The newest decision of a tenant's request that went by these ids; at least one is given."""
         for given in (request_id, message_id):  # most requests are kept under one of them
-            known = (
+            cached = (
                 self._cached.peek(_key(tenant_id, given), self._clock())
                 if given is not None
                 else None
             )
-            if known is not None and known.has_ids(request_id, message_id):
-                return known
+            if cached is not None and cached.has_ids(request_id, message_id):
+                return cached
         return await self._search(tenant_id, request_id, message_id)
 
     async def _search(
@@ -149,10 +151,10 @@ class IdempotencyCache:
             for key in reversed(keys[max(0, last - ENTRIES_PER_TURN) : last]):
                 if (
                     key.startswith(mine)
-                    and (known := self._cached.peek(key, self._clock()))
-                    and known.has_ids(request_id, message_id)
+                    and (cached := self._cached.peek(key, self._clock()))
+                    and cached.has_ids(request_id, message_id)
                 ):
-                    return known
+                    return cached
             await asyncio.sleep(0)
         return None
 

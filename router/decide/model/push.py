@@ -93,8 +93,10 @@ def build_new_assignment(  # noqa: PLR0917 - once a message
         requested_at_ms=requested_at_ms,
         reservation=reservation,
     )
-    known = build_assignment(of, request, decision, reservation, requested_at_ms=requested_at_ms)
-    return NewAssignment(record, record_bytes(record), known)
+    assignment = build_assignment(
+        of, request, decision, reservation, requested_at_ms=requested_at_ms
+    )
+    return NewAssignment(record, record_bytes(record), assignment)
 
 
 def build_effect(record: AssignmentRecord, of: str, tenant: str) -> Effect:

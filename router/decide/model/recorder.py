@@ -126,13 +126,13 @@ class DecisionRecorder:
                 previous=previous,
             )
         # before it is decided: what is recorded is what was looked at
-        known = _states_of_policy(policy, states)
+        policy_states = _states_of_policy(policy, states)
         # also for weights: another strategy may be tried on it
         learned = _figures_of_policy(policy, self._figures(request.tenant_id))
         answer = evaluate(
             policy,
             request,
-            states=known,
+            states=policy_states,
             figures=learned,
             now=now,
             remembered=remembered,
@@ -141,7 +141,7 @@ class DecisionRecorder:
         shadow = evaluate_shadow(
             policy,
             request,
-            states=known,
+            states=policy_states,
             figures=learned,
             now=now,
             remembered=remembered,
@@ -154,7 +154,7 @@ class DecisionRecorder:
             policy_id=policy.policy_id,
             policy_version=policy.version,
             session_key=policy.sticky.session_key if policy.sticky is not None else None,
-            states=known,
+            states=policy_states,
             figures=learned,
             now=now,
             remembered=remembered,
@@ -186,14 +186,14 @@ class DecisionRecorder:
         sort them, if there are several.
         """
         if tenant_id == SHARED:
-            found = [
+            cases = [
                 case
                 for ring in self._rings.values()
                 for case in islice(_iterate_policy(ring, policy_id, SHARED), count)
             ]
         else:
-            found = list(islice(_iterate_policy(self._rings.get(tenant_id, ()), policy_id), count))
-        return map(read_case, found)  # read as they are asked for; the ring may move on meanwhile
+            cases = list(islice(_iterate_policy(self._rings.get(tenant_id, ()), policy_id), count))
+        return map(read_case, cases)  # read as they are asked for; the ring may move on meanwhile
 
     def _pack(self, case: RecordedDecision) -> _RecordedCase:
         request = case.request
@@ -233,7 +233,7 @@ def _figures_of_policy(
         return NO_FIGURES
     names = {name for arm in arms for name in arm.plan.providers}
     return (
-        {name: known for name in names if (known := figures.get(name)) is not None}
+        {name: learned for name in names if (learned := figures.get(name)) is not None}
         if figures
         else NO_FIGURES
     )
@@ -308,14 +308,14 @@ def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
                 "not kept any more"
             )
         }
-    known: Fields = {
+    fields: Fields = {
         "at_ms": case.at_ms,
         "request": encode_request(case.request),
         "policy": _describe_policy(case),
         "states": {
             name: _describe_state(state, case.now) for name, state in sorted(case.states.items())
         },
-        "figures": {name: to_builtins(known) for name, known in sorted(case.figures.items())}
+        "figures": {name: to_builtins(learned) for name, learned in sorted(case.figures.items())}
         or None,
         "remembered": case.remembered,
         "previous": to_builtins(case.previous),
@@ -323,7 +323,7 @@ def explain_decision(case: RecordedDecision, policy: Policy | None) -> Fields:
         "reevaluation": reevaluation,
         "shadow": _describe_shadow(policy, case),
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def encode_request(request: RouteRequest) -> Fields:
@@ -375,5 +375,5 @@ def _describe_state(state: ProviderState, now: float) -> Fields:
     read this one's clock.
     """
     open_for_ms = round((state.blocked_until - now) * 1000) if state.blocked_until > now else None
-    known = {"open_for_ms": open_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
-    return {name: value for name, value in known.items() if value is not None}
+    fields = {"open_for_ms": open_for_ms, "latency_ms": state.latency_ms, "cost": state.cost}
+    return {name: value for name, value in fields.items() if value is not None}

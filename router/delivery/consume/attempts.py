@@ -70,17 +70,18 @@ class AttemptCounter:
         self._process = next(random_tokens())
 
     async def count_begin(
-        self, message: Message, known: AttemptRecord | None, most: int, writer: str = ""
+        self, message: Message, attempt_record: AttemptRecord | None, most: int, writer: str = ""
     ) -> tuple[Message, bool]:
         """Count the attempt that is about to start. Returns the message with its number, and
         whether the handler may start.
 
-        False: `most` attempts are counted already, and nothing was written. `known`: the record as
-        this process wrote it. `writer`: from `name_writer`, if this may be called again for the
+        False: `most` attempts are counted already, and nothing was written.
+        `attempt_record`: the record as this process wrote it.
+        `writer`: from `name_writer`, if this may be called again for the
         same delivery. Raises BrokerUnavailable.
         """
         writer = writer or self.name_writer(message)
-        record = known or await self._find(message, FIRST_ASSUMED)
+        record = attempt_record or await self._find(message, FIRST_ASSUMED)
         while record.attempts < record.limit(most) and record.writer != writer:
             wanted = replace(record, attempts=record.attempts + 1, was_begun=True)
             if (revision := await self._write(message, wanted, writer)) is not None:

@@ -200,11 +200,11 @@ class Consumer:
             self.subscription.publish_acks_kept,
             self.subscription.options.publish_timeout,
         )
-        known = KnownEffects(kept_s) if kept_s else None
+        known_effects = KnownEffects(kept_s) if kept_s else None
         stream_of = self.subscription.stream_of
         if stream_of is None:
-            return AckedPublisher(self._jetstream, timeout_s, known)
-        return BatchingPublisher(self._jetstream, timeout_s, known, stream_of=stream_of)
+            return AckedPublisher(self._jetstream, timeout_s, known_effects)
+        return BatchingPublisher(self._jetstream, timeout_s, known_effects, stream_of=stream_of)
 
     async def _work(self, publisher: AckedPublisher) -> None:
         attempt_counter = AttemptCounter(self._jetstream, publisher, self._attempts_bucket)

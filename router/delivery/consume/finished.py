@@ -178,18 +178,19 @@ class FinishedRemoval:
 
     async def _consumers(self) -> Sequence[Json]:
         """Every durable that acks: ephemeral consumers, and those without acks, do not matter."""
-        found: list[Json] = []
+        consumers: list[Json] = []
         for _ in range(MAX_CONSUMER_PAGES):
             page = await self._jetstream.ask(
-                f"CONSUMER.LIST.{self._stream}", {"offset": len(found)}
+                f"CONSUMER.LIST.{self._stream}", {"offset": len(consumers)}
             )
-            found += page["consumers"] or []
-            if not page["consumers"] or len(found) >= page["total"]:
+            consumers += page["consumers"] or []
+            if not page["consumers"] or len(consumers) >= page["total"]:
                 break
         return [
-            one
-            for one in found
-            if one["config"].get("durable_name") and one["config"].get("ack_policy") in SETTLES
+            consumer
+            for consumer in consumers
+            if consumer["config"].get("durable_name")
+            and consumer["config"].get("ack_policy") in SETTLES
         ]
 
     async def _purge(self, subject: str, up_to: int, state: State) -> int:
@@ -208,15 +209,15 @@ class FinishedRemoval:
         done: list[int] = []
         self._read_to = state.up_to
         async with open_reader(self._jetstream, self._stream, start, headers_only=True) as reader:
-            async for found in reader.read_all(READ_BATCH, MAX_READ):
-                self._read_to = min(found[-1].sequence, state.up_to)
+            async for batch in reader.read_all(READ_BATCH, MAX_READ):
+                self._read_to = min(batch[-1].sequence, state.up_to)
                 done += [
-                    one.sequence
-                    for one in found
-                    if one.sequence <= state.up_to
-                    and self._is_named(one.headers.get("Nats-Msg-Id", ""))
+                    message.sequence
+                    for message in batch
+                    if message.sequence <= state.up_to
+                    and self._is_named(message.headers.get("Nats-Msg-Id", ""))
                 ]
-                if found[-1].sequence >= state.up_to:
+                if batch[-1].sequence >= state.up_to:
                     break
         return await self._remove(done)
 
@@ -231,8 +232,8 @@ class FinishedRemoval:
         api, removed = f"STREAM.MSG.DELETE.{self._stream}", 0
         for start in range(0, len(sequences), MAX_CONCURRENT_REMOVALS):
             asked = [
-                self._jetstream.ask(api, {"seq": one, "no_erase": True})
-                for one in sequences[start : start + MAX_CONCURRENT_REMOVALS]
+                self._jetstream.ask(api, {"seq": sequence, "no_erase": True})
+                for sequence in sequences[start : start + MAX_CONCURRENT_REMOVALS]
             ]
             removed += sum(
                 isinstance(answer, dict)
@@ -246,7 +247,11 @@ def _floor(subject: str, consumers: Sequence[Json], state: State) -> int:
     no durable.
     """
     return min(
-        (_find_settled(one, state) for one in consumers if _is_subscribed(one["config"], subject)),
+        (
+            _find_settled(consumer, state)
+            for consumer in consumers
+            if _is_subscribed(consumer["config"], subject)
+        ),
         default=0,
     )
 

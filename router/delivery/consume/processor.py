@@ -282,9 +282,11 @@ class MessageProcessor:
                     if held.call is not None:
                         await _wait_until_over(held.call)
 
-    async def _count_and_begin(self, held: InFlightMessage, known: AttemptRecord | None) -> None:
+    async def _count_and_begin(
+        self, held: InFlightMessage, attempt_record: AttemptRecord | None
+    ) -> None:
         await self._pause_switch.wait()
-        held.message, may_begin = await self._redeliveries.count_begin(held.message, known)
+        held.message, may_begin = await self._redeliveries.count_begin(held.message, attempt_record)
         if may_begin:
             self._begin(held.message, is_held=True)
         else:

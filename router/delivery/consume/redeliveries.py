@@ -199,7 +199,7 @@ class RedeliveryTracker:
             self._settled.popitem(last=False)
 
     async def count_begin(
-        self, message: Message, known: AttemptRecord | None
+        self, message: Message, attempt_record: AttemptRecord | None
     ) -> tuple[Message, bool]:
         """Count the attempt that is about to begin: the message with its number, and whether it may
         begin.
@@ -209,7 +209,7 @@ class RedeliveryTracker:
             self._attempt_counter.name_writer(message),
         )
         return await self._insist(
-            lambda: self._attempt_counter.count_begin(message, known, most, writer)
+            lambda: self._attempt_counter.count_begin(message, attempt_record, most, writer)
         )
 
     async def count_failure(self, message: Message) -> Message:

@@ -136,10 +136,10 @@ class RefusedStorage:
         if self._waiting.get(subject) is not waiting:
             return []  # they were abandoned meanwhile
         if isinstance(result, NotPublished):
-            return [(one.pending, result) for one in self._give_up(subject, waiting, result)]
+            return [(waiter.pending, result) for waiter in self._give_up(subject, waiting, result)]
         self._remove(subject, waiting)
         first, *others = waiting
-        return [(first.pending, result), *((one.pending, None) for one in others)]
+        return [(first.pending, result), *((waiter.pending, None) for waiter in others)]
 
     def _give_up(
         self, subject: str, waiting: deque[Waiting], refusal: NotPublished
@@ -147,7 +147,7 @@ class RefusedStorage:
         """Remove those that are never stored, and let another one be the next that is tried."""
         given_up = self._find_given_up(waiting, refusal)
         self._remove(subject, given_up)
-        if left := deque(one for one in waiting if one not in given_up):
+        if left := deque(waiter for waiter in waiting if waiter not in given_up):
             left.rotate(0 if given_up else -1)
             self._waiting[subject] = left
         return given_up
@@ -157,12 +157,14 @@ class RefusedStorage:
             return [waiting[0]]
         before = self._now() - self._subscription.options.patience
         return [
-            one for one in waiting if one.since <= before and self.is_told(one.pending, refusal)
+            waiter
+            for waiter in waiting
+            if waiter.since <= before and self.is_told(waiter.pending, refusal)
         ]
 
     def _remove(self, subject: str, gone: Collection[Waiting]) -> None:
         del self._waiting[subject]
-        self._tenants -= Counter(one.tenant for one in gone)  # what falls to nothing goes
+        self._tenants -= Counter(waiter.tenant for waiter in gone)  # what falls to nothing goes
 
     def _tell(self, cause: str | None) -> None:
         if (self.cause is None) != (cause is None):

@@ -104,9 +104,13 @@ def decide_settlement(subscription: Subscription, message: Message, outcome: Out
 
 def give_up(subscription: Subscription, message: Message, fault: Fault) -> Settlement:
     """Give up after the last allowed attempt: dead letter, failure reply, dead_letter_ack."""
-    letter = _dead_letter(subscription, message, MAXDELIVER_EXHAUSTED, fault)
+    dead_letter = _dead_letter(subscription, message, MAXDELIVER_EXHAUSTED, fault)
     return Settlement(
-        letter, subscription.failure_reply(message, fault), None, subscription.dead_letter_ack, True
+        dead_letter,
+        subscription.failure_reply(message, fault),
+        None,
+        subscription.dead_letter_ack,
+        True,
     )
 
 
@@ -230,5 +234,5 @@ def nak(delay_s: float) -> bytes:
 def _dead_letter(
     subscription: Subscription, message: Message, reason: str, fault: Fault
 ) -> tuple[Effect, ...]:
-    letter = subscription.dead_letter(message, reason, fault)
-    return (letter,) if letter is not None else ()
+    dead_letter = subscription.dead_letter(message, reason, fault)
+    return (dead_letter,) if dead_letter is not None else ()

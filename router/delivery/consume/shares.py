@@ -145,10 +145,10 @@ class TenantShares:
         async with open_reader(
             self._jetstream, self._stream, count.read_to + 1, headers_only=True
         ) as reader:
-            async for found in reader.read_all(READ_BATCH, MAX_READ):
-                count.read_to = found[-1].sequence
-                for one in found:
-                    count.sizes[one.headers.get(TENANT_HEADER, "")] += _size(one)
+            async for batch in reader.read_all(READ_BATCH, MAX_READ):
+                count.read_to = batch[-1].sequence
+                for message in batch:
+                    count.sizes[message.headers.get(TENANT_HEADER, "")] += _size(message)
         count.sizes = _keep_largest(count.sizes)
         if reader.total <= MAX_READ:
             count.read_to = max(count.read_to, last)  # the last ones may have been removed

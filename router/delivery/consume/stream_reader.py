@@ -121,11 +121,11 @@ class BatchReader(Generic[T]):
         """
         left = self.total if most is None else min(most, self.total)
         subject = self._ask(min(page, left)) if left > 0 else ""
-        while left > 0 and (found := await self._take(subject)):
-            left -= len(found)
+        while left > 0 and (batch := await self._take(subject)):
+            left -= len(batch)
             if left > 0:
                 subject = self._ask(min(page, left))
-            yield found
+            yield batch
 
     def _ask(self, most: int, wait_s: float = 0.0) -> str:
         """Ask for the next page; returns the subject of the question."""
@@ -167,8 +167,8 @@ class BatchReader(Generic[T]):
                 f"{self._jetstream.prefix}.CONSUMER.DELETE.{self._stream}.{self._name}"
             )
 
-    def _add(self, found: T) -> None:
-        self._found.append(found)
+    def _add(self, item: T) -> None:
+        self._found.append(item)
         self._missing -= 1
         if not self._missing:
             self._ended.set()
@@ -250,9 +250,9 @@ async def read_since(
     try:
         async with open_reader(jetstream, stream, since=since) as reader:
             while (
-                found := await reader.read(READ_BATCH, FOLLOW_WAIT_S if follow else 0.0)
+                batch := await reader.read(READ_BATCH, FOLLOW_WAIT_S if follow else 0.0)
             ) or follow:
-                for message in found:
+                for message in batch:
                     yield message
     except BrokerRefused as exc:
         if follow or exc.err_code != STREAM_NOT_FOUND:

@@ -120,8 +120,8 @@ class LeaderReads:
 
 
 def resolve_all(waiting: Sequence[Found], record: bytes | BrokerUnavailable | None) -> None:
-    for found in waiting:
-        found.resolve(record)
+    for deferred in waiting:
+        deferred.resolve(record)
 
 
 # -- The shared direct gets.
@@ -172,11 +172,11 @@ class BatchedKvReader:
         """The record under the key. It ends with BrokerUnavailable when the bucket is missing or
         silent, and always in time.
         """
-        found: Found = Deferred()
+        deferred: Found = Deferred()
         if not self._wanted:
             asyncio.get_running_loop().call_soon(self._request)
-        self._wanted[self._prefix + key].append(found)
-        return found
+        self._wanted[self._prefix + key].append(deferred)
+        return deferred
 
     async def _open(self) -> None:
         inbox = self._connection.new_inbox() + "."
@@ -300,8 +300,8 @@ class BatchedKvReader:
         if not await asyncio.shield(self._asking):
             self._refuse(cause, asked)
             return
-        for found in chain.from_iterable(asked.values()):
-            found.resolve(missing_bucket(self._bucket))
+        for deferred in chain.from_iterable(asked.values()):
+            deferred.resolve(missing_bucket(self._bucket))
 
     async def _is_missing(self) -> bool:
         try:
@@ -311,5 +311,5 @@ class BatchedKvReader:
             return False
 
     def _refuse(self, cause: str, asked: _Waiting) -> None:
-        for found in chain.from_iterable(asked.values()):
-            found.resolve(BrokerUnavailable(f"{self._api}: {cause}"))
+        for deferred in chain.from_iterable(asked.values()):
+            deferred.resolve(BrokerUnavailable(f"{self._api}: {cause}"))

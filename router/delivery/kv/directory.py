@@ -46,7 +46,7 @@ def read_documents(root: Path) -> list[Document | UnreadableFile]:
         folders = sorted(os.listdir(root))
     except OSError as exc:
         return [UnreadableFile("", f"cannot be listed: {exc.strerror}")]
-    return [found for folder in folders for found in _folder(root, folder)]
+    return [document for folder in folders for document in _folder(root, folder)]
 
 
 def _folder(root: Path, folder: str) -> Iterator[Document | UnreadableFile]:

@@ -70,18 +70,18 @@ class DocumentBucket:
         """All revisions of one key that the bucket still holds, oldest first. Raises
         BrokerUnavailable.
         """
-        found: list[BucketEntry | DeletedKey] = []
+        entries: list[BucketEntry | DeletedKey] = []
         await self._list_once(
-            KvWatcher(self._jetstream, self.bucket, found.append, key=key, deliver="all")
+            KvWatcher(self._jetstream, self.bucket, entries.append, key=key, deliver="all")
         )
-        return found
+        return entries
 
     async def read_all(self) -> dict[str, BucketEntry]:
         """All current entries of the bucket. Raises BrokerUnavailable."""
-        found: list[BucketEntry | DeletedKey] = []
-        await self._list_once(KvWatcher(self._jetstream, self.bucket, found.append))
-        newest = {one.key: one for one in found}
-        return {key: one for key, one in newest.items() if isinstance(one, BucketEntry)}
+        entries: list[BucketEntry | DeletedKey] = []
+        await self._list_once(KvWatcher(self._jetstream, self.bucket, entries.append))
+        newest = {entry.key: entry for entry in entries}
+        return {key: entry for key, entry in newest.items() if isinstance(entry, BucketEntry)}
 
     async def _list_once(self, following: KvWatcher) -> None:
         try:

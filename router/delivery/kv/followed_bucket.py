@@ -170,10 +170,10 @@ class FollowedBucket(ABC, Generic[T]):
     async def _read_large(self) -> None:
         while self._large:
             key, entry = next(iter(self._large.items()))
-            found = await asyncio.to_thread(self._try_read, entry)
+            document = await asyncio.to_thread(self._try_read, entry)
             if self._large.get(key) == entry:  # else it has changed again meanwhile
                 del self._large[key]
-                self._states[key] = self._build_state(entry, found, self._states.get(key))
+                self._states[key] = self._build_state(entry, document, self._states.get(key))
                 self._install()
 
     def _install(self) -> None:
@@ -186,16 +186,16 @@ class FollowedBucket(ABC, Generic[T]):
             return exc
 
     def _build_state(
-        self, entry: BucketEntry, found: T | Exception, before: DocumentState[T] | None
+        self, entry: BucketEntry, document: T | Exception, before: DocumentState[T] | None
     ) -> DocumentState[T]:
-        if not isinstance(found, Exception):
-            return DocumentState(entry, found)
+        if not isinstance(document, Exception):
+            return DocumentState(entry, document)
         log.error(
             self._unreadable,
             key=entry.key,
-            error=str(found),
+            error=str(document),
             in_force="the last good version, if there was one",
         )
         return DocumentState(
-            entry, before.value if before is not None else None, shorten(str(found), MAX_ERROR)
+            entry, before.value if before is not None else None, shorten(str(document), MAX_ERROR)
         )

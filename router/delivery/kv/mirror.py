@@ -224,11 +224,11 @@ class BucketMirror:
             log.info(events.BUCKET_AVAILABLE, bucket=self._bucket)
         self._cause = None
 
-    def _on_entry(self, table: dict[str, BucketEntry], found: BucketEntry | DeletedKey) -> None:
-        if isinstance(found, BucketEntry):
-            table[found.key] = found
+    def _on_entry(self, table: dict[str, BucketEntry], entry: BucketEntry | DeletedKey) -> None:
+        if isinstance(entry, BucketEntry):
+            table[entry.key] = entry
         else:
-            table.pop(found.key, None)
+            table.pop(entry.key, None)
         if table is self._table and not self._is_notifying:
             self._is_notifying = True  # what came in one chunk is told once
             asyncio.get_running_loop().call_soon(self._notify)

@@ -100,17 +100,17 @@ class SharedRecords(SharedBucket, Generic[T]):
         """
 
     @abstractmethod
-    def build_entry(self, one: T) -> tuple[str, bytes] | None:
+    def build_entry(self, item: T) -> tuple[str, bytes] | None:
         """Its key and value. It has not changed from now on; what comes during the write is a
         change. None: there is nothing to write.
         """
 
     @abstractmethod
-    def mark_changed(self, one: T) -> None:
+    def mark_changed(self, item: T) -> None:
         """It was not stored, or this is not known."""
 
     @abstractmethod
-    def log_failure(self, one: T, cause: RouterError) -> None:
+    def log_failure(self, item: T, cause: RouterError) -> None:
         """Once a minute at most."""
 
     async def write(self) -> None:
@@ -146,27 +146,27 @@ class SharedRecords(SharedBucket, Generic[T]):
         bucket takes the others neither.
         """
         is_stored = True
-        for one in changed:
+        for item in changed:
             try:
-                await self._write_one(one)
+                await self._write_one(item)
             except (Conflict, Poison):
                 is_stored = False
         return is_stored
 
-    async def _write_one(self, one: T) -> None:
+    async def _write_one(self, item: T) -> None:
         """Raises BrokerUnavailable, StorageFull, Conflict, Poison (too large)."""
-        entry = self.build_entry(one)
+        entry = self.build_entry(item)
         if entry is None:
             return
         try:
             await self._put(*entry)
         except Poison as exc:  # these bytes are never stored: the next change is another try
-            self._log_failure(one, exc)
+            self._log_failure(item, exc)
             raise
         except BaseException as exc:  # also a cancellation: whether it is stored is not known
-            self.mark_changed(one)
+            self.mark_changed(item)
             if isinstance(exc, RouterError) and not isinstance(exc, Conflict):
-                self._log_failure(one, exc)
+                self._log_failure(item, exc)
             raise
 
     async def _put(self, key: str, value: bytes) -> None:
@@ -184,6 +184,6 @@ class SharedRecords(SharedBucket, Generic[T]):
             self._revisions[key] = newest.revision if newest is not None else 0
             raise
 
-    def _log_failure(self, one: T, cause: RouterError) -> None:
+    def _log_failure(self, item: T, cause: RouterError) -> None:
         if self._lines.allow("write"):
-            self.log_failure(one, cause)
+            self.log_failure(item, cause)

@@ -96,10 +96,10 @@ class VersionedStore(ABC, Generic[T]):
         """Every document, in the order of the keys."""
         entries = await self._documents.read_all()
         # many, and large ones
-        found = await asyncio.to_thread(
+        documents = await asyncio.to_thread(
             lambda: [self._try_read(entries[key]) for key in sorted(entries)]
         )
-        return [document for document in found if document is not None]
+        return [document for document in documents if document is not None]
 
     async def history(self, *name: str) -> Sequence[Change[T]]:
         """The last 64 writes, oldest first. Raises `not_found` if the history has no write."""
@@ -188,10 +188,10 @@ class VersionedStore(ABC, Generic[T]):
         for document in documents:
             if document.record.version == version:
                 return document
-        known = ", ".join(str(document.record.version) for document in documents[-8:])
+        newest = ", ".join(str(document.record.version) for document in documents[-8:])
         raise self.not_found(
             f"{_label(name)} has no version {version}: the last {KEPT} are kept, the "
-            f"newest are {known}"
+            f"newest are {newest}"
         )
 
     async def _read_last_version(self, key: str) -> int:

@@ -162,17 +162,21 @@ class AckedPublisher:
             self._publish(PendingPublish(effect, now, partial(group.take, place)))
 
     def _publish(self, pending: PendingPublish) -> None:
-        known = self._known_effects
-        if known is None or not pending.effect.owner or self._is_needed(pending, known):
+        known_effects = self._known_effects
+        if (
+            known_effects is None
+            or not pending.effect.owner
+            or self._is_needed(pending, known_effects)
+        ):
             self._carry(pending)
 
-    def _is_needed(self, pending: PendingPublish, known: KnownEffects) -> bool:
+    def _is_needed(self, pending: PendingPublish, known_effects: KnownEffects) -> bool:
         """Whether the effect must be published. If an earlier copy is stored or on its way, that
         copy's publish ack is used.
         """
         effect = pending.effect
         if (
-            publish_ack := known.publish_ack_of(
+            publish_ack := known_effects.publish_ack_of(
                 effect, self._connection.reconnect_count, pending.sent_at
             )
         ) is not None:
@@ -345,13 +349,13 @@ class AckedPublisher:
 
     async def _check_dead_letter(self, pending: PendingPublish, publish_ack: PublishAck) -> None:
         try:
-            found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
+            stored = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
         except Exception as exc:  # of any kind: the callback must be called
             self._reject(
                 pending, 0, exc.code if isinstance(exc, RouterError) else type(exc).__name__
             )
             return
-        if found is not None and found.headers.get("Nats-Msg-Id") == publish_ack.id:
+        if stored is not None and stored.headers.get("Nats-Msg-Id") == publish_ack.id:
             self._accept(pending, publish_ack)
         else:
             copy = replace(pending.effect, id=f"{pending.effect.id}:{publish_ack.sequence}")

@@ -107,8 +107,10 @@ class BatchingPublisher(AckedPublisher):
 
     @property
     def pending(self) -> int:
-        batches = (one.batch.pendings for one in self._streams.values() if one.batch is not None)
-        waiting = sum(len(one.waiting) for one in self._streams.values())
+        batches = (
+            stream.batch.pendings for stream in self._streams.values() if stream.batch is not None
+        )
+        waiting = sum(len(stream.waiting) for stream in self._streams.values())
         return super().pending + waiting + sum(map(len, batches))
 
     def _publish_group(

@@ -43,8 +43,8 @@ class KnownEffects:
         if reconnect_count != self._reconnects:
             self._reconnects, self._stored = reconnect_count, BoundedCache(self._limit)
             return None
-        known = self._stored.get(effect.id, now)
-        return None if known is None else replace(known, is_duplicate=True)
+        publish_ack = self._stored.get(effect.id, now)
+        return None if publish_ack is None else replace(publish_ack, is_duplicate=True)
 
     def keep(self, effect: Effect, publish_ack: PublishAck, now: float) -> None:
         self._stored.put(effect.id, publish_ack, now + self._keep_s, now, owner=effect.owner)

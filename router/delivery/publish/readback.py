@@ -83,20 +83,20 @@ class ConfirmByReadback:
         # the server would close the connection for it
         if len(head) + len(data) > self._jetstream.connection.max_payload:
             raise Poison("the message is larger than the connection allows")
-        found = self._wanted.setdefault(msg_id, asyncio.get_running_loop().create_future())
+        future = self._wanted.setdefault(msg_id, asyncio.get_running_loop().create_future())
         try:
             async with asyncio.timeout(self._within_s):
-                while not found.done():
+                while not future.done():
                     await self._is_subscribed.wait()
                     self._jetstream.connection.publish_nowait(self._subject, data, "", head)
-                    await asyncio.wait({found}, timeout=self._again_s)
-                return found.result()
+                    await asyncio.wait({future}, timeout=self._again_s)
+                return future.result()
         except TimeoutError:
             raise BrokerUnavailable(
                 f"{self._stream}: the message was not seen stored in time"
             ) from None
         finally:
-            if self._wanted.get(msg_id) is found:
+            if self._wanted.get(msg_id) is future:
                 del self._wanted[msg_id]
 
     @property
@@ -126,6 +126,6 @@ class ConfirmByReadback:
 
     def _on_copy(self, subject: str, reply: str, _data: bytes, headers: Headers | None) -> None:
         self._heard_at = steady()
-        found = self._wanted.get((headers or {}).get(MSG_ID, ""))
-        if found is not None and subject == self._subject and not found.done():
-            found.set_result(parse_ack_subject(reply).sequence)
+        future = self._wanted.get((headers or {}).get(MSG_ID, ""))
+        if future is not None and subject == self._subject and not future.done():
+            future.set_result(parse_ack_subject(reply).sequence)

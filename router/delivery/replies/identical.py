@@ -104,13 +104,13 @@ class IdenticalRequests:
     def is_alone(self, now: float) -> bool:
         return self._others_at is not None and now - self._others_at >= ALONE_AFTER_SILENCE_S
 
-    def keep_first(self, key: CorrelationKey, one: WaitingInbox, now: float) -> None:
+    def keep_first(self, key: CorrelationKey, waiting: WaitingInbox, now: float) -> None:
         """Its inbox is answered; the other instances are told only if another request has the same
         bytes (`on_repeat`).
         """
         if not self.is_alone(now):
             self.first_ones.pop(key, None)
-            self.first_ones[key] = one
+            self.first_ones[key] = waiting
             if len(self.first_ones) > MAX_REPEATED:
                 self.first_ones.popitem(last=False)
 
@@ -129,24 +129,24 @@ class IdenticalRequests:
                 self.repeated.discard(self._keys.popitem(last=False)[1])
         return checksum
 
-    def learn(self, one: WaitingInbox, sequence: int) -> None:
+    def learn(self, waiting: WaitingInbox, sequence: int) -> None:
         """A request with unique bytes was stored at this sequence. The shift changes when two such
         requests agree.
         """
-        shift = sequence - one.number if one.number else self.shift
+        shift = sequence - waiting.number if waiting.number else self.shift
         if shift == self._learned or self.shift is None:
             self.shift = shift
         self._learned = shift
 
     def may_be_anothers(
-        self, one: WaitingInbox, sequence: int, now: float, *, is_old: bool
+        self, waiting: WaitingInbox, sequence: int, now: float, *, is_old: bool
     ) -> bool:
         """Whether the inbox belongs to another copy and this copy's is yet to come: by the shift,
         else by the inbox's age.
         """
-        if self.shift is None or not one.number or not sequence or self.is_alone(now):
+        if self.shift is None or not waiting.number or not sequence or self.is_alone(now):
             return is_old
-        return one.number < sequence - self.shift
+        return waiting.number < sequence - self.shift
 
     def can_choose(self, inboxes: list[WaitingInbox], sequence: int, now: float) -> bool:
         has_room = self._watched_bytes < MAX_WATCHED_BYTES and len(self._watched) < MAX_REPEATED
@@ -168,11 +168,16 @@ class IdenticalRequests:
             at - 1 if at and target - inboxes[at - 1].number < inboxes[at].number - target else at
         )
 
-    def tell_replied(self, checksum: int, one: WaitingInbox, now: float) -> None:
+    def tell_replied(self, checksum: int, waiting: WaitingInbox, now: float) -> None:
         """Tell the other instances with the next `announce`, if the bytes are repeated."""
-        if self.shift is None or not one.number or checksum not in self._keys or self.is_alone(now):
+        if (
+            self.shift is None
+            or not waiting.number
+            or checksum not in self._keys
+            or self.is_alone(now)
+        ):
             return
-        line = f"{checksum} {one.number + self.shift} {one.inbox}"
+        line = f"{checksum} {waiting.number + self.shift} {waiting.inbox}"
         self._lines.append(line)
         self._told += len(line)
         if self._told >= MAX_TOLD or len(self._lines) >= MAX_LINES:
@@ -242,8 +247,8 @@ class IdenticalRequests:
         return due
 
 
-def _number(one: WaitingInbox) -> int:
-    return one.number
+def _number(waiting: WaitingInbox) -> int:
+    return waiting.number
 
 
 def _is_number(text: str) -> bool:

@@ -272,9 +272,9 @@ class ReadAhead:
 
 async def _offer(reader: RawReader, taker: StoredTaker) -> None:
     left, taken = reader.total, Counter[Share]()
-    while taker.is_on and left > 0 and (found := await reader.read(min(READ_BATCH, left))):
-        left -= len(found)
-        for stored in found:
+    while taker.is_on and left > 0 and (batch := await reader.read(min(READ_BATCH, left))):
+        left -= len(batch)
+        for stored in batch:
             share = taker.read_share(stored[2], stored[3])
             if share is not None and taken[share] < MAX_OF_TENANT:
                 taken[share] += taker.take_stored(stored, share)

@@ -159,15 +159,15 @@ class ReplyCorrelator:
             return
         if (
             msg_id is not None
-            and (known := self._replied.get(key)) is not None
-            and now - known.at <= self.span + self._standstill.measure(now)
+            and (replied := self._replied.get(key)) is not None
+            and now - replied.at <= self.span + self._standstill.measure(now)
         ):
-            if inbox != known.to:
+            if inbox != replied.to:
                 self._send(
                     inbox,
-                    known.data
-                    if known.content_hash == content_hash
-                    else self._answer_of_other(known.request, request, known.data),
+                    replied.data
+                    if replied.content_hash == content_hash
+                    else self._answer_of_other(replied.request, request, replied.data),
                 )
             return
         table = self._inboxes
@@ -214,18 +214,18 @@ class ReplyCorrelator:
             or key in table.older
         ):
             return False
-        one = inboxes[0]
-        if now - one.at > INBOX_FRESH_S or identical.may_be_anothers(
-            one, sequence, now, is_old=False
+        waiting = inboxes[0]
+        if now - waiting.at > INBOX_FRESH_S or identical.may_be_anothers(
+            waiting, sequence, now, is_old=False
         ):
             return False
         del table.younger[key]
         table.count -= 1
         if sequence:
-            identical.learn(one, sequence)
+            identical.learn(waiting, sequence)
         self._replied_without_id[key] = now
-        self._send(one.inbox, answer)
-        identical.keep_first(key, one, now)
+        self._send(waiting.inbox, answer)
+        identical.keep_first(key, waiting, now)
         return True
 
     def note(self, request: RequestIdentity, now: float) -> None:
@@ -313,7 +313,7 @@ class ReplyCorrelator:
             now,
             to,
         )
-        others = [one for one in self._inboxes.pop(key) if one.inbox != to]
+        others = [waiting for waiting in self._inboxes.pop(key) if waiting.inbox != to]
         if others:
             self._share(
                 [*others, WaitingInbox(to, now, content_hash)],
@@ -348,8 +348,8 @@ class ReplyCorrelator:
 
     def _start_generation(self, now: float) -> None:
         in_flight = (
-            _hash_content(one) if one.msg_id is None else hash(one.msg_id)
-            for one in self._read_in_flight()
+            _hash_content(request) if request.msg_id is None else hash(request.msg_id)
+            for request in self._read_in_flight()
         )
         self._inboxes.start_generation(now, in_flight)
 
@@ -399,20 +399,24 @@ class ReplyCorrelator:
         that another instance answered; the stream dropped requests with other bytes that came
         within `span`.
         """
-        newest = max((one.at for one in inboxes if one.content_hash == content_hash), default=None)
+        newest = max(
+            (waiting.at for waiting in inboxes if waiting.content_hash == content_hash),
+            default=None,
+        )
         if newest is None:
             self._inboxes.put_back(hash(request.msg_id), inboxes)
             return False
         is_claimed = False
-        for one in inboxes:
-            is_same = one.content_hash == content_hash
-            is_claimed = is_claimed or (is_same and one.inbox != NO_INBOX)
-            if abs(newest - one.at) <= self.span and one.inbox not in (served, NO_INBOX):
-                other = None if is_same else replace(request, data=one.kept)
+        for waiting in inboxes:
+            is_same = waiting.content_hash == content_hash
+            is_claimed = is_claimed or (is_same and waiting.inbox != NO_INBOX)
+            if abs(newest - waiting.at) <= self.span and waiting.inbox not in (served, NO_INBOX):
+                other = None if is_same else replace(request, data=waiting.kept)
                 answer = data if other is None else self._answer_of_other(request, other, data)
-                self._send(one.inbox, answer)
+                self._send(waiting.inbox, answer)
         self._inboxes.put_back(
-            hash(request.msg_id), [one for one in inboxes if one.at - newest > self.span]
+            hash(request.msg_id),
+            [waiting for waiting in inboxes if waiting.at - newest > self.span],
         )
         return is_claimed
 
@@ -469,8 +473,8 @@ class ReplyCorrelator:
         self._mark_replied(key, now)
         if is_like_no_other or not identical.can_choose(inboxes, sequence, now):
             checksum = 0 if is_like_no_other else identical.note(key, request.data)
-            for one in inboxes:
-                self._reply_to_inbox(checksum, one, data, now)
+            for waiting in inboxes:
+                self._reply_to_inbox(checksum, waiting, data, now)
             if is_like_no_other:
                 identical.keep_first(key, inboxes[0], now)
             if may_wait and identical.may_be_anothers(
@@ -488,9 +492,11 @@ class ReplyCorrelator:
         self._inboxes.put_back(key, inboxes)
         return at is not None
 
-    def _reply_to_inbox(self, checksum: int, one: WaitingInbox, data: bytes, now: float) -> None:
-        self._send(one.inbox, data)
-        self.identical.tell_replied(checksum, one, now)
+    def _reply_to_inbox(
+        self, checksum: int, waiting: WaitingInbox, data: bytes, now: float
+    ) -> None:
+        self._send(waiting.inbox, data)
+        self.identical.tell_replied(checksum, waiting, now)
 
     def _reply_to_left_over(self, now: float) -> None:
         """Answer inboxes that no instance answered in time, although identical requests were
@@ -498,10 +504,10 @@ class ReplyCorrelator:
         """
         for key, checksum, data in self.identical.take_due(now):
             inboxes = self._inboxes.pop(key)
-            for one in inboxes:
-                if now - one.at >= self._wait_s:
-                    self._reply_to_inbox(checksum, one, data, now)
-            left = [one for one in inboxes if now - one.at < self._wait_s]
+            for waiting in inboxes:
+                if now - waiting.at >= self._wait_s:
+                    self._reply_to_inbox(checksum, waiting, data, now)
+            left = [waiting for waiting in inboxes if now - waiting.at < self._wait_s]
             self._inboxes.put_back(key, left)
             if left:
                 self.identical.watch(key, checksum, data, now)

@@ -467,8 +467,8 @@ def _build_head(reply: Reply) -> bytes:
     """The headers of an answer on the reply subject."""
     trace_id, tenant_id = reply.trace_id, reply.tenant_id
     if trace_id is None or tenant_id is None or not f"{trace_id}{tenant_id}".isprintable():
-        found = {TRACE: trace_id, TENANT: tenant_id, "version": "1"}
-        return head_of({name: value for name, value in found.items() if value is not None})
+        headers = {TRACE: trace_id, TENANT: tenant_id, "version": "1"}
+        return head_of({name: value for name, value in headers.items() if value is not None})
     return f"NATS/1.0\r\n{TRACE}: {trace_id}\r\n{TENANT}: {tenant_id}\r\nversion: 1\r\n\r\n".encode(
         "utf-8", "replace"
     )

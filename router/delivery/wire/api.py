@@ -221,14 +221,14 @@ class JetStream:
         missing message.
         """
         try:
-            found = (await self.ask_repeatedly(f"STREAM.MSG.GET.{stream}", query))["message"]
+            stored = (await self.ask_repeatedly(f"STREAM.MSG.GET.{stream}", query))["message"]
         except BrokerRefused as exc:
             if exc.err_code == MESSAGE_NOT_FOUND:
                 return None
             raise
-        headers = parse_head(base64.b64decode(found["hdrs"])) if found.get("hdrs") else None
-        data = base64.b64decode(found.get("data", ""))
-        return StoredMessage(found["subject"], found["seq"], data, headers or {}, found["time"])
+        headers = parse_head(base64.b64decode(stored["hdrs"])) if stored.get("hdrs") else None
+        data = base64.b64decode(stored.get("data", ""))
+        return StoredMessage(stored["subject"], stored["seq"], data, headers or {}, stored["time"])
 
     async def _request_or_none(self, what: str, *missing: int) -> Json | None:
         try:
@@ -256,8 +256,8 @@ class JetStream:
                 if done:
                     return done.pop().result()
         finally:
-            for one in asking:
-                one.cancel()
+            for task in asking:
+                task.cancel()
 
 
 _NO_LEADER = "the cluster has no leader for it, or no quorum"

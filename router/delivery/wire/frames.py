@@ -211,15 +211,15 @@ class PlainFrames:
         """
         match_headed, match_bare, last = self._match_headed, self._match_bare, len(data) - 2
         while True:
-            if (found := match_headed(data, at)) is not None:
-                body = found.end()
-                reply, head_size, size, head, msg_id = found.groups()
+            if (match := match_headed(data, at)) is not None:
+                body = match.end()
+                reply, head_size, size, head, msg_id = match.groups()
                 after = body + int(size) - len(head)
                 if len(head) != int(head_size) or after < body:
                     return
-            elif (found := match_bare(data, at)) is not None:
-                body = found.end()
-                (reply, size), msg_id = found.groups(), None
+            elif (match := match_bare(data, at)) is not None:
+                body = match.end()
+                (reply, size), msg_id = match.groups(), None
                 after = body + int(size)
             else:
                 return

@@ -31,7 +31,8 @@ def require_quorum(name: str, info: dict[str, Any]) -> None:
         raise NoLeader(f"{name} has no leader: the cluster lost its quorum, or elects one")
     copies = 1 + len(followers)
     answering = 1 + sum(
-        one["active"] < FOLLOWER_SILENCE_NS and not one.get("offline", False) for one in followers
+        follower["active"] < FOLLOWER_SILENCE_NS and not follower.get("offline", False)
+        for follower in followers
     )
     if 2 * answering <= copies:
         raise QuorumLost(

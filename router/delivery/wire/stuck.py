@@ -104,7 +104,11 @@ def _find_limit(connections: Sequence[Connection]) -> str | None:
     """The limit that was enforced lately on one of them, in the server's words."""
     since = steady() - LIMIT_LATELY_S
     return next(
-        (one.limit for one in connections if one.limit is not None and one.limited_at >= since),
+        (
+            connection.limit
+            for connection in connections
+            if connection.limit is not None and connection.limited_at >= since
+        ),
         None,
     )
 

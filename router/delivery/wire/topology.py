@@ -238,17 +238,17 @@ class InfoReader(Protocol):
 
 async def compare(infos: InfoReader, topology: Topology) -> list[Difference]:
     """Compare the server with the declaration; raises BrokerUnavailable."""
-    found: list[Difference] = []
+    differences: list[Difference] = []
     for stream in topology.streams:
         info = await infos.stream(stream.name)
-        found += _difference("stream", stream.name, stream.compared, info)
+        differences += _difference("stream", stream.name, stream.compared, info)
     for consumer in topology.consumers:
         info = await infos.consumer(consumer.stream, consumer.durable)
-        found += _difference(
+        differences += _difference(
             "consumer", f"{consumer.stream}/{consumer.durable}", consumer.to_json(), info
         )
-        found += _find_pause(consumer, info)
-    return found
+        differences += _find_pause(consumer, info)
+    return differences
 
 
 async def create(jetstream: JetStream, topology: Topology) -> list[Difference]:
@@ -271,15 +271,17 @@ async def apply(
 
     Raises BrokerRefused, after all else is done, where the server never undoes a difference.
     """
-    found = await compare(jetstream, topology)
-    done = [difference for difference in found if difference.state not in (PAUSED, IRREVERSIBLE)]
+    differences = await compare(jetstream, topology)
+    done = [
+        difference for difference in differences if difference.state not in (PAUSED, IRREVERSIBLE)
+    ]
     for difference in done:
         await _make(
             jetstream, topology, difference, "CREATE" if difference.state == MISSING else "UPDATE"
         )
         on_done(difference)
     if left := "; ".join(
-        str(difference) for difference in found if difference.state == IRREVERSIBLE
+        str(difference) for difference in differences if difference.state == IRREVERSIBLE
     ):
         raise BrokerRefused(SEALED, left)
     return done
@@ -318,7 +320,9 @@ async def _make(
         await _stream(jetstream, spec, verb)
     else:
         consumer = next(
-            one for one in topology.consumers if f"{one.stream}/{one.durable}" == difference.name
+            declared
+            for declared in topology.consumers
+            if f"{declared.stream}/{declared.durable}" == difference.name
         )
         config = consumer.to_json()
         if (

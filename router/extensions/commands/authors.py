@@ -92,13 +92,13 @@ def try_(
         "message_type": message_type,
         "tenant_id": tenant,
     }
-    found = import_extensions(target)
-    if len(found) != 1:
+    extensions = import_extensions(target)
+    if len(extensions) != 1:
         raise typer.BadParameter(
-            f"say which one: {', '.join(f'{target}:{one.name}' for one in found)}",
+            f"say which one: {', '.join(f'{target}:{extension.name}' for extension in extensions)}",
             param_hint="FILE:FUNCTION",
         )
-    return _try(session, found[0], write_payload(_make_request(found[0], parts)))
+    return _try(session, extensions[0], write_payload(_make_request(extensions[0], parts)))
 
 
 def _try(session: CommandSession, extension: Extension, data: bytes) -> int:
@@ -273,14 +273,14 @@ async def check(
         read_object(extension_config, "--extension-config"),
     )
     connection = (await session.open_jetstream()).connection
-    found = [
+    verdicts = [
         await _check_case(connection, subject, case, timeout_ms / 1000, strict) for case in tried
     ]
-    is_usable = all(verdict != FAIL for _, verdict, _ in found)
-    checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in found]
+    is_usable = all(verdict != FAIL for _, verdict, _ in verdicts)
+    checks = [{"check": name, "verdict": verdict, "why": why} for name, verdict, why in verdicts]
     session.emit_one(
         {"subject": subject, "ok": is_usable, "checks": checks},
-        lambda: print_table(CHECK_COLUMNS, found),
+        lambda: print_table(CHECK_COLUMNS, verdicts),
     )
     return exit_codes.OK if is_usable else exit_codes.NO
 
@@ -303,8 +303,9 @@ async def _check_case(
     why = next(
         (
             why
-            for one in heard
-            if (why := _describe_silence(timeout_s) if one is None else case.judge(one)) is not None
+            for answer in heard
+            if (why := _describe_silence(timeout_s) if answer is None else case.judge(answer))
+            is not None
         ),
         None,
     )
@@ -416,11 +417,11 @@ def serve(
 
     Example:  router extension serve my_extensions.py --register
     """
-    found = import_extensions(target)
+    extensions = import_extensions(target)
     shares = dict(_parse_instance(text) for text in instance or ())
     return _serve(
         session,
-        found,
+        extensions,
         api_key,
         register=register,
         instances=shares,
@@ -438,25 +439,28 @@ def serve_samples(
 
     Example:  router extension serve-samples --register
     """
-    found = [
-        one
+    extensions = [
+        extension
         for name in SAMPLES
-        for one in import_extensions(f"router.sdk.samples.extensions.{name}")
+        for extension in import_extensions(f"router.sdk.samples.extensions.{name}")
     ]
-    return _serve(session, found, api_key, register=register)
+    return _serve(session, extensions, api_key, register=register)
 
 
 def _serve(
-    session: CommandSession, found: Sequence[Extension], api_key: str | None, **options: Any
+    session: CommandSession, extensions: Sequence[Extension], api_key: str | None, **options: Any
 ) -> Coroutine[Any, Any, int]:
     settings, ready = (
         session.settings,
-        {"subjects": [one.subject for one in found], "ids": [one.id for one in found]},
+        {
+            "subjects": [extension.subject for extension in extensions],
+            "ids": [extension.id for extension in extensions],
+        },
     )
     if api_key is None and settings.admin.api_key is not None:
         api_key = settings.admin.api_key.get_secret_value()
     server = ExtensionServer(
-        *found,
+        *extensions,
         nats=settings.nats,
         api_key=api_key,
         reply_prefixes=settings.reply.prefixes,

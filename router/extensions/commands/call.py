@@ -185,24 +185,26 @@ async def health(
     services = await count_services(connection, [ROUTER, *answer.get("health", {})])
     if error := answer.get("error"):
         return exit_codes.refuse(describe_error(error))
-    found = {name: one for name, one in answer["health"].items() if extension_id in (None, name)}
-    if extension_id is not None and not found:
+    states = {
+        name: state for name, state in answer["health"].items() if extension_id in (None, name)
+    }
+    if extension_id is not None and not states:
         return exit_codes.refuse(f"no extension {extension_id!r} is registered")
-    counts = {name: services[name] for name in found}
-    session.emit_one({"health": found, "services": counts}, lambda: _print_health(found, counts))
+    counts = {name: services[name] for name in states}
+    session.emit_one({"health": states, "services": counts}, lambda: _print_health(states, counts))
     _complain_of_missing(services[ROUTER], answer.get("router_node_ids", []))
     return (
         exit_codes.NO
-        if any(one["status"] == "unhealthy" for one in found.values())
+        if any(state["status"] == "unhealthy" for state in states.values())
         else exit_codes.OK
     )
 
 
-def _print_health(found: Mapping[str, Mapping[str, Any]], services: Mapping[str, int]) -> None:
-    if found:
+def _print_health(states: Mapping[str, Mapping[str, Any]], services: Mapping[str, int]) -> None:
+    if states:
         rows = [
-            {"id": name, **list_figures(one), "services": services[name]}
-            for name, one in sorted(found.items())
+            {"id": name, **list_figures(state), "services": services[name]}
+            for name, state in sorted(states.items())
         ]
         print_view(rows, HEALTH)
     else:

@@ -155,8 +155,8 @@ async def list_(session: CommandSession) -> None:
 
     Example:  router extension list
     """
-    found = await (await open_store(session)).list()
-    session.emit(found, make_extensions_view(), empty="no extension is registered")
+    registered = await (await open_store(session)).list()
+    session.emit(registered, make_extensions_view(), empty="no extension is registered")
 
 
 @command()
@@ -165,8 +165,8 @@ async def show(session: CommandSession, extension_id: ExtensionId) -> None:
 
     Example:  router extension show pii_guard
     """
-    found = await (await open_store(session)).get(extension_id)
-    session.emit_one(list_extension_fields(found), lambda: _print_entry(found))
+    registered = await (await open_store(session)).get(extension_id)
+    session.emit_one(list_extension_fields(registered), lambda: _print_entry(registered))
 
 
 @command()
@@ -229,11 +229,11 @@ async def _switch(
     )
 
 
-def _print_entry(one: RegisteredExtension) -> None:
-    record = one.record
+def _print_entry(registered: RegisteredExtension) -> None:
+    record = registered.record
     print(
         printable(
-            f"{one.entry.id}, version {record.version}, written {format_time(record.time)} "
+            f"{registered.entry.id}, version {record.version}, written {format_time(record.time)} "
             f"by {record.author}"
         )
     )

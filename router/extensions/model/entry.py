@@ -161,7 +161,7 @@ def read_subject(
 def read_versions(fields: Fields, kind: str, extension_id: str) -> tuple[ExtensionVersion, ...]:
     """Each version once, at most one of them the default."""
     versions = _read_unique(
-        fields, "versions", "version", lambda one: _version(one, kind, extension_id)
+        fields, "versions", "version", lambda item: _version(item, kind, extension_id)
     )
     defaults = [index for index, version in enumerate(versions) if version.is_default]
     for index in defaults[1:]:
@@ -213,7 +213,7 @@ def _names(fields: Fields, key: str) -> frozenset[str]:
 
 def read_instances(fields: Fields, subject: str | None) -> tuple[ExtensionInstance, ...]:
     """The services behind one subject; None when the subject is wrong already."""
-    return _read_unique(fields, "instances", "id", lambda one: _instance(one, subject))
+    return _read_unique(fields, "instances", "id", lambda item: _instance(item, subject))
 
 
 def _instance(fields: Fields, subject: str | None) -> ExtensionInstance:
@@ -249,14 +249,14 @@ def _read_unique(fields: Fields, key: str, name: str, read: Callable[[Fields], T
     if len(entries) > MAX_ENTRIES:
         fields.refuse(key, f"has {len(entries)} entries where {MAX_ENTRIES} are allowed")
         return ()
-    found = [(entry, read(entry)) for entry in entries]
+    pairs = [(entry, read(entry)) for entry in entries]
     taken: set[str] = set()
-    for entry, value in found:
+    for entry, value in pairs:
         own: str = getattr(value, name)
         if own and own in taken:
             entry.refuse(name, f"{quote(own)} is taken by another")
         taken.add(own)
-    return tuple(value for _, value in found)
+    return tuple(value for _, value in pairs)
 
 
 # -- Read a registry entry's document as an ExtensionEntry, or raise an EntryError that lists

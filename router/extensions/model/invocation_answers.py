@@ -58,12 +58,12 @@ class FirstAnswers(Generic[T]):
 
     def find(self, request: ProviderRequest, content: str) -> T | None:
         """The answer of the same request. `content`: its digest. Raises Conflict."""
-        known = self._kept.get(_key(request), self._clock())
-        if known is None:
+        kept = self._kept.get(_key(request), self._clock())
+        if kept is None:
             return None
-        if known.content != content:
+        if kept.content != content:
             raise Conflict("this id was used for a different request")
-        return known.answer
+        return kept.answer
 
     def check(self, request: ProviderRequest, content: str) -> None:
         """Raises Conflict where another request has this id."""

@@ -40,12 +40,12 @@ def executed_fields(executed: Sequence[ExecutedExtension]) -> list[dict[str, obj
     """The outcomes as JSON fields; milliseconds with three decimals."""
     return [
         {
-            "type": one.type,
-            "id": one.id,
-            "status": one.status,
-            "latency_ms": round(one.latency_ms, 3),
+            "type": extension.type,
+            "id": extension.id,
+            "status": extension.status,
+            "latency_ms": round(extension.latency_ms, 3),
         }
-        for one in executed
+        for extension in executed
     ]
 
 
@@ -55,7 +55,12 @@ def executed_text(executed: Sequence[ExecutedExtension]) -> str:
     """
     return (
         "["
-        + ",".join([_TEXT % (one.type, one.id, one.status, one.latency_ms) for one in executed])
+        + ",".join(
+            [
+                _TEXT % (extension.type, extension.id, extension.status, extension.latency_ms)
+                for extension in executed
+            ]
+        )
         + "]"
     )
 

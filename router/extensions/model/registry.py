@@ -99,10 +99,10 @@ class ExtensionRegistry:
         """The prepared entry, reused while the entry is the same object: a change of one entry
         costs the others nothing.
         """
-        known = self._prepared.get(entry.id)
+        prepared = self._prepared.get(entry.id)
         return (
-            known
-            if known is not None and self._entries.get(entry.id) is entry
+            prepared
+            if prepared is not None and self._entries.get(entry.id) is entry
             else _prepare_entry(entry)
         )
 

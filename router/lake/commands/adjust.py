@@ -91,7 +91,7 @@ async def adjust(
     """
     check_currency(session, currency)
     asked = read_asked(session, tenant, amount, reason, command_id)
-    if sum(one is not None for one in (assignment, request, event, period)) != 1:
+    if sum(option is not None for option in (assignment, request, event, period)) != 1:
         raise typer.BadParameter(
             "say what is corrected: one of --assignment, --request, --event, --period"
         )
@@ -126,8 +126,8 @@ async def _correct_bill(
     _check(reference)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.usage.name
     with show_progress("search", is_quiet=session.as_json) as advance:
-        found = await find_bills(jetstream, stream, reference, advance)
-    return correct_bill(choose_bill(found, reference), asked)
+        bills = await find_bills(jetstream, stream, reference, advance)
+    return correct_bill(choose_bill(bills, reference), asked)
 
 
 def _check(reference: UsageReference) -> None:

@@ -84,8 +84,8 @@ def _explain(exc: Exception, warehouse: str) -> RouterError | None:
         from router.lake.warehouse.storage import Storage
 
         Storage(warehouse).check()
-    except RouterError as found:
-        return found
+    except RouterError as error:
+        return error
     return None if isinstance(exc, RouterError) else WarehouseFailed(f"{warehouse}: {exc}")
 
 

@@ -105,7 +105,7 @@ async def generate(
     session.emit_one(
         figures,
         lambda: open_console().print(
-            build_grid((name.replace("_", " "), one) for name, one in figures.items())
+            build_grid((name.replace("_", " "), figure) for name, figure in figures.items())
         ),
     )
 

@@ -63,8 +63,8 @@ async def list_(session: CommandSession, *, tenant: Tenant = None) -> None:
     Example:  router usage held list --tenant acme
     """
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
-    found = [_list_fields(one) async for one in list_held(jetstream, stream, tenant)]
-    session.emit(found, HELD_COSTS, empty="no cost is held")
+    rows = [_list_fields(held_cost) async for held_cost in list_held(jetstream, stream, tenant)]
+    session.emit(rows, HELD_COSTS, empty="no cost is held")
 
 
 @command()
@@ -93,23 +93,23 @@ async def accept(
     """
     cost, why = read_amount(amount), read_reason(reason)
     jetstream, stream = await session.open_jetstream(), session.settings.streams.held.name
-    found = await find_held(jetstream, stream, event)
+    held_cost = await find_held(jetstream, stream, event)
     standing = await find_adjustment(
         jetstream, session.settings.streams.usage.name, derive_held_identity(event)
     )
-    if found is None:
+    if held_cost is None:
         return _tell_decided(session, event, standing)
     if standing is not None:
         adjustment = standing.event  # what was decided first counts
     else:
-        await _check_amount(session, found.event, cost)
-        adjustment = make_held_adjustment(found.event, cost, why)
+        await _check_amount(session, held_cost.event, cost)
+        adjustment = make_held_adjustment(held_cost.event, cost, why)
     is_new = None if standing is None else False
     if not dry_run:
-        is_new = await _book(session, found, adjustment, standing)
+        is_new = await _book(session, held_cost, adjustment, standing)
     verb = {None: "would be booked", True: "booked", False: "it stands already"}[is_new]
     fields = {
-        **_list_fields(found),
+        **_list_fields(held_cost),
         "adjustment": adjustment.event_id,
         "amount": adjustment.cost,
         "is_new": is_new,
@@ -158,22 +158,22 @@ async def _check_amount(session: CommandSession, event: UsageEvent, amount: floa
         UsageReference(tenant_id=event.tenant_id, event_id=bill),
     )
     with show_progress("search", is_quiet=session.as_json) as advance:
-        found = await find_bills(jetstream, session.settings.streams.usage.name, reference, advance)
-    check_held_amount(event, amount, found)
+        bills = await find_bills(jetstream, session.settings.streams.usage.name, reference, advance)
+    check_held_amount(event, amount, bills)
 
 
 async def _book(
     session: CommandSession,
-    found: HeldCost,
+    held_cost: HeldCost,
     adjustment: UsageEvent,
     standing: FoundAdjustment | None,
 ) -> bool:
     """The adjustment, the audit event, and only then the notice: a killed command is run again."""
     jetstream = await session.open_jetstream()
-    is_new = standing is None and await book_held_cost(jetstream, found, adjustment)
+    is_new = standing is None and await book_held_cost(jetstream, held_cost, adjustment)
     if standing is None or not await _is_audited(session, standing):
-        await _record(session, found, adjustment, is_new=is_new)
-    await remove_held(jetstream, session.settings.streams.held.name, found)
+        await _record(session, held_cost, adjustment, is_new=is_new)
+    await remove_held(jetstream, session.settings.streams.held.name, held_cost)
     return is_new
 
 
@@ -183,17 +183,17 @@ async def _is_audited(session: CommandSession, standing: FoundAdjustment) -> boo
         session,
         since,
         event.tenant_id,
-        lambda one: (one.after or {}).get("adjustment") == event.event_id,
+        lambda audited: (audited.after or {}).get("adjustment") == event.event_id,
     )
 
 
 async def _record(
-    session: CommandSession, found: HeldCost, adjustment: UsageEvent, *, is_new: bool
+    session: CommandSession, held_cost: HeldCost, adjustment: UsageEvent, *, is_new: bool
 ) -> None:
-    event = found.event
+    event = held_cost.event
     write = OperatorWrite(
         command="usage held accept",
-        target=found.event_id,
+        target=held_cost.event_id,
         tenant_id=event.tenant_id,
         before={"cost": event.cost, "told_cost": event.told_cost},
         after={"adjustment": adjustment.event_id, "amount": adjustment.cost, "is_new": is_new},
@@ -228,8 +228,8 @@ def read_reason(text: str | None) -> str | None:
     return text
 
 
-def _list_fields(one: HeldCost) -> Mapping[str, object]:
-    event = one.event
+def _list_fields(held_cost: HeldCost) -> Mapping[str, object]:
+    event = held_cost.event
     names = (
         "tenant_id",
         "provider_id",
@@ -242,7 +242,12 @@ def _list_fields(one: HeldCost) -> Mapping[str, object]:
         "adjusts",
     )
     told = {name: value for name in names if (value := getattr(event, name)) is not None}
-    return {"event_id": one.event_id, "seq": one.sequence, "stored": one.stored_at, **told}
+    return {
+        "event_id": held_cost.event_id,
+        "seq": held_cost.sequence,
+        "stored": held_cost.stored_at,
+        **told,
+    }
 
 
 HELD_COSTS = View(

@@ -61,12 +61,12 @@ def reconcile(
 
     Example:  router usage reconcile --warehouse ./usage --json
     """
-    found = open_warehouse(warehouse)
+    opened = open_warehouse(warehouse)
     stream, streams = (
         (None, None) if offline else _open_streams(session.settings, has_results=not no_results)
     )
     budget_sums = None if offline else _read_booked(session.settings)
-    account = _compare(found, stream, streams, budget_sums, master)
+    account = _compare(opened, stream, streams, budget_sums, master)
     session.emit_one(account.to_json(), lambda: _print_checks(account))
     return exit_codes.OK if account.is_right else exit_codes.NO
 
@@ -82,7 +82,7 @@ def _open_streams(
 
 
 def _compare(
-    found: Warehouse,
+    opened: Warehouse,
     stream: OpenStream | None,
     streams: ResultStreams | None,
     budget_sums: Sequence[BudgetSum] | None,
@@ -93,7 +93,7 @@ def _compare(
 
         return compare(
             spark,
-            found,
+            opened,
             stream,
             streams,
             budget_sums=budget_sums,
@@ -106,12 +106,12 @@ def _open_result_streams(settings: Settings) -> ResultStreams | None:
     from router.lake.reconcile.results import open_result_streams
 
     streams, nats = settings.streams, settings.nats
-    results, usage, letters = (
+    results, usage, dead_letters = (
         read_source_options(nats, stream.name, has_headers=stream is streams.results)
         for stream in (streams.results, streams.usage, streams.dlq)
     )
     try:
-        return open_result_streams(results, usage, letters, settings.results.durable)
+        return open_result_streams(results, usage, dead_letters, settings.results.durable)
     except Misconfigured:
         return None
 
@@ -167,16 +167,16 @@ def audit(
     with open_spark(master) as spark:
         from router.lake.reconcile.audit import audit as count
 
-        found = count(spark, at)
-    session.emit_one(found.to_json(), lambda: _print_found(found))
-    return exit_codes.OK if found.is_right else exit_codes.NO
+        audited = count(spark, at)
+    session.emit_one(audited.to_json(), lambda: _print_found(audited))
+    return exit_codes.OK if audited.is_right else exit_codes.NO
 
 
-def _print_found(found: AuditFound) -> None:
-    print_fields({name: value for name, value in found.to_json().items() if name != "first"})
-    if found.first:
+def _print_found(audited: AuditFound) -> None:
+    print_fields({name: value for name, value in audited.to_json().items() if name != "first"})
+    if audited.first:
         rows = (
-            (one.event_id, ", ".join(map(str, one.sequences)), ", ".join(one.days))
-            for one in found.first
+            (identity.event_id, ", ".join(map(str, identity.sequences)), ", ".join(identity.days))
+            for identity in audited.first
         )
         open_console().print(build_table(("identity", "sequences", "days"), rows))

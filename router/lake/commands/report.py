@@ -119,7 +119,7 @@ def report(
 
     Example:  router usage report --warehouse ./usage --day 2026-11-20 --by tenant,provider --html usage.html
     """
-    found, is_for_programs = open_warehouse(warehouse), session.as_json or as_csv
+    opened, is_for_programs = open_warehouse(warehouse), session.as_json or as_csv
     from router.lake.report import DIMENSIONS, UsageQuery, make_report, parse_days, parse_dimensions
 
     wanted = parse_dimensions(
@@ -132,10 +132,10 @@ def report(
         providers=tuple(provider or ()),
     )
     with replace_file(html) if html is not None else nullcontext() as page:
-        parts = _read_parts(found, query, as_of_cut, engine, master, is_quiet=is_for_programs)
+        parts = _read_parts(opened, query, as_of_cut, engine, master, is_quiet=is_for_programs)
         if page is not None:
             parts = list(parts)  # for several reports
-            cut = min(as_of_cut or found.head(), found.head())
+            cut = min(as_of_cut or opened.head(), opened.head())
             page.write(_render_page(parts, query, cut, session.settings.usage.currency).encode())
     made = make_report(parts, wanted, session.settings.usage.currency)
     print_report(made, as_json=session.as_json, as_csv=as_csv)
@@ -154,7 +154,7 @@ def _choose_columns(wanted: tuple[str, ...], html: Path | None) -> tuple[str, ..
 
 
 def _read_parts(
-    found: Warehouse,
+    opened: Warehouse,
     query: UsageQuery,
     as_of_cut: int | None,
     engine: Engine,
@@ -163,21 +163,21 @@ def _read_parts(
     is_quiet: bool,
 ) -> Iterable[ReportPart]:
     if engine is Engine.SPARK:
-        yield from _read_parts_by_spark(found, query, as_of_cut, master)
+        yield from _read_parts_by_spark(opened, query, as_of_cut, master)
         return
     from router.lake.report.read import read_parts
 
     with show_progress("reading", is_quiet=is_quiet) as advance:
-        yield from read_parts(found, query, as_of_cut, advance)
+        yield from read_parts(opened, query, as_of_cut, advance)
 
 
 def _read_parts_by_spark(
-    found: Warehouse, query: UsageQuery, as_of_cut: int | None, master: str | None
+    opened: Warehouse, query: UsageQuery, as_of_cut: int | None, master: str | None
 ) -> list[ReportPart]:
     with open_spark(master) as spark:
         from router.lake.report.by_spark import read_parts_by_spark
 
-        return read_parts_by_spark(spark, found, query, as_of_cut)
+        return read_parts_by_spark(spark, opened, query, as_of_cut)
 
 
 def _render_page(parts: list[ReportPart], query: UsageQuery, cut: int, currency: str) -> str:

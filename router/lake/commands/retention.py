@@ -87,18 +87,18 @@ def _read_days(text: str, settings: Settings) -> int:
     """Raises Misconfigured. What the stream can still bring, or hold, must be known to silver, or
     it would count twice.
     """
-    found = _DAYS.fullmatch(text)
+    match = _DAYS.fullmatch(text)
     least = (
         timedelta(milliseconds=make_bounds(settings).max_age_ms + settings.streams.usage.max_age_ms)
         // timedelta(days=1)
         + 1
     )
-    if found is None or not least <= int(found[1]) <= MOST_DAYS:
+    if match is None or not least <= int(match[1]) <= MOST_DAYS:
         raise Misconfigured(
             "--keep",
             f"{text!r}: from {least}d, for so long an event may come again, to {MOST_DAYS}d",
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def _print_dropped(done: RetentionResult, *, dry_run: bool) -> None:
@@ -166,9 +166,13 @@ def seal(
     from router.lake.jobs import seal as job
 
     seals = at.seals() if first is None else [job.seal(at, first.date(), (last or first).date())]
-    held = [(one, job.is_unchanged(at, one) if verify else None) for one in seals]
+    held = [
+        (stored_seal, job.is_unchanged(at, stored_seal) if verify else None)
+        for stored_seal in seals
+    ]
     fields = [
-        {**to_builtins(one), **({} if holds is None else {"holds": holds})} for one, holds in held
+        {**to_builtins(stored_seal), **({} if holds is None else {"holds": holds})}
+        for stored_seal, holds in held
     ]
     session.emit(fields, SEALS, empty="no period is sealed")
     return exit_codes.NO if any(holds is False for _, holds in held) else exit_codes.OK

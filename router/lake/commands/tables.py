@@ -65,10 +65,11 @@ def schema(session: CommandSession, name: Only = None) -> None:
     if name is not None and name not in TABLE_DESCRIPTIONS:
         raise Misconfigured("TABLE", f"{name!r} is none of {', '.join(TABLE_DESCRIPTIONS)}")
     columns = {
-        one: list_columns(one) for one in ([name] if name is not None else TABLE_DESCRIPTIONS)
+        table: list_columns(table) for table in ([name] if name is not None else TABLE_DESCRIPTIONS)
     }
     fields = {
-        one: {"about": TABLE_DESCRIPTIONS[one], "columns": dict(columns[one])} for one in columns
+        table: {"about": TABLE_DESCRIPTIONS[table], "columns": dict(columns[table])}
+        for table in columns
     }
     session.emit_one(fields, lambda: _print_columns(columns))
 
@@ -160,19 +161,19 @@ def backfill(
             f"at most {MAX_BACKFILL_DAYS} days, and --from is the first of them", param_hint="--to"
         )
     at = open_warehouse(warehouse)
-    with _open_backfill(at, first.date(), last.date(), master) as (work, found):
+    with _open_backfill(at, first.date(), last.date(), master) as (work, difference):
         fields = {
-            **to_builtins(found),
-            "cost_now": f"{found.cost_now:.9f}",
-            "cost_then": f"{found.cost_then:.9f}",
+            **to_builtins(difference),
+            "cost_now": f"{difference.cost_now:.9f}",
+            "cost_then": f"{difference.cost_then:.9f}",
         }
-        session.emit_one(fields, lambda: _print_difference(found, fields))
-        is_mended = found.is_none or (
+        session.emit_one(fields, lambda: _print_difference(difference, fields))
+        is_mended = difference.is_none or (
             not dry_run and (yes or (not session.as_json and confirm("Write it?")))
         )
         if is_mended and not dry_run:
             with _show_status("writing"):
-                work.show() if found.is_none else work.apply()
+                work.show() if difference.is_none else work.apply()
     return exit_codes.OK if is_mended else exit_codes.NO
 
 
@@ -185,16 +186,16 @@ def _open_backfill(
 
         with _show_status("reading bronze again"):
             work = Backfill(spark, at, first, last)
-            found = work.compare()
-        yield work, found
+            difference = work.compare()
+        yield work, difference
 
 
 def _show_status(what: str) -> Status:
     return Console(stderr=True).status(what)
 
 
-def _print_difference(found: BackfillDifference, fields: Mapping[str, object]) -> None:
-    if found.is_none:
+def _print_difference(difference: BackfillDifference, fields: Mapping[str, object]) -> None:
+    if difference.is_none:
         print("no difference: the tables are what bronze gives")
     else:
         print_fields(fields)

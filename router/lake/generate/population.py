@@ -60,7 +60,7 @@ class Population:
         self.cumulative_weights = list(accumulate(weight for _, weight in weighted))
         self.adjustments: dict[tuple[str, str], Profile] = {}
         for tenant, provider in dict.fromkeys(
-            (one.tenant_id, one.provider_id) for one in self.profiles
+            (profile.tenant_id, profile.provider_id) for profile in self.profiles
         ):
             self.adjustments[tenant, provider] = _make_adjusting(
                 len(weighted) + len(self.adjustments), tenant, provider

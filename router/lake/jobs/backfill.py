@@ -111,7 +111,7 @@ def parse_file(plan: BackfillPlan, file: DataFile) -> Iterator[tuple[int, bytes]
     storage, day = Storage(plan.warehouse), file.day or ""
     refused = _read_sequences(
         storage,
-        [one for table in REFUSED for one in plan.files[table] if one.shares_sequences(file)],
+        [other for table in REFUSED for other in plan.files[table] if other.shares_sequences(file)],
     )
     with storage.filesystem.open_input_file(storage.resolve(file.path)) as source:
         for messages in pq.ParquetFile(source).iter_batches(ROWS_PER_READ, columns=MESSAGE.names):
@@ -164,11 +164,11 @@ def compare_day(plan: BackfillPlan, task: int, rows: Iterable[Emitted]) -> Itera
     day, name = plan.days[place], _GOLD[number]
     columns = (*GOLD_TABLES[name].keys, *FIGURES)
     partial = [pa.schema([ARROW[name].field(column) for column in columns]).empty_table()]
-    for _, one in rows:
-        if isinstance(one, BackfillPart):
-            yield one
+    for _, part in rows:
+        if isinstance(part, BackfillPart):
+            yield part
         else:
-            partial.append(decode_events(one.body))
+            partial.append(decode_events(part.body))
     storage, keys = Storage(plan.warehouse), GOLD_TABLES[name].keys
     committed = read_files(storage, name, plan.list_files(name, day), ARROW[name].names)
     is_correction = pc.is_valid(committed["corrects_window"])
@@ -285,11 +285,11 @@ class Backfill:
     def compare(self) -> BackfillDifference:
         parts = self._run(is_written=False)
         return BackfillDifference(
-            events_missing=sum(one.missing for one in parts),
-            events_too_many=sum(one.too_many for one in parts),
-            sums_differ=sum(one.sums_differ for one in parts),
-            cost_now=_add_exactly(one.cost_now for one in parts),
-            cost_then=_add_exactly(one.cost_then for one in parts),
+            events_missing=sum(part.missing for part in parts),
+            events_too_many=sum(part.too_many for part in parts),
+            sums_differ=sum(part.sums_differ for part in parts),
+            cost_now=_add_exactly(part.cost_now for part in parts),
+            cost_then=_add_exactly(part.cost_then for part in parts),
         )
 
     def apply(self) -> None:
@@ -298,7 +298,7 @@ class Backfill:
 
         Raises Conflict if another job has committed since this object was created.
         """
-        added = merge_files(one.added for one in self._run(is_written=True))
+        added = merge_files(part.added for part in self._run(is_written=True))
         for table in MADE_AGAIN:
             self._warehouse.tables[table].replace(
                 self._files[table], added.get(table, []), after=self._versions[table]
@@ -340,7 +340,7 @@ class Backfill:
 
 
 def _keep_common(files: Iterable[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
-    return [file for file in files if any(file.shares_sequences(one) for one in others)]
+    return [file for file in files if any(file.shares_sequences(other) for other in others)]
 
 
 def _identity(task: int) -> int:

@@ -118,14 +118,14 @@ def find_versions(
     up again: reading a table's log is most of what a batch costs the driver.
     """
     snapshots = {name: table.load() for name, table in warehouse.tables.items() if name not in made}
-    found = {
-        name: one
-        for name, one in snapshots.items()
-        if one is not None and one.transaction_version(application) == last
+    written = {
+        name: snapshot
+        for name, snapshot in snapshots.items()
+        if snapshot is not None and snapshot.transaction_version(application) == last
     }
     return (
-        {**made, **{name: one.version() for name, one in found.items()}}
-        if len(found) == len(snapshots)
+        {**made, **{name: snapshot.version() for name, snapshot in written.items()}}
+        if len(written) == len(snapshots)
         else None
     )
 
@@ -220,13 +220,13 @@ def _read_events(warehouse: Warehouse, after: int, last: int) -> pa.Table:
         for file in warehouse.tables["silver"].list_files()
         if (file.max_seq or 0) > after and (file.min_seq or 0) <= last
     ]
-    found = [EVENT.empty_table()]
+    parts = [EVENT.empty_table()]
     for file in files:
         with warehouse.storage.filesystem.open_input_file(
             warehouse.storage.resolve(file.path)
         ) as source:
             rows = pq.read_table(source, schema=EVENT)
-        found.append(
+        parts.append(
             rows.filter(pc.and_(pc.greater(rows["seq"], after), pc.less_equal(rows["seq"], last)))
         )
-    return pa.concat_tables(found)
+    return pa.concat_tables(parts)

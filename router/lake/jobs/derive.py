@@ -64,9 +64,9 @@ class ColumnCache:
 
     def read(self, storage: Storage, path: str) -> Integers:
         place = storage.resolve(path)
-        if (found := self._columns.get(place)) is not None:
+        if (kept := self._columns.get(place)) is not None:
             self._columns.move_to_end(place)
-            return found
+            return kept
         column = np.sort(_read_columns(storage, path, ["id_high"])["id_high"].to_numpy())
         self._columns[place] = column
         self._bytes += column.nbytes
@@ -83,14 +83,14 @@ def find_known(storage: Storage, files: Iterable[DataFile], ids: pa.ChunkedArray
     `ids`.
     """
     wanted = np.unique(ids.to_numpy())
-    found = [KNOWN_SCHEMA.empty_table()]
+    parts = [KNOWN_SCHEMA.empty_table()]
     for file in files:
         hits = _select_present(wanted, _cache.read(storage, file.path))
         if len(hits):
             rows = _read_columns(storage, file.path, KNOWN_SCHEMA.names)
-            found.append(rows.filter(pc.is_in(rows["id_high"], pa.array(hits, pa.int64()))))
+            parts.append(rows.filter(pc.is_in(rows["id_high"], pa.array(hits, pa.int64()))))
     return (
-        pa.concat_tables(found, promote_options="default")
+        pa.concat_tables(parts, promote_options="default")
         .select(KNOWN_SCHEMA.names)
         .cast(KNOWN_SCHEMA)
     )  # a file may be older than a column
@@ -176,20 +176,20 @@ def write_events(plan: BatchPlan, events: pa.Table) -> TaskResult:
     ]
     rejected = {
         "duplicates": write_days(
-            pa.concat_tables([one.duplicates for one in decided]), storage, "duplicates", run
+            pa.concat_tables([bucket.duplicates for bucket in decided]), storage, "duplicates", run
         ),
         "conflicts": write_days(
-            pa.concat_tables([one.conflicts for one in decided]), storage, "conflicts", run
+            pa.concat_tables([bucket.conflicts for bucket in decided]), storage, "conflicts", run
         ),
     }
     sums = write_sums(
         storage,
-        pa.concat_tables([one.counting for one in decided]),
+        pa.concat_tables([bucket.counting for bucket in decided]),
         plan.sealed,
         plan.revision,
         run,
     )
-    added = merge_files([*({"silver": one.silver} for one in decided), rejected, sums])
+    added = merge_files([*({"silver": bucket.silver} for bucket in decided), rejected, sums])
     return TaskResult(
         added=added, counts={**_count(decided), **count_late(compute_lateness(events))}
     )
@@ -254,11 +254,13 @@ def _write_bucket(
     """Decide about the events of a bucket, and write those that count. `files`: of silver, of this
     bucket.
     """
-    known = find_known(storage, files, events["id_high"])
-    rejects = find_rejects(events, known)
+    known_rows = find_known(storage, files, events["id_high"])
+    rejects = find_rejects(events, known_rows)
     is_rejected = pc.is_in(events["seq"], rejects["seq"].combine_chunks())
     counting, rejected = events.filter(pc.invert(is_rejected)), events.filter(is_rejected)
-    firsts = pa.concat_tables([events.select(["seq", *COMPARED]), known.select(["seq", *COMPARED])])
+    firsts = pa.concat_tables(
+        [events.select(["seq", *COMPARED]), known_rows.select(["seq", *COMPARED])]
+    )
     rows = rejected.join(rejects, "seq").sort_by("seq")
     silver = write_days(counting.sort_by("id_high"), storage, "silver", run, bucket)
     return DecidedBucket(
@@ -285,11 +287,11 @@ def _make_conflicts(rows: pa.Table, firsts: pa.Table) -> pa.Table:
 def _count(decided: Iterable[DecidedBucket]) -> dict[str, int]:
     return sum_counts(
         {
-            "accepted": len(one.counting),
-            "duplicates": len(one.duplicates),
-            "conflicts": len(one.conflicts),
+            "accepted": len(bucket.counting),
+            "duplicates": len(bucket.duplicates),
+            "conflicts": len(bucket.conflicts),
         }
-        for one in decided
+        for bucket in decided
     )
 
 

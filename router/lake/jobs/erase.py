@@ -136,7 +136,7 @@ def _find_moment(
 def _erase(
     warehouse: Warehouse, scope: EraseScope, rows: Mapping[str, int], on_table: OnTable
 ) -> EraseResult:
-    if broken := [one for one in warehouse.seals() if not is_unchanged(warehouse, one)]:
+    if broken := [seal for seal in warehouse.seals() if not is_unchanged(warehouse, seal)]:
         raise Misconfigured(
             "--warehouse",
             (
@@ -192,7 +192,9 @@ def _find_end_of_last(warehouse: Warehouse, tenant: str) -> datetime | None:
     """Return when the files of the tenant's last erasure may be deleted; None: there was none, or
     that is past.
     """
-    ends = [one.at + SPARED for one in warehouse.removals.list_all() if one.is_of(tenant)]
+    ends = [
+        removal.at + SPARED for removal in warehouse.removals.list_all() if removal.is_of(tenant)
+    ]
     return max((end for end in ends if end > datetime.now(UTC)), default=None)
 
 
@@ -249,8 +251,8 @@ def append_whole_cut(warehouse: Warehouse) -> Cut:
     """
     wanted = {
         name: table.version()
-        for name, one in warehouse.tables.items()
-        if (table := one.load()) is not None
+        for name, lake_table in warehouse.tables.items()
+        if (table := lake_table.load()) is not None
     }
     for _ in range(round(PATIENCE_S * 10)):
         cut = warehouse.cut()
@@ -275,22 +277,24 @@ def move_seals(warehouse: Warehouse, cut: Cut, keep: ChooseRows | None = None) -
     """Let every seal be read as of the new cut, because the old versions hold what must go. `keep`:
     gold's rows that stayed; None: all.
     """
-    earlier = [one for one in warehouse.seals() if one.cut < cut.number]
-    for one in earlier:
-        warehouse.write_seal(_move_seal(warehouse, one, cut, keep))
+    earlier = [seal for seal in warehouse.seals() if seal.cut < cut.number]
+    for seal in earlier:
+        warehouse.write_seal(_move_seal(warehouse, seal, cut, keep))
     return len(earlier)
 
 
-def _move_seal(warehouse: Warehouse, one: Seal, cut: Cut, keep: ChooseRows | None) -> Seal:
+def _move_seal(warehouse: Warehouse, seal: Seal, cut: Cut, keep: ChooseRows | None) -> Seal:
     """Raises Conflict if the period has lost, or got, anything else."""
-    first, last = date.fromisoformat(one.first_day), date.fromisoformat(one.last_day)
-    expected = read_canonical(warehouse, first, last, one.cut, one.columns, keep)
-    content = read_content(warehouse, first, last, cut.number, one.columns)
+    first, last = date.fromisoformat(seal.first_day), date.fromisoformat(seal.last_day)
+    expected = read_canonical(warehouse, first, last, seal.cut, seal.columns, keep)
+    content = read_content(warehouse, first, last, cut.number, seal.columns)
     if content != hash_lines(expected):
         raise Conflict(
             f"the sealed days {first} to {last} differ by more than what was removed; no "
             "file was deleted"
         )
-    is_same = content == SealContent(one.rows, one.hash)
-    hashes = one.earlier_hashes if is_same else (*one.earlier_hashes, one.hash)
-    return replace(one, cut=cut.number, rows=content.rows, hash=content.hash, earlier_hashes=hashes)
+    is_same = content == SealContent(seal.rows, seal.hash)
+    hashes = seal.earlier_hashes if is_same else (*seal.earlier_hashes, seal.hash)
+    return replace(
+        seal, cut=cut.number, rows=content.rows, hash=content.hash, earlier_hashes=hashes
+    )

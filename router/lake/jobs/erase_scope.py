@@ -88,10 +88,10 @@ def find_rows(warehouse: Warehouse, scope: EraseScope) -> EraseScope:
         if (file.min_seq or 0) <= scope.progress.last
     ]
     batches = (batch for file in files for batch in _read_batches(warehouse, file))
-    found = [find_messages_of(batch, scope.tenant, scope.before_ms) for batch in batches]
-    by_header = pa.chunked_array([one.by_header for one in found], pa.int64())
+    parts = [find_messages_of(batch, scope.tenant, scope.before_ms) for batch in batches]
+    by_header = pa.chunked_array([part.by_header for part in parts], pa.int64())
     own = pa.chunked_array(
-        [*(one.own for one in found), *_drop_events(warehouse, by_header).chunks], pa.int64()
+        [*(part.own for part in parts), *_drop_events(warehouse, by_header).chunks], pa.int64()
     )
     spans = SequenceSpans.from_sequences(own.filter(pc.less_equal(own, scope.progress.last)))
     repeats = [
@@ -133,9 +133,9 @@ def sum_others(warehouse: Warehouse, scope: EraseScope, table: str, day: date) -
     when they were committed.
     """
     files = [
-        one
-        for one in warehouse.tables["silver"].list_files()
-        if one.day == str(day) and (one.min_seq or 0) <= scope.progress.last
+        file
+        for file in warehouse.tables["silver"].list_files()
+        if file.day == str(day) and (file.min_seq or 0) <= scope.progress.last
     ]
     events = pa.concat_tables(
         [
@@ -175,9 +175,9 @@ def _find_windows(warehouse: Warehouse, spans: SequenceSpans) -> dict[str, pa.Ar
         if spans.touch(file.min_seq, file.max_seq):
             rows = read_rows(warehouse.storage, "silver", file, ["seq", "timestamp"])
             times += rows["timestamp"].filter(spans.contain(rows["seq"])).chunks
-    found = pa.chunked_array(times, INSTANT)
+    instants = pa.chunked_array(times, INSTANT)
     return {
-        table: pc.unique(floor_instants(found, GOLD_TABLES[table].grain))
+        table: pc.unique(floor_instants(instants, GOLD_TABLES[table].grain))
         for table in WITHOUT_TENANT
     }
 

@@ -77,13 +77,17 @@ class MicroBatchSink:
         parted = frame.repartitionById(self._tasks, frame["task"]).rdd.mapPartitions(
             make_task(plan)
         )
-        results = [msgspec.json.decode(one, type=TaskResult) for one in parted.collect()]
+        results = [msgspec.json.decode(body, type=TaskResult) for body in parted.collect()]
         crashpoint("lake_after_write")
-        added = merge_files(one.added for one in results)
+        added = merge_files(result.added for result in results)
         if (progress := self._find_progress(added.get("bronze", []))) is None:
             return
         cut = commit_batch(
-            self._warehouse, progress, added, plan.sealed, sum_counts(one.counts for one in results)
+            self._warehouse,
+            progress,
+            added,
+            plan.sealed,
+            sum_counts(result.counts for result in results),
         )
         crashpoint("lake_after_commit")
         if cut is not None:
@@ -123,11 +127,11 @@ class MicroBatchSink:
             if reading.oldest_s is None
             else silver.list_recent(round(reading.oldest_s * 1000))
         )
-        known: defaultdict[int, list[DataFile]] = defaultdict(list)
+        files_by_bucket: defaultdict[int, list[DataFile]] = defaultdict(list)
         for file in files:
             if (file.max_seq or 0) >= reading.facts.first or file.path in recent:
-                known[file.bucket or 0].append(file)
-        return dict(known)
+                files_by_bucket[file.bucket or 0].append(file)
+        return dict(files_by_bucket)
 
     def _find_progress(self, bronze: list[DataFile]) -> Progress | None:
         """The sequences of the batch; None if there was no message."""

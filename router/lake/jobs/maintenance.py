@@ -44,8 +44,8 @@ def compact(warehouse: Warehouse, on_table: TableCallback = lambda _: None) -> C
     removed = added = 0
     for table in (*warehouse.tables.values(), warehouse.cut_table):
         on_table(table.name)
-        found = _compact_table(table)
-        removed, added = removed + found.files_before, added + found.files_after
+        compacted = _compact_table(table)
+        removed, added = removed + compacted.files_before, added + compacted.files_after
     if added:
         _append_cut(warehouse)
     return Compaction(removed, added)
@@ -72,14 +72,14 @@ def vacuum(
         ) is not None:
             versions = sorted({cut.versions[name] for cut in kept if name in cut.versions})
             hours = int(older_than.total_seconds() // 3600)
-            found = table.vacuum(
+            paths = table.vacuum(
                 hours,
                 dry_run=dry_run,
                 enforce_retention_duration=False,
                 full=True,
                 keep_versions=versions,
             )
-            removed += (f"{name}/{path}" for path in found)
+            removed += (f"{name}/{path}" for path in paths)
     return removed
 
 

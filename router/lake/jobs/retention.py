@@ -58,7 +58,9 @@ def drop_old_days(
     unsealed = [day for day in old if day not in sealed]
     chosen = old if has_unsealed else [day for day in old if day in sealed]
     last = _find_last(warehouse) if chosen else 0
-    spans = {day: found for day in chosen if len(found := _read_sequences(warehouse, day, last))}
+    spans = {
+        day: sequences for day in chosen if len(sequences := _read_sequences(warehouse, day, last))
+    }
     days = list(spans)
     messages = sum(map(len, spans.values()))
     left = [] if has_unsealed else unsealed
@@ -74,7 +76,7 @@ def drop_old_days(
         )
         warehouse.removals.append(removal, spans)
         whole = SequenceSpans.from_sequences(
-            pa.chunked_array([one.list_sequences() for one in spans.values()])
+            pa.chunked_array([span.list_sequences() for span in spans.values()])
         )
         for table in TABLES:
             warehouse.tables[table].rewrite(_make_change(warehouse, table, whole))
@@ -96,9 +98,10 @@ def _is_cut_short(warehouse: Warehouse) -> bool:
     cut that has the rows.
     """
     began = max(
-        (one.at for one in warehouse.removals.list_all() if one.kind == "retention"), default=None
+        (removal.at for removal in warehouse.removals.list_all() if removal.kind == "retention"),
+        default=None,
     )
-    cuts = (warehouse.cut(one.cut) for one in warehouse.seals())
+    cuts = (warehouse.cut(seal.cut) for seal in warehouse.seals())
     return began is not None and any(
         cut is not None and datetime.fromisoformat(cut.at) < began for cut in cuts
     )
@@ -126,8 +129,8 @@ def _read_sequences(warehouse: Warehouse, day: str, last: int) -> SequenceSpans:
         for file in files
         for chunk in read_rows(warehouse.storage, "bronze", file, ["seq"])["seq"].chunks
     ]
-    found = pa.chunked_array(chunks, pa.int64())
-    return SequenceSpans.from_sequences(found.filter(pc.less_equal(found, last)))
+    sequences = pa.chunked_array(chunks, pa.int64())
+    return SequenceSpans.from_sequences(sequences.filter(pc.less_equal(sequences, last)))
 
 
 def _make_change(

@@ -76,7 +76,9 @@ def _has_same_sums(warehouse: Warehouse, version: int) -> bool:
     nothing of it.
     """
     table = warehouse.tables[DAYS]
-    then, now = ({file.path: file for file in table.list_files(one)} for one in (version, None))
+    then, now = (
+        {file.path: file for file in table.list_files(at_version)} for at_version in (version, None)
+    )
     gone, come = (
         [files[path] for path in files if path not in others]
         for files, others in ((then, now), (now, then))

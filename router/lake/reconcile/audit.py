@@ -66,12 +66,12 @@ class AuditFound(Struct, frozen=True, kw_only=True):
             "cost_too_much": format_money(self.cost_too_much),
             "first": [
                 {
-                    "event_id": one.event_id,
-                    "sequences": list(one.sequences),
-                    "days": list(one.days),
-                    "is_conflict": one.is_conflict,
+                    "event_id": identity.event_id,
+                    "sequences": list(identity.sequences),
+                    "days": list(identity.days),
+                    "is_conflict": identity.is_conflict,
                 }
-                for one in self.first
+                for identity in self.first
             ],
         }
 
@@ -83,19 +83,20 @@ def audit(spark: SparkSession, warehouse: Warehouse) -> AuditFound:
         spark.sparkContext.defaultParallelism,
         ceil(sum(file.rows for file in files) / ROWS_PER_TASK),
     )
-    found = run_comparison(
+    parts = run_comparison(
         spark, files, partial(read_identities, warehouse.location, tasks), tasks, count_repeated
     )
     return AuditFound(
-        events=sum(one.events for one in found),
-        identities=sum(one.identities for one in found),
-        repeated=sum(one.repeated for one in found),
-        conflicts=sum(one.conflicts for one in found),
-        cost_too_much=sum(one.cost_too_much for one in found),
+        events=sum(part.events for part in parts),
+        identities=sum(part.identities for part in parts),
+        repeated=sum(part.repeated for part in parts),
+        conflicts=sum(part.conflicts for part in parts),
+        cost_too_much=sum(part.cost_too_much for part in parts),
         first=tuple(
-            sorted((one for part in found for one in part.first), key=lambda one: one.sequences)[
-                :NAMED
-            ]
+            sorted(
+                (identity for part in parts for identity in part.first),
+                key=lambda identity: identity.sequences,
+            )[:NAMED]
         ),
     )
 
@@ -156,4 +157,6 @@ def _list_first(again: pa.Table) -> Iterator[RepeatedIdentity]:
 
 
 def _format_id(high: int, low: int) -> str:
-    return "usage:" + b"".join(one.to_bytes(8, "little", signed=True) for one in (high, low)).hex()
+    return (
+        "usage:" + b"".join(half.to_bytes(8, "little", signed=True) for half in (high, low)).hex()
+    )

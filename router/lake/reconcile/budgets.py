@@ -53,35 +53,41 @@ def check_budgets(
     """Check every window whose events all are in the tables."""
     ingested = tables.warehouse.last_progress()
     last, created = (ingested.last, ingested.created) if ingested is not None else (0, "")
-    comparable = [one for one in budget_sums if one.created == created and not one.is_mixed]
+    comparable = [
+        budget_sum
+        for budget_sum in budget_sums
+        if budget_sum.created == created and not budget_sum.is_mixed
+    ]
     sums = [
-        replace(one, complete=min(one.complete, last))
-        for one in comparable
-        if one.through <= last and _is_whole(tables, one)
+        replace(budget_sum, complete=min(budget_sum.complete, last))
+        for budget_sum in comparable
+        if budget_sum.through <= last and _is_whole(tables, budget_sum)
     ]
     if not sums:
         return ReconcileCheck(
             BUDGETS_CHECK, None, f"there are no budgets to be compared, of {len(budget_sums)}"
         )
     sources = [("silver", file) for file in tables.list_files("silver")]
-    if any(one.policy_id is not None for one in sums):
+    if any(budget_sum.policy_id is not None for budget_sum in sums):
         sources += [("bronze", file) for file in tables.list_files("bronze")]
     tasks = max(1, spark.sparkContext.defaultParallelism)
-    found = run_comparison(
+    parts = run_comparison(
         spark,
         sources,
         partial(_read, tables.warehouse.location, sums, tasks),
         tasks,
         partial(_sum_task, sums),
     )
-    return _tell(sums, _add(found), len(budget_sums) - len(sums))
+    return _tell(sums, _add(parts), len(budget_sums) - len(sums))
 
 
-def _is_whole(tables: WarehouseSnapshot, one: BudgetSum) -> bool:
+def _is_whole(tables: WarehouseSnapshot, budget_sum: BudgetSum) -> bool:
     removals = tables.warehouse.removals.list_all()
-    if any(removal.kind == "retention" or removal.is_of(one.tenant_id) for removal in removals):
+    if any(
+        removal.kind == "retention" or removal.is_of(budget_sum.tenant_id) for removal in removals
+    ):
         return False
-    return _find_first(tables) < one.starts_s * MICROS or _find_first_sequence(tables) <= 1
+    return _find_first(tables) < budget_sum.starts_s * MICROS or _find_first_sequence(tables) <= 1
 
 
 def _find_first_sequence(tables: WarehouseSnapshot) -> int:
@@ -111,7 +117,9 @@ def _read(
     if name == "silver":
         rows = read_files(Storage(warehouse), "silver", [file], _COLUMNS)
         rows = rows.filter(
-            pc.is_in(rows["tenant_id"], pa.array(sorted({one.tenant_id for one in sums})))
+            pc.is_in(
+                rows["tenant_id"], pa.array(sorted({budget_sum.tenant_id for budget_sum in sums}))
+            )
         )
         rows = rows.filter(pc.fill_null(rows["correlated"], True))
         rows = rows.set_column(
@@ -135,7 +143,7 @@ def _read_policies(warehouse: str, file: DataFile) -> pa.Table:
     return pa.table(
         {
             "seq": pa.array([seq for seq, _ in kept], pa.int64()),
-            "policy_id": pa.array([one for _, one in kept], pa.string()),
+            "policy_id": pa.array([policy_id for _, policy_id in kept], pa.string()),
         }
     )
 
@@ -160,49 +168,53 @@ def _sum_task(sums: Sequence[BudgetSum], _: int, sent: dict[str, list[pa.Table]]
         for seq, policy in zip(part["seq"].to_pylist(), part["policy_id"].to_pylist(), strict=True)
     }
     by_policy = np.array([policies.get(seq) for seq in rows["seq"].to_pylist()], object)
-    return {place: _sum_one(one, rows, by_policy) for place, one in enumerate(sums)}
+    return {place: _sum_one(budget_sum, rows, by_policy) for place, budget_sum in enumerate(sums)}
 
 
-def _sum_one(one: BudgetSum, rows: pa.Table, by_policy: np.ndarray) -> tuple[int, int]:
+def _sum_one(budget_sum: BudgetSum, rows: pa.Table, by_policy: np.ndarray) -> tuple[int, int]:
     time = rows["time"].to_numpy()
     mine = (
-        (time >= one.starts_s * MICROS)
-        & (time < one.ends_s * MICROS)
-        & (rows["seq"].to_numpy() <= one.complete)
+        (time >= budget_sum.starts_s * MICROS)
+        & (time < budget_sum.ends_s * MICROS)
+        & (rows["seq"].to_numpy() <= budget_sum.complete)
     )
-    mine &= rows["tenant_id"].to_numpy(zero_copy_only=False) == one.tenant_id
+    mine &= rows["tenant_id"].to_numpy(zero_copy_only=False) == budget_sum.tenant_id
     named = rows["budget"].to_numpy(zero_copy_only=False)
     counted = rows["budget"].is_null().to_numpy()
-    if one.provider_id is not None:
-        counted &= rows["provider_id"].to_numpy(zero_copy_only=False) == one.provider_id
-    if one.policy_id is not None:
-        counted &= by_policy == one.policy_id
+    if budget_sum.provider_id is not None:
+        counted &= rows["provider_id"].to_numpy(zero_copy_only=False) == budget_sum.provider_id
+    if budget_sum.policy_id is not None:
+        counted &= by_policy == budget_sum.policy_id
     # the budget that it names, whatever its provider and policy
-    mine &= counted | np.equal(named, one.budget_id)
+    mine &= counted | np.equal(named, budget_sum.budget_id)
     return sum_exactly(rows["cost"].filter(pa.array(mine))), int(mine.sum())
 
 
-def _add(found: Sequence[Found]) -> Found:
+def _add(parts: Sequence[Found]) -> Found:
     nanos: Counter[int] = Counter()
     events: Counter[int] = Counter()
-    for part in found:
+    for part in parts:
         for place, (cost, count) in part.items():
             nanos[place] += cost
             events[place] += count
     return {place: (nanos[place], events[place]) for place in nanos.keys() | events.keys()}
 
 
-def _tell(sums: Sequence[BudgetSum], found: Found, left_out: int) -> ReconcileCheck:
+def _tell(sums: Sequence[BudgetSum], sums_by_place: Found, left_out: int) -> ReconcileCheck:
     wrong = [
         (
-            f"{one.name}: {format_nanos(one.settled)} of {one.events} events, silver "
+            f"{budget_sum.name}: {format_nanos(budget_sum.settled)} "
+            f"of {budget_sum.events} events, silver "
             f"{format_nanos(cost)} of {count}"
         )
-        for place, one in enumerate(sums)
-        for cost, count in [found.get(place, (0, 0))]
-        if (cost, count) != (one.settled, one.events)
+        for place, budget_sum in enumerate(sums)
+        for cost, count in [sums_by_place.get(place, (0, 0))]
+        if (cost, count) != (budget_sum.settled, budget_sum.events)
     ]
-    cost, events = sum(one.settled for one in sums), sum(one.events for one in sums)
+    cost, events = (
+        sum(budget_sum.settled for budget_sum in sums),
+        sum(budget_sum.events for budget_sum in sums),
+    )
     figures = {"budgets": len(sums), "left_out": left_out, "differ": len(wrong)}
     says = (
         f"{len(sums)} windows of budgets, {format_nanos(cost)} of {events} events; {left_out} "

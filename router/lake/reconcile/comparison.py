@@ -58,7 +58,7 @@ class Reconciliation(Struct, frozen=True):
 
 def name_first(ids: Iterable[object]) -> tuple[str, ...]:
     """Return the first NAMED of them as text."""
-    return tuple(str(one) for one in islice(ids, NAMED))
+    return tuple(str(identity) for identity in islice(ids, NAMED))
 
 
 # -- Run a comparison as a Spark job: each source is read by a task, its rows go to the task of
@@ -108,12 +108,12 @@ def send_again(sent: Any, tasks: int, change: Compare[list[Sent]]) -> Any:
 
 
 def compare_rows(sent: Any, tasks: int, compare: Compare[Found]) -> list[Found]:
-    found: list[Found] = (
+    parts: list[Found] = (
         sent.partitionBy(tasks, _identity)
         .mapPartitionsWithIndex(partial(_compare, compare))
         .collect()
     )
-    return found
+    return parts
 
 
 def split_rows(name: str, rows: pa.Table, tasks: Integers) -> Iterator[Sent]:

@@ -107,11 +107,11 @@ def check_messages(
         removed=tables.warehouse.removals.read_spans(),
     )
     tasks = (last - plan.begin) // RANGE + 1
-    sources: list[Source] = [*files, *(("stream", one) for one in split_ends(compared))]
-    found = run_comparison(
+    sources: list[Source] = [*files, *(("stream", part) for part in split_ends(compared))]
+    parts = run_comparison(
         spark, sources, partial(read_source, plan), tasks, partial(compare_range, plan)
     )
-    whole = _join(found)
+    whole = _join(parts)
     yield _tell_stream(plan, whole)
     yield _tell_sequences(plan, whole)
     yield _tell_parts(whole)
@@ -144,7 +144,7 @@ def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]])
         if plan.stream is not None
         else np.zeros(0, np.int64)
     )
-    found = {
+    sequences = {
         "missing": absent[~np.isin(absent, deleted) & ~was_removed],
         "twice": _find_repeated(bronze),
         "lost": np.setdiff1d(bronze, parts),
@@ -156,7 +156,7 @@ def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]])
         pc.index_in(held["silver"]["seq"], held["bronze"]["seq"].combine_chunks())
     )
     is_wrong = pc.fill_null(pc.not_equal(read, held["silver"]["cost"]), True)
-    found["wrong"] = np.sort(_take_sequences(held["silver"].filter(is_wrong)))
+    sequences["wrong"] = np.sort(_take_sequences(held["silver"].filter(is_wrong)))
     amounts = {
         "in_bronze": sum_exactly(read.drop_null()),
         "in_silver": sum_exactly(held["silver"]["cost"]),
@@ -167,7 +167,9 @@ def compare_range(plan: MessagePlan, task: int, rows: dict[str, list[pa.Table]])
         "absent": len(absent),
         "removed": int(was_removed.sum()),
     }
-    return RangeFound(counts, {name: list_sequences(numbers) for name, numbers in found.items()})
+    return RangeFound(
+        counts, {name: list_sequences(numbers) for name, numbers in sequences.items()}
+    )
 
 
 def _read_file(plan: MessagePlan, name: str, file: DataFile) -> Iterator[pa.Table]:
@@ -234,23 +236,26 @@ def _find_ends(files: Sequence[DataFile]) -> Ends | None:
     return min(file.min_seq or 0 for file in files), max(file.max_seq or 0 for file in files)
 
 
-def _join(found: Sequence[RangeFound]) -> RangeFound:
-    counts = {name: sum(one.counts[name] for one in found) for name in found[0].counts}
+def _join(parts: Sequence[RangeFound]) -> RangeFound:
+    counts = {name: sum(part.counts[name] for part in parts) for name in parts[0].counts}
     return RangeFound(
         counts,
-        {name: join_sequences(one.sequences[name] for one in found) for name in found[0].sequences},
+        {
+            name: join_sequences(part.sequences[name] for part in parts)
+            for name in parts[0].sequences
+        },
     )
 
 
-def _tell_stream(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
+def _tell_stream(plan: MessagePlan, compared: RangeFound) -> ReconcileCheck:
     if plan.stream is None:
         return ReconcileCheck(BRONZE_CHECK, None, "the stream was not asked")
     if plan.compared is None:
         return ReconcileCheck(BRONZE_CHECK, True, "bronze is empty")
     (first, last), wrong, messages = (
         plan.compared,
-        found.sequences["differ"],
-        found.counts["stream"],
+        compared.sequences["differ"],
+        compared.counts["stream"],
     )
     figures = {"from": first, "to": last, "messages": messages, "differ": wrong.count}
     return ReconcileCheck(
@@ -262,13 +267,13 @@ def _tell_stream(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
     )
 
 
-def _tell_sequences(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
+def _tell_sequences(plan: MessagePlan, compared: RangeFound) -> ReconcileCheck:
     if plan.bronze is None:
         return ReconcileCheck("sequences", True, "bronze is empty")
     missing, twice, messages = (
-        found.sequences["missing"],
-        found.sequences["twice"],
-        found.counts["bronze"],
+        compared.sequences["missing"],
+        compared.sequences["twice"],
+        compared.counts["bronze"],
     )
     figures = {
         "first": plan.bronze[0],
@@ -276,11 +281,11 @@ def _tell_sequences(plan: MessagePlan, found: RangeFound) -> ReconcileCheck:
         "messages": messages,
         "missing": missing.count,
         "twice": twice.count,
-        "removed": found.counts["removed"],
+        "removed": compared.counts["removed"],
     }
     if not missing.count and not twice.count:
         return ReconcileCheck(
-            "sequences", True, f"{messages} messages" + _describe_absent(found.counts), figures
+            "sequences", True, f"{messages} messages" + _describe_absent(compared.counts), figures
         )
     hint = (
         "; the stream was not asked whether they were deleted"
@@ -301,10 +306,10 @@ def _describe_absent(counts: dict[str, int]) -> str:
     return "".join(f", {part}" for part in parts)
 
 
-def _tell_parts(found: RangeFound) -> ReconcileCheck:
-    messages, parts = found.counts["bronze"], {name: found.counts[name] for name in PARTS}
+def _tell_parts(compared: RangeFound) -> ReconcileCheck:
+    messages, parts = compared.counts["bronze"], {name: compared.counts[name] for name in PARTS}
     figures: dict[str, Any] = {"bronze": messages, **parts}
-    lost, several, foreign = (found.sequences[name] for name in ("lost", "several", "foreign"))
+    lost, several, foreign = (compared.sequences[name] for name in ("lost", "several", "foreign"))
     if not lost.count and not several.count and not foreign.count:
         says = f"{messages} = " + " + ".join(f"{count} {name}" for name, count in parts.items())
         return ReconcileCheck("bronze = its parts", True, says, figures)
@@ -315,11 +320,11 @@ def _tell_parts(found: RangeFound) -> ReconcileCheck:
     return ReconcileCheck("bronze = its parts", False, says, figures, names)
 
 
-def _tell_costs(found: RangeFound) -> ReconcileCheck:
-    wrong, events = found.sequences["wrong"], found.counts["silver"]
+def _tell_costs(compared: RangeFound) -> ReconcileCheck:
+    wrong, events = compared.sequences["wrong"], compared.counts["silver"]
     if not events:
         return ReconcileCheck(COST_CHECK, True, "silver is empty")
-    bronze, silver = (format_money(found.counts[name]) for name in ("in_bronze", "in_silver"))
+    bronze, silver = (format_money(compared.counts[name]) for name in ("in_bronze", "in_silver"))
     figures = {"events": events, "bronze": bronze, "silver": silver, "differ": wrong.count}
     return ReconcileCheck(
         COST_CHECK, not wrong.count, f"{silver} over {events} events", figures, wrong.format()
@@ -392,12 +397,12 @@ def read_costs(bodies: pa.ChunkedArray) -> pa.Array:
     field's, and a backslash may hide one.
     """
     text = bodies.combine_chunks()
-    found = (
+    told_costs = (
         pc.struct_field(pc.extract_regex(text, _COST_PATTERN), "cost")
         .cast(pa.string())
         .cast(_EXACT_TYPE)
     )
-    rounded = pc.round(found, 9, "half_towards_infinity")
+    rounded = pc.round(told_costs, 9, "half_towards_infinity")
     is_plain = pc.and_(
         pc.equal(pc.count_substring(text, '"cost"'), 1), pc.invert(pc.match_substring(text, "\\"))
     )
@@ -415,8 +420,8 @@ def read_costs(bodies: pa.ChunkedArray) -> pa.Array:
 def _parse_cost(body: bytes) -> Decimal | None:
     """Return the cost of a body; None if it has none that could be summed."""
     try:
-        found = json.loads(body, parse_float=Decimal, parse_int=Decimal)
-        cost = found.get("cost") if isinstance(found, dict) else None
+        event = json.loads(body, parse_float=Decimal, parse_int=Decimal)
+        cost = event.get("cost") if isinstance(event, dict) else None
         cost = (
             cost.quantize(_NINE_PLACES, ROUND_HALF_UP, _WIDE_CONTEXT)
             if isinstance(cost, Decimal)

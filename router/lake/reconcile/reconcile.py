@@ -112,15 +112,15 @@ def check_identities(spark: SparkSession, tables: WarehouseSnapshot) -> Reconcil
         places[file.day, file.bucket].append(file)
     context = spark.sparkContext
     slices = max(1, min(len(places), SLICES_PER_TASK * context.defaultParallelism))
-    found = (
+    parts = (
         context.parallelize(list(places.values()), slices)
         .map(partial(count_identities, tables.warehouse.location))
         .collect()
     )
     events, doubled, misplaced = (
-        sum(getattr(one, name) for one in found) for name in ("events", "doubled", "misplaced")
+        sum(getattr(part, name) for part in parts) for name in ("events", "doubled", "misplaced")
     )
-    names = sorted(one for part in found for one in part.names)[:NAMED]
+    names = sorted(name for part in parts for name in part.names)[:NAMED]
     figures = {"events": events, "doubled": doubled, "misplaced": misplaced}
     says = (
         f"{events} events, {doubled} doubled on their day, {misplaced} under another "
@@ -149,7 +149,10 @@ def _have_own_numbers(rows: pa.Table) -> pa.Array:
     ids = rows["event_id"].to_pylist()
     high, low = (
         pa.array(
-            [int.from_bytes(bytes.fromhex(one[part]), "little", signed=True) for one in ids],
+            [
+                int.from_bytes(bytes.fromhex(identity[part]), "little", signed=True)
+                for identity in ids
+            ],
             pa.int64(),
         )
         for part in (slice(6, 22), slice(22, None))

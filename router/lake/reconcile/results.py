@@ -113,7 +113,7 @@ class ResultPlan(Struct, frozen=True, kw_only=True):
     @property
     def first_pending(self) -> int:
         """The first sequence of usage that can be in the stream alone."""
-        return min([self.ingested + 1, *(int(one) for one in self.removed.firsts[:1])])
+        return min([self.ingested + 1, *(int(first) for first in self.removed.firsts[:1])])
 
 
 class KeysFound(Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class KeysFound(Struct, frozen=True, kw_only=True):
 
 
 def open_result_streams(
-    results: SourceOptions, usage: SourceOptions, letters: SourceOptions, durable: str
+    results: SourceOptions, usage: SourceOptions, dead_letters: SourceOptions, durable: str
 ) -> ResultStreams:
     """Open the streams in this order: usage and dead letters are stored before a result is acked,
     so the later ones have them.
@@ -138,7 +138,7 @@ def open_result_streams(
     """
     sent = open_stream(results)
     acked = _read_ack_floor(sent, durable)
-    return ResultStreams(sent, acked, open_stream(usage), open_stream(letters))
+    return ResultStreams(sent, acked, open_stream(usage), open_stream(dead_letters))
 
 
 def check_results(
@@ -161,8 +161,8 @@ def check_results(
         [*usage, *_split("usage", streams.usage, plan.first_pending)],
         partial(_read_part, plan),
     )
-    found = send_again(outcomes.union(metered), plan.tasks, partial(_match_references, plan))
-    return _tell(compare_rows(found, plan.tasks, _compare))
+    matched = send_again(outcomes.union(metered), plan.tasks, partial(_match_references, plan))
+    return _tell(compare_rows(matched, plan.tasks, _compare))
 
 
 def _make_plan(
@@ -211,22 +211,24 @@ def _read_dead_lettered(plan: ResultPlan, ends: Ends) -> pa.Table:
         for message in _read_messages(plan.streams.dead_letters, ends)
     )
     name = plan.streams.results.facts.stream
-    found = [
+    sequences = [
         (source["sequence"],)
         for source in sources
         if isinstance(source, dict) and source.get("stream") == name
     ]
-    return _make_table(found, ("seq",))
+    return _make_table(sequences, ("seq",))
 
 
 def _drop_dead_lettered(plan: ResultPlan, _: int, sent: dict[str, list[pa.Table]]) -> list[Sent]:
     """Send the other results to the task of their key."""
-    letters = pa.concat_tables([_make_table([], ("seq",)), *sent.get("dead_letters", [])])["seq"]
+    dead_letters = pa.concat_tables([_make_table([], ("seq",)), *sent.get("dead_letters", [])])[
+        "seq"
+    ]
     rows = pa.concat_tables([_make_table([], ("seq", *_KEY, "is_acked")), *sent.get("results", [])])
     return list(
         _send_keys(
             "results",
-            rows.filter(pc.invert(pc.is_in(rows["seq"], letters.combine_chunks()))),
+            rows.filter(pc.invert(pc.is_in(rows["seq"], dead_letters.combine_chunks()))),
             plan.tasks,
         )
     )
@@ -239,12 +241,12 @@ def _read_metered(plan: ResultPlan, file: DataFile) -> pa.Table:
     rows = read_files(Storage(plan.warehouse), "silver", [file], (*_USED, "time"))
     stored = rows["time"].cast(pa.timestamp("us", rows["time"].type.tz)).cast(pa.int64())
     recent = pc.greater_equal(stored, -(-plan.oldest_ns // 1000)).to_pylist()
-    found = (
-        one
+    metered_rows = (
+        metered
         for row, is_recent in zip(rows.to_pylist(), recent, strict=True)
-        for one in _list_metered(row, is_recent=is_recent)
+        for metered in _list_metered(row, is_recent=is_recent)
     )
-    return _make_table(list(found), _METERED)
+    return _make_table(list(metered_rows), _METERED)
 
 
 def _read_pending(plan: ResultPlan, ends: Ends) -> pa.Table:
@@ -252,14 +254,16 @@ def _read_pending(plan: ResultPlan, ends: Ends) -> pa.Table:
     removed on purpose.
     """
     messages = (
-        one for one in _read_messages(plan.streams.usage, ends) if _is_pending(plan, one.sequence)
+        message
+        for message in _read_messages(plan.streams.usage, ends)
+        if _is_pending(plan, message.sequence)
     )
     bodies = (
         {**dict.fromkeys(_USED), **_read_object(message.data), "seq": message.sequence}
         for message in messages
     )
     return _make_table(
-        [one for body in bodies for one in _list_metered(body, is_recent=False)], _METERED
+        [metered for body in bodies for metered in _list_metered(body, is_recent=False)], _METERED
     )
 
 
@@ -275,8 +279,8 @@ def _list_metered(event: Mapping[str, Any], *, is_recent: bool) -> Iterator[tupl
     event_id, label = event["event_id"] or by_status, f"{reference} {status}"
     is_owed = is_recent and event["event_type"] not in INVOCATIONS
     if assignment and event_id == assignment_identity(tenant, assignment):
-        for one in dict.fromkeys((assignment, event["request_id"] or assignment)):
-            yield event["seq"], one, None, is_owed, label
+        for name in dict.fromkeys((assignment, event["request_id"] or assignment)):
+            yield event["seq"], name, None, is_owed, label
     elif event_id == by_status:
         yield event["seq"], reference, status, is_owed, label
 
@@ -322,13 +326,13 @@ def _match_references(plan: ResultPlan, task: int, sent: dict[str, list[pa.Table
 
 def _fold_results(tables: Sequence[pa.Table]) -> dict[Key, bool]:
     """Return each outcome, and whether any of its results was acked."""
-    found: dict[Key, bool] = {}
+    results: dict[Key, bool] = {}
     for rows in tables:
         for reference, status, is_acked in zip(
             *(rows[column].to_pylist() for column in (*_KEY, "is_acked")), strict=True
         ):
-            found[reference, status] = found.get((reference, status), False) or is_acked
-    return found
+            results[reference, status] = results.get((reference, status), False) or is_acked
+    return results
 
 
 def _compare(_: int, sent: dict[str, list[pa.Table]]) -> KeysFound:
@@ -353,15 +357,15 @@ def _compare(_: int, sent: dict[str, list[pa.Table]]) -> KeysFound:
     )
 
 
-def _tell(found: list[KeysFound]) -> ReconcileCheck:
+def _tell(parts: list[KeysFound]) -> ReconcileCheck:
     counts = ("results", "usage", "without_usage", "without_result")
-    figures = {name: sum(getattr(one, name) for one in found) for name in counts}
+    figures = {name: sum(getattr(part, name) for part in parts) for name in counts}
     says = (
         f"{figures['without_usage']} results without usage, {figures['without_result']} events "
         "without a result"
     )
     unmetered, unheard = (
-        sorted(name for one in found for name in one.names[side]) for side in (0, 1)
+        sorted(name for part in parts for name in part.names[side]) for side in (0, 1)
     )
     names = [
         *(f"{name}: no usage" for name in unmetered),

@@ -77,15 +77,15 @@ class ExactSums:
         groups = zip(*(sums[name].to_pylist() for name in self._group), strict=True)
         figures = zip(*(_combine_limbs(sums, name) for name in self._figures), strict=True)
         for group, added in zip(groups, figures, strict=True):
-            known = self._sums.get(group)
+            limbs = self._sums.get(group)
             self._sums[group] = (
                 list(added)
-                if known is None
-                else [one + more for one, more in zip(known, added, strict=True)]
+                if limbs is None
+                else [limb + more for limb, more in zip(limbs, added, strict=True)]
             )
 
     def sum_groups(self) -> dict[Group, tuple[int, ...]]:
-        return {group: tuple(found) for group, found in self._sums.items()}
+        return {group: tuple(limbs) for group, limbs in self._sums.items()}
 
 
 def sum_limbs(rows: pa.Table, group: Sequence[str], figures: Sequence[str]) -> pa.Table:
@@ -171,7 +171,7 @@ GROUPS = {
 }
 ROWS_PER_TASK = 100_000  # of gold's days
 HISTOGRAM_BUCKETS = "buckets"
-_NAMES = tuple(one.name for one in SUMMED)
+_NAMES = tuple(figure.name for figure in SUMMED)
 _LATER = tuple(name for name in _NAMES if name not in FIRST_FIGURES)
 # how many rows of a group have not this column
 _LACKING = {name: f"lacks_{name}" for name in _LATER}
@@ -202,9 +202,9 @@ def check_sums(spark: SparkSession, tables: WarehouseSnapshot) -> Iterator[Recon
     read = partial(
         read_sums, tables.warehouse.location, tasks, tables.warehouse.removals.list_days()
     )
-    found = run_comparison(spark, sources, read, tasks, compare_sums)
+    parts = run_comparison(spark, sources, read, tasks, compare_sums)
     for name in GROUPS:
-        yield _tell(name, [one[name] for one in found])
+        yield _tell(name, [part[name] for part in parts])
 
 
 def read_sums(
@@ -223,14 +223,14 @@ def read_sums(
         else rows
     )
     groups = (
-        {f"silver of {one}": GROUPS[one] for one in ("gold_minute", "gold_day")}
+        {f"silver of {table}": GROUPS[table] for table in ("gold_minute", "gold_day")}
         if name == "silver"
         else {name: GROUPS[name]}
     )
     for kind, group in groups.items():
         sums = sum_limbs(rows, group, _FIGURES)
         yield from split_rows(
-            kind, sums, hash_groups([sums[one].to_pylist() for one in group], tasks)
+            kind, sums, hash_groups([sums[column].to_pylist() for column in group], tasks)
         )
 
 
@@ -255,7 +255,7 @@ def _list_silver() -> dict[str, tuple[str, ...]]:
 
 def _select_silver(parquet: pq.ParquetFile) -> pa.Table:
     """Return the events that gold sums, and what each adds to its figures."""
-    sources = {one.source for one in SUMMED if one.source is not None}
+    sources = {figure.source for figure in SUMMED if figure.source is not None}
     rows = _read_present(
         parquet, [*DIMENSIONS, *sorted(sources | {"latency_ms", "timestamp"}), *_OF_KIND]
     )
@@ -263,8 +263,8 @@ def _select_silver(parquet: pq.ParquetFile) -> pa.Table:
     kinds = _find_kinds(rows)
     ones, none = (pa.repeat(pa.scalar(number, pa.int64()), len(rows)) for number in (1, 0))
     figures = {
-        one.name: _keep(ones if one.source is None else rows[one.source], kinds[one.of])
-        for one in SUMMED
+        figure.name: _keep(ones if figure.source is None else rows[figure.source], kinds[figure.of])
+        for figure in SUMMED
     }
     figures |= {
         HISTOGRAM_BUCKETS: _keep(find_buckets(rows["latency_ms"]), kinds["outcomes"]),
@@ -319,22 +319,24 @@ def _select_gold(parquet: pq.ParquetFile, name: str) -> pa.Table:
             *group,
             "window_start",
             "corrects_window",
-            *(one for one in _NAMES if one in there),
+            *(column for column in _NAMES if column in there),
             HISTOGRAM,
         ]
     )
     none = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
-    figures = {one: pc.fill_null(rows[one], 0) if one in there else none for one in _NAMES}
+    figures = {
+        column: pc.fill_null(rows[column], 0) if column in there else none for column in _NAMES
+    }
     # A compaction writes rows from before a column into one file with others: there it is null.
     figures |= {
-        lacking: rows[one].is_null().cast(pa.int64()) if one in there else pc.add(none, 1)
-        for one, lacking in _LACKING.items()
+        lacking: rows[column].is_null().cast(pa.int64()) if column in there else pc.add(none, 1)
+        for column, lacking in _LACKING.items()
     }
     days = _name_days(pc.coalesce(rows["corrects_window"], rows["window_start"]))
     return pa.table(
         {
             "day": days,
-            **{one: rows[one] for one in group},
+            **{column: rows[column] for column in group},
             **figures,
             HISTOGRAM_BUCKETS: _sum_buckets(rows[HISTOGRAM]),
         }
@@ -386,13 +388,13 @@ def _is_different(silver: tuple[int, ...] | None, gold: tuple[int, ...] | None) 
     )
 
 
-def _tell(name: str, found: list[TableSums]) -> ReconcileCheck:
+def _tell(name: str, parts: list[TableSums]) -> ReconcileCheck:
     events, groups, differ = (
-        sum(getattr(one, figure) for one in found) for figure in ("events", "groups", "differ")
+        sum(getattr(part, figure) for part in parts) for figure in ("events", "groups", "differ")
     )
-    cost = format_money(sum(one.cost for one in found))
+    cost = format_money(sum(part.cost for part in parts))
     figures = {"groups": groups, "events": events, "cost": cost, "differ": differ}
-    names = sorted(one for part in found for one in part.names)[:NAMED]
+    names = sorted(group for part in parts for group in part.names)[:NAMED]
     return ReconcileCheck(
         f"silver = {name}",
         not differ,

@@ -194,11 +194,11 @@ class Export(Struct, frozen=True, kw_only=True):
 
 def parse_period(text: str) -> Period:
     """Raises Misconfigured."""
-    found = _PERIOD.fullmatch(text)
+    match = _PERIOD.fullmatch(text)
     try:
-        if found is None:
+        if match is None:
             raise ValueError
-        month, first, last = found.groups()
+        month, first, last = match.groups()
         period = (
             _read_month(month)
             if month

@@ -134,7 +134,8 @@ def make_line(row: Mapping[str, Any], by: Sequence[str]) -> ReportLine:
 
 
 CORRECTED_COLUMNS = {
-    name: next(one for one in GOLD_COLUMNS if one.name == of) for name, of in CORRECTIONS.items()
+    name: next(column for column in GOLD_COLUMNS if column.name == of)
+    for name, of in CORRECTIONS.items()
 }
 
 

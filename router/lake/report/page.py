@@ -112,7 +112,7 @@ def _render_figures(totals: ReportLine) -> str:
         ("Latency p95", p95, f"p50 {p50}, p99 {p99}"),
         *_list_extra_figures(totals.figures),
     )
-    return f'<div class="figures">{"".join(_render_figure(*one) for one in figures)}</div>'
+    return f'<div class="figures">{"".join(_render_figure(*figure) for figure in figures)}</div>'
 
 
 def _list_extra_figures(figures: Mapping[str, Figure]) -> Iterator[tuple[str, str, str]]:

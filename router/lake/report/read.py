@@ -148,13 +148,13 @@ def _finish_part(part: ReportPart, by: Group) -> pa.Table:
         else _sort_whole(part)
     )
     sizes = _count_buckets(sums, buckets, by)
-    found = compute_percentiles(
+    percentiles = compute_percentiles(
         buckets["bucket"].to_numpy().astype(np.int64), buckets["n"].to_numpy(), sizes, PERCENTILES
     )
     least, most = (
         sums[name].to_numpy().astype(np.float64) for name in ("latency_min", "latency_max")
     )
-    for name, values in found.items():
+    for name, values in percentiles.items():
         clamped = np.round(
             np.clip(np.where(np.isnan(values), least, values), least, most), PERCENTILE_DECIMALS
         )
@@ -208,16 +208,16 @@ def compute_percentiles(
     ends = np.cumsum(sizes)
     before = np.concatenate([[0], running])[ends - sizes]
     totals = np.concatenate([[0], running])[ends] - before
-    found = {}
+    percentiles = {}
     for name, share in shares.items():
         ranks = np.maximum(1, np.ceil(totals * share)).astype(np.int64)
         places = np.minimum(np.searchsorted(running, before + ranks), max(len(buckets) - 1, 0))
-        found[name] = (
+        percentiles[name] = (
             np.where(totals > 0, read_buckets(buckets[places]), np.nan)
             if len(buckets)
             else np.full(len(sizes), np.nan)
         )
-    return found
+    return percentiles
 
 
 def read_buckets(buckets: Integers) -> Floats:

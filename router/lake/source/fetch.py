@@ -256,9 +256,9 @@ def read_record_batches(
     with Broker(options) as broker:
         fetch = RangeFetch(broker.jetstream, options, wanted)
         try:
-            while (found := broker.run(fetch.read_next())) is not None:
+            while (columns := broker.run(fetch.read_next())) is not None:
                 yield make_record_batch(
-                    options.stream, *found, schema, has_headers=options.has_headers
+                    options.stream, *columns, schema, has_headers=options.has_headers
                 )
         finally:
             broker.run(fetch.close())

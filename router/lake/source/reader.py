@@ -60,8 +60,8 @@ class _RangeReader:
 
     def _split(self, whole: SequenceRange) -> list[InputPartition]:
         return [
-            RangePartition(one)
-            for one in split(whole, self._options.partitions, self._options.rows_per_partition)
+            RangePartition(bounds)
+            for bounds in split(whole, self._options.partitions, self._options.rows_per_partition)
         ]
 
     def _resolve(self, offset: Json, facts: StreamState) -> int:

@@ -200,8 +200,8 @@ def parse_headers(heads: list[bytes | None], count: int, kind: pa.DataType) -> p
     """
     if not any(heads):
         return pa.nulls(count, kind)
-    found = _parse_uniform(heads, kind) if all(heads) else None
-    return found if found is not None else _parse_each(heads, kind)
+    headers = _parse_uniform(heads, kind) if all(heads) else None
+    return headers if headers is not None else _parse_each(heads, kind)
 
 
 def _parse_uniform(heads: list[bytes | None], kind: pa.DataType) -> pa.Array | None:
@@ -239,11 +239,11 @@ def _parse_each(heads: list[bytes | None], kind: pa.DataType) -> pa.Array:
     values: list[str] = []
     offsets: list[int | None] = []
     for head in heads:
-        found = parse_head(head) if head else None
-        offsets.append(len(names) if found else None)
-        if found:
-            names += found
-            values += found.values()
+        headers = parse_head(head) if head else None
+        offsets.append(len(names) if headers else None)
+        if headers:
+            names += headers
+            values += headers.values()
     offsets.append(len(names))
     return pa.MapArray.from_arrays(
         pa.array(offsets, pa.int32()),

@@ -52,10 +52,10 @@ def parse_messages(
     stored = (
         messages["time"].cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
     )
-    bodies = [read_event(one, ms, bounds) for one, ms in zip(data, stored, strict=True)]
+    bodies = [read_event(payload, ms, bounds) for payload, ms in zip(data, stored, strict=True)]
     why = (
-        find_reason(one, ms, bounds) if body is None else None
-        for one, ms, body in zip(data, stored, bodies, strict=True)
+        find_reason(payload, ms, bounds) if body is None else None
+        for payload, ms, body in zip(data, stored, bodies, strict=True)
     )
     reasons = pa.array(list(why), pa.string())
     is_event = pc.is_null(reasons)
@@ -78,8 +78,8 @@ def _make_batch(bodies: Sequence[UsageBody], positions: pa.RecordBatch) -> pa.Re
             map(attrgetter("timestamp"), bodies), pa.timestamp("ms", "UTC")
         ).cast(EVENT.field("timestamp").type),
         "event_id": pa.array(ids, pa.string()),
-        "id_high": _read_integers(bytes.fromhex("".join([one[6:22] for one in ids]))),
-        "id_low": _read_integers(bytes.fromhex("".join([one[22:] for one in ids]))),
+        "id_high": _read_integers(bytes.fromhex("".join([id_text[6:22] for id_text in ids]))),
+        "id_low": _read_integers(bytes.fromhex("".join([id_text[22:] for id_text in ids]))),
         "content": _read_integers(b"".join(map(_hash_content, bodies))),
     }
     return pa.RecordBatch.from_arrays([columns[name] for name in EVENT.names], schema=EVENT)
@@ -89,8 +89,8 @@ def _make_later_columns(bodies: Sequence[UsageBody]) -> dict[str, pa.Array]:
     rows = list(map(_read_later, bodies))
     if rows.count(_NONE) == len(rows):
         return {
-            name: pa.repeat(pa.scalar(one, EVENT.field(name).type), len(rows))
-            for name, one in zip(_LATER, _NONE, strict=True)
+            name: pa.repeat(pa.scalar(value, EVENT.field(name).type), len(rows))
+            for name, value in zip(_LATER, _NONE, strict=True)
         }
     return {
         name: _make_column(column, EVENT.field(name).type)

@@ -193,14 +193,14 @@ def _unfold_buckets(sums: pa.Table, keys: Sequence[str]) -> pa.Table:
     parents = pc.list_parent_indices(
         histograms.cast(pa.list_(pa.struct([("key", pa.int32()), ("value", pa.int64())])))
     )
-    found = (
+    buckets = (
         sums.select(list(keys))
         .take(parents)
         .append_column("bucket", histograms.keys)
         .append_column("n", histograms.items)
     )
     return (
-        found.group_by([*keys, "bucket"], use_threads=False)
+        buckets.group_by([*keys, "bucket"], use_threads=False)
         .aggregate([("n", "sum")])
         .rename_columns([*keys, "bucket", "n"])
     )

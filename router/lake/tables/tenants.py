@@ -58,14 +58,14 @@ def find_messages_of(
         messages["data"].to_pylist(),
         strict=True,
     )
-    found: dict[str, list[int]] = {"own": [], "by_header": []}
+    sequences: dict[str, list[int]] = {"own": [], "by_header": []}
     for seq, stored, header, data in rows:
         if (naming := _find_naming(data, header, tenant)) is not None and _is_before(
             data, stored, before_ms
         ):
-            found[naming].append(seq)
+            sequences[naming].append(seq)
     return NamingMessages(
-        pa.array(found["own"], pa.int64()), pa.array(found["by_header"], pa.int64())
+        pa.array(sequences["own"], pa.int64()), pa.array(sequences["by_header"], pa.int64())
     )
 
 
@@ -94,8 +94,8 @@ def _read_body(data: bytes) -> NamedBody:
 
 
 def _list_names(data: bytes) -> Iterable[str]:
-    for found in _NAMED.findall(data):
+    for written in _NAMED.findall(data):
         try:
-            yield msgspec.json.decode(found, type=str)
+            yield msgspec.json.decode(written, type=str)
         except UNREADABLE_ERRORS:
             continue

@@ -98,11 +98,11 @@ class LakeTable:
         table = self.load()
         if table is None:
             return set()
-        found = pa.table(table.get_add_actions(flatten=True))
-        times = found["modification_time"].cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
+        actions = pa.table(table.get_add_actions(flatten=True))
+        times = actions["modification_time"].cast(pa.timestamp("ms")).cast(pa.int64()).to_pylist()
         return {
             f"{self.name}/{path}"
-            for path, at in zip(found["path"].to_pylist(), times, strict=True)
+            for path, at in zip(actions["path"].to_pylist(), times, strict=True)
             if at >= since_ms
         }
 
@@ -209,7 +209,7 @@ class LakeTable:
         missing = [
             field
             for field in self._schema
-            if field.name not in {one.name for one in table.schema().fields}
+            if field.name not in {present.name for present in table.schema().fields}
         ]
         if missing:
             table.alter.add_columns(
@@ -268,7 +268,7 @@ class LakeTable:
         return {name: values[name] for name in self._partitions}
 
     def _read_files(self, table: DeltaTable) -> list[DataFile]:
-        found = pa.table(table.get_add_actions(flatten=True))
+        actions = pa.table(table.get_add_actions(flatten=True))
         ends = (f"min.{self._ordered_by}", f"max.{self._ordered_by}")
         names = (
             "modification_time",
@@ -279,9 +279,9 @@ class LakeTable:
             "partition.day",
             "partition.bucket",
         )
-        nothing = [None] * len(found)
+        nothing = [None] * len(actions)
         columns = (
-            found[name].to_pylist() if name in found.column_names else nothing for name in names
+            actions[name].to_pylist() if name in actions.column_names else nothing for name in names
         )
         return [
             DataFile(
@@ -302,7 +302,7 @@ class LakeTable:
 def _find_commit_id(table: DeltaTable, version: int) -> object:
     """Return the id of a commit; None if it has none."""
     commits = table.history(table.version() - version + 1)
-    return next((one.get(COMMIT_ID) for one in commits if one["version"] == version), None)
+    return next((commit.get(COMMIT_ID) for commit in commits if commit["version"] == version), None)
 
 
 # -- The log of a table is never cut: a seal is read as of a version, for ever, and a version is

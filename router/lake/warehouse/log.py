@@ -64,8 +64,8 @@ class Cuts:
 
     def read(self, number: int) -> Cut | None:
         """None: there is no such cut."""
-        if number not in self._read and (found := self._find(number)) is not None:
-            self._read[number] = found
+        if number not in self._read and (cut := self._find(number)) is not None:
+            self._read[number] = cut
         return self._read.get(number)
 
     def last_progress(self) -> Progress | None:
@@ -138,8 +138,8 @@ class Cuts:
         """
         with self._storage.filesystem.open_input_file(self._storage.resolve(file.path)) as source:
             rows = pq.read_table(source)
-        found: list[dict[str, Any]] = rows.filter(pc.equal(rows["cut"], number)).to_pylist()
-        return found
+        chosen: list[dict[str, Any]] = rows.filter(pc.equal(rows["cut"], number)).to_pylist()
+        return chosen
 
 
 def _take_later(versions: dict[str, int], newest: Cut | None) -> dict[str, int]:
@@ -147,7 +147,7 @@ def _take_later(versions: dict[str, int], newest: Cut | None) -> dict[str, int]:
     before = {} if newest is None else newest.versions
     return {
         name: max(versions.get(name, 0), before.get(name, 0))
-        for name in (*before, *(one for one in versions if one not in before))
+        for name in (*before, *(later for later in versions if later not in before))
     }
 
 
@@ -219,11 +219,11 @@ class Warehouse:
                 "--warehouse", f"{self.location} has a log of an older form ({OLD_LOG}): {_ANEW}"
             )
         for name, table in GOLD_TABLES.items():
-            found = self.tables[name].list_columns() & set(GOLD_DIMENSIONS)
-            if found and found != set(table.dimensions):
+            dimensions = self.tables[name].list_columns() & set(GOLD_DIMENSIONS)
+            if dimensions and dimensions != set(table.dimensions):
                 has, wanted = (
-                    ", ".join(one for one in GOLD_DIMENSIONS if one in columns)
-                    for columns in (found, table.dimensions)
+                    ", ".join(dimension for dimension in GOLD_DIMENSIONS if dimension in columns)
+                    for columns in (dimensions, table.dimensions)
                 )
                 raise Misconfigured(
                     "--warehouse",

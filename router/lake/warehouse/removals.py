@@ -118,7 +118,7 @@ class Removals:
         """Record what is removed next. `spans`: the sequences, of each event day (retention) or of
         all together (None).
         """
-        rows = pa.concat_tables([_make_rows(removal, day, one) for day, one in spans.items()])
+        rows = pa.concat_tables([_make_rows(removal, day, span) for day, span in spans.items()])
         path = f"{REMOVALS}/part-{uuid4().hex}.parquet"
         self._storage.make_directory(REMOVALS)
         with self._storage.filesystem.open_output_stream(self._storage.resolve(path)) as stream:
@@ -146,7 +146,7 @@ class Removals:
             .aggregate([])
             .to_pylist()
         )
-        return sorted((Removal(**row) for row in rows), key=lambda one: one.at)
+        return sorted((Removal(**row) for row in rows), key=lambda removal: removal.at)
 
     def read_spans(self, kind: RemovalKind | None = None) -> SequenceSpans:
         """Return the removed sequences."""

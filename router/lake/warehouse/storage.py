@@ -48,10 +48,10 @@ class Storage:
             return
         bucket = self._root.partition("/")[0]
         try:
-            found = self.filesystem.get_file_info(bucket)
+            info = self.filesystem.get_file_info(bucket)
         except OSError as exc:
             raise WarehouseUnavailable(f"{self.location}: {exc}") from exc
-        if found.type is fs.FileType.NotFound:
+        if info.type is fs.FileType.NotFound:
             raise Misconfigured(
                 "--warehouse",
                 (
@@ -75,10 +75,10 @@ class Storage:
 
     def find_missing(self, names: Sequence[str]) -> list[str]:
         """Return those of the files that are not there."""
-        found = self.filesystem.get_file_info([self.resolve(name) for name in names])
+        infos = self.filesystem.get_file_info([self.resolve(name) for name in names])
         return [
             name
-            for name, info in zip(names, found, strict=True)
+            for name, info in zip(names, infos, strict=True)
             if info.type is fs.FileType.NotFound
         ]
 
@@ -91,8 +91,8 @@ class Storage:
 def _open_filesystem(whole: str) -> tuple[fs.FileSystem, str]:
     endpoint = _find_endpoint()
     if not whole.startswith("s3://") or not endpoint:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(whole)
-        return found
+        opened: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(whole)
+        return opened
     at, place = urlsplit(endpoint), urlsplit(whole)
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
     return fs.S3FileSystem(

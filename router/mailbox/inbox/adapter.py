@@ -135,8 +135,8 @@ class PostgresInboxAdapter:
 
     async def attempts_of(self, message_id: str) -> int | None:
         """Return how often the message was begun, 0 where no row is; None if it was processed."""
-        found = await self._session.fetch(_ATTEMPTS_OF, (message_id,), make=_attempt_count)
-        return found[0] if found else 0
+        counts = await self._session.fetch(_ATTEMPTS_OF, (message_id,), make=_attempt_count)
+        return counts[0] if counts else 0
 
     async def list_unprocessed(self, older_than_s: float, most: int) -> list[InboxMessage]:
         """Return rows received longer ago than that and still not processed, oldest first,

@@ -46,7 +46,9 @@ class InboxDeadLetters:
     ) -> Effect:
         """Write a consumer's dead letter; not whole: the message itself is gone."""
         reserved = _OWN_FIELDS + len(message.subject) + len(reason)
-        letter = self._writer.write(message, reason, fault, is_whole=is_whole, reserved=reserved)
+        dead_letter = self._writer.write(
+            message, reason, fault, is_whole=is_whole, reserved=reserved
+        )
         message_id = message_id_of(message)
         event = {
             "message_id": message_id,
@@ -55,9 +57,9 @@ class InboxDeadLetters:
             "attempts": message.attempts,
         }
         return replace(
-            letter,
+            dead_letter,
             id=f"dlq:{self._durable}:{message_id}",
-            data=orjson.dumps({**event, **orjson.loads(letter.data)}),
+            data=orjson.dumps({**event, **orjson.loads(dead_letter.data)}),
         )
 
 

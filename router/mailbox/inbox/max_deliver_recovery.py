@@ -57,7 +57,7 @@ class InboxMaxDeliverRecovery:
         jetstream: JetStream,
         database: Database,
         writer: InboxStatusWriter,
-        letters: InboxDeadLetters,
+        dead_letters: InboxDeadLetters,
         settings: Settings,
         *,
         handle_event: Callable[[Message], Outcome | Deferred[Outcome]],
@@ -71,7 +71,7 @@ class InboxMaxDeliverRecovery:
         self._database = database
         self._handle_event = handle_event
         self._writer = writer
-        self._dead_letters = letters
+        self._dead_letters = dead_letters
         self._max_deliver = inbox.max_deliver
         self._again_s = (
             inbox.nak_after_s if inbox.nak_after_s is not None else inbox.ack_wait_ms / 1000
@@ -163,9 +163,9 @@ class InboxMaxDeliverRecovery:
             (self._dead_letters.write(message, outcome.reason, outcome.fault),), commit=commit
         )
 
-    def _build_outcome(self, letter: Effect, message_id: str, fault: Fault) -> Done:
+    def _build_outcome(self, dead_letter: Effect, message_id: str, fault: Fault) -> Done:
         async def commit(_: Sequence[PublishAck]) -> None:
             await self._writer.write(build_dead_mark(message_id, MAXDELIVER_EXHAUSTED, fault))
             self._on_ended(STRANDED)
 
-        return Done((letter,), commit=commit)
+        return Done((dead_letter,), commit=commit)

@@ -73,5 +73,5 @@ def inbox_streams(settings: Settings, advisories: StreamSpec, attempts: StreamSp
     """All but the stream of events, which its publisher makes. `attempts`: the bucket of recorded
     attempts.
     """
-    letters = dead_letters_stream(settings.mailbox.context, settings.streams.dlq.replicas)
-    return Topology((letters, advisories, attempts))
+    dead_letters = dead_letters_stream(settings.mailbox.context, settings.streams.dlq.replicas)
+    return Topology((dead_letters, advisories, attempts))

@@ -85,14 +85,14 @@ class StaleRowScan:
             return 0
         last_settled = await self._read_last_settled()
         sequences = await self._find_sequences(rows, last_settled)
-        found = [(row, sequences.get(str(row.message_id))) for row in rows]
+        pairs = [(row, sequences.get(str(row.message_id))) for row in rows]
         # what needs no handler does not wait for one
-        found.sort(key=lambda pair: pair[1] is not None)
+        pairs.sort(key=lambda pair: pair[1] is not None)
         async with open_publisher(self._jetstream) as acked_publisher:
             return sum(
                 [
                     await self._give_up(acked_publisher, row, sequence, last_settled)
-                    for row, sequence in found
+                    for row, sequence in pairs
                 ]
             )
 
@@ -116,10 +116,10 @@ class StaleRowScan:
         wanted: dict[str, set[str]] = {}
         for row in rows:
             wanted.setdefault(row.subject, set()).add(str(row.message_id))
-        found: dict[str, int] = {}
+        by_message: dict[str, int] = {}
         for subject, message_ids in wanted.items():
-            found |= await self._find_on_subject(subject, message_ids, last_settled)
-        return found
+            by_message |= await self._find_on_subject(subject, message_ids, last_settled)
+        return by_message
 
     async def _find_on_subject(
         self, subject: str, wanted: set[str], last_settled: int
@@ -145,22 +145,24 @@ class StaleRowScan:
 
         Without `last`, reading ends when every message was found.
         """
-        found: dict[str, int] = {}
+        by_message: dict[str, int] = {}
         if not wanted:
-            return found
+            return by_message
         async with open_reader(
             self._jetstream, self._stream, start, subject=subject, headers_only=True
         ) as reader:
             while heads := await reader.read(HEADERS_PER_READ):
-                found.update(
+                by_message.update(
                     (message_id, head.sequence)
                     for head in heads
                     if (message_id := self._id_of(head)) in wanted
                 )
-                is_done = len(found) == len(wanted) if last is None else heads[-1].sequence >= last
+                is_done = (
+                    len(by_message) == len(wanted) if last is None else heads[-1].sequence >= last
+                )
                 if is_done:
                     break
-        return found
+        return by_message
 
     def _id_of(self, head: StoredMessage) -> str:
         return message_id_of(self._recovery.to_message(head))

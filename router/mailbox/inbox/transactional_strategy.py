@@ -120,7 +120,7 @@ class TransactionalStrategy:
                 tasks.create_task(self._handle_retries())
         except BaseExceptionGroup as group:
             misuse = next(
-                (one for one in group.exceptions if isinstance(one, HandlerMisused)), None
+                (error for error in group.exceptions if isinstance(error, HandlerMisused)), None
             )
             if misuse is None:
                 raise
@@ -293,9 +293,9 @@ class TransactionalStrategy:
         # one that waits in both queues is taken back by its first look
         cause = "the inbox stopped before its turn"
         return [
-            self._take_back(one, cause)
-            for one in deliveries
-            if not one.was_begun and not one.is_taken_back
+            self._take_back(delivery, cause)
+            for delivery in deliveries
+            if not delivery.was_begun and not delivery.is_taken_back
         ]
 
     async def _is_database_up(self) -> bool:

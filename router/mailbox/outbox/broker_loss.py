@@ -122,11 +122,14 @@ async def _reset_rows_in_holes(database: Database, snapshot: StreamSnapshot) -> 
     if not snapshot.holes:
         return 0
     async with database.transaction() as session:
-        found = await session.fetch(
+        ack_rows = await session.fetch(
             SELECT_HOLES, (snapshot.name, snapshot.created, snapshot.holes), make=PublishAckRow
         )
         return sum(
-            [await reset_rows(session, snapshot, ack_row, set(snapshot.holes)) for ack_row in found]
+            [
+                await reset_rows(session, snapshot, ack_row, set(snapshot.holes))
+                for ack_row in ack_rows
+            ]
         )
 
 
@@ -202,11 +205,13 @@ async def _find_missing(
     missing = set()
     for start in range(0, len(places), MAX_CONCURRENT_LOOKUPS):
         some = places[start : start + MAX_CONCURRENT_LOOKUPS]
-        found = await asyncio.gather(
+        are_there = await asyncio.gather(
             *(is_at(jetstream, snapshot, event, sequence) for event, sequence in some)
         )
         missing |= {
-            sequence for (_, sequence), is_there in zip(some, found, strict=True) if not is_there
+            sequence
+            for (_, sequence), is_there in zip(some, are_there, strict=True)
+            if not is_there
         }
     if not missing:
         return missing
@@ -219,5 +224,5 @@ async def is_at(jetstream: JetStream, snapshot: StreamSnapshot, event: UUID, seq
     """Whether the stream holds the event at this sequence. Raises BrokerUnavailable, BrokerRefused."""
     if sequence > snapshot.last:
         return False
-    found = await jetstream.get(snapshot.name, {"seq": sequence})
-    return found is not None and found.headers.get("Nats-Msg-Id") == str(event)
+    message = await jetstream.get(snapshot.name, {"seq": sequence})
+    return message is not None and message.headers.get("Nats-Msg-Id") == str(event)

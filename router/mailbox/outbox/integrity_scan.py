@@ -212,10 +212,10 @@ async def find_missing(
     """Return the sequences that no longer hold their event. Raises BrokerUnavailable,
     BrokerRefused.
     """
-    found: set[int] = set()
+    sequences: set[int] = set()
     for first, last in stretches(wanted):
-        found |= await _read_headers(jetstream, snapshot.name, first, last, wanted)
-    odd = [sequence for sequence in wanted if sequence not in found]
+        sequences |= await _read_headers(jetstream, snapshot.name, first, last, wanted)
+    odd = [sequence for sequence in wanted if sequence not in sequences]
     missing = set()
     for start in range(0, len(odd), MAX_CONCURRENT_READS):
         some = odd[start : start + MAX_CONCURRENT_READS]
@@ -246,7 +246,7 @@ async def _read_headers(
     """Return the sequences from `first` to `last` that still hold their event; headers of other
     messages are dropped.
     """
-    found: set[int] = set()
+    sequences: set[int] = set()
     async with open_reader(jetstream, stream, first, headers_only=True) as reader:
         while first <= last and (
             heads := await reader.read(min(HEADERS_PER_READ, last - first + 1))
@@ -254,6 +254,6 @@ async def _read_headers(
             for head in heads:
                 event = wanted.get(head.sequence)
                 if event is not None and head.headers.get("Nats-Msg-Id") == str(event):
-                    found.add(head.sequence)
+                    sequences.add(head.sequence)
             first = heads[-1].sequence + 1
-    return found
+    return sequences

@@ -141,10 +141,12 @@ class NatsJetStreamPublisher:
                     for place in wave
                 )
             )
-            has_stored = any(not isinstance(one, NotPublished) for one in answer)
-            for place, one in zip(wave, answer, strict=True):
+            has_stored = any(not isinstance(result, NotPublished) for result in answer)
+            for place, result in zip(wave, answer, strict=True):
                 results[place] = (
-                    self._refusal(one, has_stored) if isinstance(one, NotPublished) else one[0]
+                    self._refusal(result, has_stored)
+                    if isinstance(result, NotPublished)
+                    else result[0]
                 )
             if any(isinstance(results[place], PublishUnavailable) for place in wave):
                 break

@@ -89,11 +89,11 @@ async def publish_one(
     if not is_locked:
         return PublishedEvent(NOT_THERE if is_locked is None else RELAY_AT_WORK)
     # Only now: what a relay committed before the lock was free is seen by a later statement alone.
-    found = await session.fetch_one(SELECT_EVENT, (encoder.most, event_id), make=_read_event)
-    if found is None or found.cause is not None:
-        return PublishedEvent(NOT_THERE if found is None else found.cause)
+    selected = await session.fetch_one(SELECT_EVENT, (encoder.most, event_id), make=_read_event)
+    if selected is None or selected.cause is not None:
+        return PublishedEvent(NOT_THERE if selected is None else selected.cause)
     batch = RelayBatch(
-        _OneRow(session, found.row, relay),
+        _OneRow(session, selected.row, relay),
         publisher,
         encoder,
         stream_created=stream_created,

@@ -125,8 +125,8 @@ async def find_alone(
         async with session.savepoint():
             return await find_page(session, [position], most)
     except DatabaseRefused as exc:
-        found = await find_page(session, [position], NO_BODIES)
-        return [(position, _drop_payload(row, str(exc))) for position, row in found]
+        pairs = await find_page(session, [position], NO_BODIES)
+        return [(position, _drop_payload(row, str(exc))) for position, row in pairs]
 
 
 def write_array(values: Sequence[str] | Sequence[int]) -> str:

@@ -126,10 +126,10 @@ class PostgresOutboxAdapter:
         if self._left is None:
             self._left = await find_positions(self._session, self._partitions, self._round)
         while wanted := self._left[: self._limit]:
-            found = await self._read(wanted)
-            del self._left[: bisect_right(self._left, found[-1][0] if found else wanted[-1])]
-            if found:
-                return [row for _, row in found]
+            pairs = await self._read(wanted)
+            del self._left[: bisect_right(self._left, pairs[-1][0] if pairs else wanted[-1])]
+            if pairs:
+                return [row for _, row in pairs]
         return ()
 
     async def _read(self, positions: Sequence[int]) -> Sequence[PlacedRow]:

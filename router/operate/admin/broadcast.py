@@ -89,8 +89,8 @@ async def request_from_all(
         )
     inboxes = connection.new_inbox(), connection.new_inbox()
     sids = [
-        await connection.subscribe_direct(inbox, take)
-        for inbox, take in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)
+        await connection.subscribe_direct(inbox, on_message)
+        for inbox, on_message in zip(inboxes, (answers.on_answer, answers.on_ping), strict=True)
     ]
     try:
         connection.publish_nowait(subject, request, inboxes[0], head)
@@ -178,14 +178,14 @@ class Peers:
 
     async def ask_first(self, subject: str, asked: Mapping[str, object]) -> Answer | None:
         """The first answer that is ok; None when there was none in time."""
-        found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        first: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
         def keep(answer: Mapping[str, Any]) -> None:
-            if not found.done():
-                found.set_result(answer)
+            if not first.done():
+                first.set_result(answer)
 
-        await self._ask(subject, asked, keep, found)
-        return found.result() if found.done() else None
+        await self._ask(subject, asked, keep, first)
+        return first.result() if first.done() else None
 
     async def ask_all(self, subject: str, asked: Mapping[str, object]) -> list[Mapping[str, Any]]:
         """All answers that are ok, at most MAX_PEER_ANSWERS. It waits the whole time, because the

@@ -64,26 +64,26 @@ async def audit(
             f"there is no stream {stream} here: the first write of an operator makes it, "
             "or `router topology apply`"
         )
-    found = AuditReader(jetstream, stream).read(start, wanted, follow=follow)
+    stored_events = AuditReader(jetstream, stream).read(start, wanted, follow=follow)
     if follow:
-        async for one in found:
+        async for stored in stored_events:
             if session.as_json:
-                print_json_lines([AUDIT_EVENTS.fields(one)])
+                print_json_lines([AUDIT_EVENTS.fields(stored)])
             else:
-                cells = [str(cell) for cell in AUDIT_EVENTS.list_cells(one) if cell is not None]
+                cells = [str(cell) for cell in AUDIT_EVENTS.list_cells(stored) if cell is not None]
                 print(printable("  ".join(cells)), flush=True)
-    events = [one async for one in found]
+    events = [stored async for stored in stored_events]
     session.emit(events, AUDIT_EVENTS, empty=f"nothing was written since {since}")
     return exit_codes.OK
 
 
-def _describe_outcome(one: StoredEvent[AuditEvent]) -> str:
-    event = one.event
+def _describe_outcome(stored: StoredEvent[AuditEvent]) -> str:
+    event = stored.event
     return f"{event.outcome}: {event.error}" if event.error else event.outcome
 
 
-def _list_fields(one: StoredEvent[AuditEvent]) -> Mapping[str, object]:
-    return {"seq": one.sequence, "stored": one.stored_at, **list_audit_fields(one.event)}
+def _list_fields(stored: StoredEvent[AuditEvent]) -> Mapping[str, object]:
+    return {"seq": stored.sequence, "stored": stored.stored_at, **list_audit_fields(stored.event)}
 
 
 def _format(values: Values) -> str | None:
@@ -103,7 +103,7 @@ AUDIT_EVENTS = View(
     ViewColumn("seq", of="sequence"),
     ViewColumn("stored", of="stored_at", tell=format_time),
     ViewColumn("who", of="event.by"),
-    ViewColumn("what", of=lambda one: f"{one.event.command} {one.event.target}"),
+    ViewColumn("what", of=lambda stored: f"{stored.event.command} {stored.event.target}"),
     ViewColumn("outcome", of=_describe_outcome),
     ViewColumn("before", of="event.before", tell=_format),
     ViewColumn("after", of="event.after", tell=_format),

@@ -77,9 +77,9 @@ async def restore(session: CommandSession, directory: Directory, replicas: Repli
     jetstream = await session.open_jetstream()
     restored: list[RestoredStream] = []
 
-    def on_restored(one: RestoredStream) -> None:
-        restored.append(one)
-        _tell_restored(session, one)
+    def on_restored(stream: RestoredStream) -> None:
+        restored.append(stream)
+        _tell_restored(session, stream)
 
     try:
         await make_again(
@@ -88,14 +88,14 @@ async def restore(session: CommandSession, directory: Directory, replicas: Repli
     except BaseException:  # also Ctrl-C
         if restored:
             exit_codes.complain(
-                f"not all: {', '.join(one.name for one in restored)} exist now, and a "
+                f"not all: {', '.join(stream.name for stream in restored)} exist now, and a "
                 "restore needs a server without them"
             )
         raise
     finally:
-        await record_topology(session, f"restore {directory}", [one.name for one in restored])
+        await record_topology(session, f"restore {directory}", [stream.name for stream in restored])
     exit_codes.complain(RESTART)
-    incomplete = [one.name for one in restored if one.missing_consumers]
+    incomplete = [stream.name for stream in restored if stream.missing_consumers]
     if incomplete:
         return exit_codes.refuse(
             f"durables are missing on {', '.join(incomplete)}: they were not in the "

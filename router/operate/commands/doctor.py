@@ -37,6 +37,6 @@ async def doctor(session: CommandSession, monitor: Monitors = None) -> int:
 
 def _summarize(findings: list[Finding]) -> str:
     failed, warned, fine = (
-        [one.verdict.value for one in findings].count(verdict) for verdict in WORST_FIRST
+        [finding.verdict.value for finding in findings].count(verdict) for verdict in WORST_FIRST
     )
     return f"{failed} failed, {warned} {'warning' if warned == 1 else 'warnings'}, {fine} ok"

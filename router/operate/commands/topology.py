@@ -128,12 +128,12 @@ async def source(session: CommandSession, domain: OtherDomain) -> None:
     Example:  router topology source leaf
     """
     settings, jetstream = session.settings, await session.open_jetstream()
-    letters = next(
+    dead_letters = next(
         spec
         for spec in declare_topology(settings).streams
         if spec.name == settings.streams.dlq.name
     )
-    mirror = declare_mirror(letters, domain, f"{letters.name}_{domain.upper()}")
+    mirror = declare_mirror(dead_letters, domain, f"{dead_letters.name}_{domain.upper()}")
     added = (
         [settings.streams.usage.name]
         if await add_source(jetstream, settings.streams.usage.name, domain)
@@ -169,7 +169,7 @@ async def promote(
     )
     durables = [await _declare_worker(settings, jetstream, durable) for durable in worker or ()]
     await start_durables(jetstream, (*wanted.consumers, *durables), begin)
-    await record_topology(session, "topology promote", [one.name for one in promoted])
+    await record_topology(session, "topology promote", [stream.name for stream in promoted])
     session.emit(promoted, PROMOTED, empty="no stream is declared")
     exit_codes.complain(
         f"what was stored since {begin.isoformat(timespec='seconds')} is handled again; {RESTART}"
@@ -362,7 +362,9 @@ async def _tell(
 ) -> None:
     session.emit(done, APPLIED, empty=f"nothing to do: {otherwise}")
     if audited_as is not None:
-        await record_topology(session, audited_as, [f"{one.kind} {one.name}" for one in done])
+        await record_topology(
+            session, audited_as, [f"{difference.kind} {difference.name}" for difference in done]
+        )
 
 
 def _declare_with_workers(settings: Settings, workers: Sequence[str]) -> Topology:

@@ -123,14 +123,14 @@ async def violation(
     Example:  router contract violation 17
     """
     stream = session.settings.streams.violations.name
-    found = await ViolationReader(await session.open_jetstream(), stream).find(sequence)
-    if found is None:
+    stored = await ViolationReader(await session.open_jetstream(), stream).find(sequence)
+    if stored is None:
         return exit_codes.refuse(f"there is no event {sequence} in {stream}")
     fields = {
-        "seq": found.sequence,
-        "stored": found.stored_at,
-        **list_violation_fields(found.event),
-        **_list_commands(found),
+        "seq": stored.sequence,
+        "stored": stored.stored_at,
+        **list_violation_fields(stored.event),
+        **_list_commands(stored),
     }
     session.emit_one(fields)
     return exit_codes.OK
@@ -150,12 +150,12 @@ async def message(
 
     Example:  router contract message ROUTER_DECIDE 4711
     """
-    found = await (await session.open_jetstream()).message(stream, sequence)
-    if found is None:
+    stored = await (await session.open_jetstream()).message(stream, sequence)
+    if stored is None:
         return exit_codes.refuse(
             f"{stream} has no message {sequence}: it is too old, or was removed"
         )
-    fields = _mask(found)
+    fields = _mask(stored)
     session.emit_one(fields, lambda: _print_message(fields))
     return exit_codes.OK
 
@@ -169,9 +169,9 @@ def _read_names(by: str) -> Sequence[str]:
     return list(dict.fromkeys(names))
 
 
-def _list_commands(found: StoredViolation) -> Mapping[str, str]:
+def _list_commands(stored: StoredViolation) -> Mapping[str, str]:
     """What to do next."""
-    event = found.event
+    event = stored.event
     commands = {"explain": f"router explain {find_rule((event.header, event.rule)).code}"}
     if event.stream is not None:
         commands["message"] = f"router contract message {event.stream} {event.sequence}"
@@ -186,41 +186,45 @@ async def _follow(
 ) -> None:
     """Print those since then, and each one that is stored from now on."""
     reader = ViolationReader(jetstream, session.settings.streams.violations.name)
-    async for found in reader.read(since, wanted, follow=True):
+    async for stored in reader.read(since, wanted, follow=True):
         if session.as_json:
-            print_json_lines([_list_event(found)])
+            print_json_lines([_list_event(stored)])
         else:
-            print(_format_line(found), flush=True)
+            print(_format_line(stored), flush=True)
 
 
-def _list_event(found: StoredViolation) -> Mapping[str, object]:
-    return {"seq": found.sequence, "stored": found.stored_at, **list_violation_fields(found.event)}
+def _list_event(stored: StoredViolation) -> Mapping[str, object]:
+    return {
+        "seq": stored.sequence,
+        "stored": stored.stored_at,
+        **list_violation_fields(stored.event),
+    }
 
 
-def _format_line(found: StoredViolation) -> str:
-    event = found.event
+def _format_line(stored: StoredViolation) -> str:
+    event = stored.event
     what = (
         f"{DIMENSIONS['tenant'](event)}  {event.subject}  {event.header}.{event.rule}  "
         f"{event.message_id or ''}"
     )
     more = f"  and {event.count - 1} more" if event.count > 1 else ""
-    return printable(f"{found.sequence:>6}  {format_time(found.stored_at)}  {what}{more}")
+    return printable(f"{stored.sequence:>6}  {format_time(stored.stored_at)}  {what}{more}")
 
 
 # -- a message -------------------------------------------------------------------------------------
 
 
-def _mask(found: StoredMessage) -> dict[str, Any]:
+def _mask(stored: StoredMessage) -> dict[str, Any]:
     """The message without the values of masked names. A payload that is no JSON object or list is
     described, not shown.
     """
-    headers = mask_secrets(tell_headers(found.headers))
+    headers = mask_secrets(tell_headers(stored.headers))
     return {
-        "subject": found.subject,
-        "stored": found.time,
-        "bytes": len(found.data),
+        "subject": stored.subject,
+        "stored": stored.time,
+        "bytes": len(stored.data),
         "headers": headers,
-        **describe_payload(found.data),
+        **describe_payload(stored.data),
     }
 
 

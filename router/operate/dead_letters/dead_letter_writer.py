@@ -51,11 +51,11 @@ def build_dead_letter_writer(
         if is_over and shares.is_nearly_full and on_omitted is not None:
             on_omitted(message)
             return None
-        letter = writer.write(message, reason, fault, seen=seen, is_whole=not is_over)
+        dead_letter = writer.write(message, reason, fault, seen=seen, is_whole=not is_over)
         if is_over:
             context.metrics.dead_letters_truncated.value += 1
-        shares.add(tenant, len(letter.data))
-        return letter
+        shares.add(tenant, len(dead_letter.data))
+        return dead_letter
 
     return write
 

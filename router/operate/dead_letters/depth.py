@@ -103,10 +103,10 @@ class DepthGauge:
             self._jetstream, self._stream, self._until + 1, headers_only=True
         ) as reader:
             left = min(reader.total, MAX_READ)
-            while left > 0 and (found := await reader.read(min(READ_BATCH, left))):
-                left -= len(found)
-                self._counting.update(map(self._kind_of, found))
-                self._until = found[-1].sequence
+            while left > 0 and (batch := await reader.read(min(READ_BATCH, left))):
+                left -= len(batch)
+                self._counting.update(map(self._kind_of, batch))
+                self._until = batch[-1].sequence
         if reader.total <= MAX_READ:
             self._until = max(self._until, last)  # the last ones may be gone
 
@@ -133,7 +133,7 @@ def _inverse(pattern: str) -> Callable[[str], str]:
     matches = re.compile(re.escape(before) + "(.+)" + re.escape(after)).fullmatch
 
     def original_of(subject: str) -> str:
-        found = matches(subject) if placeholder else None
-        return found[1] if found else subject
+        match = matches(subject) if placeholder else None
+        return match[1] if match else subject
 
     return original_of

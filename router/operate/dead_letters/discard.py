@@ -32,7 +32,10 @@ async def discard(
     count = 0
     async for handful in chosen:
         count += await remove(
-            jetstream, stream, [letter.sequence for letter in handful.dead_letters], erase=erase
+            jetstream,
+            stream,
+            [dead_letter.sequence for dead_letter in handful.dead_letters],
+            erase=erase,
         )
         on_progress(handful.looked, handful.total)
     return count

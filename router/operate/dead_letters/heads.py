@@ -101,8 +101,8 @@ async def read_heads(
     reader = RawReader(jetstream, stream, start, since=wanted.since if is_late else None)
     try:
         await reader.open()
-        async for found in reader.read_all(HEADS_PAGE):
-            heads = map(read_head, found)
+        async for batch in reader.read_all(HEADS_PAGE):
+            heads = map(read_head, batch)
             yield (
                 list(heads)
                 if wanted == NO_FILTER
@@ -135,14 +135,16 @@ def _decode_head(data: bytes) -> DeadLetterHead | None:
 def _read_by_parsing(message: RawMessage) -> DeadLetterHead:
     subject, ack_subject, data, head = message
     headers = parse_head(head) if head is not None else None
-    letter = parse(StoredMessage(subject.decode("utf-8", "replace"), 0, data, headers or {}, ""))
+    dead_letter = parse(
+        StoredMessage(subject.decode("utf-8", "replace"), 0, data, headers or {}, "")
+    )
     return DeadLetterHead(
-        reason=letter.reason or UNREADABLE,
-        original_subject=letter.original_subject,
-        tenant_id=letter.tenant_id,
-        last_error=HeadFault(letter.code, letter.field),
+        reason=dead_letter.reason or UNREADABLE,
+        original_subject=dead_letter.original_subject,
+        tenant_id=dead_letter.tenant_id,
+        last_error=HeadFault(dead_letter.code, dead_letter.field),
         ack_subject=ack_subject,
-        subject=letter.subject,
+        subject=dead_letter.subject,
         size=len(data),
     )
 

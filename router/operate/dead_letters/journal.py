@@ -67,9 +67,9 @@ class JournalEntry(Struct, frozen=True):
     written: int = 0
 
 
-def journal_bucket(letters: str, replicas: int = 1) -> StreamSpec:
+def journal_bucket(dead_letters: str, replicas: int = 1) -> StreamSpec:
     """The bucket of the journal beside a stream of dead letters; the first replay makes it."""
-    return bucket(f"{letters}_REPLAYS", replicas=replicas)
+    return bucket(f"{dead_letters}_REPLAYS", replicas=replicas)
 
 
 def prove(run: str, message_id: str) -> str:
@@ -82,15 +82,15 @@ def prove(run: str, message_id: str) -> str:
 class ReplayJournal:
     """The journal of one run. `run` is its secret."""
 
-    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, letters: str) -> None:
+    def __init__(self, jetstream: JetStream, publisher: AckedPublisher, dead_letters: str) -> None:
         self.run = token_hex(12)
         self.floors: dict[str, int] = {}
         self._jetstream = jetstream
         self._connection = jetstream.connection
         self._publisher = publisher
-        self._dead_letters = letters
+        self._dead_letters = dead_letters
         self._since = ""
-        self._bucket = f"{letters}_REPLAYS"
+        self._bucket = f"{dead_letters}_REPLAYS"
         self._subject = bucket_prefix(self._bucket) + KEY
         self._voice = self._connection.new_inbox()
         self._revision = 0
@@ -188,16 +188,16 @@ def _read(stored: StoredMessage) -> JournalEntry | None:
     return replace(entry, written=entry.written or nanos(stored.time))
 
 
-def _find_unfinished(before: JournalEntry, letters: Json) -> JournalEntry | None:
+def _find_unfinished(before: JournalEntry, dead_letters: Json) -> JournalEntry | None:
     """What is left of that replay in this stream of dead letters (its info); None: nothing, it was
     another stream.
 
     A copy has another time of creation too. It holds dead letters that are older than the entry,
     which one that was made anew does not.
     """
-    if before.since == str(letters.get("created", "")):
+    if before.since == str(dead_letters.get("created", "")):
         return replace(before, written=0)
-    state = letters.get("state", {})
+    state = dead_letters.get("state", {})
     is_copy = bool(state.get("messages")) and nanos(state["first_ts"]) < before.written
     return before if before.floors and is_copy else None
 
@@ -225,12 +225,12 @@ class ReplayUnprovable(RouterError):
 
 
 async def finish(
-    jetstream: JetStream, letters: str, before: JournalEntry, *, is_forgetful: bool
+    jetstream: JetStream, dead_letters: str, before: JournalEntry, *, is_forgetful: bool
 ) -> int:
     """Remove the dead letters whose messages an interrupted replay has sent; return how many.
 
-    `letters`: the stream of dead letters. Raises BrokerUnavailable, and ReplayUnprovable unless
-    `is_forgetful`.
+    `dead_letters`: the stream of dead letters. Raises BrokerUnavailable, and ReplayUnprovable
+    unless `is_forgetful`.
     """
     if before.floors:
         await asyncio.sleep(ARRIVAL_DELAY_S)
@@ -240,13 +240,13 @@ async def finish(
         if info is None:
             continue  # what it sent there is gone, and was lost with the stream
         last, standing = int(info["state"]["last_seq"]), 0
-        async for found in _read_above(jetstream, info, floor):
-            standing += sum(message.sequence <= last for message in found)
-            sent = _list_sent(found, before.runs)
+        async for batch in _read_above(jetstream, info, floor):
+            standing += sum(message.sequence <= last for message in batch)
+            sent = _list_sent(batch, before.runs)
             finished += await remove(
                 jetstream,
-                letters,
-                await _keep_older(jetstream, letters, sent, before.written)
+                dead_letters,
+                await _keep_older(jetstream, dead_letters, sent, before.written)
                 if before.written
                 else sent,
             )
@@ -268,12 +268,12 @@ async def _read_above(
     """
     stream, last = info["config"]["name"], int(info["state"]["last_seq"])
     if info["config"]["retention"] == "workqueue":
-        async for found in _get_range(jetstream, stream, floor + 1, last):
-            yield found
+        async for batch in _get_range(jetstream, stream, floor + 1, last):
+            yield batch
         return
     async with open_reader(jetstream, stream, floor + 1, headers_only=True) as reader:
-        async for found in reader.read_all(SELECTION_PAGE):
-            yield found
+        async for batch in reader.read_all(SELECTION_PAGE):
+            yield batch
 
 
 async def _get_range(
@@ -294,19 +294,19 @@ async def _get_range(
         yield [first, *(message for message in others if message is not None)]
 
 
-def _list_sent(found: Sequence[StoredMessage], runs: Collection[str]) -> list[int]:
+def _list_sent(messages: Sequence[StoredMessage], runs: Collection[str]) -> list[int]:
     """The dead letters of those messages that a replay sent. Others may bear such a header: who
     receives a message may copy its headers.
     """
     ids = [
         (message.headers.get("Nats-Msg-Id", ""), message.headers[REPLAY_RUN])
-        for message in found
+        for message in messages
         if REPLAY_RUN in message.headers
     ]
     return [
-        read_dead_letter_sequence(one)
-        for one, proof in ids
-        if REPLAYED_ID.fullmatch(one) and _is_proven(one, proof, runs)
+        read_dead_letter_sequence(message_id)
+        for message_id, proof in ids
+        if REPLAYED_ID.fullmatch(message_id) and _is_proven(message_id, proof, runs)
     ]
 
 
@@ -318,7 +318,7 @@ def _is_proven(message_id: str, proof: str, runs: Collection[str]) -> bool:
 
 
 async def _keep_older(
-    jetstream: JetStream, letters: str, sequences: Sequence[int], written: int
+    jetstream: JetStream, dead_letters: str, sequences: Sequence[int], written: int
 ) -> list[int]:
     """Those of the dead letters that are older than the entry (nanoseconds): in a copy, a later one
     is another of the same number.
@@ -326,13 +326,13 @@ async def _keep_older(
     older: list[int] = []
     for start in range(0, len(sequences), MAX_GETS_AT_ONCE):
         handful = sequences[start : start + MAX_GETS_AT_ONCE]
-        found = await asyncio.gather(
-            *(jetstream.message(letters, sequence) for sequence in handful)
+        messages = await asyncio.gather(
+            *(jetstream.message(dead_letters, sequence) for sequence in handful)
         )
         older += [
-            letter.sequence
-            for letter in found
-            if letter is not None and nanos(letter.time) < written
+            message.sequence
+            for message in messages
+            if message is not None and nanos(message.time) < written
         ]
     return older
 

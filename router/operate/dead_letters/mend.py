@@ -89,10 +89,14 @@ def _start_replay(mend: Mend, chosen: DeadLetterChoice, payload: bytes | None) -
         write = OperatorWrite(
             command=command, target=run.target, tenant_id=chosen.tenant, note=note
         )
-        letters = take_until_stopped(run, chosen.read(jetstream, stream, AT_ONCE))
+        dead_letters = take_until_stopped(run, chosen.read(jetstream, stream, AT_ONCE))
         async with track(mend.trail, write):
             report = await replay(
-                jetstream, stream, letters, build_options(sources, payload), on_progress=run.advance
+                jetstream,
+                stream,
+                dead_letters,
+                build_options(sources, payload),
+                on_progress=run.advance,
             )
             done = {
                 "sent": report.sent,
@@ -101,7 +105,7 @@ def _start_replay(mend: Mend, chosen: DeadLetterChoice, payload: bytes | None) -
                 "in_doubt": report.is_in_doubt,
             }
             write.after = {**done, "stopped": True} if run.is_stopping else done
-        causes = Counter(one.cause for one in report.kept).most_common(MAX_CAUSES)
+        causes = Counter(not_replayed.cause for not_replayed in report.kept).most_common(MAX_CAUSES)
         run.facts = {
             **done,
             "causes": [f"{count:,}: {cause}" for cause, count in causes],
@@ -129,10 +133,10 @@ def _start_discard(mend: Mend, chosen: DeadLetterChoice) -> str:
         write = OperatorWrite(
             command="dlq discard", target=run.target, tenant_id=chosen.tenant, note=note
         )
-        letters = take_until_stopped(run, chosen.read(jetstream, stream, AT_ONCE))
+        dead_letters = take_until_stopped(run, chosen.read(jetstream, stream, AT_ONCE))
         async with track(mend.trail, write):
             write.after = {
-                "discarded": await discard(jetstream, stream, letters, on_progress=run.advance)
+                "discarded": await discard(jetstream, stream, dead_letters, on_progress=run.advance)
             }
         return {**write.after, "audit": mend.trail.lost}
 

@@ -62,75 +62,83 @@ class _MessageLostError(Exception):
 
 
 async def originals_of(
-    jetstream: JetStream, letters: Sequence[DeadLetter], how: ReplayOptions
+    jetstream: JetStream, dead_letters: Sequence[DeadLetter], how: ReplayOptions
 ) -> list[Effect | NotReplayed]:
     """`original_of` for many: only messages that are not in their dead letter are fetched. Raises
     BrokerUnavailable.
     """
-    found = [_rebuild_from_dead_letter(letter, how) for letter in letters]
-    elsewhere = [place for place, one in enumerate(found) if one is None]
-    fetched = await asyncio.gather(*(_fetch(jetstream, letters[place], how) for place in elsewhere))
-    for place, one in zip(elsewhere, fetched, strict=True):
-        found[place] = one
-    return [one for one in found if one is not None]
+    originals = [_rebuild_from_dead_letter(dead_letter, how) for dead_letter in dead_letters]
+    elsewhere = [place for place, original in enumerate(originals) if original is None]
+    fetched = await asyncio.gather(
+        *(_fetch(jetstream, dead_letters[place], how) for place in elsewhere)
+    )
+    for place, original in zip(elsewhere, fetched, strict=True):
+        originals[place] = original
+    return [original for original in originals if original is not None]
 
 
 async def original_of(
     jetstream: JetStream,
-    letter: DeadLetter,
+    dead_letter: DeadLetter,
     how: ReplayOptions = ReplayOptions(),  # noqa: B008 - frozen
 ) -> Effect | NotReplayed:
     """The message to send again, under the id `replay:{letter's sequence}:{n}`, n = its replays so
     far + 1. Raises BrokerUnavailable.
     """
-    return _rebuild_from_dead_letter(letter, how) or await _fetch(jetstream, letter, how)
+    return _rebuild_from_dead_letter(dead_letter, how) or await _fetch(jetstream, dead_letter, how)
 
 
 def _rebuild_from_dead_letter(
-    letter: DeadLetter, how: ReplayOptions
+    dead_letter: DeadLetter, how: ReplayOptions
 ) -> Effect | NotReplayed | None:
     """The message from the dead letter itself; None: it does not hold it."""
-    if letter.reason == UNREADABLE:
-        return NotReplayed(letter.sequence, "it is no dead letter of ours")
-    if letter.subject in WORKERS_SUBJECTS:
+    if dead_letter.reason == UNREADABLE:
+        return NotReplayed(dead_letter.sequence, "it is no dead letter of ours")
+    if dead_letter.subject in WORKERS_SUBJECTS:
         return None
-    subject = letter.original_subject
+    subject = dead_letter.original_subject
     if (
         not ids.is_literal_subject(subject)
         or subject.startswith("$")
-        or dead_letter_subject(subject, how.subject_pattern) != letter.subject
+        or dead_letter_subject(subject, how.subject_pattern) != dead_letter.subject
     ):
         return NotReplayed(
-            letter.sequence, f"dead letters of {subject} do not stand on {letter.subject}"
+            dead_letter.sequence, f"dead letters of {subject} do not stand on {dead_letter.subject}"
         )
-    if letter.payload is None or letter.payload_note is not None:
+    if dead_letter.payload is None or dead_letter.payload_note is not None:
         return None
-    return _rebuild(letter, how, subject, letter.payload, _add_first_stored(letter, letter.headers))
+    return _rebuild(
+        dead_letter,
+        how,
+        subject,
+        dead_letter.payload,
+        _add_first_stored(dead_letter, dead_letter.headers),
+    )
 
 
 async def _fetch(
-    jetstream: JetStream, letter: DeadLetter, how: ReplayOptions
+    jetstream: JetStream, dead_letter: DeadLetter, how: ReplayOptions
 ) -> Effect | NotReplayed:
-    take = _assignment if letter.subject in WORKERS_SUBJECTS else _from_source
+    read_original = _assignment if dead_letter.subject in WORKERS_SUBJECTS else _from_source
     try:
-        return _rebuild(letter, how, *await take(jetstream, letter, how))
+        return _rebuild(dead_letter, how, *await read_original(jetstream, dead_letter, how))
     except _MessageLostError as exc:
-        return NotReplayed(letter.sequence, str(exc))
+        return NotReplayed(dead_letter.sequence, str(exc))
 
 
 def _rebuild(
-    letter: DeadLetter, how: ReplayOptions, subject: str, data: bytes, given: Mapping[str, str]
+    dead_letter: DeadLetter, how: ReplayOptions, subject: str, data: bytes, given: Mapping[str, str]
 ) -> Effect | NotReplayed:
     count = _count(given) + 1
     if count > how.max_replays:
-        return NotReplayed(letter.sequence, f"it was replayed {how.max_replays} times already")
+        return NotReplayed(dead_letter.sequence, f"it was replayed {how.max_replays} times already")
     headers = replace_headers(keep_headers(given, _is_kept_header), {REPLAY_COUNT: str(count)})
-    if letter.msg_id is not None:
-        headers.setdefault(ORIGINAL_ID, letter.msg_id)
+    if dead_letter.msg_id is not None:
+        headers.setdefault(ORIGINAL_ID, dead_letter.msg_id)
     return Effect(
         subject,
         data if how.payload is None else how.payload,
-        f"replay:{letter.sequence}:{count}",
+        f"replay:{dead_letter.sequence}:{count}",
         headers,
     )
 
@@ -138,8 +146,10 @@ def _rebuild(
 _Original = tuple[str, bytes, Mapping[str, str]]  # subject, payload, headers
 
 
-async def _from_source(jetstream: JetStream, letter: DeadLetter, _: ReplayOptions) -> _Original:
-    source = letter.source
+async def _from_source(
+    jetstream: JetStream, dead_letter: DeadLetter, _: ReplayOptions
+) -> _Original:
+    source = dead_letter.source
     stored = (
         await jetstream.message(source.stream, source.sequence)
         if source.stream and source.sequence
@@ -149,30 +159,33 @@ async def _from_source(jetstream: JetStream, letter: DeadLetter, _: ReplayOption
     if stored is None:
         raise _MessageLostError(f"its message is in neither the dead letter nor {place}")
     if (
-        not is_stored_as(stored.subject, letter.original_subject)
-        or ids.sha256_hex(stored.data) != letter.payload_hash
+        not is_stored_as(stored.subject, dead_letter.original_subject)
+        or ids.sha256_hex(stored.data) != dead_letter.payload_hash
     ):
         raise _MessageLostError(f"another message stands in {place}: the stream was made anew")
-    return letter.original_subject, stored.data, _add_first_stored(letter, stored.headers)
+    return dead_letter.original_subject, stored.data, _add_first_stored(dead_letter, stored.headers)
 
 
-def _add_first_stored(letter: DeadLetter, headers: Mapping[str, str]) -> Mapping[str, str]:
+def _add_first_stored(dead_letter: DeadLetter, headers: Mapping[str, str]) -> Mapping[str, str]:
     """When the message was stored first: what an earlier replay said, unless the failed message was
     stored before that.
     """
     times = [
         at
-        for at in (read_first_stored(headers.get(FIRST_STORED, "")), letter.received_ms)
+        for at in (read_first_stored(headers.get(FIRST_STORED, "")), dead_letter.received_ms)
         if at is not None
     ]
     return replace_headers(headers, {FIRST_STORED: str(min(times))}) if times else headers
 
 
-async def _assignment(jetstream: JetStream, letter: DeadLetter, how: ReplayOptions) -> _Original:
-    if letter.assignment_id is None:
+async def _assignment(
+    jetstream: JetStream, dead_letter: DeadLetter, how: ReplayOptions
+) -> _Original:
+    if dead_letter.assignment_id is None:
         raise _MessageLostError("it names no assignment")
     stored = await jetstream.get_last(
-        f"KV_{how.assignments}", ids.bucket_prefix(how.assignments) + ids.key(letter.assignment_id)
+        f"KV_{how.assignments}",
+        ids.bucket_prefix(how.assignments) + ids.key(dead_letter.assignment_id),
     )
     if stored is None or not stored.data:
         raise _MessageLostError("its assignment is gone")
@@ -180,7 +193,7 @@ async def _assignment(jetstream: JetStream, letter: DeadLetter, how: ReplayOptio
         record = read_record(stored.data)
     except Poison as exc:
         raise _MessageLostError("its assignment cannot be read") from exc
-    count = letter.headers.get(REPLAY_COUNT, "0")
+    count = dead_letter.headers.get(REPLAY_COUNT, "0")
     return record.subject, bytes(record.assignment), {**record.headers, REPLAY_COUNT: count}
 
 

@@ -257,23 +257,23 @@ def _strip_suffix(subject: str) -> str:
 Fields = dict[str, Any]
 
 
-def as_fields(letter: DeadLetter) -> Fields:
+def as_fields(dead_letter: DeadLetter) -> Fields:
     """Every field that is present, for programs."""
-    names = (name for name in letter.__struct_fields__ if name not in ("raw", "payload"))
-    fields: Fields = msgspec.to_builtins({name: getattr(letter, name) for name in names})
-    fields["headers"] = tell_headers(letter.headers)
-    if letter.payload is not None:
-        fields["payload"], fields["payload_encoding"] = text_of(letter.payload)
+    names = (name for name in dead_letter.__struct_fields__ if name not in ("raw", "payload"))
+    fields: Fields = msgspec.to_builtins({name: getattr(dead_letter, name) for name in names})
+    fields["headers"] = tell_headers(dead_letter.headers)
+    if dead_letter.payload is not None:
+        fields["payload"], fields["payload_encoding"] = text_of(dead_letter.payload)
     return {name: value for name, value in fields.items() if value not in (None, {})}
 
 
-def as_full_fields(letter: DeadLetter) -> Fields:
+def as_full_fields(dead_letter: DeadLetter) -> Fields:
     """The same, and beside it the dead letter as it is stored; None when that is not JSON, or nests
     deeper than JSON can be written.
     """
     try:
-        check_limits(letter.raw, len(letter.raw))
-        stored = load_written(letter.raw)
+        check_limits(dead_letter.raw, len(dead_letter.raw))
+        stored = load_written(dead_letter.raw)
     except (Malformed, ValueError):
         stored = None
-    return {**as_fields(letter), "letter": stored}
+    return {**as_fields(dead_letter), "letter": stored}

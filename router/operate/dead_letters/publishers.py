@@ -93,15 +93,15 @@ class AckedReplayPublisher:
         publish_ack = told[0]
         if not publish_ack.is_duplicate:
             return None
-        found = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
-        if found is not None and (found.headers.get("Nats-Msg-Id"), found.data) == (
+        stored = await self._jetstream.message(publish_ack.stream, publish_ack.sequence)
+        if stored is not None and (stored.headers.get("Nats-Msg-Id"), stored.data) == (
             effect.id,
             effect.data,
         ):
             return None
         why = (
             "but holds its message no more"
-            if found is None
+            if stored is None
             else "but holds another message under it"
         )
         return Unproven(
@@ -156,9 +156,9 @@ class NoAckReplayPublisher:
         left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S
         while missing and loop.time() < until:
             for reader in readers:
-                found = await reader.read(SELECTION_PAGE)
+                messages = await reader.read(SELECTION_PAGE)
                 missing.difference_update(
-                    message.headers.get("Nats-Msg-Id", "") for message in found
+                    message.headers.get("Nats-Msg-Id", "") for message in messages
                 )
             if len(missing) < left:
                 left, until = len(missing), loop.time() + PUBLISH_TIMEOUT_S

@@ -109,8 +109,8 @@ async def rehearse(
     async for handful in chosen:
         for sequence in handful.absent:
             yield NotReplayed(sequence, "there is no such dead letter")
-        for found in await originals_of(jetstream, handful.dead_letters, how):
-            yield found
+        for original in await originals_of(jetstream, handful.dead_letters, how):
+            yield original
 
 
 class ReplayRate:
@@ -158,11 +158,11 @@ class _ReplayRun:
         self, handful: DeadLetterBatch, how: ReplayOptions, report: ReplayReport
     ) -> bool:
         """Steps 2 to 5; False: something is in doubt."""
-        found = await originals_of(self._jetstream, handful.dead_letters, how)
-        report.kept += [one for one in found if isinstance(one, NotReplayed)]
+        originals = await originals_of(self._jetstream, handful.dead_letters, how)
+        report.kept += [original for original in originals if isinstance(original, NotReplayed)]
         is_certain = True
         for subject, effects in _group_by_subject(
-            trace_replay([one for one in found if isinstance(one, Effect)])
+            trace_replay([original for original in originals if isinstance(original, Effect)])
         ).items():
             is_certain &= await self._send(subject, effects, report)
         # Without the broker for a moment, we may have been taken for dead: another replay may have
@@ -225,7 +225,7 @@ async def _open_run(jetstream: JetStream, stream: str) -> AsyncIterator[_ReplayR
 
 
 def _group_by_subject(effects: Iterable[Effect]) -> Mapping[str, Sequence[Effect]]:
-    found: dict[str, list[Effect]] = {}
+    by_subject: dict[str, list[Effect]] = {}
     for effect in effects:
-        found.setdefault(effect.subject, []).append(effect)
-    return found
+        by_subject.setdefault(effect.subject, []).append(effect)
+    return by_subject

@@ -59,24 +59,26 @@ class DeadLetterFilter(Struct, frozen=True, kw_only=True):
     code: str | None = None  # of the error
     since: datetime | None = None
 
-    def is_match(self, letter: Filterable) -> bool:
+    def is_match(self, dead_letter: Filterable) -> bool:
         return (
-            (self.subject is None or _is_on(self.subject, letter))
-            and self.reason in (None, letter.reason)
-            and self.tenant in (None, letter.tenant_id)
-            and self.code in (None, letter.code)
-            and not self.is_too_old(letter)
+            (self.subject is None or _is_on(self.subject, dead_letter))
+            and self.reason in (None, dead_letter.reason)
+            and self.tenant in (None, dead_letter.tenant_id)
+            and self.code in (None, dead_letter.code)
+            and not self.is_too_old(dead_letter)
         )
 
-    def is_too_old(self, letter: Filterable) -> bool:
+    def is_too_old(self, dead_letter: Filterable) -> bool:
         return (
-            self.since is not None and (stored := letter.stored) is not None and stored < self.since
+            self.since is not None
+            and (stored := dead_letter.stored) is not None
+            and stored < self.since
         )
 
 
-def _is_on(pattern: str, letter: Filterable) -> bool:
+def _is_on(pattern: str, dead_letter: Filterable) -> bool:
     matches = subject_matcher((pattern,))
-    return matches(letter.original_subject) or matches(letter.subject)
+    return matches(dead_letter.original_subject) or matches(dead_letter.subject)
 
 
 NO_FILTER = DeadLetterFilter()
@@ -97,12 +99,12 @@ async def list_newest_first(
     BrokerUnavailable.
     """
     given = 0
-    async for letter in _read_downwards(jetstream, stream):
-        if wanted.is_too_old(letter) or given == limit:
+    async for dead_letter in _read_downwards(jetstream, stream):
+        if wanted.is_too_old(dead_letter) or given == limit:
             return
-        if wanted.is_match(letter):
+        if wanted.is_match(dead_letter):
             given += 1
-            yield letter
+            yield dead_letter
 
 
 async def show(jetstream: JetStream, stream: str, sequence: int) -> DeadLetter | None:
@@ -118,10 +120,10 @@ async def _read_downwards(jetstream: JetStream, stream: str) -> AsyncIterator[De
     first, upper = info["state"]["first_seq"], info["state"]["last_seq"]
     while upper >= max(first, 1):
         lower = max(first, upper - LISTING_PAGE + 1, 1)
-        found = await asyncio.gather(
+        batch = await asyncio.gather(
             *(jetstream.message(stream, sequence) for sequence in range(upper, lower - 1, -1))
         )
-        for stored in found:
+        for stored in batch:
             if stored is not None:
                 yield parse(stored)
         upper = lower - 1
@@ -152,11 +154,15 @@ async def read_by_filter(
     async with open_reader(jetstream, stream) as reader:
         looked = 0
         while looked < reader.total and (
-            found := await reader.read(min(at_once, reader.total - looked))
+            messages := await reader.read(min(at_once, reader.total - looked))
         ):
-            looked += len(found)
+            looked += len(messages)
             yield DeadLetterBatch(
-                [letter for letter in map(parse, found) if wanted.is_match(letter)],
+                [
+                    dead_letter
+                    for dead_letter in map(parse, messages)
+                    if wanted.is_match(dead_letter)
+                ],
                 looked,
                 reader.total,
             )
@@ -169,9 +175,13 @@ async def read_by_sequence(
     wanted = sorted(set(sequences))
     for begin in range(0, len(wanted), at_once):
         asked = wanted[begin : begin + at_once]
-        found = await asyncio.gather(*(jetstream.message(stream, sequence) for sequence in asked))
-        there = [parse(stored) for stored in found if stored is not None]
-        absent = [sequence for sequence, stored in zip(asked, found, strict=True) if stored is None]
+        messages = await asyncio.gather(
+            *(jetstream.message(stream, sequence) for sequence in asked)
+        )
+        there = [parse(stored) for stored in messages if stored is not None]
+        absent = [
+            sequence for sequence, stored in zip(asked, messages, strict=True) if stored is None
+        ]
         yield DeadLetterBatch(there, begin + len(asked), len(wanted), absent)
 
 
@@ -220,9 +230,15 @@ class DeadLetterChoice(Struct, frozen=True):
 
 
 def _limit(batch: DeadLetterBatch, tenant: str) -> DeadLetterBatch:
-    letters = [one for one in batch.dead_letters if one.tenant_id == tenant]
-    foreign = [one.sequence for one in batch.dead_letters if one.tenant_id != tenant]
-    return replace(batch, dead_letters=letters, absent=[*batch.absent, *foreign])
+    dead_letters = [
+        dead_letter for dead_letter in batch.dead_letters if dead_letter.tenant_id == tenant
+    ]
+    foreign = [
+        dead_letter.sequence
+        for dead_letter in batch.dead_letters
+        if dead_letter.tenant_id != tenant
+    ]
+    return replace(batch, dead_letters=dead_letters, absent=[*batch.absent, *foreign])
 
 
 # -- Export those that were chosen as JSON lines: every field that could be read, and the stored
@@ -237,8 +253,8 @@ async def export(
     """Write each selected dead letter as one line; returns how many there were."""
     count = 0
     async for handful in chosen:
-        for letter in handful.dead_letters:
-            write(dump_json(as_full_fields(letter), option=orjson.OPT_APPEND_NEWLINE))
+        for dead_letter in handful.dead_letters:
+            write(dump_json(as_full_fields(dead_letter), option=orjson.OPT_APPEND_NEWLINE))
         count += len(handful.dead_letters)
         on_progress(handful.looked, handful.total)
     return count

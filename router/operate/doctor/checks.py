@@ -409,19 +409,19 @@ def contract(facts: Facts) -> Iterator[Finding]:
     """Messages that violate the header contract are handled all the same; their sender should hear
     of it.
     """
-    found = facts.violations
-    if found is None:
+    broken = facts.violations
+    if broken is None:
         return
-    if not found.messages:
+    if not broken.messages:
         yield ok("header contract", "no message broke it within the last hour")
         return
     whose = (
-        f"{found.messages} messages of {found.tenants} "
-        f"{'tenant' if found.tenants == 1 else 'tenants'} broke it within the last hour"
+        f"{broken.messages} messages of {broken.tenants} "
+        f"{'tenant' if broken.tenants == 1 else 'tenants'} broke it within the last hour"
     )
     text = (
-        f"{whose}; most of tenant {found.tenant}: {found.worst} times {found.rule} on "
-        f"{found.subject}"
+        f"{whose}; most of tenant {broken.tenant}: {broken.worst} times {broken.rule} on "
+        f"{broken.subject}"
     )
     yield warn(
         "header contract",

@@ -60,14 +60,14 @@ def followers(facts: Facts) -> Iterator[Finding]:
         for follower in group.followers:
             by_server[follower.name].append((name, follower))
     late = {
-        server: found
+        server: behind
         for server, all_of in by_server.items()
-        if (found := [one for one in all_of if not _is_well(one[1])])
+        if (behind := [pair for pair in all_of if not _is_well(pair[1])])
     }
-    for server, found in sorted(late.items()):
-        yield _describe_late(server, found)
+    for server, behind in sorted(late.items()):
+        yield _describe_late(server, behind)
     if by_server and not late:
-        lag = max(one.lag for all_of in by_server.values() for _, one in all_of)
+        lag = max(follower.lag for all_of in by_server.values() for _, follower in all_of)
         yield ok("followers", f"{len(by_server)} servers follow, at most {lag} operations behind")
 
 
@@ -122,16 +122,16 @@ def _survives(group: RaftGroup, lost: str) -> bool:
 
 
 def _list_working(group: RaftGroup) -> list[str]:
-    return [group.leader, *(one.name for one in group.followers if _is_well(one))]
+    return [group.leader, *(follower.name for follower in group.followers if _is_well(follower))]
 
 
-def _describe_late(server: str, found: Sequence[tuple[str, Follower]]) -> Finding:
-    state = "offline" if any(one.is_offline for _, one in found) else "offline or behind"
-    lag = max(one.lag for _, one in found)
+def _describe_late(server: str, late: Sequence[tuple[str, Follower]]) -> Finding:
+    state = "offline" if any(follower.is_offline for _, follower in late) else "offline or behind"
+    lag = max(follower.lag for _, follower in late)
     behind = f", up to {lag} operations behind" if lag else ""
     text = (
-        f"{state} for {len(found)} streams and consumers{behind}: "
-        f"{_name([name for name, _ in found])}"
+        f"{state} for {len(late)} streams and consumers{behind}: "
+        f"{_name([name for name, _ in late])}"
     )
     return fail(
         f"server {server}",
@@ -164,9 +164,10 @@ def _describe_meta(facts: Facts) -> str:
     if not metas:
         return ""
     cluster_size, meta = next(
-        (one for one in metas if one[1].leader in {s.name for s in facts.server.storage}), metas[0]
+        (pair for pair in metas if pair[1].leader in {s.name for s in facts.server.storage}),
+        metas[0],
     )
-    offline = [one.name for one in meta.followers if one.is_offline]
+    offline = [follower.name for follower in meta.followers if follower.is_offline]
     leader = f"{meta.leader} leads" if meta.leader else "none leads"
     return f"{cluster_size} servers, {leader}" + (
         f", offline: {', '.join(offline)}" if offline else ""

@@ -187,9 +187,14 @@ async def _note_unread(reading: Awaitable[T], name: str, unread: _Unread) -> T |
 def _leave_out(topology: Topology, unread: _Unread) -> Topology:
     """The topology without what could not be read: an answer that does not come costs seconds."""
     absent = set(unread.names)
-    streams = tuple(one for one in topology.streams if one.name not in absent)
+    streams = tuple(stream for stream in topology.streams if stream.name not in absent)
     return Topology(
-        streams, tuple(one for one in topology.consumers if not {one.stream, one.durable} & absent)
+        streams,
+        tuple(
+            consumer
+            for consumer in topology.consumers
+            if not {consumer.stream, consumer.durable} & absent
+        ),
     )
 
 
@@ -221,11 +226,11 @@ async def _stream(jetstream: JetStream, spec: StreamSpec) -> StreamFacts | None:
 
 def _read_origins(info: Json) -> Iterator[Origin]:
     """The sources of a stream, and what it mirrors."""
-    for one in (*(info.get("sources") or ()), *filter(None, (info.get("mirror"),))):
-        active = one.get("active", -1)
+    for origin in (*(info.get("sources") or ()), *filter(None, (info.get("mirror"),))):
+        active = origin.get("active", -1)
         yield Origin(
-            one["name"],
-            (one.get("external") or {}).get("api", ""),
+            origin["name"],
+            (origin.get("external") or {}).get("api", ""),
             active / NANOS_PER_S if active >= 0 else None,
         )
 
@@ -299,7 +304,9 @@ async def read_servers(jetstream: JetStream, monitors: Sequence[str]) -> ServerS
     may be of a server that is down.
     """
     if not monitors:
-        return ServerStates([one for one in [await _read_as_system_account(jetstream)] if one])
+        return ServerStates(
+            [state for state in [await _read_as_system_account(jetstream)] if state]
+        )
     states: list[Json] = []
     failures: list[BrokerUnavailable] = []
     for url in monitors:
@@ -376,8 +383,13 @@ def read_group(cluster: Json | None) -> RaftGroup | None:
     if not cluster or not cluster.get("name"):
         return None
     followers = (
-        Follower(one["name"], bool(one.get("current")), bool(one.get("offline")), one.get("lag", 0))
-        for one in cluster.get("replicas") or ()
+        Follower(
+            replica["name"],
+            bool(replica.get("current")),
+            bool(replica.get("offline")),
+            replica.get("lag", 0),
+        )
+        for replica in cluster.get("replicas") or ()
     )
     return RaftGroup(cluster.get("leader", ""), tuple(followers))
 

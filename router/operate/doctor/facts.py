@@ -39,7 +39,7 @@ class RaftGroup(Struct, frozen=True):
 
     @property
     def servers(self) -> tuple[str, ...]:
-        return tuple(filter(None, (self.leader, *(one.name for one in self.followers))))
+        return tuple(filter(None, (self.leader, *(follower.name for follower in self.followers))))
 
     @property
     def is_without_leader(self) -> bool:

@@ -207,8 +207,8 @@ def account_limits(facts: Facts) -> Iterator[Finding]:
 def describe_need(facts: Facts) -> str:
     """What the declared streams reserve, in words."""
     reservations = list_reservations(facts)
-    total = sum(one.max_bytes * one.copies for one in reservations)
-    copies = max((one.copies for one in reservations), default=1)
+    total = sum(reservation.max_bytes * reservation.copies for reservation in reservations)
+    copies = max((reservation.copies for reservation in reservations), default=1)
     counted = f", each of up to {copies} copies counted" if copies > 1 else ""
     return (
         f"the declared streams may grow to {size(total)} of messages{counted}; those without "
@@ -221,9 +221,9 @@ def find_shortages(facts: Facts) -> list[str]:
     known.
     """
     changed = [
-        one
-        for one in list_reservations(facts)
-        if (one.max_bytes, one.copies) != (one.had, one.had_copies)
+        reservation
+        for reservation in list_reservations(facts)
+        if (reservation.max_bytes, reservation.copies) != (reservation.had, reservation.had_copies)
     ]
     if not changed:
         return []
@@ -238,14 +238,14 @@ def list_reservations(facts: Facts) -> list[Reservation]:
     nothing.
     """
     there = {stream.spec.name: stream for stream in facts.streams}
-    found = []
+    reservations = []
     for spec in facts.declared:
         if (stream := there.get(spec.name)) is None:
-            found.append(
+            reservations.append(
                 Reservation(spec.name, max(0, spec.max_bytes), spec.replicas, 0, 0, RaftGroup())
             )
         else:
-            found.append(
+            reservations.append(
                 Reservation(
                     spec.name,
                     max(0, spec.max_bytes),
@@ -255,7 +255,7 @@ def list_reservations(facts: Facts) -> list[Reservation]:
                     stream.group,
                 )
             )
-    return found
+    return reservations
 
 
 def _account(facts: Facts) -> Iterator[Finding]:
@@ -275,14 +275,19 @@ def _reserved_by_account(facts: Facts) -> int:
     once.
     """
     reservations = list_reservations(facts)
-    others = max(0, facts.server.account_reserved - sum(one.had for one in reservations))
-    return others + sum(one.had * one.had_copies for one in reservations)
+    others = max(
+        0, facts.server.account_reserved - sum(reservation.had for reservation in reservations)
+    )
+    return others + sum(reservation.had * reservation.had_copies for reservation in reservations)
 
 
 def _shortage_of_account(facts: Facts, changed: Sequence[Reservation]) -> Iterator[str]:
     limit, more = (
         facts.server.account_limit,
-        sum(one.max_bytes * one.copies - one.had * one.had_copies for one in changed),
+        sum(
+            reservation.max_bytes * reservation.copies - reservation.had * reservation.had_copies
+            for reservation in changed
+        ),
     )
     reserved = _reserved_by_account(facts)
     if 0 < limit < reserved + more:
@@ -296,8 +301,12 @@ def _shortages_of_servers(
     servers: Sequence[ServerStorage], changed: Sequence[Reservation]
 ) -> Iterator[str]:
     for server in servers:
-        on_each = [one for one in changed if one.copies >= server.cluster_size]
-        needed = server.reserved + sum(one.max_bytes - one.had_on(server.name) for one in on_each)
+        on_each = [
+            reservation for reservation in changed if reservation.copies >= server.cluster_size
+        ]
+        needed = server.reserved + sum(
+            reservation.max_bytes - reservation.had_on(server.name) for reservation in on_each
+        )
         if needed > server.limit:
             yield (
                 f"server {server.name} holds {size(server.limit)}, the streams there would "
@@ -318,7 +327,8 @@ def _shortage_of_cluster(
         for figures in ([s.limit for s in servers], [s.reserved for s in servers])
     )
     needed = reserved + sum(
-        one.max_bytes * one.copies - one.had * one.had_copies for one in changed
+        reservation.max_bytes * reservation.copies - reservation.had * reservation.had_copies
+        for reservation in changed
     )
     if needed > limit:
         yield (

@@ -206,24 +206,24 @@ def _link_group(group: DeadLetterGroup, params: PageParams) -> Row:
 async def read_dead_letter(sources: Sources, params: PageParams) -> Page:
     """One dead letter: what happened, its way, its headers, its payload masked."""
     sequence, stream = params.number("sequence"), sources.settings.streams.dlq.name
-    letter = await show(sources.link.jetstream(), stream, sequence)
-    if letter is None:
+    dead_letter = await show(sources.link.jetstream(), stream, sequence)
+    if dead_letter is None:
         raise PageNotFound(
             f"There is no dead letter {sequence} in {stream}: it was replayed or "
             "discarded, is too old, or never was."
         )
-    lists: list[FactList | TextBlock] = [_list_error(letter), _list_way(letter)]
+    lists: list[FactList | TextBlock] = [_list_error(dead_letter), _list_way(dead_letter)]
     headers = [
         Fact(shorten(name), MASK if is_masked_key(name) else value)
-        for name, value in list_lines(letter.headers)
+        for name, value in list_lines(dead_letter.headers)
     ]
     if headers:
         lists.append(FactList("Headers", headers))
-    lists.append(_describe_payload(letter))
+    lists.append(_describe_payload(dead_letter))
     return Page(
         title=f"Dead letter {sequence}",
-        lead=letter.original_subject,
-        tenant=letter.tenant_id,
+        lead=dead_letter.original_subject,
+        tenant=dead_letter.tenant_id,
         command=build_command("router", "dlq", "show", str(sequence)),
         repair=build_command("router", "dlq", "replay", str(sequence)),
         repair_note=(
@@ -254,33 +254,33 @@ def _build_forms(sequence: int) -> Sequence[WriteForm]:
     )
 
 
-def _list_error(letter: DeadLetter) -> FactList:
+def _list_error(dead_letter: DeadLetter) -> FactList:
     """What is wrong, and what helps, as `router explain` tells it."""
-    found = codes.find(letter.code or letter.reason)
+    code = codes.find(dead_letter.code or dead_letter.reason)
     facts = [
-        Fact("Reason", letter.reason),
-        Fact("Code", letter.code),
-        Fact("Error", letter.message),
-        Fact("Field", letter.field),
-        Fact("Stage", letter.stage),
-        Fact("It means", found.means if found is not None else None, kind="prose"),
+        Fact("Reason", dead_letter.reason),
+        Fact("Code", dead_letter.code),
+        Fact("Error", dead_letter.message),
+        Fact("Field", dead_letter.field),
+        Fact("Stage", dead_letter.stage),
+        Fact("It means", code.means if code is not None else None, kind="prose"),
         *(
             Fact("What to do" if place == 0 else "", text, kind="prose")
-            for place, text in enumerate(found.do if found is not None else ())
+            for place, text in enumerate(code.do if code is not None else ())
         ),
     ]
     return FactList("What happened", facts)
 
 
-def _list_way(letter: DeadLetter) -> FactList:
-    source, asked = letter.source, None
-    if letter.tenant_id and letter.request_id:
+def _list_way(dead_letter: DeadLetter) -> FactList:
+    source, asked = dead_letter.source, None
+    if dead_letter.tenant_id and dead_letter.request_id:
         asked = "/decisions?" + urlencode(
-            {"tenant": letter.tenant_id[:512], "request_id": letter.request_id[:512]}
+            {"tenant": dead_letter.tenant_id[:512], "request_id": dead_letter.request_id[:512]}
         )
     received = (
-        datetime.fromtimestamp(letter.received_ms / 1000, UTC).isoformat()
-        if letter.received_ms is not None
+        datetime.fromtimestamp(dead_letter.received_ms / 1000, UTC).isoformat()
+        if dead_letter.received_ms is not None
         else None
     )
     unconfirmed = (
@@ -292,38 +292,38 @@ def _list_way(letter: DeadLetter) -> FactList:
         else None
     )
     facts = [
-        Fact("Tenant", letter.tenant_id),
-        Fact("Request", letter.request_id, asked),
-        Fact("Assignment", letter.assignment_id),
-        Fact("Message id", letter.msg_id),
-        Fact("Trace", letter.trace_id),
+        Fact("Tenant", dead_letter.tenant_id),
+        Fact("Request", dead_letter.request_id, asked),
+        Fact("Assignment", dead_letter.assignment_id),
+        Fact("Message id", dead_letter.msg_id),
+        Fact("Trace", dead_letter.trace_id),
         Fact("Received", received, kind="time"),
         Fact("Stood in", f"{source.stream}, sequence {source.sequence}" if source.stream else None),
         Fact("Handled by", source.consumer or None),
         Fact("Tried", attempts),
-        Fact("Given up", letter.stored_at, kind="time"),
+        Fact("Given up", dead_letter.stored_at, kind="time"),
     ]
     return FactList("Its way", facts)
 
 
-def _describe_payload(letter: DeadLetter) -> TextBlock | FactList:
-    if letter.payload is None:
-        return TextBlock("Payload", "", letter.payload_note or "")
-    shown = describe_payload(letter.payload)
+def _describe_payload(dead_letter: DeadLetter) -> TextBlock | FactList:
+    if dead_letter.payload is None:
+        return TextBlock("Payload", "", dead_letter.payload_note or "")
+    shown = describe_payload(dead_letter.payload)
     if "payload" in shown:
         text = dump_json(shown["payload"], orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode()
         cut = f"; the first {MAX_PAYLOAD_TEXT:,} characters" if len(text) > MAX_PAYLOAD_TEXT else ""
-        note = f"{len(letter.payload):,} bytes, values of secret names hidden{cut}"
+        note = f"{len(dead_letter.payload):,} bytes, values of secret names hidden{cut}"
         return TextBlock(
             "Payload",
             text[:MAX_PAYLOAD_TEXT],
-            f"{note}. {letter.payload_note}" if letter.payload_note else note,
+            f"{note}. {dead_letter.payload_note}" if dead_letter.payload_note else note,
         )
     note = (
         "No JSON object: nothing in it can be masked, so it is not shown. `router dlq show` "
         "shows it."
     )
-    size = Fact("Bytes", len(letter.payload), kind="number")
+    size = Fact("Bytes", len(dead_letter.payload), kind="number")
     return FactList(
         "Payload", [size, Fact("SHA-256", shown["payload_sha256"]), Fact("", note, kind="prose")]
     )

@@ -40,7 +40,7 @@ async def read_topology(sources: Sources, _: PageParams) -> Page:
     server.
     """
     jetstream, topology = sources.link.jetstream(), declare_topology(sources.settings)
-    differences = {one.name: one for one in await compare(jetstream, topology)}
+    differences = {difference.name: difference for difference in await compare(jetstream, topology)}
     parts = []
     for stream in topology.streams:
         kind, name = "bucket" if stream.name.startswith("KV_") else "stream", stream.name
@@ -68,13 +68,13 @@ async def read_settings(sources: Sources, _: PageParams) -> Page:
     """The settings of this process, by which its pages look; a router's are the same only if it was
     given the same.
     """
-    found = describe(sources.settings, sources.origins)
-    found.sort(key=lambda setting: setting.source == "default")
-    given = sum(setting.source != "default" for setting in found)
+    described = describe(sources.settings, sources.origins)
+    described.sort(key=lambda setting: setting.source == "default")
+    given = sum(setting.source != "default" for setting in described)
     return Page(
         title="Settings",
         lead=f"of this console, {given} given, the others defaults; a router's may be others",
         command=build_command("router", "config"),
         tabs=TABS,
-        table=SETTINGS.make_table(found, empty="There are none."),
+        table=SETTINGS.make_table(described, empty="There are none."),
     )

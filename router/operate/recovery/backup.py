@@ -293,13 +293,13 @@ async def restore(
 
 
 async def _require_none(jetstream: JetStream, manifest: Manifest) -> None:
-    found = [
+    existing = [
         saved.name for saved in manifest.streams if await jetstream.stream(saved.name) is not None
     ]
-    if found:
+    if existing:
         raise TargetInUse(
             "nothing was restored, for these streams exist, and none is overwritten: "
-            f"{', '.join(found)}"
+            f"{', '.join(existing)}"
         )
 
 

@@ -301,8 +301,9 @@ async def add_source(jetstream: JetStream, stream: str, domain: str) -> bool:
     config, source = info["config"], declare_source(stream, domain)
     sources: list[Json] = config.get("sources") or []
     if any(
-        one["name"] == stream and (one.get("external") or {}).get("api") == domain_api(domain)
-        for one in sources
+        existing["name"] == stream
+        and (existing.get("external") or {}).get("api") == domain_api(domain)
+        for existing in sources
     ):
         return False
     await jetstream.ask(f"STREAM.UPDATE.{stream}", {**config, "sources": [*sources, source]})

@@ -88,13 +88,13 @@ async def _add_journal(
     jetstream: JetStream, settings: Settings, streams: list[StreamSpec]
 ) -> list[StreamSpec]:
     """These streams, and behind the dead letters the journal of a replay if there is one."""
-    letters = settings.streams.dlq
+    dead_letters = settings.streams.dlq
     journal, at = (
-        journal_bucket(letters.name, letters.replicas),
-        [spec.name for spec in streams].index(letters.name) + 1,
+        journal_bucket(dead_letters.name, dead_letters.replicas),
+        [spec.name for spec in streams].index(dead_letters.name) + 1,
     )
-    found = await jetstream.stream(journal.name)
-    return streams if found is None else [*streams[:at], journal, *streams[at:]]
+    info = await jetstream.stream(journal.name)
+    return streams if info is None else [*streams[:at], journal, *streams[at:]]
 
 
 async def list_to_save(
@@ -111,7 +111,7 @@ async def list_to_save(
     missing = [name for name in added if await jetstream.stream(name) is None]
     if missing:
         raise NotFound(f"nothing was saved, for these streams do not exist: {', '.join(missing)}")
-    return [*(found for name in added for found in (name, journal_bucket(name).name)), *ours]
+    return [*(saved for name in added for saved in (name, journal_bucket(name).name)), *ours]
 
 
 def list_effect_streams(settings: Settings) -> frozenset[str]:

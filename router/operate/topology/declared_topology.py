@@ -39,15 +39,16 @@ def declare_topology(settings: Settings, specs: Specs = SUBSCRIPTIONS) -> Topolo
         if spec.name == DECIDE.name
         for other in list_standby(settings)
     ]
-    messages = (_message_stream(*one) for one in enabled)
+    messages = (_message_stream(*subscription) for subscription in enabled)
     streams = (
         *messages,
         *_effect_streams(settings, specs),
         *_buckets(settings),
-        *(_message_stream(*one) for one in standby),
+        *(_message_stream(*subscription) for subscription in standby),
     )
     return Topology(
-        streams=streams, consumers=tuple(_consumer(*one) for one in (*enabled, *standby))
+        streams=streams,
+        consumers=tuple(_consumer(*subscription) for subscription in (*enabled, *standby)),
     )
 
 
@@ -250,14 +251,14 @@ async def list_promotable_partitions(jetstream: JetStream, stream: str, subject:
     A mirror has no subjects, so they are found by name; one that was promoted stores its
     partition's.
     """
-    prefix, found = partition_stream(stream, ""), []
+    prefix, partitions = partition_stream(stream, ""), []
     for name in await _list_streams(jetstream):
         partition = name.removeprefix(prefix)
         if partition not in (name, "") and _is_promotable(
             await jetstream.stream(name), f"{subject}.p.{partition}"
         ):
-            found.append(partition)
-    return sorted(found)
+            partitions.append(partition)
+    return sorted(partitions)
 
 
 def _is_promotable(info: Json | None, stored: str) -> bool:
@@ -273,9 +274,9 @@ def _is_promotable(info: Json | None, stored: str) -> bool:
 
 async def _list_streams(jetstream: JetStream) -> list[str]:
     """The names of all streams, page after page."""
-    found: list[str] = []
+    names: list[str] = []
     while True:
-        page = await jetstream.ask("STREAM.NAMES", {"offset": len(found)})
-        found += page["streams"] or ()
-        if not page["streams"] or len(found) >= page["total"]:
-            return found
+        page = await jetstream.ask("STREAM.NAMES", {"offset": len(names)})
+        names += page["streams"] or ()
+        if not page["streams"] or len(names) >= page["total"]:
+            return names

@@ -93,9 +93,9 @@ class TopologyMonitor:
         """Create or compare what is declared. Raises Misconfigured when the server refuses it."""
         if self._mode == "off":
             return
-        look = topology.create if self._mode == "create" else topology.compare
+        make_or_compare = topology.create if self._mode == "create" else topology.compare
         try:
-            self._report_drift(await look(self.jetstream, self._declared))
+            self._report_drift(await make_or_compare(self.jetstream, self._declared))
         except BrokerRefused as exc:
             raise Misconfigured(
                 "topology", f"{exc}; `router topology plan` shows what is wanted"
@@ -124,7 +124,7 @@ class TopologyMonitor:
 
     def _report_drift(self, drift: Sequence[Difference]) -> None:
         """Remember what differs, and log each difference once."""
-        drift = [one for one in drift if one.state not in topology.HARMLESS]
+        drift = [difference for difference in drift if difference.state not in topology.HARMLESS]
         for difference in drift:
             if difference not in self.drift:
                 log.error(
@@ -193,9 +193,11 @@ class TopologyMonitor:
 
     async def _compare(self) -> None:
         infos = RecentInfo(self.infos, MAX_AGE_IN_TROUBLE_S if self.drift else MAX_AGE_S)
-        found = await topology.compare(infos, self._declared)
-        self._report_drift(found)
-        if self._mode == "create" and any(one.state == topology.MISSING for one in found):
+        differences = await topology.compare(infos, self._declared)
+        self._report_drift(differences)
+        if self._mode == "create" and any(
+            difference.state == topology.MISSING for difference in differences
+        ):
             self._report_drift(await topology.create(self.jetstream, self._declared))
 
     async def _measure_stream(self, stream: str) -> None:
@@ -209,7 +211,9 @@ class TopologyMonitor:
         require_quorum(f"stream {stream}", info)
         self._metrics.stream_bytes.set(info["state"]["bytes"], stream)
         followers = (info.get("cluster") or {}).get("replicas") or ()
-        missing = sum(1 for one in followers if one.get("offline") or not one.get("current"))
+        missing = sum(
+            1 for follower in followers if follower.get("offline") or not follower.get("current")
+        )
         self._metrics.copies_missing.set(missing, stream)
         if (limit := info["config"].get("max_bytes", -1)) > 0:
             self._metrics.stream_limit.set(limit, stream, info["config"].get("discard", "old"))

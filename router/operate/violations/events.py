@@ -222,10 +222,10 @@ class ViolationEvents:
         while self._queue:
             # they stay in the queue: the process may end while they are published
             batch = list(islice(self._queue, BATCH))
-            results = await asyncio.gather(*(self._publish(jetstream, one) for one in batch))
+            results = await asyncio.gather(*(self._publish(jetstream, event) for event in batch))
             for _ in batch:
                 self._queue.popleft()
-            unsent = [one for one, is_done in zip(batch, results, strict=True) if not is_done]
+            unsent = [event for event, is_done in zip(batch, results, strict=True) if not is_done]
             self._queue.extendleft(reversed(unsent))
             if unsent:
                 return False

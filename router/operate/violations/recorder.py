@@ -113,8 +113,8 @@ class ViolationRecorder:
         self, name: str, message: Message, violations: tuple[Violation, ...], kind: MessageType
     ) -> None:
         """The same of a message that its reader refused."""
-        found = extract_ids(message, kind)
-        self.read(name, message, violations, found.get(TENANT_ID), found.get(TRACE_ID))
+        named = extract_ids(message, kind)
+        self.read(name, message, violations, named.get(TENANT_ID), named.get(TRACE_ID))
 
     def refuse(
         self, subject: str, what: str, inbox: str, data: bytes, ids: Mapping[str, str]
@@ -168,7 +168,10 @@ class InboxPrefixes:
         """None: there is no inbox, or it lies outside the prefixes."""
         if not inbox:
             return None
-        prefix = next((one for one in self._prefixes if inbox.startswith(one)), None)
+        prefix = next(
+            (known_prefix for known_prefix in self._prefixes if inbox.startswith(known_prefix)),
+            None,
+        )
         if prefix is None or not prefix.endswith("."):
             return prefix
         role = _ROLE.match(inbox, len(prefix)) if prefix != f"{SHARED_INBOX_PREFIX}." else None
@@ -230,17 +233,19 @@ class ViolationAlerts:
             recent.popleft()
         if (
             now >= self._quiet_until.get(event.subject, now)
-            and sum(one.messages for _, one in recent) >= MESSAGES_LIMIT
+            and sum(earlier.messages for _, earlier in recent) >= MESSAGES_LIMIT
         ):
             if is_own:
-                self._alerts.raise_alert(_build_alert(event.subject, [one for _, one in recent]))
+                self._alerts.raise_alert(
+                    _build_alert(event.subject, [earlier for _, earlier in recent])
+                )
             recent.clear()
             self._quiet_until[event.subject] = now + self._every_s
 
 
-def _build_alert(subject: str, found: list[ViolationEvent]) -> Alert:
+def _build_alert(subject: str, violations: list[ViolationEvent]) -> Alert:
     counts: Counter[tuple[str | None, str, str]] = Counter()
-    for event in found:
+    for event in violations:
         counts[event.tenant_id, event.header, event.rule] += event.messages
     (tenant, header, rule), _ = counts.most_common(1)[0]
     whose = f"tenant {tenant}" if tenant is not None else "a tenant that cannot be read"

@@ -156,16 +156,18 @@ async def list_(
 
     Example:  router policy canary list
     """
-    found = [
-        one
-        for one in await (await open_store(session)).list(tenant)
-        if one.record.canary is not None
+    canaries = [
+        stored
+        for stored in await (await open_store(session)).list(tenant)
+        if stored.record.canary is not None
     ]
     now_ms = await _read_now_ms(session)
     rows = [
-        _list_status_fields(one, one.record.canary, await _read_totals(session, one), now_ms)
-        for one in found
-        if one.record.canary is not None
+        _list_status_fields(
+            stored, stored.record.canary, await _read_totals(session, stored), now_ms
+        )
+        for stored in canaries
+        if stored.record.canary is not None
     ]
     session.emit(rows, CANARIES, empty="no canary runs")
 
@@ -206,7 +208,7 @@ def _read_guards(texts: list[str] | None) -> tuple[CanaryGuard, ...]:
         guards = [parse_guard(text) for text in texts or [f"{figure}<=1.2x" for figure in GUARDED]]
     except GuardError as exc:
         raise typer.BadParameter(str(exc), param_hint="--guard") from None
-    if len({one.figure for one in guards}) < len(guards):
+    if len({guard.figure for guard in guards}) < len(guards):
         raise typer.BadParameter("names a figure twice", param_hint="--guard")
     return tuple(guards)
 
@@ -264,7 +266,7 @@ def _list_plan_fields(plan: CanaryPlan) -> Fields:
     return {
         **shared,
         "share": plan.share,
-        "guards": [str(one) for one in plan.guards],
+        "guards": [str(guard) for guard in plan.guards],
         "min_results": plan.min_results,
     }
 
@@ -285,8 +287,13 @@ def _list_status_fields(
             "state": describe_shadow(totals.shadow),
         }
     findings: list[Fields] = [
-        {"guard": str(one.guard), "is_broken": one.is_broken, "holds": one.holds, "why": one.text}
-        for one in list_findings(plan, totals)
+        {
+            "guard": str(finding.guard),
+            "is_broken": finding.is_broken,
+            "holds": finding.holds,
+            "why": finding.text,
+        }
+        for finding in list_findings(plan, totals)
     ]
     verdict, why = judge(plan, totals, now_ms)
     arms = {

@@ -125,14 +125,14 @@ async def show(
     if policies is not None:
         return _show_file(session, policies, tenant, name)
     store = await open_store(session)
-    found = (
+    stored = (
         await _find_policy(store, tenant, name)
         if version is None
         else await store.get(tenant, name, version=version)
     )
-    document = found.record.document
+    document = stored.record.document
     session.emit_one(
-        {**list_policy_fields(found), "document": document}, lambda: print_json(document)
+        {**list_policy_fields(stored), "document": document}, lambda: print_json(document)
     )
     return exit_codes.OK
 
@@ -163,9 +163,9 @@ async def diff(
     before, after = [
         (await store.get(tenant, name, version=version)).record for version in (former, later)
     ]
-    found = find_differences(before.document, after.document)
-    session.emit(found, make_differences_view(former, later), empty="they say the same")
-    return exit_codes.NO if found else exit_codes.OK
+    differences = find_differences(before.document, after.document)
+    session.emit(differences, make_differences_view(former, later), empty="they say the same")
+    return exit_codes.NO if differences else exit_codes.OK
 
 
 def _show_file(session: CommandSession, directory: Path, tenant: str, name: str) -> int:

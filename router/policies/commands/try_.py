@@ -153,14 +153,14 @@ async def _compare(
     )
     if not answers.successful:
         return report_failure(answers)
-    found = combine_answers(answers.successful, against, answers.missing)
-    if found.total == 0:
+    trial = combine_answers(answers.successful, against, answers.missing)
+    if trial.total == 0:
         is_recorded = any(answer["is_recorded"] for answer in answers.successful)
         return exit_codes.refuse(
             _describe_empty(owner, name, is_recorded=is_recorded, is_guessed=is_guessed)
         )
-    session.emit_one(list_trial_fields(found), lambda: print_trial(found))
-    return exit_codes.NO if found.changed else exit_codes.OK
+    session.emit_one(list_trial_fields(trial), lambda: print_trial(trial))
+    return exit_codes.NO if trial.changed else exit_codes.OK
 
 
 def _describe_empty(owner: str, name: str, *, is_recorded: bool, is_guessed: bool = False) -> str:
@@ -287,39 +287,41 @@ SHARES = ("provider", "share", "with the candidate")
 UNCERTAINTIES = ("request", "why it cannot be compared")
 
 
-def print_trial(found: PolicyTrial) -> None:
-    if found.changed:
-        print_view(found.changed, CHANGES)
+def print_trial(trial: PolicyTrial) -> None:
+    if trial.changed:
+        print_view(trial.changed, CHANGES)
         print_table(
-            PAIRS, ((before, after, count) for (before, after), count in found.pairs.items())
+            PAIRS, ((before, after, count) for (before, after), count in trial.pairs.items())
         )
     print_table(
-        SHARES, ((one.provider, f"{one.before:.1%}", f"{one.after:.1%}") for one in found.shares)
+        SHARES,
+        ((share.provider, f"{share.before:.1%}", f"{share.after:.1%}") for share in trial.shares),
     )
-    if all(found.expected.get(side) for side in SIDES):
+    if all(trial.expected.get(side) for side in SIDES):
         print(
-            f"expected latency {_describe_means(found, 'latency_ms', ' ms')}, expected "
-            f"cost {_describe_means(found, 'cost', '')}"
+            f"expected latency {_describe_means(trial, 'latency_ms', ' ms')}, expected "
+            f"cost {_describe_means(trial, 'cost', '')}"
         )
-    if found.unclear:
+    if trial.unclear:
         print_table(
-            UNCERTAINTIES, ((one["request_id"], one["uncertainty"]) for one in found.unclear)
+            UNCERTAINTIES,
+            ((unclear["request_id"], unclear["uncertainty"]) for unclear in trial.unclear),
         )
-    print(f"{'. '.join(list_sentences(found))}.")
+    print(f"{'. '.join(list_sentences(trial))}.")
 
 
-def _describe_means(found: PolicyTrial, name: str, unit: str) -> str:
-    return " -> ".join(f"{found.expected[side][name]:.4g}{unit}" for side in SIDES)
+def _describe_means(trial: PolicyTrial, name: str, unit: str) -> str:
+    return " -> ".join(f"{trial.expected[side][name]:.4g}{unit}" for side in SIDES)
 
 
-def list_trial_fields(found: PolicyTrial) -> dict[str, object]:
+def list_trial_fields(trial: PolicyTrial) -> dict[str, object]:
     pairs = [
         {"before": before, "after": after, "requests": count}
-        for (before, after), count in found.pairs.items()
+        for (before, after), count in trial.pairs.items()
     ]
-    shares = [structs.asdict(one) for one in found.shares]
+    shares = [structs.asdict(share) for share in trial.shares]
     return {
-        **{name: getattr(found, name) for name in found.__struct_fields__},
+        **{name: getattr(trial, name) for name in trial.__struct_fields__},
         "shares": shares,
         "pairs": pairs,
     }

@@ -65,8 +65,8 @@ async def put(
     except PolicyError as exc:
         return refuse(exc, str(file), session.as_json)
     warnings = [
-        {"path": found.path, "message": found.message}
-        for found in (*parsed.warnings, *lint(parsed.policy))
+        {"path": finding.path, "message": finding.message}
+        for finding in (*parsed.warnings, *lint(parsed.policy))
     ]
     for warning in warnings:
         exit_codes.complain(f"{file}: {warning['path']}: {warning['message']}")
@@ -186,8 +186,8 @@ def _refuse_directory(lines: list[str], mistakes: Sequence[Mistake], as_json: bo
             {
                 "ok": False,
                 "errors": [
-                    {"file": one.path, "path": one.where, "message": one.message}
-                    for one in mistakes
+                    {"file": mistake.path, "path": mistake.where, "message": mistake.message}
+                    for mistake in mistakes
                 ],
             }
         )
@@ -200,7 +200,7 @@ def _list_step_fields(step: PolicySyncStep) -> dict[str, object]:
     tenant, name = step.key
     fields = {"action": step.action, "tenant": tenant, "policy": name, "replaces": step.replaces}
     return {key: value for key, value in fields.items() if value is not None} | {
-        "changes": [one.path for one in step.changes]
+        "changes": [change.path for change in step.changes]
     }
 
 

@@ -289,14 +289,14 @@ _NO_RULES: Mapping[str, BreakerRules] = {}
 
 
 def _collect_rules(policies: Iterable[Policy]) -> Mapping[str, BreakerRules]:
-    found: dict[str, BreakerRules] = {}
+    rules: dict[str, BreakerRules] = {}
     for policy in sorted(policies, key=_least_careful_first):
         if policy.circuit_breaker is not None:
-            found |= dict.fromkeys(
+            rules |= dict.fromkeys(
                 (provider for provider, _ in policy.plan.decisions),
                 _rules_of(policy.circuit_breaker),
             )
-    return found
+    return rules
 
 
 def _least_careful_first(policy: Policy) -> tuple[int, int, tuple[int, ...]]:

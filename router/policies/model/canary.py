@@ -184,16 +184,16 @@ def add_arms(parts: Iterable[ArmRecord]) -> ArmRecord:
 
 def add_groups(parts: Iterable[CanaryRecord]) -> tuple[GroupRecord, ...]:
     """One record for each group that any of them has, in order of its number."""
-    found: dict[int, list[GroupRecord]] = {}
+    by_number: dict[int, list[GroupRecord]] = {}
     for part in parts:
         for number, group in part.groups.items():
-            found.setdefault(number, []).append(group)
-    return tuple(_add_group(found[number]) for number in sorted(found))
+            by_number.setdefault(number, []).append(group)
+    return tuple(_add_group(by_number[number]) for number in sorted(by_number))
 
 
 def _add_group(parts: Sequence[GroupRecord]) -> GroupRecord:
     return GroupRecord(
-        add_arms(one.control for one in parts), add_arms(one.candidate for one in parts)
+        add_arms(part.control for part in parts), add_arms(part.candidate for part in parts)
     )
 
 

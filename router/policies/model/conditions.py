@@ -143,13 +143,15 @@ def _match_any(looked_up: Operand, choices: Sequence[object]) -> Condition:
         for choice in choices
         if isinstance(choice, bool | int | float | str)
     }
-    classes = [one for one in _CLASSES if ("text", one) in simple]
+    classes = [status_class for status_class in _CLASSES if ("text", status_class) in simple]
 
     def test(inputs: ConditionInput) -> bool:
-        found = looked_up(inputs)
-        if not isinstance(found, bool | int | float | str):
+        value = looked_up(inputs)
+        if not isinstance(value, bool | int | float | str):
             return False
-        return (kind_of(found), found) in simple or any(is_in_class(found, one) for one in classes)
+        return (kind_of(value), value) in simple or any(
+            is_in_class(value, status_class) for status_class in classes
+        )
 
     return test
 
@@ -240,7 +242,9 @@ def _is_member(a: object, members: Sequence[object]) -> bool:
 
 def _class_of(status: object) -> str | None:
     """The class of a status: `5xx` of 503 or "503"."""
-    return next((one for one in _CLASSES if is_in_class(status, one)), None)
+    return next(
+        (status_class for status_class in _CLASSES if is_in_class(status, status_class)), None
+    )
 
 
 OPERATORS: Mapping[str, Callable[[object, object], bool]] = {

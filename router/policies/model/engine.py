@@ -192,7 +192,7 @@ class Selection(Struct, frozen=True):
                     index,
                     lambda: (
                         "does not match "
-                        f"{', '.join(shorten(str(one), _LONGEST_STATUS) for one in statuses)}"
+                        f"{', '.join(shorten(str(status), _LONGEST_STATUS) for status in statuses)}"
                     ),
                 )
             elif (decision := self._apply_rule(rule, reason)) is not None:
@@ -325,8 +325,8 @@ def evaluate(
     if type(states) is StatesBehindBreakers:
         # The lookup of `narrow`, and below of `set_averages`, stands here: this is called once a
         # request.
-        known = states.plans.get(id(plan)) if now < states.until else None
-        plan, averages = states.narrow(plan, now) if known is None else known[1], states.averages
+        kept = states.plans.get(id(plan)) if now < states.until else None
+        plan, averages = states.narrow(plan, now) if kept is None else kept[1], states.averages
     top, has_averages = plan.top, type(averages) is AverageStates
     is_special = request.constraints or "status" in request.context or trace is not None
     if is_special or top is None or not (has_averages or averages is NO_STATES):

@@ -86,16 +86,16 @@ def _explain_never(name: str, value: object) -> str | None:
 
 
 def _explain_comparison(name: str, sides: list[object], kinds: list[str | None]) -> str | None:
-    known = [kind_ for kind_ in kinds if kind_ is not None]
-    if "null" in known:
+    named_kinds = [kind_ for kind_ in kinds if kind_ is not None]
+    if "null" in named_kinds:
         return "null is compared with nothing"
-    if name not in ("==", "!=") and not {"number", "text"}.issuperset(known):
-        return f"{', '.join(known)} has no order"
+    if name not in ("==", "!=") and not {"number", "text"}.issuperset(named_kinds):
+        return f"{', '.join(named_kinds)} has no order"
     is_class = (
         name in ("==", "!=") and isinstance(sides[1], str) and STATUS_CLASS.fullmatch(sides[1])
     )
-    if len(set(known)) > 1 and not is_class:
-        return f"{known[0]} and {known[1]} do not compare"
+    if len(set(named_kinds)) > 1 and not is_class:
+        return f"{named_kinds[0]} and {named_kinds[1]} do not compare"
     return None
 
 

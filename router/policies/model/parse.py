@@ -117,11 +117,11 @@ def load_policy(data: bytes, tenant_id: str, policy_id: str) -> ParsedPolicy:
 def check_size(data: bytes, most: int = MAX_POLICY_BYTES) -> None:
     """Raises PolicyError."""
     if len(data) > most:
-        found = (
+        cause = (
             f"is larger than {MAX_POLICY_BYTES} bytes: it has {len(data)}; every router holds "
             "every policy in memory"
         )
-        raise PolicyError([("policy", found)])
+        raise PolicyError([("policy", cause)])
 
 
 def parse_policy(

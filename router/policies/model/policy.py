@@ -283,7 +283,11 @@ def list_tiers(
     priorities = sorted({provider.priority for provider in able}, reverse=True)
     looked_at = priorities[:1] if usual_reason == WEIGHTED else priorities
     return tuple(
-        make_tier([one for one in able if one.priority == priority], decisions, usual_reason)
+        make_tier(
+            [candidate for candidate in able if candidate.priority == priority],
+            decisions,
+            usual_reason,
+        )
         for priority in looked_at
     )
 

@@ -125,16 +125,16 @@ class LimitedProviders:
         """Whether this is news."""
         now = self._now()
         until = now + left_s
-        known = (
+        limited = (
             self._blocked[tenant_id].limits.get(provider_id) if tenant_id in self._blocked else None
         )
-        if known is not None and until < known.until + MOVED_S:
+        if limited is not None and until < limited.until + MOVED_S:
             return False
         shut = self._blocked.enter(tenant_id)
-        if known is None:
+        if limited is None:
             shut.limits[provider_id] = RateClosure(until)
         else:
-            known.extend(until)
+            limited.extend(until)
         self._pairs.put((tenant_id, provider_id), True, inf, now, owner=tenant_id)
         return True
 
@@ -224,12 +224,15 @@ class ProviderTracker:
 
     def states_of(self, tenant_id: str) -> ProviderStates:
         """The tenant's providers at this moment."""
-        known, shut = self.averages.states_of(tenant_id), self.breakers.find_not_closed(tenant_id)
+        averages, shut = (
+            self.averages.states_of(tenant_id),
+            self.breakers.find_not_closed(tenant_id),
+        )
         if shut is None:
-            return known
+            return averages
         if shut.limits:
             self.limits.drop_ended(tenant_id)
-        shut.averages = known
+        shut.averages = averages
         return shut
 
     def on_decision(self, tenant_id: str, decision: Decision) -> None:

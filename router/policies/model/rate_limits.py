@@ -153,9 +153,9 @@ PART = 10  # a slice is at most this part of the smaller of rate and burst
 class RateShort(LeaseShort):
     """This instance has no token: the shared bucket may have some."""
 
-    def __init__(self, one: RateSlice, on_silence: Callable[[str], None]) -> None:
+    def __init__(self, slice_: RateSlice, on_silence: Callable[[str], None]) -> None:
         super().__init__("no token")
-        self._slice = one
+        self._slice = slice_
         self._on_silence = on_silence
 
     async def wait(self) -> None:
@@ -250,21 +250,25 @@ class SharedRates:
         if now < self._alone_until:
             return self._alone.allow(policy, tenant_id, now)
         key = name_bucket(policy, tenant_id)
-        one = self._slices.get(key, now)
-        if one is None:
-            one = RateSlice(tenant_id, policy.policy_id, limit)
-            self._slices.put(key, one, now + KEPT_S, now, owner=tenant_id)
-        one.limit = limit
-        if one.tokens > 0 and now < one.held_until:
-            one.tokens -= 1
-            if one.tokens < one.size >> 1 and not one.is_asked and now >= one.refused_until:
-                self._ask(one, now)
+        slice_ = self._slices.get(key, now)
+        if slice_ is None:
+            slice_ = RateSlice(tenant_id, policy.policy_id, limit)
+            self._slices.put(key, slice_, now + KEPT_S, now, owner=tenant_id)
+        slice_.limit = limit
+        if slice_.tokens > 0 and now < slice_.held_until:
+            slice_.tokens -= 1
+            if (
+                slice_.tokens < slice_.size >> 1
+                and not slice_.is_asked
+                and now >= slice_.refused_until
+            ):
+                self._ask(slice_, now)
             return None
-        if now < one.refused_until:
-            return math.ceil((one.refused_until - now) * 1000)
-        if not one.is_asked:
-            self._ask(one, now)
-        raise RateShort(one, self.count_alone)
+        if now < slice_.refused_until:
+            return math.ceil((slice_.refused_until - now) * 1000)
+        if not slice_.is_asked:
+            self._ask(slice_, now)
+        raise RateShort(slice_, self.count_alone)
 
     def give_back(self, policy: Policy, tenant_id: str, now: float) -> None:
         """The token of a request that is tried again."""
@@ -272,18 +276,18 @@ class SharedRates:
             return
         if now < self._alone_until:
             self._alone.give_back(policy, tenant_id, now)
-        elif (one := self._slices.get(name_bucket(policy, tenant_id), now)) is not None:
-            one.tokens += 1
+        elif (slice_ := self._slices.get(name_bucket(policy, tenant_id), now)) is not None:
+            slice_.tokens += 1
 
     def count_alone(self, cause: str) -> None:
         """For some seconds: the bucket cannot be reached."""
         self._alone_until = self._clock() + ALONE_S
         self.on_alone(cause)
 
-    def _ask(self, one: RateSlice, now: float) -> None:
-        one.adapt_size(now)
-        one.is_asked = True
-        self.on_asked(one)
+    def _ask(self, slice_: RateSlice, now: float) -> None:
+        slice_.adapt_size(now)
+        slice_.is_asked = True
+        self.on_asked(slice_)
 
 
 # -- One provider that limits one tenant: for how long it is left alone, and how it is tried

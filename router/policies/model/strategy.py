@@ -79,9 +79,9 @@ def find_sound(plan: DecisionPlan, figures: Figures, *, is_kept: bool) -> SoundT
         return kept[1]  # type: ignore[return-value]
     if len(figures.sound) >= MAX_KEPT:
         figures.sound.clear()
-    found = _find_sound(plan, figures)
-    figures.sound[id(plan)] = plan, found
-    return found
+    sound = _find_sound(plan, figures)
+    figures.sound[id(plan)] = plan, sound
+    return sound
 
 
 def find_due(
@@ -92,14 +92,16 @@ def find_due(
     """
     point = weighted_hash(policy.version, request.tenant_id, request.request_key)
     least = point * _IS_PROBE & _MASK
-    due = [one for one in failing if least < figures[one.name].probe_share * DRAW_RANGE]
+    due = [
+        provider for provider in failing if least < figures[provider.name].probe_share * DRAW_RANGE
+    ]
     return due[(point * _PROBED & _MASK) * len(due) >> 64] if due else None
 
 
 def may_keep_session(plan: DecisionPlan, name: str, figures: Figures) -> bool:
     """Whether a session stays at this provider: not where it fails and another one does not."""
     return not _is_failing(name, figures) or all(
-        _is_failing(one.name, figures) for one in _list_candidates(plan)
+        _is_failing(provider.name, figures) for provider in _list_candidates(plan)
     )
 
 
@@ -107,8 +109,8 @@ def _find_sound(plan: DecisionPlan, figures: Figures) -> SoundTier:
     assert plan.top is not None  # what the caller has looked at  # noqa: S101
     failing: list[Provider] = []
     for tier in (plan.top, *plan.lower):
-        well = [one for one in tier.candidates if not _is_failing(one.name, figures)]
-        failing += [one for one in tier.candidates if _is_failing(one.name, figures)]
+        well = [provider for provider in tier.candidates if not _is_failing(provider.name, figures)]
+        failing += [provider for provider in tier.candidates if _is_failing(provider.name, figures)]
         if well:
             is_whole = len(well) == len(tier.candidates)
             return SoundTier(
@@ -125,8 +127,8 @@ def _list_candidates(plan: DecisionPlan) -> Iterator[Provider]:
 
 
 def _is_failing(name: str, figures: Figures) -> bool:
-    known = figures.get(name)
-    return known is not None and known.is_failing
+    learned = figures.get(name)
+    return learned is not None and learned.is_failing
 
 
 # -- The choice of a provider by learned figures, for the policies whose `strategy` says so.
@@ -194,20 +196,20 @@ def draw_two(bounds: Sequence[int], point: int) -> tuple[int, int]:
 
 def score_of(provider: Provider, figures: Figures) -> float:
     """The lower, the better."""
-    known = figures.get(provider.name)
-    if known is not None and known.score is not None:
-        return known.score
+    learned = figures.get(provider.name)
+    if learned is not None and learned.score is not None:
+        return learned.score
     expected = (
         UNKNOWN_LATENCY_MS if provider.expected_latency_ms is None else provider.expected_latency_ms
     )
-    return expected if known is None else expected * (known.in_flight + 1)
+    return expected if learned is None else expected * (learned.in_flight + 1)
 
 
 def cost_of(provider: Provider, figures: Figures) -> float:
     """Of one success."""
-    known = figures.get(provider.name)
-    if known is not None and known.cost is not None:
-        return known.cost
+    learned = figures.get(provider.name)
+    if learned is not None and learned.cost is not None:
+        return learned.cost
     return DEFAULT_COST if provider.expected_cost is None else provider.expected_cost
 
 
@@ -215,21 +217,21 @@ def excess_of(strategy: RoutingStrategy, provider: Provider, figures: Figures) -
     """How many times the objectives are missed, by the one that is missed most; at most 1: they are
     met.
     """
-    known = figures.get(provider.name)
+    learned = figures.get(provider.name)
     latency_ms = (
         provider.expected_latency_ms
-        if known is None or known.p95_latency_ms is None
-        else known.p95_latency_ms
+        if learned is None or learned.p95_latency_ms is None
+        else learned.p95_latency_ms
     )
     excess = 0.0
     if strategy.p95_latency_ms is not None and latency_ms is not None:
         excess = latency_ms / strategy.p95_latency_ms
     if (
         strategy.success_rate is not None
-        and known is not None
-        and known.recent_success_rate is not None
+        and learned is not None
+        and learned.recent_success_rate is not None
     ):
-        excess = max(excess, strategy.success_rate / max(known.recent_success_rate, 1e-9))
+        excess = max(excess, strategy.success_rate / max(learned.recent_success_rate, 1e-9))
     return excess
 
 
@@ -318,9 +320,11 @@ def _list_costs(
 
 
 def _describe_source(provider: Provider, figures: Figures) -> str:
-    known = figures.get(provider.name)
+    learned = figures.get(provider.name)
     return (
-        "" if known is not None and known.score is not None else ", too few results: by the policy"
+        ""
+        if learned is not None and learned.score is not None
+        else ", too few results: by the policy"
     )
 
 

@@ -66,7 +66,7 @@ def choose_content_type(accept: str) -> str:
     """OPEN_METRICS for a scraper that takes it, as Prometheus does where it stores exemplars; else
     Prometheus' text.
     """
-    types = [one.partition(";")[0].strip().lower() for one in accept.split(",")]
+    types = [accepted.partition(";")[0].strip().lower() for accepted in accept.split(",")]
     return OPEN_METRICS if OPEN_METRICS.partition(";")[0] in types else CONTENT_TYPE
 
 
@@ -87,14 +87,14 @@ def process_families(pid: int, process: str) -> Snapshot:
     collector = ProcessCollector(pid=lambda: pid, registry=CollectorRegistry(auto_describe=True))
     return tuple(
         MetricFamily(
-            one.samples[0].name,
-            one.documentation,
-            one.type,
+            family.samples[0].name,
+            family.documentation,
+            family.type,
             ("process",),
-            {(process,): one.samples[0].value},
+            {(process,): family.samples[0].value},
         )
-        for one in collector.collect()
-        if one.samples
+        for family in collector.collect()
+        if family.samples
     )
 
 

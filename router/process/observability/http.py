@@ -107,7 +107,9 @@ class OpenConnections:
 
     def _close_one(self) -> None:
         most = max(self._hosts.values(), key=len)
-        closed = next((one for one in most if not one.is_answering), next(iter(most)))
+        closed = next(
+            (connection for connection in most if not connection.is_answering), next(iter(most))
+        )
         self.remove(closed)
         closed.abort()
 

@@ -229,7 +229,7 @@ class LabelledHistogram(dict[str, Histogram]):
             "histogram",
             (self.label,),
             {},
-            {(value,): one.buckets() for value, one in self.items()},
+            {(value,): histogram.buckets() for value, histogram in self.items()},
         )
 
 

@@ -87,10 +87,10 @@ class RequestDispatcher(RequestServer[IncomingCall]):
             return
         arrived = time.perf_counter_ns()
         # its own dict: the author's function may write into it
-        found = headers if headers is not None else {}
-        left = _remaining_s(found) if DEADLINE in found else None
+        given = headers if headers is not None else {}
+        left = _remaining_s(given) if DEADLINE in given else None
         call = IncomingCall(
-            reply, data, found, arrived, None if left is None else steady() + left, counted
+            reply, data, given, arrived, None if left is None else steady() + left, counted
         )
         if left is not None and left <= 0:
             self._replies.decline(call, build_overdue_error())

@@ -221,8 +221,8 @@ def broken_piece(failed: RequestFailed) -> bytes:
 
 def join_pieces(pieces: list[object]) -> Output:
     """Join everything that a streaming provider yielded, for a caller that wants one answer."""
-    found = pieces[-1] if pieces else None
-    last = found if isinstance(found, Output) else Output()
+    piece = pieces[-1] if pieces else None
+    last = piece if isinstance(piece, Output) else Output()
     told = [piece for piece in pieces if isinstance(piece, Usage)]
     texts = [piece for piece in pieces if type(piece) is not Usage and piece is not last]
     if not all(isinstance(text, str) for text in (*texts, last.output)):
@@ -233,6 +233,6 @@ def join_pieces(pieces: list[object]) -> Output:
 def _join_figures(told: list[Usage]) -> dict[str, Any]:
     """The last word on each figure."""
     joined: dict[str, Any] = {}
-    for one in told:
-        joined |= {name: value for name, value in one.told.items() if value is not None}
+    for usage in told:
+        joined |= {name: value for name, value in usage.told.items() if value is not None}
     return joined

@@ -94,16 +94,16 @@ def _encode_response(request: Request, value: Response) -> bytes:
 def _encode_message(
     request: Request, payload: object, metadata: object, message_metadata: object = NOTHING
 ) -> bytes:
-    found = request.message
+    original = request.message
     kept = {
-        "message_id": found.message_id,
-        "message_type": found.message_type,
-        "payload_ref": found.payload_ref,
+        "message_id": original.message_id,
+        "message_type": original.message_type,
+        "payload_ref": original.payload_ref,
     }
     message: dict[str, object] = {name: value for name, value in kept.items() if value is not None}
-    message.update(_payload(found.payload if payload is UNCHANGED else payload))
+    message.update(_payload(original.payload if payload is UNCHANGED else payload))
     added = check_metadata(message_metadata, "payload.metadata")
-    message["metadata"] = {**(found.metadata or {}), **added}
+    message["metadata"] = {**(original.metadata or {}), **added}
     return encode({"payload": message, "metadata": check_metadata(metadata, "metadata")})
 
 
@@ -125,12 +125,12 @@ def check_metadata(metadata: object, place: str) -> dict[str, object]:
         raise_invalid(place, f"should be an object, not {type(metadata).__name__}")
     if not all(type(name) is str for name in metadata):
         raise_invalid(place, "should have text for keys")
-    found = dict(metadata)
-    if has_long_integer(found):
+    checked = dict(metadata)
+    if has_long_integer(checked):
         raise_invalid(place, "holds an integer of more than 64 bits, which only a payload may")
-    if found and len(_dump(found, place)) > MAX_METADATA_BYTES:
+    if checked and len(_dump(checked, place)) > MAX_METADATA_BYTES:
         raise_invalid(place, f"is above {MAX_METADATA_BYTES} bytes")
-    return found
+    return checked
 
 
 def encode(answer: Mapping[str, object]) -> bytes:

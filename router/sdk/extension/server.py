@@ -136,7 +136,7 @@ async def put_missing(
         raise Unanswered("what answers to register it is no router")
     if response.get("ok") is True:
         return True
-    error = found if isinstance(found := response.get("error"), dict) else {}
+    error = value if isinstance(value := response.get("error"), dict) else {}
     if error.get("code") == CONFLICT:
         return False
     raise RouterError(f"the router refuses the entry: {error.get('code')}: {error.get('message')}")
@@ -271,7 +271,7 @@ def serve(
 
 
 def _check(extensions: Sequence[Extension], instances: Mapping[str, int], concurrency: int) -> None:
-    if not extensions or not all(isinstance(one, Extension) for one in extensions):
+    if not extensions or not all(isinstance(extension, Extension) for extension in extensions):
         raise Misconfigured(
             "extensions",
             "should be functions with @pre, @validator, @post or @provider on them, at least one",

@@ -154,10 +154,10 @@ class EmbeddedRouter:
         await self._run_in_background(
             ExtensionServer(*extensions, nats=self.settings.nats, register=True).work
         )
-        wanted = {one.id for one in extensions}
+        wanted = {extension.id for extension in extensions}
         await poll(
             lambda: asyncio.sleep(0, self._service.list_extensions()),
-            lambda found: wanted <= found,
+            lambda served: wanted <= served,
             SEEN_WITHIN_S,
         )
 
@@ -176,8 +176,8 @@ class EmbeddedRouter:
     async def _read_dead_letters(self) -> list[DeadLetter]:
         stream = self.settings.streams.dlq.name
         return [
-            one
-            async for one in list_newest_first(
+            dead_letter
+            async for dead_letter in list_newest_first(
                 self._jetstream, stream, DeadLetterFilter(), limit=MAX_READ
             )
         ][::-1]
@@ -185,18 +185,18 @@ class EmbeddedRouter:
     async def _read_usage(self) -> list[UsageEvent]:
         async with open_reader(self._jetstream, self.settings.streams.usage.name) as reader:
             stored = await reader.read(min(reader.total, MAX_READ)) if reader.total else []
-        return [msgspec.json.decode(one.data, type=UsageEvent) for one in stored]
+        return [msgspec.json.decode(message.data, type=UsageEvent) for message in stored]
 
 
 async def _wait_for(
     what: str, read: Callable[[], Awaitable[list[T]]], count: int, timeout_s: float
 ) -> list[T]:
-    found = await poll(read, lambda stored: len(stored) >= count, timeout_s)
-    if len(found) != count:
+    messages = await poll(read, lambda stored: len(stored) >= count, timeout_s)
+    if len(messages) != count:
         raise AssertionError(
-            f"there should be {count} {what}, there are {len(found)}: {found[:10]}"
+            f"there should be {count} {what}, there are {len(messages)}: {messages[:10]}"
         )
-    return found
+    return messages
 
 
 # -- The event loop in its thread.
@@ -306,10 +306,10 @@ def assert_decided(
     decision = answer.decision
     had = {"provider_id": decision.provider_id, "reason": decision.reason}
     for name, value in wanted.items():
-        found = had[name] if name in had else decision.metadata.get(name)
-        if value is not None and found != value:
+        actual = had[name] if name in had else decision.metadata.get(name)
+        if value is not None and actual != value:
             raise AssertionError(
-                f"{name} should be {value!r} and is {found!r}: {_describe(answer)}"
+                f"{name} should be {value!r} and is {actual!r}: {_describe(answer)}"
             )
     return decision
 

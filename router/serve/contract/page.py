@@ -94,18 +94,18 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     """One event, its rule, and its message with masked values, where its stream still has it."""
     sequence, stream = params.number("sequence"), sources.settings.streams.violations.name
     jetstream = sources.link.jetstream()
-    found = await ViolationReader(jetstream, stream).find(sequence)
-    if found is None:
+    stored = await ViolationReader(jetstream, stream).find(sequence)
+    if stored is None:
         raise PageNotFound(
             f"There is no event {sequence} in {stream}: it is too old, or never was."
         )
-    fields = list_violation_fields(found.event)
+    fields = list_violation_fields(stored.event)
     facts = [
         Fact(name.replace("_", " ").capitalize(), _to_cell(value))
         for name, value in fields.items()
         if name != "timestamp"
     ]
-    rule = find_rule((found.event.header, found.event.rule))
+    rule = find_rule((stored.event.header, stored.event.rule))
     explained = [
         Fact("Rule", rule.name),
         Fact("It says", rule.says),
@@ -113,15 +113,15 @@ async def read_violation_page(sources: Sources, params: PageParams) -> Page:
     ]
     lists = [
         FactList("Its rule", explained),
-        FactList("The event", [Fact("Stored", found.stored_at, kind="time"), *facts]),
+        FactList("The event", [Fact("Stored", stored.stored_at, kind="time"), *facts]),
     ]
     return Page(
         title=f"Violation {sequence}",
-        lead=f"{found.event.header}.{found.event.rule} on {found.event.subject}",
-        tenant=found.event.tenant_id,
+        lead=f"{stored.event.header}.{stored.event.rule} on {stored.event.subject}",
+        tenant=stored.event.tenant_id,
         command=build_command("router", "contract", "violation", str(sequence)),
         back=("/contract", "Contract"),
-        lists=[*lists, *await _read_message(jetstream, found)],
+        lists=[*lists, *await _read_message(jetstream, stored)],
     )
 
 
@@ -132,9 +132,11 @@ def _read_names(params: PageParams) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-async def _read_message(jetstream: JetStream, found: StoredViolation) -> list[FactList | TextBlock]:
+async def _read_message(
+    jetstream: JetStream, stored: StoredViolation
+) -> list[FactList | TextBlock]:
     """Nothing if no stream has it, or if this role may not read that stream."""
-    event = found.event
+    event = stored.event
     if event.stream is None or event.sequence is None:
         return []
     command = build_command("router", "contract", "message", event.stream, str(event.sequence))
@@ -186,13 +188,13 @@ class ChannelMessage(NamedTuple):
         return self.channel.reply[0] if self.channel.reply else None
 
 
-def _link_messages(one: ChannelMessage) -> Row:
-    names = {"address": one.message, "reply_address": one.reply}
+def _link_messages(message: ChannelMessage) -> Row:
+    names = {"address": message.message, "reply_address": message.reply}
     return {key: f"/contract/messages/{name}" for key, name in names.items()}
 
 
-def _describe_action(one: ChannelMessage) -> str:
-    return "takes" if one.channel.action == RECEIVE else "sends"
+def _describe_action(message: ChannelMessage) -> str:
+    return "takes" if message.channel.action == RECEIVE else "sends"
 
 
 CHANNELS = View(
@@ -213,7 +215,7 @@ HEADER_RULES = View(
 
 async def read_channels(sources: Sources, _: PageParams) -> Page:
     """A row for each message of a subject."""
-    found = [
+    rows = [
         ChannelMessage(channel, message)
         for channel in list_channels(sources.settings)
         for message in channel.messages
@@ -224,7 +226,7 @@ async def read_channels(sources: Sources, _: PageParams) -> Page:
         lead="what routers take and send",
         command=build_command("router", "contract", "asyncapi"),
         tabs=TABS,
-        table=CHANNELS.make_table(found, empty="There are none.", note=note),
+        table=CHANNELS.make_table(rows, empty="There are none.", note=note),
     )
 
 
@@ -240,7 +242,7 @@ async def read_message(sources: Sources, params: PageParams) -> Page:
         Fact("In protobuf", shape.proto),
     )
     examples = "\n\n".join(
-        orjson.dumps(one, option=orjson.OPT_INDENT_2).decode() for one in shape.examples
+        orjson.dumps(example, option=orjson.OPT_INDENT_2).decode() for example in shape.examples
     )
     return Page(
         title=f"{shape.name}: {shape.title}",
@@ -278,12 +280,15 @@ def _build_all(sources: Sources) -> Mapping[str, MessageShape]:
 def _make_fields_view(required: Collection[str]) -> View:
     """Return the view of a message's fields: each is its place and its schema."""
     return View(
-        ViewColumn("field", None, "Field", of=lambda one: one[0], kind="id"),
-        ViewColumn("type", None, "Kind", of=lambda one: _describe_kind(one[1])),
+        ViewColumn("field", None, "Field", of=lambda field: field[0], kind="id"),
+        ViewColumn("type", None, "Kind", of=lambda field: _describe_kind(field[1])),
         ViewColumn(
-            "required", None, "In every form", of=lambda one: "yes" if one[0] in required else None
+            "required",
+            None,
+            "In every form",
+            of=lambda field: "yes" if field[0] in required else None,
         ),
-        ViewColumn("says", None, "Is", of=lambda one: _describe_field(one[1]), kind="prose"),
+        ViewColumn("says", None, "Is", of=lambda field: _describe_field(field[1]), kind="prose"),
     )
 
 

@@ -41,8 +41,8 @@ def merge_snapshots(snapshots: Iterable[Snapshot]) -> Snapshot:
     """
     families: dict[str, MetricFamily] = {}
     for family in chain.from_iterable(snapshots):
-        known = families.get(family.name)
-        families[family.name] = family if known is None else _merge_families(known, family)
+        earlier = families.get(family.name)
+        families[family.name] = family if earlier is None else _merge_families(earlier, family)
     return tuple(families.values())
 
 

@@ -43,9 +43,9 @@ class LoginSession(Struct, eq=False):
         self.notice, self.is_bad = text, is_bad
 
     def take_notice(self) -> tuple[str, bool]:
-        found = self.notice, self.is_bad
+        taken = self.notice, self.is_bad
         self.notice, self.is_bad = "", False
-        return found
+        return taken
 
 
 class LoginSessions:
@@ -62,7 +62,8 @@ class LoginSessions:
         now = self._clock()
         session = LoginSession(token_urlsafe(24), user, token_urlsafe(24), now, now)
         self._drop_oldest(
-            [one for one in self._sessions.values() if one.user.name == user.name], MAX_OF_USER
+            [other for other in self._sessions.values() if other.user.name == user.name],
+            MAX_OF_USER,
         )
         self._drop_oldest(list(self._sessions.values()), MAX_SESSIONS)
         self._sessions[session.name] = session

@@ -86,7 +86,7 @@ class MendRuns:
                 "as many replays and discards wait as may: wait for one to end"
             ) from None
         self._runs[run.name] = run
-        for name in [name for name, one in self._runs.items() if one.is_over][
+        for name in [name for name, older in self._runs.items() if older.is_over][
             : max(0, len(self._runs) - KEPT)
         ]:
             del self._runs[name]

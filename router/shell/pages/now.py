@@ -104,9 +104,9 @@ def _explain(now: NowState) -> str:
 def _make_backlog_view(sample: Sample) -> View:
     gauges = sample.totals.gauges
 
-    def count_waiting(one: ConsumerBacklog) -> float:
+    def count_waiting(backlog: ConsumerBacklog) -> float:
         names = ("router_storage_waiting", "router_bucket_waiting")
-        return sum(gauges[name, one.durable] for name in names)
+        return sum(gauges[name, backlog.durable] for name in names)
 
     return View(
         ViewColumn("consumer", None, "Consumer", of="durable"),
@@ -118,7 +118,7 @@ def _make_backlog_view(sample: Sample) -> View:
             "paused",
             None,
             "Paused in",
-            of=lambda one: gauges["router_consumer_paused", one.durable],
+            of=lambda backlog: gauges["router_consumer_paused", backlog.durable],
             kind="number",
         ),
         ViewColumn("storage", None, "Wait for storage", of=count_waiting, kind="number"),

@@ -47,14 +47,14 @@ async def list_(
         )
     settings, jetstream = session.settings, await session.open_jetstream()
     bucket = settings.buckets.assignments_known.name
-    found = [
-        one
-        async for one in list_assignments(
+    assignments = [
+        stored
+        async for stored in list_assignments(
             jetstream, bucket, tenant=tenant, status=status, limit=limit
         )
     ]
     session.emit(
-        found,
+        assignments,
         make_assignments_view(reads_acknowledgements=settings.acks.enabled),
         empty="no assignments",
     )
@@ -71,20 +71,20 @@ async def show(
     Example:  router assignments show 0d3f6a5e-58a5-5b6f-9a7c-3a2f6c7d8e9f
     """
     settings, bucket = session.settings, session.settings.buckets.assignments_known
-    found = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)
-    if found is None:
+    stored = await find_assignment(await session.open_jetstream(), bucket.name, assignment_id)
+    if stored is None:
         return exit_codes.refuse(
             f"no assignment {assignment_id} in {bucket.name}, which keeps them for "
             f"{bucket.ttl_ms / 3_600_000:g} h"
         )
-    status = found.known_status(reads_acknowledgements=settings.acks.enabled)
+    status = stored.known_status(reads_acknowledgements=settings.acks.enabled)
     whole = {
-        "subject": found.record.subject,
-        "assignment": load_written(bytes(found.record.assignment)),
+        "subject": stored.record.subject,
+        "assignment": load_written(bytes(stored.record.assignment)),
     }
     session.emit_one(
-        {**found.list_fields(reads_acknowledgements=settings.acks.enabled), **whole},
-        lambda: print_assignment(found, status),
+        {**stored.list_fields(reads_acknowledgements=settings.acks.enabled), **whole},
+        lambda: print_assignment(stored, status),
     )
     return exit_codes.OK
 
@@ -92,42 +92,42 @@ async def show(
 Facts = Iterable[tuple[str, object]]
 
 
-def print_assignment(one: StoredAssignment, status: str | None) -> None:
+def print_assignment(stored: StoredAssignment, status: str | None) -> None:
     """Print the whole assignment in a frame. `status`: None if the router does not listen for
     acknowledgements.
     """
-    work = load_written(bytes(one.record.assignment))
+    work = load_written(bytes(stored.record.assignment))
     parts: list[RenderableType] = [
-        build_grid(_list_request(one, status)),
+        build_grid(_list_request(stored, status)),
         build_heading("decision"),
-        build_grid(_list_decision(one)),
+        build_grid(_list_decision(stored)),
     ]
     parts += [build_heading("work"), Text(format_bytes(dump_json(work.get("job"))))]
-    if one.acknowledgement is not None:
-        parts += [build_heading("worker"), build_grid(_list_acknowledgement(one))]
-    open_console().print(build_panel(f"assignment {one.assignment.assignment_id}", parts))
+    if stored.acknowledgement is not None:
+        parts += [build_heading("worker"), build_grid(_list_acknowledgement(stored))]
+    open_console().print(build_panel(f"assignment {stored.assignment.assignment_id}", parts))
 
 
-def _list_request(one: StoredAssignment, status: str | None) -> Facts:
-    known = one.assignment
-    yield "tenant", known.tenant_id
-    yield "request", known.request_id
-    yield "trace", known.trace_id
-    yield "pushed", f"{one.stored_at} to {one.record.subject}"
-    yield "deadline", f"{known.deadline_ms} ms"
+def _list_request(stored: StoredAssignment, status: str | None) -> Facts:
+    assignment = stored.assignment
+    yield "tenant", assignment.tenant_id
+    yield "request", assignment.request_id
+    yield "trace", assignment.trace_id
+    yield "pushed", f"{stored.stored_at} to {stored.record.subject}"
+    yield "deadline", f"{assignment.deadline_ms} ms"
     yield "status", status
 
 
-def _list_decision(one: StoredAssignment) -> Facts:
-    decision = one.assignment.decision
+def _list_decision(stored: StoredAssignment) -> Facts:
+    decision = stored.assignment.decision
     yield "provider", decision.provider_id
     yield "reason", decision.reason
     yield "expected", f"{decision.expected_latency_ms:g} ms, cost {decision.expected_cost:g}"
     yield from decision.metadata.items()
 
 
-def _list_acknowledgement(one: StoredAssignment) -> Facts:
-    if one.acknowledgement is not None:
-        yield "status", one.acknowledgement.status
-        yield "message", one.acknowledgement.message
-        yield "at", datetime.fromtimestamp(one.acknowledgement.at_ms / 1000, UTC).isoformat()
+def _list_acknowledgement(stored: StoredAssignment) -> Facts:
+    if stored.acknowledgement is not None:
+        yield "status", stored.acknowledgement.status
+        yield "message", stored.acknowledgement.message
+        yield "at", datetime.fromtimestamp(stored.acknowledgement.at_ms / 1000, UTC).isoformat()

@@ -264,30 +264,33 @@ async def workers(
 
     Example:  router workers --for 20
     """
-    known, refused = Liveness(), dict[tuple[str | None, str], None]()
+    liveness, refused = Liveness(), dict[tuple[str | None, str], None]()
     connection = (await session.open_jetstream()).connection
     for subject in HEARTBEAT_SUBJECTS:
         await connection.subscribe_direct(
-            subject, lambda _s, _r, data, headers: _on_heartbeat(known, refused, data, headers)
+            subject, lambda _s, _r, data, headers: _on_heartbeat(liveness, refused, data, headers)
         )
     await connection.require_permission(*HEARTBEAT_SUBJECTS)
-    await _wait_for_heartbeats(listen, known)
+    await _wait_for_heartbeats(listen, liveness)
     now = steady()
-    found = sorted(
-        known.list_workers(now),
-        key=lambda one: (one[0].beat.tenant_id or "", one[0].beat.worker_id),
+    heard = sorted(
+        liveness.list_workers(now),
+        key=lambda heard_worker: (
+            heard_worker[0].beat.tenant_id or "",
+            heard_worker[0].beat.worker_id,
+        ),
     )
     empty = f"no worker was heard within {listen:g} s"
-    session.emit(found, make_workers_view(now), empty=empty)
+    session.emit(heard, make_workers_view(now), empty=empty)
     for claimed, reason in refused:
         exit_codes.complain(
             f"a heartbeat of {claimed or 'an unknown worker'} cannot be taken: {reason}"
         )
-    return exit_codes.OK if known.count_alive(now) else exit_codes.NO
+    return exit_codes.OK if liveness.count_alive(now) else exit_codes.NO
 
 
 def _on_heartbeat(
-    known: Liveness,
+    liveness: Liveness,
     refused: dict[tuple[str | None, str], None],
     data: bytes,
     headers: Mapping[str, str] | None,
@@ -295,12 +298,12 @@ def _on_heartbeat(
     """Take one heartbeat, or keep the reason why it is none, in order; at most `MAX_REFUSED`."""
     beat = read_heartbeat(data, now_ms(), headers or {})
     if isinstance(beat, Heartbeat):
-        known.on_heartbeat(beat, steady())
+        liveness.on_heartbeat(beat, steady())
     elif len(refused) < MAX_REFUSED:
         refused[read_claimed_id(data), beat.message] = None
 
 
-async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
+async def _wait_for_heartbeats(seconds: float, liveness: Liveness) -> None:
     """Wait, with a bar if standard error is a terminal."""
     columns = (TextColumn("listening"), BarColumn(), TextColumn("{task.fields[heard]} heard"))
     with Progress(
@@ -310,5 +313,5 @@ async def _wait_for_heartbeats(seconds: float, known: Liveness) -> None:
         now = asyncio.get_running_loop().time
         until = now() + seconds
         while (left := until - now()) > 0:
-            progress.update(bar, completed=seconds - left, heard=len(known))
+            progress.update(bar, completed=seconds - left, heard=len(liveness))
             await asyncio.sleep(min(POLL_S, left))

@@ -128,14 +128,16 @@ class InvocationBill:
         parts, at = self._parts, self._parts.clock()
         record, expected = self._make_record(model, at, timeout_s)
         priced = parts.pricing.open(self._request, at=at, model=model, expected=expected)
-        known = await self._find_assignment() if parts.is_on else None
-        if known is not None:
+        assignment = await self._find_assignment() if parts.is_on else None
+        if assignment is not None:
             record = replace(
-                record, assignment_id=known.assignment_id, assigned_request_id=known.request_id
+                record,
+                assignment_id=assignment.assignment_id,
+                assigned_request_id=assignment.request_id,
             )
         taken = TakenParts()
         try:
-            record, reservation = await self._take_parts(record, expected, known, taken)
+            record, reservation = await self._take_parts(record, expected, assignment, taken)
         except BaseException:
             # a cancellation as well: the provider is not asked, so what was taken for it goes back
             self._take_back(record, taken)
@@ -212,16 +214,16 @@ class InvocationBill:
         request, assignments = self._request, self._parts.assignments
         if request.metadata.get("assignment_id") != request.request_id:
             return None
-        known = assignments.recall(request.request_id)
-        if known is None:
-            known = await self._ask_or_refuse(
-                assignments.lookup(request.request_id, lambda found: found)
+        assignment = assignments.recall(request.request_id)
+        if assignment is None:
+            assignment = await self._ask_or_refuse(
+                assignments.lookup(request.request_id, lambda looked_up: looked_up)
             )
-        is_its_own = known is not None and (known.tenant_id, known.provider_id) == (
+        is_its_own = assignment is not None and (assignment.tenant_id, assignment.provider_id) == (
             request.tenant_id,
             request.provider_id,
         )
-        return known if is_its_own else None
+        return assignment if is_its_own else None
 
     async def _ask_or_refuse(self, asking: Awaitable[T]) -> T:
         """Raises InvocationRefused where the bucket of assignments cannot be asked."""
@@ -235,7 +237,11 @@ class InvocationBill:
         return answer
 
     async def _take_parts(
-        self, record: InvocationRecord, expected: int, known: Assignment | None, taken: TakenParts
+        self,
+        record: InvocationRecord,
+        expected: int,
+        assignment: Assignment | None,
+        taken: TakenParts,
     ) -> tuple[InvocationRecord, InvocationReservation]:
         """Reserve, record and claim. The attempt that is its assignment's bill uses what that has
         reserved, any other one reserves itself.
@@ -243,13 +249,13 @@ class InvocationBill:
         Raises InvocationRefused; what is taken by then is in `taken`.
         """
         budgets, request = self._parts.budgets, self._request
-        assigned = known.reservation if known is not None else None
+        assigned = assignment.reservation if assignment is not None else None
         own = taken.reservation = (
             await budgets.reserve(request, expected) if assigned is None else None
         )
         record = replace(record, reservation=assigned if own is None else own.header)
-        if known is not None:
-            await self._record_and_claim(record, known, taken)
+        if assignment is not None:
+            await self._record_and_claim(record, assignment, taken)
         elif self._parts.is_on:
             taken.sequence = await self._parts.store.keep(record)
         if own is not None:
@@ -260,18 +266,20 @@ class InvocationBill:
         return replace(record, reservation=reservation.header), reservation
 
     async def _record_and_claim(
-        self, record: InvocationRecord, known: Assignment, taken: TakenParts
+        self, record: InvocationRecord, assignment: Assignment, taken: TakenParts
     ) -> None:
         """At the same time: a router that dies leaves no claim of an attempt that no record tells
         of.
         """
         store, claims = self._parts.store, self._parts.claims
-        taken.may_be_bill = await self._ask_or_refuse(claims.may_claim(known, record.deadline_ms))
+        taken.may_be_bill = await self._ask_or_refuse(
+            claims.may_claim(assignment, record.deadline_ms)
+        )
         if not taken.may_be_bill:
             taken.sequence = await store.keep(record)
             return
         claiming = asyncio.create_task(
-            self._ask_or_refuse(claims.claim(known.assignment_id, record.key))
+            self._ask_or_refuse(claims.claim(assignment.assignment_id, record.key))
         )
         try:
             taken.sequence = await store.keep(record)

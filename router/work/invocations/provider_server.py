@@ -348,8 +348,8 @@ def _find_id(data: bytes, headers: Mapping[str, str]) -> str:
     """The request id for the response to a refused invocation; of a protobuf request only the
     header is read.
     """
-    found = extract_request_ids(data, headers) if data[:1] == b"{" else {}
-    return find_answer_id(found, headers, digest_of(data))
+    named = extract_request_ids(data, headers) if data[:1] == b"{" else {}
+    return find_answer_id(named, headers, digest_of(data))
 
 
 # -- The first responses of plain invocations.
@@ -379,20 +379,20 @@ class FirstResponses:
         Raises InvocationRefused.
         """
         try:
-            if (known := self._kept.find(request, content)) is not None:
-                return known
+            if (kept := self._kept.find(request, content)) is not None:
+                return kept
             async with asyncio.timeout(within_s):
-                found = await self._in_progress.acquire((request.tenant_id, request.request_id))
+                first = await self._in_progress.acquire((request.tenant_id, request.request_id))
         except Conflict as exc:
             raise make_conflict() from exc
         except TimeoutError as exc:
             message = f"no answer within the {within_s * 1000:.0f} ms that were left"
             raise InvocationRefused(EXTENSION_TIMED_OUT, message, {}) from exc
-        if found is None:
+        if first is None:
             return None
-        if found[0] != content:
+        if first[0] != content:
             raise make_conflict()
-        return found[1]
+        return first[1]
 
     def check(self, request: ProviderRequest, content: str) -> None:
         """Raises Conflict where a request with this id had other content."""

@@ -115,17 +115,19 @@ class UnfinishedInvocations:
         if info is None or not info["state"]["messages"]:
             return
         due = self._list_due((await self._records.read_all()).values())
-        due = [replace(one, is_bill=await self._claims.has(one.record)) for one in due]
-        known = await self._find_known(
-            [one.record for one in due if one.has_lost or self._is_old(one.record)]
+        due = [replace(attempt, is_bill=await self._claims.has(attempt.record)) for attempt in due]
+        known_events = await self._find_known(
+            [attempt.record for attempt in due if attempt.has_lost or self._is_old(attempt.record)]
         )
-        for one in due:
-            place = known.find(one.record)
+        for attempt in due:
+            place = known_events.find(attempt.record)
             is_told = (
-                self._meter(one, known) if place is None else self._tell_held(one.record, place)
+                self._meter(attempt, known_events)
+                if place is None
+                else self._tell_held(attempt.record, place)
             )
             if await is_told:
-                self._store.forget(one.sequence)
+                self._store.forget(attempt.sequence)
 
     async def _tell_held(self, record: InvocationRecord, sequence: int) -> bool:
         """Its event stands. Its router may have died between that and the notice of what is held of
@@ -142,13 +144,13 @@ class UnfinishedInvocations:
     def _list_due(self, entries: Iterable[BucketEntry]) -> list[UnfinishedAttempt]:
         """Those that are due longest come first."""
         limit_ms = (self._clock() - self._after_s) * 1000
-        found = [
+        attempts = [
             UnfinishedAttempt(record, entry.revision)
             for entry in entries
             if (record := self._read(entry)) is not None
         ]
-        due = [one for one in found if one.record.deadline_ms < limit_ms]
-        return sorted(due, key=lambda one: one.record.deadline_ms)[:AT_ONCE]
+        due = [attempt for attempt in attempts if attempt.record.deadline_ms < limit_ms]
+        return sorted(due, key=lambda attempt: attempt.record.deadline_ms)[:AT_ONCE]
 
     def _read(self, entry: BucketEntry) -> InvocationRecord | None:
         try:
@@ -158,11 +160,13 @@ class UnfinishedInvocations:
                 log.error(events.INVOCATION_UNREADABLE, key=entry.key)
             return None
 
-    async def _meter(self, one: UnfinishedAttempt, known: KnownEvents) -> bool:
+    async def _meter(self, attempt: UnfinishedAttempt, known_events: KnownEvents) -> bool:
         # What has lost its assignment may have the reservation of it, which ends once: with the
         # bill.
-        record, is_of_assignment = one.record, one.record.assignment_id is not None
-        has_other_bill = is_of_assignment and (known.has_other_bill(record) or one.has_lost)
+        record, is_of_assignment = attempt.record, attempt.record.assignment_id is not None
+        has_other_bill = is_of_assignment and (
+            known_events.has_other_bill(record) or attempt.has_lost
+        )
         event = make_unfinished_event(record)
         is_stored = await self._store.meter(
             record, event, is_bill=is_of_assignment, has_other_bill=has_other_bill
@@ -177,9 +181,9 @@ class UnfinishedInvocations:
         """The stream would take a second event of these attempts: beyond its duplicate window, or
         under the other identity.
         """
-        known = KnownEvents({}, {})
+        known_events = KnownEvents({}, {})
         if not records:
-            return known
+            return known_events
         wanted = {
             identity for record in records for identity in (record.event_id, find_bill(record))
         }
@@ -190,9 +194,11 @@ class UnfinishedInvocations:
             while batch := await reader.read(BATCH):
                 for stored in batch:
                     if (identity := stored.headers.get("Nats-Msg-Id", "")) in wanted:
-                        known.attempts.setdefault(identity, stored.headers.get(ATTEMPT_HEADER, ""))
-                        known.sequences.setdefault(identity, stored.sequence)
-        return known
+                        known_events.attempts.setdefault(
+                            identity, stored.headers.get(ATTEMPT_HEADER, "")
+                        )
+                        known_events.sequences.setdefault(identity, stored.sequence)
+        return known_events
 
 
 def find_bill(record: InvocationRecord) -> str:

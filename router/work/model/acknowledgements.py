@@ -51,7 +51,7 @@ class AssignmentStates(Protocol):
     """Where operators see the state of an assignment."""
 
     def on_acknowledgement(
-        self, acknowledgement: ExecAssignmentAck, known: Assignment | None
+        self, acknowledgement: ExecAssignmentAck, assignment: Assignment | None
     ) -> None: ...
 
 
@@ -115,44 +115,47 @@ class AcknowledgementHandler:
         return correlate(
             self._assignments,
             acknowledgement.assignment_id,
-            lambda known: self._conclude(acknowledgement, known),
+            lambda assignment: self._conclude(acknowledgement, assignment),
         )
 
     def _is_served(self, tenant_id: str) -> bool:
         return not self._tenants_allowed or tenant_id in self._tenants_allowed
 
-    def _conclude(self, acknowledgement: ExecAssignmentAck, known: Assignment | None) -> Outcome:
-        if known is None:
+    def _conclude(
+        self, acknowledgement: ExecAssignmentAck, assignment: Assignment | None
+    ) -> Outcome:
+        if assignment is None:
             self._meter.on_uncorrelated()
         else:
             fault = find_contradiction(
-                known,
+                assignment,
                 tenant_id=acknowledgement.tenant_id,
                 request_id=acknowledgement.request_id,
                 assignment_id=acknowledgement.assignment_id,
             )
             if fault is not None:
                 return Dead(fault)
-            if not self._is_served(known.tenant_id):
+            if not self._is_served(assignment.tenant_id):
                 return FOREIGN_TENANT_RETRY
         is_repeated = self._recent.is_repeated(
             acknowledgement.assignment_id,
             acknowledgement.status,
-            owner=known.tenant_id if known is not None else "",
+            owner=assignment.tenant_id if assignment is not None else "",
         )
         if not is_repeated:
             self._meter.on_acknowledgement(acknowledgement.status)
-        self._states.on_acknowledgement(acknowledgement, known)
+        self._states.on_acknowledgement(acknowledgement, assignment)
         if acknowledgement.status == REJECTED and not is_repeated:
-            self._alerts.raise_alert(_make_alert(acknowledgement, known))
+            self._alerts.raise_alert(_make_alert(acknowledgement, assignment))
         return HANDLED
 
 
-def _make_alert(acknowledgement: ExecAssignmentAck, known: Assignment | None) -> Alert:
+def _make_alert(acknowledgement: ExecAssignmentAck, assignment: Assignment | None) -> Alert:
     facts = {
         "assignment_id": acknowledgement.assignment_id,
-        "tenant_id": acknowledgement.tenant_id or (known.tenant_id if known is not None else None),
-        "provider_id": known.provider_id if known is not None else None,
+        "tenant_id": acknowledgement.tenant_id
+        or (assignment.tenant_id if assignment is not None else None),
+        "provider_id": assignment.provider_id if assignment is not None else None,
         "reason": acknowledgement.message[:_MAX_REASON]
         if acknowledgement.message is not None
         else None,

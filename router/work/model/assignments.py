@@ -66,22 +66,22 @@ class AssignmentCache:
         if record is None:
             return None
         try:
-            known = read_record(record).read_assignment()
+            assignment = read_record(record).read_assignment()
         except Poison:
             # a record that another program damaged must not condemn the worker's result
             return None
-        self.keep(known)
-        return known
+        self.keep(assignment)
+        return assignment
 
-    def keep(self, known: Assignment) -> None:
+    def keep(self, assignment: Assignment) -> None:
         """Add an assignment that the bucket returned, or that this instance has just created."""
         self._assignments.put(
-            known.assignment_id,
-            known,
+            assignment.assignment_id,
+            assignment,
             inf,
             0.0,
-            owner=known.tenant_id,
-            weight=weight_of(known.decision.metadata),
+            owner=assignment.tenant_id,
+            weight=weight_of(assignment.decision.metadata),
         )
 
     def __len__(self) -> int:
@@ -103,16 +103,20 @@ OTHER_ASSIGNMENT = Fault(
 
 
 def find_contradiction(
-    known: Assignment, *, tenant_id: str | None, request_id: str | None, assignment_id: str | None
+    assignment: Assignment,
+    *,
+    tenant_id: str | None,
+    request_id: str | None,
+    assignment_id: str | None,
 ) -> Fault | None:
     """Return why the message cannot belong to this assignment, or None. Fields that one side leaves
     out are not compared.
     """
-    if tenant_id is not None and tenant_id != known.tenant_id:
+    if tenant_id is not None and tenant_id != assignment.tenant_id:
         return OTHER_TENANT
-    if assignment_id is not None and assignment_id != known.assignment_id:
+    if assignment_id is not None and assignment_id != assignment.assignment_id:
         return OTHER_ASSIGNMENT
-    if request_id is not None and request_id != known.request_id:
+    if request_id is not None and request_id != assignment.request_id:
         return OTHER_REQUEST
     return None
 
@@ -130,5 +134,9 @@ def correlate(
     """
     if assignment_id is None:
         return conclude(None)
-    known = assignments.recall(assignment_id)
-    return conclude(known) if known is not None else assignments.lookup(assignment_id, conclude)
+    assignment = assignments.recall(assignment_id)
+    return (
+        conclude(assignment)
+        if assignment is not None
+        else assignments.lookup(assignment_id, conclude)
+    )

@@ -38,9 +38,9 @@ class CostBound:
     def __init__(self, settings: ResultsConfig) -> None:
         self.factor, self.floor = settings.cost_factor, settings.cost_floor
 
-    def find(self, known: Assignment) -> float:
+    def find(self, assignment: Assignment) -> float:
         # `find_of` in place: this is called once a result
-        bound = self.factor * known.expected_cost
+        bound = self.factor * assignment.expected_cost
         return bound if bound > self.floor else self.floor
 
     def find_of(self, expected_cost: float) -> float:
@@ -48,7 +48,9 @@ class CostBound:
         return bound if bound > self.floor else self.floor
 
 
-def make_bill(result: ExecResult, known: Assignment, bound: float, stored_ms: int) -> UsageEvent:
+def make_bill(
+    result: ExecResult, assignment: Assignment, bound: float, stored_ms: int
+) -> UsageEvent:
     """Return the event of an assignment's outcome. What the worker said otherwise stands beside it,
     and is not believed.
 
@@ -56,19 +58,19 @@ def make_bill(result: ExecResult, known: Assignment, bound: float, stored_ms: in
     """
     told_cost, told_provider_id = result.cost, result.provider_id
     return UsageEvent(
-        tenant_id=known.tenant_id,
-        provider_id=known.provider_id,
-        event_type=known.job_type,
+        tenant_id=assignment.tenant_id,
+        provider_id=assignment.provider_id,
+        event_type=assignment.job_type,
         latency_ms=result.latency_ms,
         cost=told_cost if told_cost <= bound else bound,
         status=result.status,
-        timestamp=bound_time(result.timestamp, known.requested_at_ms, stored_ms),
-        trace_id=result.trace_id or known.trace_id,
-        assignment_id=known.assignment_id,
-        request_id=known.request_id,
-        event_id=assignment_identity(known.tenant_id, known.assignment_id),
+        timestamp=bound_time(result.timestamp, assignment.requested_at_ms, stored_ms),
+        trace_id=result.trace_id or assignment.trace_id,
+        assignment_id=assignment.assignment_id,
+        request_id=assignment.request_id,
+        event_id=assignment_identity(assignment.tenant_id, assignment.assignment_id),
         told_cost=None if told_cost <= bound else told_cost,
-        told_provider_id=None if told_provider_id == known.provider_id else told_provider_id,
+        told_provider_id=None if told_provider_id == assignment.provider_id else told_provider_id,
     )
 
 

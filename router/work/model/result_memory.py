@@ -245,24 +245,24 @@ class FirstResults:
         self._on_first = on_first
         self._taught: BoundedCache[int, bool] = BoundedCache(100_000)
 
-    def learn_from(self, known: Assignment, result: ExecResult) -> None:
+    def learn_from(self, assignment: Assignment, result: ExecResult) -> None:
         """Move the provider's figures if this is the assignment's first result."""
-        now, key = steady(), hash(known.assignment_id)
+        now, key = steady(), hash(assignment.assignment_id)
         if self._taught.get(key, now) is not None:
             return
         self._taught.put(key, True, now + DAY_S, now)
         self._figures.observe(
-            known.tenant_id,
-            known.provider_id,
+            assignment.tenant_id,
+            assignment.provider_id,
             latency_ms=result.latency_ms,
             cost=result.cost,
             status=result.status,
             error_code=result.error_code,
             retry_after_ms=result.retry_after_ms,
-            assignment_id=known.assignment_id,
-            listed_cost=known.expected_cost,
+            assignment_id=assignment.assignment_id,
+            listed_cost=assignment.expected_cost,
         )
-        self._on_first(known, result)
+        self._on_first(assignment, result)
 
     def __len__(self) -> int:
         return len(self._taught)

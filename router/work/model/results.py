@@ -120,7 +120,7 @@ class ReportMark(Struct, frozen=True, gc=False):
 class Marks(Protocol):
     """That the worker of an assignment has reported, for those who invoke its provider later."""
 
-    def find(self, known: Assignment) -> ReportMark | None:
+    def find(self, assignment: Assignment) -> ReportMark | None:
         """What is to be stored before the result is acked; nearly always nothing. Asked of each
         result, so it must be cheap.
         """
@@ -178,22 +178,24 @@ class ResultsHandler:
         return correlate(
             self._assignments,
             _find_assignment_id(result),
-            lambda known: self._conclude(message, result, known),
+            lambda assignment: self._conclude(message, result, assignment),
         )
 
     def _is_served(self, tenant_id: str) -> bool:
         return not self._tenants_allowed or tenant_id in self._tenants_allowed
 
-    def _conclude(self, message: Message, result: ExecResult, known: Assignment | None) -> Outcome:
-        if known is not None:
+    def _conclude(
+        self, message: Message, result: ExecResult, assignment: Assignment | None
+    ) -> Outcome:
+        if assignment is not None:
             fault = find_contradiction(
-                known,
+                assignment,
                 tenant_id=result.tenant_id,
                 request_id=result.request_id,
                 assignment_id=result.assignment_id,
             )
             if fault is None:
-                return self._bill(message, result, known)
+                return self._bill(message, result, assignment)
             if result.assignment_id is not None:
                 # A result that contradicts its own assignment is forged, not late.
                 self._meter.on_forged()
@@ -226,12 +228,14 @@ class ResultsHandler:
             else Done((make_usage_effect(event, event_id, subject),))
         )
 
-    def _bill(self, message: Message, result: ExecResult, known: Assignment) -> Outcome:
+    def _bill(self, message: Message, result: ExecResult, assignment: Assignment) -> Outcome:
         """Meter the outcome of an assignment: once, whatever else a worker says of it later."""
-        if result.tenant_id is None and not self._is_served(known.tenant_id):
+        if result.tenant_id is None and not self._is_served(assignment.tenant_id):
             return FOREIGN_TENANT_RETRY
-        self._on_finished(known.assignment_id)
-        event = make_bill(result, known, self._bound.find(known), first_stored_ms(message))
+        self._on_finished(assignment.assignment_id)
+        event = make_bill(
+            result, assignment, self._bound.find(assignment), first_stored_ms(message)
+        )
         event_id = identity(event)
         seen = self._compare(message, event, event_id)
         if seen is FIRST:
@@ -239,17 +243,19 @@ class ResultsHandler:
         if seen is FIRST or seen is Repetition.LATER:
             self._compare_words(event, result)
         self._lessons.learn_from(
-            known, result if event.told_cost is None else replace(result, cost=event.cost)
+            assignment, result if event.told_cost is None else replace(result, cost=event.cost)
         )
         if self._usage_subject is None:
             return NOTHING_TO_STORE
-        effect = make_usage_effect(event, event_id, self._usage_subject, known.reservation)
+        effect = make_usage_effect(event, event_id, self._usage_subject, assignment.reservation)
         is_repeated = seen is Repetition.DUPLICATE  # what follows, follows from the first one
         then = (
-            None if is_repeated else _Following(self, event, message.stored_ns, known.reservation)
+            None
+            if is_repeated
+            else _Following(self, event, message.stored_ns, assignment.reservation)
         )
         # also of one that comes again: whether the mark of the first is stored, nothing here knows
-        mark = self._marks.find(known)
+        mark = self._marks.find(assignment)
         return Done((effect,), then=then) if mark is None else _store_marked(mark, effect, then)
 
     def _compare(self, message: Message, event: UsageEvent, event_id: str) -> Repetition:

@@ -130,15 +130,15 @@ def parse_prices(document: object) -> Sequence[Price]:
         return [parse_price(document)]
     if not document:
         raise PriceError("the file has no price")
-    found = [parse_price(one, f"[{place}]") for place, one in enumerate(document)]
+    prices = [parse_price(item, f"[{place}]") for place, item in enumerate(document)]
     seen: dict[tuple[str, str | None, int], int] = {}
-    for place, price in enumerate(found):
+    for place, price in enumerate(prices):
         first = seen.setdefault((price.provider_id, price.model, price.valid_from), place)
         if first != place:
             raise PriceError(
                 f"[{place}]: is the price of the same provider, model and time as [{first}]"
             )
-    return found
+    return prices
 
 
 def price_document(price: Price) -> dict[str, object]:
@@ -287,9 +287,9 @@ class PriceTable:
     def replace(self, lists: Iterable[PriceList]) -> None:
         """All prices."""
         providers: dict[str, ByModel] = {}
-        for one in lists:
-            provider_id, model = one.name
-            providers.setdefault(provider_id, {})[model] = one
+        for price_list in lists:
+            provider_id, model = price_list.name
+            providers.setdefault(provider_id, {})[model] = price_list
         self._providers = providers
 
     def find(self, provider_id: str, model: str | None, at: float) -> Price | None:
@@ -301,12 +301,12 @@ class PriceTable:
         models = self._providers.get(provider_id)
         if models is None:
             return None
-        for one in (models.get(model), models.get(None)):
-            price = one.find(at) if one is not None else None
+        for price_list in (models.get(model), models.get(None)):
+            price = price_list.find(at) if price_list is not None else None
             if price is not None:
                 return price
         return max(
-            (price for one in models.values() if (price := one.find(at)) is not None),
+            (price for price_list in models.values() if (price := price_list.find(at)) is not None),
             key=_order,
             default=None,
         )

@@ -191,9 +191,9 @@ def list_prompts(request: ProviderRequest) -> list[str | bytes]:
     """
     texts: list[str | bytes] = [request.body]
     for part in (request.parameters, request.metadata):
-        found = list(_find_texts(part)) if part else []
-        if sum(map(len, found)) > OPTIONS:
-            texts += found
+        part_texts = list(_find_texts(part)) if part else []
+        if sum(map(len, part_texts)) > OPTIONS:
+            texts += part_texts
     return texts
 
 

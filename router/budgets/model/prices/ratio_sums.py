@@ -276,10 +276,10 @@ def read_ratios_record(key: str, data: bytes) -> RatiosRecord:
     """What stands under this key. Raises Poison for anything that no router wrote there."""
     record = _read(key, data)
     kinds = len(record.kinds)
-    directions = [one for ratio in record.ratios for one in (ratio.input, ratio.output)]
+    directions = [direction for ratio in record.ratios for direction in (ratio.input, ratio.output)]
     if any(
-        (len(one.sums), len(one.products)) != (kinds, kinds * (kinds + 1) // 2)
-        for one in directions
+        (len(direction.sums), len(direction.products)) != (kinds, kinds * (kinds + 1) // 2)
+        for direction in directions
     ):
         raise Poison("a record of ratios with other sums than its kinds")
     return record

@@ -116,15 +116,15 @@ class TokenRatio:
         return self.known, self.unshared
 
     def _find(self, documented: float, counts: Sequence[int], pieces: int) -> float:
-        known = self.known
-        if known.samples < MIN_SAMPLES:
+        sums = self.known
+        if sums.samples < MIN_SAMPLES:
             return _guess(documented, pieces)
-        if self._has_pieces(pieces) and known.piece_error <= known.text_error:
-            found = self._estimate_by_pieces(pieces)
+        if self._has_pieces(pieces) and sums.piece_error <= sums.text_error:
+            estimate = self._estimate_by_pieces(pieces)
         else:
-            found = self._estimate_by_text(counts)
-        least = LEAST * documented if known.room >= documented else documented
-        return min(max(found, least), MOST * documented)
+            estimate = self._estimate_by_text(counts)
+        least = LEAST * documented if sums.room >= documented else documented
+        return min(max(estimate, least), MOST * documented)
 
     def _has_pieces(self, pieces: int) -> bool:
         return pieces >= MIN_PIECES and self.known.pieces > 0
@@ -191,13 +191,15 @@ class LearnedRatios:
         """By tenant, then by provider and model: the least recently used first. It takes
         milliseconds.
         """
-        found: dict[str, dict[tuple[str, str], TokenRatios]] = {tenant: {} for tenant in tenants}
+        by_tenant: dict[str, dict[tuple[str, str], TokenRatios]] = {
+            tenant: {} for tenant in tenants
+        }
         for key in self._ratios.keys():  # noqa: SIM118 - a cache is no mapping
-            if (of_tenant := found.get(key[0])) is not None and (
+            if (of_tenant := by_tenant.get(key[0])) is not None and (
                 ratios := self._ratios.peek(key, 0.0)
             ) is not None:
                 of_tenant[key[1:]] = ratios
-        return found
+        return by_tenant
 
     def __len__(self) -> int:
         return len(self._ratios)

@@ -296,20 +296,20 @@ class LoadRun:
                 total = add_up(await processes.run(plan, self._line.hear))
         except PermissionDenied as exc:
             return {"unavailable": str(exc)}
-        found = compute_figures(total, self._count)
-        return {name: found[name] for name in ("requests_per_s", "latency_ms", "load_cpu")}
+        figures = compute_figures(total, self._count)
+        return {name: figures[name] for name in ("requests_per_s", "latency_ms", "load_cpu")}
 
     def _combine(self, total: LoadTally, bare: dict[str, Any] | None) -> dict[str, Any]:
-        found = compute_figures(total, self._count)
+        figures = compute_figures(total, self._count)
         if bare is not None and "requests_per_s" in bare:
-            bare["ratios"] = compute_ratios(found, bare)
+            bare["ratios"] = compute_ratios(figures, bare)
         skipped = total.warnings.get("assignment_skipped", 0)
         return {
             "subject": self._plan.subject,
             "rate": self._plan.rate or None,
             "in_flight": self._plan.in_flight or None,
             "processes": self._count,
-            **found,
+            **figures,
             "late_ms": total.delays.list_figures() if self._plan.rate else None,
             "assignments": total.answered - skipped if self._is_pushed else None,
             "resolution": RESOLUTION,

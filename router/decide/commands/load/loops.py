@@ -343,5 +343,5 @@ def read_warnings(data: bytes) -> list[str]:
         return [UNREADABLE]
     match answer:
         case {"warnings": [*warnings]}:
-            return [str(one.get("code")) for one in warnings if isinstance(one, dict)]
+            return [str(warning.get("code")) for warning in warnings if isinstance(warning, dict)]
     return []

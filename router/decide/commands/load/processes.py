@@ -96,7 +96,7 @@ class Failed(Struct, tag=True):
 
 FromParent = Prepare | Run | StopRun | StartEcho
 FromChild = Prepared | Echoing | Counted | RunEnded | Failed
-ERRORS = {one.__name__: one for one in (PermissionDenied, BrokerUnavailable)}
+ERRORS = {error.__name__: error for error in (PermissionDenied, BrokerUnavailable)}
 
 
 # -- The parent's side.
@@ -176,12 +176,12 @@ class AskingProcesses:
             self._processes, share_plan(plan, len(self._processes)), strict=True
         ):
             process.tell(Run(share))
-        return await asyncio.gather(*(one.collect(on_tally) for one in self._processes))
+        return await asyncio.gather(*(process.collect(on_tally) for process in self._processes))
 
     def stop(self) -> None:
         """End the run early."""
-        for one in self._processes:
-            one.tell(StopRun())
+        for process in self._processes:
+            process.tell(StopRun())
 
 
 @contextlib.asynccontextmanager
@@ -191,13 +191,13 @@ async def start_processes(
     """Processes that are connected. Raises BrokerUnavailable."""
     processes = [AskingProcess() for _ in range(count)]
     try:
-        for number, one in enumerate(processes):
-            await one.start()
-            one.tell(Prepare(pickle.dumps(nats_config), tuple(rests), f"{name}-{number}"))
-        await asyncio.gather(*(one.expect(Prepared) for one in processes))
+        for number, process in enumerate(processes):
+            await process.start()
+            process.tell(Prepare(pickle.dumps(nats_config), tuple(rests), f"{name}-{number}"))
+        await asyncio.gather(*(process.expect(Prepared) for process in processes))
         yield AskingProcesses(processes)
     finally:
-        await asyncio.gather(*(one.stop() for one in processes))
+        await asyncio.gather(*(process.stop() for process in processes))
 
 
 @contextlib.asynccontextmanager

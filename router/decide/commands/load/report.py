@@ -131,8 +131,8 @@ def _list_remarks(figures: Figures) -> Iterator[str]:
 
 
 def _find(figures: Figures, name: str) -> float | None:
-    found: float | None = figures[name] if name in figures else figures["latency_ms"][name]
-    return found
+    figure: float | None = figures[name] if name in figures else figures["latency_ms"][name]
+    return figure
 
 
 def _format(value: float | None, layout: str) -> str:

@@ -155,10 +155,10 @@ def make_request(payload: str | None, message_type: str, changes: RequestChanges
 
 def read_sized_payload(text: str) -> object:
     """A number is a size, as 300, 16KB or 1MiB; all else is a payload as of `router decide`."""
-    found = _SIZE.fullmatch(text)
-    if found is None:
+    match = _SIZE.fullmatch(text)
+    if match is None:
         return read_payload(text)
-    size = int(found[1]) * _UNIT_BYTES[(found[2] or "").lower()]
+    size = int(match[1]) * _UNIT_BYTES[(match[2] or "").lower()]
     if size > MAX_FILE_BYTES:
         raise typer.BadParameter(f"at most {MAX_FILE_BYTES} bytes", param_hint=PAYLOAD)
     return (_TEXT * (size // len(_TEXT) + 1))[:size]

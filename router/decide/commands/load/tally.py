@@ -70,9 +70,12 @@ class Latencies(Struct):
 
     def list_figures(self) -> dict[str, float | None]:
         """Percentiles and the longest, in milliseconds."""
-        found = {name: self.find_percentile(share) for name, share in PERCENTILES.items()}
+        percentiles = {name: self.find_percentile(share) for name, share in PERCENTILES.items()}
         return {
-            **{name: None if us is None else round(us / 1000, 3) for name, us in found.items()},
+            **{
+                name: None if us is None else round(us / 1000, 3)
+                for name, us in percentiles.items()
+            },
             "max": round(self.longest_us / 1000, 3) if self.counts else None,
         }
 
@@ -126,9 +129,9 @@ def add_up(tallies: list[list[LoadTally]]) -> LoadTally:
     """All that some processes told, in order; they measure beside each other."""
     total = LoadTally()
     for told in tallies:
-        for one in told:
-            total.merge(one)
-    total.seconds = max((sum(one.seconds for one in told) for told in tallies), default=0.0)
+        for tally in told:
+            total.merge(tally)
+    total.seconds = max((sum(tally.seconds for tally in told) for told in tallies), default=0.0)
     return total
 
 

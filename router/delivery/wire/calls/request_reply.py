@@ -134,10 +134,10 @@ class RequestReplyClient:
     def _on_reply(self, subject: bytes, _reply: bytes, data: bytes, head: bytes | None) -> None:
         """Raw, for there are as many of these as calls; nothing here raises."""
         token = subject[len(self._inbox) :]
-        found = self._waiting.pop(token, None)
-        if found is None:
+        entry = self._waiting.pop(token, None)
+        if entry is None:
             return
-        waiting, due = found
+        waiting, due = entry
         del due[token]
         if waiting.done():  # cancelled
             return
@@ -220,9 +220,9 @@ class TracedCalls:
         return self._calls.head(headers)
 
     async def call(self, subject: str, data: bytes, head: bytes, timeout_s: float) -> ServiceReply:
-        found = _LINE.search(head)
+        match = _LINE.search(head)
         with self._tracing.trace_request(
-            subject, {} if found is None else {TRACEPARENT: found[1].decode("utf-8", "replace")}
+            subject, {} if match is None else {TRACEPARENT: match[1].decode("utf-8", "replace")}
         ) as traced:
             if TRACEPARENT in traced:  # it is missing if the SDK is installed and switched off
                 head = _LINE.sub(b"", head) + b"traceparent: %b\r\n" % traced[TRACEPARENT].encode()

@@ -219,7 +219,7 @@ class MicroEndpoint(Endpoint):
         self._service = service
         self._metadata = self._described
         if (
-            sum(_measure(one) for one in (*service._endpoints, self)) + FRAME_BYTES
+            sum(_measure(endpoint) for endpoint in (*service._endpoints, self)) + FRAME_BYTES
             > self._connection.max_payload
         ):
             self._metadata = {

@@ -71,8 +71,10 @@ async def list_(
         groups = await group_by(read_heads(jetstream, stream, wanted), reason_and_error)
         session.emit(groups, make_groups_view(GROUPINGS), empty=NO_DEAD_LETTERS)
         return
-    letters = [letter async for letter in list_newest_first(jetstream, stream, wanted, limit)]
-    session.emit(letters, DEAD_LETTERS, empty=NO_DEAD_LETTERS)
+    dead_letters = [
+        dead_letter async for dead_letter in list_newest_first(jetstream, stream, wanted, limit)
+    ]
+    session.emit(dead_letters, DEAD_LETTERS, empty=NO_DEAD_LETTERS)
 
 
 @command(load_system_settings)
@@ -88,10 +90,10 @@ async def show(
     Example:  router dlq show 17
     """
     stream = session.settings.streams.dlq.name
-    letter = await read_letter(await session.open_jetstream(), stream, sequence)
-    if letter is None:
+    dead_letter = await read_letter(await session.open_jetstream(), stream, sequence)
+    if dead_letter is None:
         return exit_codes.refuse(f"there is no dead letter {sequence} in {stream}")
-    session.emit_one(as_full_fields(letter), lambda: print_dead_letter(letter))
+    session.emit_one(as_full_fields(dead_letter), lambda: print_dead_letter(dead_letter))
     return exit_codes.OK
 
 
@@ -122,20 +124,22 @@ async def stats(session: CommandSession) -> None:
         print_view(groups, view)
 
 
-def print_dead_letter(letter: DeadLetter) -> None:
+def print_dead_letter(dead_letter: DeadLetter) -> None:
     """Print the whole dead letter in a frame: what happened, the message's headers, its payload."""
-    parts: list[RenderableType] = [build_grid(_list_facts(letter))]
-    if letter.headers:
-        parts += [build_heading("headers"), build_grid(letter.headers.items())]
+    parts: list[RenderableType] = [build_grid(_list_facts(dead_letter))]
+    if dead_letter.headers:
+        parts += [build_heading("headers"), build_grid(dead_letter.headers.items())]
     parts.append(
-        build_heading("payload" + (f"  ({letter.payload_note})" if letter.payload_note else ""))
+        build_heading(
+            "payload" + (f"  ({dead_letter.payload_note})" if dead_letter.payload_note else "")
+        )
     )
-    parts.append(Text(format_bytes(letter.payload) if letter.payload is not None else ""))
-    open_console().print(build_panel(f"dead letter {letter.sequence}", parts))
+    parts.append(Text(format_bytes(dead_letter.payload) if dead_letter.payload is not None else ""))
+    open_console().print(build_panel(f"dead letter {dead_letter.sequence}", parts))
 
 
-def _list_facts(letter: DeadLetter) -> list[tuple[str, object]]:
-    source = letter.source
+def _list_facts(dead_letter: DeadLetter) -> list[tuple[str, object]]:
+    source = dead_letter.source
     unconfirmed = (
         " (the first of them not confirmed: its process died)"
         if source.attempts_unconfirmed
@@ -146,16 +150,16 @@ def _list_facts(letter: DeadLetter) -> list[tuple[str, object]]:
         f"{source.attempts}{unconfirmed}"
     )
     facts: list[tuple[str, object]] = [
-        ("subject", letter.original_subject),
-        ("reason", letter.reason),
-        ("error", ": ".join(text for text in (letter.code, letter.message) if text)),
-        ("field", letter.field),
-        ("stage", letter.stage),
-        ("tenant", letter.tenant_id),
-        ("request", letter.request_id),
-        ("message id", letter.msg_id),
-        ("trace", letter.trace_id),
-        ("stored", letter.stored_at),
+        ("subject", dead_letter.original_subject),
+        ("reason", dead_letter.reason),
+        ("error", ": ".join(text for text in (dead_letter.code, dead_letter.message) if text)),
+        ("field", dead_letter.field),
+        ("stage", dead_letter.stage),
+        ("tenant", dead_letter.tenant_id),
+        ("request", dead_letter.request_id),
+        ("message id", dead_letter.msg_id),
+        ("trace", dead_letter.trace_id),
+        ("stored", dead_letter.stored_at),
         ("from", place if source.stream else None),
     ]
     return [(name, value) for name, value in facts if value]

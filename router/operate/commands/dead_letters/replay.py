@@ -115,14 +115,14 @@ async def replay(
         is None
     ):
         return exit_codes.NO
-    letters = chosen.read(jetstream, stream, ReplayRate.handful(rate))
+    dead_letters = chosen.read(jetstream, stream, ReplayRate.handful(rate))
     write = chosen.describe_write("dlq replay --edit" if edit else "dlq replay", stream)
     with show_progress("replay", is_quiet=session.as_json) as advance:
         async with track(session, write):
             report = await send_again(
                 jetstream,
                 stream,
-                letters,
+                dead_letters,
                 options,
                 rate=rate,
                 is_forgetful=forget,
@@ -155,9 +155,11 @@ async def _edit_payload(
     was reported.
     """
     jetstream = await session.open_jetstream()
-    letter = await show(jetstream, session.settings.streams.dlq.name, sequence)
+    dead_letter = await show(jetstream, session.settings.streams.dlq.name, sequence)
     missing = NotReplayed(sequence, "there is no such dead letter")
-    original = await original_of(jetstream, letter, options) if letter is not None else missing
+    original = (
+        await original_of(jetstream, dead_letter, options) if dead_letter is not None else missing
+    )
     if isinstance(original, NotReplayed):
         exit_codes.complain(f"dead letter {sequence}: {original.cause}")
         return options
@@ -168,19 +170,22 @@ async def _rehearse(
     session: CommandSession, chosen: DeadLetterSelection, options: ReplayOptions
 ) -> int:
     jetstream = await session.open_jetstream()
-    found = [
-        one
-        async for one in rehearse(
+    rehearsed = [
+        replayed
+        async for replayed in rehearse(
             jetstream, chosen.read(jetstream, session.settings.streams.dlq.name), options
         )
     ]
-    kept = [one for one in found if isinstance(one, NotReplayed)]
-    going = [one for one in found if not isinstance(one, NotReplayed)]
+    kept = [replayed for replayed in rehearsed if isinstance(replayed, NotReplayed)]
+    going = [replayed for replayed in rehearsed if not isinstance(replayed, NotReplayed)]
     if session.as_json:
         print_json_lines(
-            {"subject": one.subject, "id": one.id, "bytes": len(one.data)} for one in going
+            {"subject": effect.subject, "id": effect.id, "bytes": len(effect.data)}
+            for effect in going
         )
-        print_json_lines({"sequence": one.sequence, "kept": one.cause} for one in kept)
+        print_json_lines(
+            {"sequence": not_replayed.sequence, "kept": not_replayed.cause} for not_replayed in kept
+        )
     else:
         print(f"{len(going)} would be sent again, {len(kept)} kept; nothing was sent")
         if going:
@@ -188,7 +193,7 @@ async def _rehearse(
                 ("messages", "subject"),
                 (
                     (count, name)
-                    for name, count in Counter(one.subject for one in going).most_common()
+                    for name, count in Counter(effect.subject for effect in going).most_common()
                 ),
             )
         _print_kept(kept)
@@ -224,9 +229,15 @@ def _print_kept(kept: list[NotReplayed]) -> None:
 
 def _count_causes(kept: list[NotReplayed]) -> list[tuple[str, int, list[int]]]:
     """Return (cause, how many dead letters, the first of them), the most frequent cause first."""
-    counts = Counter(one.cause for one in kept)
+    counts = Counter(not_replayed.cause for not_replayed in kept)
     return [
-        (cause, count, [one.sequence for one in kept if one.cause == cause][:SHOWN_SEQUENCES])
+        (
+            cause,
+            count,
+            [not_replayed.sequence for not_replayed in kept if not_replayed.cause == cause][
+                :SHOWN_SEQUENCES
+            ],
+        )
         for cause, count in counts.most_common(SHOWN_SEQUENCES)
     ]
 
@@ -368,10 +379,10 @@ async def discard(
             return exit_codes.OK if not count else exit_codes.NO
     write = chosen.describe_write("dlq discard --erase" if erase else "dlq discard", stream)
     with show_progress("discard", is_quiet=session.as_json) as advance:
-        letters = chosen.read(jetstream, stream, ERASED_AT_ONCE if erase else None)
+        dead_letters = chosen.read(jetstream, stream, ERASED_AT_ONCE if erase else None)
         async with track(session, write):
             count = await discard_letters(
-                jetstream, stream, letters, erase=erase, on_progress=advance
+                jetstream, stream, dead_letters, erase=erase, on_progress=advance
             )
             write.after = {"discarded": count}
     session.emit_one({"discarded": count}, f"{count} dead letters discarded")

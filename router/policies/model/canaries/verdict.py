@@ -60,11 +60,11 @@ class CanaryTotals(Struct, frozen=True):
 
     @property
     def control(self) -> ArmRecord:
-        return add_arms(one.control for one in self.groups)
+        return add_arms(group.control for group in self.groups)
 
     @property
     def candidate(self) -> ArmRecord:
-        return add_arms(one.candidate for one in self.groups)
+        return add_arms(group.candidate for group in self.groups)
 
 
 class GuardFinding(Struct, frozen=True):
@@ -105,10 +105,12 @@ class CanaryVerdict(Enum):
 
 
 def add_totals(records: Iterable[CanaryRecord]) -> CanaryTotals:
-    known = tuple(records)
-    if not known:
+    all_records = tuple(records)
+    if not all_records:
         return CanaryTotals()
-    return CanaryTotals(add_groups(known), add_shadows(one.shadow for one in known))
+    return CanaryTotals(
+        add_groups(all_records), add_shadows(record.shadow for record in all_records)
+    )
 
 
 def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[CanaryVerdict, str]:
@@ -119,11 +121,11 @@ def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[Canary
             totals.shadow
         )
     findings = list_findings(plan, totals)
-    told = "; ".join(one.text for one in findings) or "no guards"
+    told = "; ".join(finding.text for finding in findings) or "no guards"
     outcomes = _count_outcomes(totals, plan.min_results)
-    if any(one.is_broken for one in findings):
+    if any(finding.is_broken for finding in findings):
         return CanaryVerdict.ROLL_BACK, told
-    if findings and outcomes >= plan.min_results and all(one.holds for one in findings):
+    if findings and outcomes >= plan.min_results and all(finding.holds for finding in findings):
         return CanaryVerdict.PROMOTE, told
     if not is_over:
         return CanaryVerdict.GO_ON, told
@@ -132,14 +134,16 @@ def judge(plan: CanaryPlan, totals: CanaryTotals, now_ms: float) -> tuple[Canary
             CanaryVerdict.ROLL_BACK,
             f"too few outcomes of the candidate to say: {outcomes} of {plan.min_results}; {told}",
         )
-    if any(one.is_one_sided for one in findings):
+    if any(finding.is_one_sided for finding in findings):
         return CanaryVerdict.ROLL_BACK, f"its time is over; {told}"
     return CanaryVerdict.PROMOTE, f"its time is over; {told}"
 
 
 def is_one_sided(plan: CanaryPlan, totals: CanaryTotals) -> bool:
     """Whether one group of tenants has it much worse, and the others have not."""
-    return not plan.is_shadow and any(one.is_one_sided for one in list_findings(plan, totals))
+    return not plan.is_shadow and any(
+        finding.is_one_sided for finding in list_findings(plan, totals)
+    )
 
 
 def _count_outcomes(totals: CanaryTotals, needed: int) -> int:
@@ -147,7 +151,7 @@ def _count_outcomes(totals: CanaryTotals, needed: int) -> int:
     is needed.
     """
     most = max(1, needed // 2) if len(totals.groups) > 1 else totals.candidate.outcomes
-    return sum(min(one.candidate.outcomes, most) for one in totals.groups)
+    return sum(min(group.candidate.outcomes, most) for group in totals.groups)
 
 
 def list_findings(plan: CanaryPlan, totals: CanaryTotals) -> list[GuardFinding]:
@@ -345,19 +349,19 @@ class GuardError(ValueError):
 
 def parse_guard(text: str) -> CanaryGuard:
     """Raises GuardError."""
-    found = _GUARD.fullmatch(text.strip())
-    if found is None or found[1] not in GUARDED or not 1 <= float(found[2]) <= MAX_RATIO:
+    match = _GUARD.fullmatch(text.strip())
+    if match is None or match[1] not in GUARDED or not 1 <= float(match[2]) <= MAX_RATIO:
         raise GuardError(
             f"write {' or '.join(f'{name}<=1.2x' for name in GUARDED)}; the factor is 1 … "
             f"{MAX_RATIO:g}"
         )
-    return CanaryGuard(found[1], float(found[2]))
+    return CanaryGuard(match[1], float(match[2]))
 
 
 def parse_span_ms(text: str) -> int:
     """`30s`, `10m`, `1h`, `7d`. Raises GuardError."""
-    found = _SPAN.fullmatch(text.strip())
-    span_ms = int(found[1]) * _UNIT_MS[found[2]] if found is not None else 0
+    match = _SPAN.fullmatch(text.strip())
+    span_ms = int(match[1]) * _UNIT_MS[match[2]] if match is not None else 0
     if not 0 < span_ms <= MAX_SPAN_MS:
         raise GuardError("write 30s, 10m, 1h or 7d; at most 30d")
     return span_ms

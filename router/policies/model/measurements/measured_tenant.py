@@ -77,7 +77,7 @@ class MeasuredTenant:
         """
         return (
             provider.in_flight < FEW_IN_FLIGHT
-            or sum(one.in_flight for one in self.providers.values()) < MAX_IN_FLIGHT
+            or sum(measured.in_flight for measured in self.providers.values()) < MAX_IN_FLIGHT
         )
 
     def expire(self) -> None:
@@ -114,7 +114,7 @@ class MeasuredTenant:
             in_flight + provider.in_flight,
             provider.moving,
         )
-        known = LearnedFigures(
+        learned = LearnedFigures(
             samples,
             in_flight,
             moving.latency_ms,
@@ -130,9 +130,9 @@ class MeasuredTenant:
             before.probe_share,
         )
         if moving.is_failing is before.is_failing:
-            self.figures[name] = known
+            self.figures[name] = learned
         else:
-            self.figures.put(name, known)
+            self.figures.put(name, learned)
 
     def refresh(self, now: float) -> None:
         """Make all figures anew."""
@@ -159,12 +159,15 @@ class MeasuredTenant:
         self._elsewhere[name] = samples, in_flight
         samples, in_flight = samples + provider.samples, in_flight + provider.in_flight
         successes, failures = (
-            sum(one.successes for one in minutes),
-            sum(one.failures for one in minutes),
+            sum(minute.successes for minute in minutes),
+            sum(minute.failures for minute in minutes),
         )
         self.errors[name] = _count_errors(minutes)
-        counted = successes + failures - sum(one.forgiven for one in minutes)
-        latencies, has_enough = add_up(*(one.latencies for one in minutes)), counted >= MIN_SAMPLES
+        counted = successes + failures - sum(minute.forgiven for minute in minutes)
+        latencies, has_enough = (
+            add_up(*(minute.latencies for minute in minutes)),
+            counted >= MIN_SAMPLES,
+        )
         return LearnedFigures(
             samples=samples,
             in_flight=in_flight,
@@ -175,7 +178,7 @@ class MeasuredTenant:
             p50_latency_ms=find_percentile(latencies, 0.5) if has_enough else None,
             p95_latency_ms=find_percentile(latencies, 0.95) if has_enough else None,
             recent_success_rate=successes / counted if has_enough else None,
-            chosen=sum(one.chosen for one in minutes),
+            chosen=sum(minute.chosen for minute in minutes),
             silent_s=now - moving.at if moving.at > -inf else None,
             is_failing=moving.is_failing,
             probe_share=self._find_probe_share(provider, now),
@@ -212,10 +215,10 @@ class MeasuredTenant:
 
 def _count_errors(minutes: Sequence[MinuteRecord]) -> ErrorCounts:
     return ErrorCounts(
-        provider=sum(one.failures for one in minutes),
-        request=sum(one.request_errors for one in minutes),
-        rate_limit=sum(one.rate_limits for one in minutes),
-        cancelled=sum(one.cancellations for one in minutes),
+        provider=sum(minute.failures for minute in minutes),
+        request=sum(minute.request_errors for minute in minutes),
+        rate_limit=sum(minute.rate_limits for minute in minutes),
+        cancelled=sum(minute.cancellations for minute in minutes),
     )
 
 

@@ -146,14 +146,14 @@ class Measurements:
 
     def apply(self, record: FiguresRecord, age_s: float) -> None:
         """Take the record of another instance, which is `age_s` seconds old."""
-        known = {
+        figures = {
             name: theirs
             for name, theirs in record.providers.items()
             if self._find(record.tenant_id, name) is not None
         }
         tenant = self._tenants.get(record.tenant_id)
         if tenant is not None:
-            kept = {name: theirs for name, theirs in known.items() if name in tenant.providers}
+            kept = {name: theirs for name, theirs in figures.items() if name in tenant.providers}
             if tenant.apply(replace(record, providers=kept), self._now(), age_s):
                 self._changed[record.tenant_id] = None  # the others still count what has ended
 

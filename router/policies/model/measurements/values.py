@@ -69,9 +69,9 @@ class TenantFigures(dict[str, LearnedFigures]):
         self.sound: dict[int, tuple[object, object]] = {}
         self.failing: set[str] = set()
 
-    def put(self, name: str, known: LearnedFigures) -> None:
-        self[name] = known
-        self._mark(name, is_failing=known.is_failing)
+    def put(self, name: str, learned: LearnedFigures) -> None:
+        self[name] = learned
+        self._mark(name, is_failing=learned.is_failing)
 
     def drop(self, name: str) -> None:
         self.pop(name, None)

@@ -160,7 +160,7 @@ def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:
         messages=("usage",),
         text=adjusts,
     )
-    text, one = (
+    text, parameters = (
         "Costs that workers told above the bound, booked at it, until an operator decides.",
         {"tenant": ()},
     )
@@ -170,7 +170,7 @@ def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:
         action=SEND,
         messages=("usage",),
         text=text,
-        parameters=one,
+        parameters=parameters,
     )
     severities = {"severity": (CRITICAL, WARNING, INFO)}
     text = "What operators are told; not stored."
@@ -206,10 +206,10 @@ def _list_reports(settings: Settings) -> Iterator[ChannelSpec]:
         parameters=ways,
     )
     subjects = (settings.decide.subject, settings.results.subject, settings.acks.subject)
-    letters = dict.fromkeys(
+    dead_letters = dict.fromkeys(
         dead_letter_subject(subject, settings.dlq.subject_pattern) for subject in subjects
     )
-    for place, subject in enumerate(letters, 1):
+    for place, subject in enumerate(dead_letters, 1):
         text = "Messages that failed for good."
         yield ChannelSpec(
             name=f"deadLetters{place}",

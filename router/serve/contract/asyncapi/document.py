@@ -228,7 +228,9 @@ def move_references(schema: Any) -> Any:
             name: _move_reference(value) if name == "$ref" else move_references(value)
             for name, value in schema.items()
         }
-    return [move_references(one) for one in schema] if isinstance(schema, list | tuple) else schema
+    return (
+        [move_references(part) for part in schema] if isinstance(schema, list | tuple) else schema
+    )
 
 
 def _build_message(shape: MessageShape, has_headers: bool) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def _resolve(name: str, schema: object, definitions: Definitions) -> Mapping[str
 
 def _check_channels(channels: object) -> Mapping[str, Mapping[str, Any]]:
     if not isinstance(channels, dict) or not all(
-        isinstance(one, dict) and _has_messages(one) for one in channels.values()
+        isinstance(channel, dict) and _has_messages(channel) for channel in channels.values()
     ):
         raise ValueError("channels, and the messages of each, are objects")
     return channels

@@ -71,9 +71,9 @@ Reader = Callable[[bytes, Mapping[str, str]], ReaderVerdict]
 
 def build_readers(settings: Settings, shapes: Mapping[str, MessageShape]) -> Mapping[str, Reader]:
     """The reader of each shape, with these settings."""
-    known = {**_build_subscription_readers(settings), **_build_raising_readers(settings)}
+    readers = {**_build_subscription_readers(settings), **_build_raising_readers(settings)}
     return {
-        name: known.get(name) or _build_declared_reader(shape) for name, shape in shapes.items()
+        name: readers.get(name) or _build_declared_reader(shape) for name, shape in shapes.items()
     }
 
 
@@ -150,10 +150,10 @@ def _build_raising_reader(read: Callable[[bytes, Mapping[str, str]], object]) ->
 def _read_ingress(data: bytes, headers: Mapping[str, str], limits: WorkerMessageLimits) -> None:
     """What the service would store in the decide stream must be readable there."""
     request = read_ingress(read_body_of(data, limits), headers)
-    found = read_request(_build_message(request.body, request.headers)).asked
-    if isinstance(found, Fault):
-        name = (found.field or "").removeprefix("message.")
-        raise Malformed(found.code, found.message, found.stage or STAGE_SCHEMA, name or None)
+    asked = read_request(_build_message(request.body, request.headers)).asked
+    if isinstance(asked, Fault):
+        name = (asked.field or "").removeprefix("message.")
+        raise Malformed(asked.code, asked.message, asked.stage or STAGE_SCHEMA, name or None)
 
 
 def _read_usage(data: bytes) -> ReaderVerdict:
@@ -276,12 +276,12 @@ def _find_faults(
 ) -> dict[str, Fault]:
     """Every fault that the reader finds, one after the other, by its place in the message."""
     legal = _list_legal_values(shape)
-    repaired, fault, found = copy.deepcopy(message), first, dict[str, Fault]()
+    repaired, fault, faults = copy.deepcopy(message), first, dict[str, Fault]()
     for _ in range(MAX_FAULTS):
         place = _locate(fault.field, message, shape)
-        if place in found:
+        if place in faults:
             break
-        found[place] = fault
+        faults[place] = fault
         name = place.rpartition(".")[2]
         if repaired is None or name not in legal:
             break
@@ -290,7 +290,7 @@ def _find_faults(
         if following is None:
             break
         fault = following
-    return found
+    return faults
 
 
 def _locate(field: str | None, message: Mapping[str, Any] | None, shape: MessageShape) -> str:
@@ -305,17 +305,17 @@ def _locate(field: str | None, message: Mapping[str, Any] | None, shape: Message
 
 def _list_legal_values(shape: MessageShape) -> dict[str, Any]:
     """A legal value for each field of the examples, by its last name."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for example in shape.examples:
-        _add_values(found, example)
-    return found
+        _add_values(values, example)
+    return values
 
 
-def _add_values(found: dict[str, Any], part: Mapping[str, Any]) -> None:
+def _add_values(values: dict[str, Any], part: Mapping[str, Any]) -> None:
     for name, value in part.items():
-        found.setdefault(name, value)
+        values.setdefault(name, value)
         if isinstance(value, Mapping):
-            _add_values(found, value)
+            _add_values(values, value)
 
 
 def _replace(message: dict[str, Any], place: str, value: Any) -> None:
@@ -335,9 +335,9 @@ def _list_other_fields(
     verdict: ReaderVerdict,
 ) -> Iterator[FieldLine]:
     """The fields that the reader does not complain about."""
-    known = list_fields(shape.body)
-    unknown = set(find_unknown(message, known))
-    for place in _walk(message, known):
+    fields = list_fields(shape.body)
+    unknown = set(find_unknown(message, fields))
+    for place in _walk(message, fields):
         if place in faults:
             continue
         if place in unknown:
@@ -354,10 +354,10 @@ def _list_other_fields(
 
 
 def _walk(
-    message: Mapping[str, Any], known: Mapping[str, object], inside: str = ""
+    message: Mapping[str, Any], fields: Mapping[str, object], inside: str = ""
 ) -> Iterator[str]:
     for name, value in message.items():
         place = f"{inside}{name}"
         yield place
-        if isinstance(value, dict) and any(one.startswith(f"{place}.") for one in known):
-            yield from _walk(value, known, f"{place}.")
+        if isinstance(value, dict) and any(other.startswith(f"{place}.") for other in fields):
+            yield from _walk(value, fields, f"{place}.")
