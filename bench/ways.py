@@ -17,7 +17,7 @@ from msgspec import Struct
 
 DEFAULT, ALWAYS, BOTH = "default", "always", "both"
 SERVERS = 3
-_SYNC, _COPIES = "ROUTER_BENCH_SYNC", "ROUTER_BENCH_REPLICAS"
+_SYNC, _COPIES = "BENCH_SYNC", "BENCH_REPLICAS"
 
 
 class Way(Struct, frozen=True):

@@ -17,8 +17,8 @@ from tests.support.waiting import until
 QUIET = 10
 # a request of either neighbour, in seconds of the processor
 DEAR_S, MADE_UP_S = 0.02, 0.002
-# fewer than a backlog of cheap requests has, and more than a second of work
-DEAR = 120
+# fewer than a backlog of cheap requests has, and seconds of work: a few pass before it is noticed
+DEAR = 240
 MADE_UP = 1_000
 
 

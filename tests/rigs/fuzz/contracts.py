@@ -105,6 +105,9 @@ class NoBroker:
     is_connected = True
     reconnect_count = 0
 
+    def new_inbox(self) -> str:
+        return "_INBOX.none"
+
     def publish_nowait(self, *_: object) -> None: ...
 
 
